@@ -1,0 +1,55 @@
+# Everything a newcomer needs: `make run` shows it working, `make test` proves it.
+# `make` alone lists the targets. A missing Python is named, never downloaded.
+
+BIN = .venv/bin
+# Tests run side by side; `make test JOBS=1` keeps them in one process.
+JOBS = auto
+# `make test ARGS="-k redirect"` hands arguments to pytest.
+ARGS =
+
+.PHONY: help run test check lint fmt types contracts bench lock schema docs setup clean
+
+help: ## list these targets
+	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: setup ## see it work: a sandboxed request, a credential it never saw, the record of it
+	@sh scripts/demo
+
+test: setup ## run every test this machine can run; says what it had to leave out
+	@$(BIN)/python -m pytest -q -n $(JOBS) --inline-snapshot=disable $(ARGS)
+
+check: lint types contracts test ## all that must pass before a change goes in
+
+lint: setup ## look for mistakes and stray formatting
+	@$(BIN)/ruff check --output-format=concise .
+	@$(BIN)/ruff format --check .
+
+fmt: setup ## format, and fix what can be fixed safely
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+types: setup ## check types
+	@$(BIN)/mypy
+
+contracts: setup ## check who imports whom
+	@$(BIN)/lint-imports --no-logo
+
+bench: setup ## measure; prints numbers, judges nothing
+	@$(BIN)/python -m bench
+
+lock: ## bring both lock files in line with pyproject.toml (needs uv)
+	@sh scripts/lock
+
+schema: setup ## write config/hosts.schema.json, which editors complete rule files from
+	@$(BIN)/egress schema >.venv/schema.json
+	@mv .venv/schema.json config/hosts.schema.json
+
+docs: setup ## write the generated parts of docs/
+	@$(BIN)/python -m scripts.docs
+
+setup: ## make .venv what the lock says (the other targets do this themselves)
+	@sh scripts/setup
+
+clean: ## remove everything that was made here, .venv too
+	@rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .coverage* build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

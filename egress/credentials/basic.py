@@ -1,0 +1,54 @@
+"""Write, read and rewrite `Authorization: Basic` credentials.
+
+The user part ends at the first colon, so neither a configured user nor a secret that is swapped
+into the user part may hold one: the rest would slip into the password.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+
+from egress.credentials.header import without_header
+from egress.credentials.outcome import Edit, Refused
+from egress.credentials.value import is_controlled
+from egress.types import Headers, InjectBasic, Slot
+
+HEADER = "authorization"
+SLOT = Slot("header", HEADER)
+
+_BASIC = re.compile(r"([Bb][Aa][Ss][Ii][Cc] +)([A-Za-z0-9+/]+={0,2}) *")
+
+
+def write_basic(target: str, headers: Headers, need: InjectBasic, value: bytes) -> Edit | Refused:
+    """Replace `Authorization` by `Basic base64(user:value)`."""
+    user = need.user.encode("utf-8", "replace")
+    if b":" in user or is_controlled(user):
+        return Refused("internal", "The user of a Basic credential has a colon or a control character.")
+    if is_controlled(value):
+        return Refused("secret.unavailable", "The value has a control character.", need.secret, SLOT)
+    kept = without_header(headers, HEADER)
+    line = "Basic " + _encoded(user + b":" + value)
+    return Edit(target, (*kept, (HEADER, line)), len(kept) != len(headers))
+
+
+def read_basic(line: str) -> str | None:
+    """Give `user:password` of a well-formed Basic credential, one character a byte; else None."""
+    match = _BASIC.fullmatch(line)
+    if match is None:
+        return None
+    try:
+        pair = binascii.a2b_base64(match[2], strict_mode=True).decode("latin-1")
+    except binascii.Error:
+        return None
+    return pair if ":" in pair else None
+
+
+def rewrite_basic(line: str, pair: bytes) -> str:
+    """Put another `user:password` into a line that `read_basic` could read."""
+    scheme, _, _ = line.rstrip(" ").rpartition(" ")
+    return f"{scheme} {_encoded(pair)}"
+
+
+def _encoded(pair: bytes) -> str:
+    return binascii.b2a_base64(pair, newline=False).decode("ascii")

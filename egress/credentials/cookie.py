@@ -1,0 +1,50 @@
+"""Write a credential as the one value of a cookie.
+
+All Cookie headers are merged into one, the other cookies keep their bytes, and ours comes last: an
+unclosed quote in a cookie of the sandbox can then hide nothing behind it. Some servers also split at
+`,`: where that would show a second cookie of our name the request has two readings, and is refused.
+"""
+
+from __future__ import annotations
+
+from egress.credentials.header import without_header
+from egress.credentials.outcome import Edit, Refused
+from egress.credentials.value import is_cookie_value
+from egress.types import Headers, InjectCookie, Slot
+
+HEADER = "cookie"
+
+_BLANK = " \t"
+
+
+def write_cookie(target: str, headers: Headers, need: InjectCookie, value: bytes) -> Edit | Refused:
+    """Replace every cookie of the name by one, and merge all cookies into one header."""
+    slot = Slot("cookie", need.name)
+    if not is_cookie_value(value):
+        return unfit_for_cookie(need.secret, slot)
+    sent = [cookie for name, line in headers if name == HEADER for cookie in _cookies(line)]
+    kept = [cookie for cookie in sent if cookie_name(cookie) != need.name]
+    if any(_has_inner(cookie, need.name) for cookie in kept):
+        why = "The cookie stands behind a `,`, which servers read in different ways."
+        return Refused("request.malformed", why, need.secret, slot)
+    merged = "; ".join([*kept, f"{need.name}={value.decode('ascii')}"])
+    return Edit(target, (*without_header(headers, HEADER), (HEADER, merged)), len(kept) != len(sent))
+
+
+def cookie_name(cookie: str) -> str:
+    """Read the name of one `name=value` cookie."""
+    return cookie.partition("=")[0].strip(_BLANK)
+
+
+def unfit_for_cookie(secret: str, slot: Slot) -> Refused:
+    """Refuse a value that a cookie cannot carry."""
+    why = 'The value has bytes that a cookie cannot carry: one of `" , ; \\`, a space or non-ASCII.'
+    return Refused("secret.unavailable", why, secret, slot)
+
+
+def _has_inner(cookie: str, name: str) -> bool:
+    return any("=" in inner and cookie_name(inner) == name for inner in cookie.split(","))
+
+
+def _cookies(line: str) -> list[str]:
+    return [cookie for piece in line.split(";") if (cookie := piece.strip(_BLANK))]

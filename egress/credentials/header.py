@@ -1,0 +1,45 @@
+"""Write a credential as the one value of a header.
+
+Many servers (CGI, WSGI and what follows them) read `X_Api_Key` and `X-Api-Key` as one name, and so
+a sandbox could put its own value beside ours. Names that differ only in that are one slot here.
+"""
+
+from __future__ import annotations
+
+from egress.credentials.outcome import Edit, Refused
+from egress.credentials.value import is_header_line
+from egress.types import Headers, InjectHeader, Slot
+
+# The codec frames and routes by these; a credential there would change what the request is.
+_FRAMING = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"}
+)
+
+
+def write_header(target: str, headers: Headers, need: InjectHeader, value: bytes) -> Edit | Refused:
+    """Replace every spelling of the header by `prefix + value + suffix`."""
+    name = need.name.lower()
+    if name in _FRAMING:
+        return Refused("internal", "A credential cannot stand in a header that frames or routes the request.")
+    line = need.prefix + value.decode("latin-1") + need.suffix
+    if not is_header_line(line):
+        return unfit_for_header(need.secret, Slot("header", name))
+    kept = without_header(headers, name)
+    return Edit(target, (*kept, (name, line)), len(kept) != len(headers))
+
+
+def without_header(headers: Headers, name: str) -> Headers:
+    """Drop every header that a server may read as `name`."""
+    folded = fold(name)
+    return tuple([field for field in headers if field[0].replace("_", "-") != folded])
+
+
+def fold(name: str) -> str:
+    """Spell a header name the way that all servers read alike."""
+    return name.replace("_", "-")
+
+
+def unfit_for_header(secret: str, slot: Slot) -> Refused:
+    """Refuse a value that a header line cannot carry."""
+    why = "The value has bytes that a header cannot carry without doubt: only visible ASCII is sent there."
+    return Refused("secret.unavailable", why, secret, slot)

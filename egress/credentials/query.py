@@ -1,0 +1,54 @@
+"""Write a credential as the one value of a query parameter.
+
+The query is split at `&`; names are compared as servers read them, percent-decoded and with `+` as
+space. The other parameters keep their order and their bytes. Some servers also split at `;`: where
+that would show a second parameter of our name the request has two readings, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote, unquote
+
+from egress.credentials.outcome import Edit, Refused
+from egress.types import Headers, InjectQuery, Slot
+
+
+def write_query(target: str, headers: Headers, need: InjectQuery, value: bytes) -> Edit | Refused:
+    """Replace every parameter of the name by one, at the end, with the value percent-encoded."""
+    if not has_query(target):
+        return _unplaceable(need, "The target of the request has no query that a credential could stand in.")
+    path, _, query = target.partition("?")
+    sent = query.split("&") if query else []
+    name = wire_name(need.name)
+    kept = [piece for piece in sent if parameter_name(piece) != name]
+    if ";" in query and any(inner == name for piece in kept for inner in _inner_names(piece)):
+        return _unplaceable(need, "The parameter stands behind a `;`, which servers read in different ways.")
+    ours = f"{quote(need.name.encode('utf-8', 'replace'), safe='')}={quote(value, safe='')}"
+    return Edit(f"{path}?{'&'.join([*kept, ours])}", headers, len(kept) != len(sent))
+
+
+def has_query(target: str) -> bool:
+    """Say whether a query can be told apart in the target: origin form, without a fragment."""
+    return target.startswith("/") and "#" not in target
+
+
+def parameter_name(piece: str) -> str:
+    """Read the name of one `name=value` piece, one character a byte."""
+    raw = piece.partition("=")[0]
+    if "%" not in raw and "+" not in raw:
+        return raw
+    return unquote(raw.replace("+", " "), "latin-1")
+
+
+def wire_name(name: str) -> str:
+    """Spell a name of the rules the way it comes off the wire, one character a byte."""
+    return name.encode("utf-8", "replace").decode("latin-1")
+
+
+def _inner_names(piece: str) -> Iterator[str]:
+    return (parameter_name(inner) for inner in piece.split(";")) if ";" in piece else iter(())
+
+
+def _unplaceable(need: InjectQuery, why: str) -> Refused:
+    return Refused("request.malformed", why, need.secret, Slot("query", need.name))

@@ -1,0 +1,139 @@
+"""One error tree, and the one list of reasons for a refusal.
+
+Two audiences read an error. The *sandbox* sees a code and a constant sentence: nothing of the
+policy, nothing an upstream said, never a secret. The *operator* sees the message that names file,
+line, host and rule, and a hint that says what to do.
+
+Exceptions are for callers that cannot go on (a file is missing, a command line is wrong). A denied
+request is not an exception: it is a value that carries one of the codes below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class EgressError(Exception):
+    """Abstract root; raise one of the classes below."""
+
+    code = "internal"
+    exit_status = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        if type(self) is EgressError:
+            raise TypeError("EgressError is abstract: raise a subclass that says what happened")
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class ContentError(EgressError):
+    """What was read is wrong: a rule file, a preset, a value."""
+
+    code = "content"
+    exit_status = 1
+
+
+class UsageError(EgressError):
+    """The command line or a call was wrong."""
+
+    code = "usage"
+    exit_status = 2
+
+
+class UnreadableError(EgressError):
+    """A file or another thing of the environment is missing or cannot be read."""
+
+    code = "unreadable"
+    exit_status = 3
+
+
+class SecretValueError(EgressError):
+    """A secret has a value that must not be sent. The text names the secret, never the value."""
+
+    code = "secret.value"
+
+
+class WireError(EgressError):
+    """Bytes from a peer break the protocol, or are ambiguous enough to be dangerous.
+
+    `status` is the answer a client should get. The message is ours alone: it never quotes the peer.
+    """
+
+    code = "request.malformed"
+
+    def __init__(self, message: str, hint: str = "", *, status: int = 400) -> None:
+        super().__init__(message, hint)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One reason for a refusal, as the sandbox may see it."""
+
+    status: int
+    message: str
+    hint: str
+
+
+ASK = "Ask the operator of this sandbox to allow it in the rules."
+
+CODES: dict[str, Code] = {
+    # The destination, before any name is resolved
+    "host.malformed": Code(
+        400, "The destination is not a valid host name and port.", "Use a plain host name."
+    ),
+    "host.unknown": Code(403, "No rule names this host.", ASK),
+    "host.closed": Code(403, "The rules close this host.", ASK),
+    "host.port": Code(403, "The rules do not open this port of the host.", "Use a port the rules name."),
+    "host.cleartext": Code(403, "Plain HTTP to this host is not allowed.", "Use https."),
+    "host.literal": Code(403, "Destinations given as an address are not allowed.", "Use the host name."),
+    "profile.excluded": Code(403, "The profile of this sandbox does not include this host.", ASK),
+    "profile.unknown": Code(403, "The profile of this sandbox does not exist.", ASK),
+    # The request
+    "request.malformed": Code(400, "The request is malformed.", "Send a well-formed HTTP request."),
+    "request.mismatch": Code(
+        421,
+        "The Host of the request is not the destination of the connection.",
+        "Open a connection to that host.",
+    ),
+    "request.upgrade": Code(403, "This protocol upgrade is not allowed.", "Use plain HTTP or WebSocket."),
+    "path.ambiguous": Code(
+        400,
+        "The path has a spelling that servers read in different ways.",
+        "Send the path in its plain form.",
+    ),
+    "method.refused": Code(403, "This method is never forwarded.", "Use another method."),
+    "method.override": Code(403, "The request tries to override its method.", "Send the method itself."),
+    "rule.denied": Code(403, "A rule denies this request.", ASK),
+    "rule.none": Code(403, "No rule allows this request.", ASK),
+    "rule.websocket": Code(403, "No rule allows a WebSocket here.", ASK),
+    # Secrets
+    "secret.unavailable": Code(
+        502, "A credential for this request is not available.", "Try again later, or tell the operator."
+    ),
+    "secret.expired": Code(403, "The credential for this request has expired.", "Tell the operator."),
+    "secret.unbound": Code(
+        403, "The credential for this request is not bound to this host.", "Tell the operator."
+    ),
+    "secret.existing": Code(
+        403,
+        "The request already carries a value where a credential is injected.",
+        "Send the request without it.",
+    ),
+    "placeholder.misplaced": Code(
+        403, "A placeholder stands where it is not swapped.", "Send it only where the rules expect it."
+    ),
+    # Bounds
+    "limit.requests": Code(429, "Too many requests.", "Wait and try again."),
+    "limit.connections": Code(429, "Too many connections.", "Close some connections first."),
+    "limit.request_body": Code(413, "The request body is larger than the rules allow.", "Send less."),
+    "limit.response_body": Code(502, "The response body is larger than the rules allow.", "Ask for less."),
+    # The upstream
+    "address.refused": Code(502, "The host resolves to an address that may not be dialled.", ASK),
+    "upstream.malformed": Code(502, "The upstream's response is malformed.", "Tell the operator."),
+    "response.withheld": Code(502, "The response was withheld: it could return a credential.", ASK),
+    "redirect.refused": Code(502, "The rules do not let this redirect through.", ASK),
+    # Ourselves
+    "internal": Code(500, "The proxy could not decide.", "Tell the operator."),
+}

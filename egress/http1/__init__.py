@@ -1,0 +1,71 @@
+"""The strict HTTP/1.1 codec: bytes in, events out, and back. It does no I/O and decides no policy.
+
+It is the only reader of HTTP/1 in Egress, used towards the sandbox and towards the upstream alike,
+so its strictness is the defence against request smuggling.
+
+Theory of operation
+    `intake` collects a block of lines from however many reads; `fields` turns it into pairs with one
+    pattern; `heads` judges a whole head, with `target`, `connection` and `framing` as its experts;
+    `bodies`, `chunked` and `trailers` read what follows; `readers` put the pieces into the order of
+    a connection. `encode` and `writers` are the way back.
+
+Rules of this package
+    1. What can be read in two ways is refused, not repaired. The few exceptions, all for servers,
+       are listed where they are made: `heads` and `framing`.
+    2. What is accepted is written anew in one spelling. No byte of a peer's framing is passed on.
+    3. Readers return events or raise `WireError`; nothing else, for any bytes. How the bytes were
+       cut changes nothing.
+    4. Everything kept in memory is bounded by `Limits`; bodies are never kept.
+    5. Messages of errors are constants. They never quote what came off the wire.
+"""
+
+from __future__ import annotations
+
+from egress.http1.connection import strip_hop_by_hop
+from egress.http1.encode import encode_informational, encode_request_head, encode_response_head
+from egress.http1.events import (
+    CHUNKED,
+    NO_BODY,
+    UNTIL_CLOSE,
+    Body,
+    Data,
+    End,
+    Form,
+    Framing,
+    Informational,
+    RequestEvent,
+    RequestHead,
+    ResponseEvent,
+    ResponseHead,
+    Version,
+)
+from egress.http1.limits import Limits
+from egress.http1.readers import RequestReader, ResponseReader
+from egress.http1.writers import RequestWriter, ResponseWriter, framing_for
+
+__all__ = [
+    "CHUNKED",
+    "NO_BODY",
+    "UNTIL_CLOSE",
+    "Body",
+    "Data",
+    "End",
+    "Form",
+    "Framing",
+    "Informational",
+    "Limits",
+    "RequestEvent",
+    "RequestHead",
+    "RequestReader",
+    "RequestWriter",
+    "ResponseEvent",
+    "ResponseHead",
+    "ResponseReader",
+    "ResponseWriter",
+    "Version",
+    "encode_informational",
+    "encode_request_head",
+    "encode_response_head",
+    "framing_for",
+    "strip_hop_by_hop",
+]

@@ -1,0 +1,78 @@
+"""A block of header fields: bytes to pairs, or a refusal.
+
+One pattern reads every field of the block in one pass. It is anchored to line starts and each match
+ends with its line, so as many matches as lines means that nothing was skipped. Only when the count
+is wrong do we look for the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from egress.errors import WireError
+from egress.http1.grammar import FIELD, STRAY
+from egress.types import Headers
+
+# Servers that pass fields on as CGI variables fold these spellings into the framing names.
+LOOKALIKES: Final = frozenset(
+    name.replace("-", mark) for name in ("content-length", "transfer-encoding") for mark in "!#$%&'*+.^_`|~"
+)
+
+_BLANK_BEFORE_COLON: Final = re.compile(r"^[^:\s]++[ \t]++:", re.MULTILINE)
+_FOLD: Final = re.compile(r"^[ \t]", re.MULTILINE)
+
+
+def read_fields(text: str, start: int, limit: int) -> tuple[Headers, dict[str, str]]:
+    """Read the fields of `text` from `start` through the empty line that ends it.
+
+    Returns the pairs in order, and the same as a mapping (the last of equal names wins).
+    """
+    found = FIELD.findall(text, start)
+    if len(found) != text.count("\n", start) - 1:
+        raise diagnose(text, start)
+    if len(found) > limit:
+        raise WireError("There are too many header fields.", "Send fewer header fields.", status=431)
+    if " \r\n" in text or "\t" in text:
+        found = [(name, value.rstrip(" \t")) for name, value in found]
+    headers = tuple([(name.lower(), value) for name, value in found])
+    mapping = dict(headers)
+    if not LOOKALIKES.isdisjoint(mapping):
+        raise WireError("A field name imitates Content-Length or Transfer-Encoding.")
+    return headers, mapping
+
+
+def refuse_repeated(headers: Headers, mapping: Mapping[str, str], names: tuple[str, ...]) -> None:
+    """Raise WireError where one of `names` occurs more than once."""
+    if len(mapping) == len(headers):
+        return
+    present = [name for name, _ in headers]
+    for name in names:
+        if present.count(name) > 1:
+            raise WireError("A field that must stand alone is repeated.", "Send each framing field once.")
+
+
+def diagnose(text: str, start: int = 0) -> WireError:
+    """Name what is wrong with a block that did not read."""
+    stray = find_fault(text.encode("latin-1"))
+    if stray is not None:
+        return stray
+    if _FOLD.search(text, start):
+        return WireError("A header field is folded over several lines.", "Send each field on one line.")
+    if _BLANK_BEFORE_COLON.search(text, start):
+        return WireError("A header name is followed by white space.")
+    return WireError("A header line is malformed.")
+
+
+def find_fault(block: bytes | bytearray, start: int = 0, end: int | None = None) -> WireError | None:
+    """Look in `block` from `start` for what can be refused before the block is complete."""
+    if block.startswith(b"\r\n"):
+        # Tolerated bytes between messages would be a place for two parsers to disagree.
+        return WireError("An empty line stands before the message.")
+    found = STRAY.search(block, start, len(block) if end is None else end)
+    if found is None:
+        return None
+    if found[0] in (b"\r", b"\n"):
+        return WireError("A line ends in a bare CR or LF.", "End every line with CR LF.")
+    return WireError("A control byte stands outside the body.")

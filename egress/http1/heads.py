@@ -1,0 +1,129 @@
+"""Whole heads: one block of bytes to a `RequestHead` or a `ResponseHead`.
+
+Each function takes the block through its empty line and returns the value or raises `WireError`
+with the status for a client; the response reader turns that into its own. Nothing is kept between
+calls.
+
+The fields are read before anything else is judged: only then is it certain that the block holds no
+stray byte, and the fault that is named does not depend on how the block came in.
+
+Mercies for servers, because real ones need them; clients get none:
+
+- the space behind the status may be missing when there is no reason;
+- the reason may hold bytes beyond ASCII;
+- `Content-Length: 0` on 1xx and 204 (see `framing`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from egress.errors import WireError
+from egress.http1.connection import connection_options, upgrade_protocols
+from egress.http1.events import NO_BODY, Informational, RequestHead, ResponseHead, Version
+from egress.http1.fields import find_fault, read_fields, refuse_repeated
+from egress.http1.framing import SINGLE, response_framing, stated_framing
+from egress.http1.grammar import OTHER_VERSION, REQUEST_LINE, STATUS_LINE
+from egress.http1.limits import Limits
+from egress.http1.target import is_authority, read_target
+
+_SINGLE_IN_REQUEST: Final = ("host", "expect", *SINGLE)
+
+
+def parse_request_head(block: bytes, limits: Limits) -> RequestHead:
+    """Read a request head from `block`, which ends with its empty line."""
+    text = block.decode("latin-1")
+    line = REQUEST_LINE.match(text)
+    if line is None:
+        raise _refuse_request_line(text)
+    method, target, minor = line.groups()
+    headers, fields = read_fields(text, line.end(), limits.fields)
+    if len(target) > limits.target:
+        raise WireError("The request target is too long.", "Send a shorter URL.", status=414)
+    refuse_repeated(headers, fields, _SINGLE_IN_REQUEST)
+    version: Version = "1.1" if minor == "1" else "1.0"
+    form, authority = read_target(method, target)
+    framing = stated_framing(fields, version)
+    if framing is not NO_BODY and method == "CONNECT":
+        raise WireError("A CONNECT request has a body.")
+    options = connection_options(headers, fields)
+    return RequestHead(
+        method,
+        target,
+        form,
+        headers,
+        framing,
+        _read_host(fields.get("host"), version),
+        authority,
+        version,
+        version == "1.1" and "close" not in options,
+        "expect" in fields and _read_expect(fields["expect"], version) and framing is not NO_BODY,
+        upgrade_protocols(headers, options) if options and version == "1.1" else (),
+    )
+
+
+def parse_response_head(
+    block: bytes, limits: Limits, method: str, asked: tuple[str, ...]
+) -> ResponseHead | Informational:
+    """Read the head of a response to a request with `method` that asked to upgrade to `asked`."""
+    text = block.decode("latin-1")
+    line = STATUS_LINE.match(text)
+    if line is None:
+        raise _refuse_status_line(text)
+    minor, digits, reason = line.groups()
+    status, reason = int(digits), (reason or "").strip(" \t")
+    headers, fields = read_fields(text, line.end(), limits.fields)
+    refuse_repeated(headers, fields, SINGLE)
+    version: Version = "1.1" if minor == "1" else "1.0"
+    framing = response_framing(fields, version, method, status)
+    if "content-length" in fields and (status < 200 or status == 204):
+        headers = tuple([field for field in headers if field[0] != "content-length"])
+    options = connection_options(headers, fields)
+    upgrade = upgrade_protocols(headers, options) if options and version == "1.1" else ()
+    if status == 101:
+        _check_switch(upgrade, asked)
+    elif status < 200:
+        return Informational(status, reason, headers)
+    keep_alive = version == "1.1" and "close" not in options
+    return ResponseHead(status, reason, headers, framing, version, keep_alive, upgrade)
+
+
+def check_host(value: str) -> str:
+    """Return the value of a Host field, or refuse it."""
+    if not is_authority(value):
+        raise WireError("The Host field is not one host with an optional port.")
+    return value
+
+
+def _read_host(value: str | None, version: Version) -> str:
+    if value is None:
+        if version == "1.1":
+            raise WireError("The request has no Host field.", "Send exactly one Host field.")
+        return ""
+    return check_host(value)
+
+
+def _read_expect(value: str, version: Version) -> bool:
+    if version == "1.0":
+        return False
+    if value.lower() != "100-continue":
+        raise WireError("The expectation is not `100-continue`.", status=417)
+    return True
+
+
+def _check_switch(switched: tuple[str, ...], asked: tuple[str, ...]) -> None:
+    if not asked:
+        raise WireError("The response switches protocols although nobody asked.")
+    if len(switched) != 1 or switched[0] not in asked:
+        raise WireError("The response switches to a protocol that was not asked for.")
+
+
+def _refuse_request_line(text: str) -> WireError:
+    stray = find_fault(text.encode("latin-1"))
+    if stray is None and OTHER_VERSION.match(text):
+        return WireError("The version is neither HTTP/1.1 nor HTTP/1.0.", "Speak HTTP/1.1.", status=505)
+    return stray or WireError("The request line is malformed.")
+
+
+def _refuse_status_line(text: str) -> WireError:
+    return find_fault(text.encode("latin-1")) or WireError("The status line is malformed.")

@@ -1,0 +1,282 @@
+"""Bytes in, events out: one reader for requests, one for responses. No clock, no socket.
+
+How to drive them
+    `feed(data)` returns the events that `data` completes, `eof()` those that the end of the
+    connection completes. Every message is one head, any number of `Data`, and one `End`; a
+    response may have `Informational` heads in front. Both calls raise `WireError` for what the peer
+    must not do, and from then on always. What the failing call had parsed is dropped with it: a
+    message whose fault is already in our hands is not acted on.
+
+One exchange at a time
+    After `End` a reader waits. A pipelined request stays unparsed until `next_message()` says that
+    the exchange before it is over. Its bytes are kept, up to `Limits.pending`; stop reading from the
+    socket while `waiting` is true. A response reader has nothing to keep: it reads a response only
+    after `expect()`, and bytes nobody asked for make the connection unfit for another exchange.
+
+Upgrades
+    After the request that asked and the response that agreed, `detach()` hands over, untouched,
+    whatever came in behind them, and the reader is done. The same goes for CONNECT.
+
+The outcome depends on the bytes and never on how they were cut, except for the bound on what is kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum, auto
+from typing import Final
+
+from egress.errors import UsageError, WireError
+from egress.http1.bodies import BodyReader, read_body
+from egress.http1.events import END, Data, End, Framing, Informational, RequestHead, ResponseHead
+from egress.http1.heads import parse_request_head, parse_response_head
+from egress.http1.intake import Intake
+from egress.http1.limits import Limits
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class _Stage(Enum):
+    HEAD = auto()
+    BODY = auto()
+    WAITING = auto()
+    """Between two exchanges, or before a switch of protocols."""
+    DETACHED = auto()
+
+
+class _Reader[HeadT](ABC):
+    """The part of a reader that does not care which side it reads."""
+
+    def __init__(self, limits: Limits, stage: _Stage, *, of_request: bool) -> None:
+        self._limits = limits
+        self._stage = stage
+        self._of_request = of_request
+        self._intake = Intake(limits.head, of_request=of_request)
+        self._body: BodyReader | None = None
+        self._pending = bytearray()
+        self._keep_alive = True
+        self._may_detach = False
+        self._ended = False
+        self._fault: WireError | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """No message is being read, and none will be before a call asks for the next one."""
+        return self._stage is _Stage.WAITING
+
+    def feed(self, data: bytes) -> list[HeadT | Data | End]:
+        """Take in bytes from the peer and return the events they complete.
+
+        Raises WireError for what the peer must not send, UsageError after `eof` or `detach`.
+        """
+        self._check_fault()
+        if self._ended or self._stage is _Stage.DETACHED:
+            raise UsageError("This reader has been told that there is nothing more to read.")
+        try:
+            if self._stage is _Stage.WAITING:
+                self._keep(data)
+                return []
+            return self._advance(data)
+        except WireError as error:
+            raise self._fail(error) from None
+
+    def eof(self) -> list[HeadT | Data | End]:
+        """Take note that the peer will send no more, and return the events that completes.
+
+        Raises WireError where a message is cut short.
+        """
+        self._check_fault()
+        self._ended = True
+        try:
+            return self._close()
+        except WireError as error:
+            raise self._fail(error) from None
+
+    def detach(self) -> bytes:
+        """Hand over, untouched, what came in behind a switch of protocols; nothing is read any more.
+
+        Raises UsageError unless the last message asked for a switch, or agreed to one.
+        """
+        self._check_fault()
+        if self._stage is not _Stage.WAITING or not self._may_detach:
+            raise UsageError("No switch of protocols is under way on this connection.")
+        self._stage = _Stage.DETACHED
+        rest = bytes(self._pending)
+        self._pending.clear()
+        return rest
+
+    @abstractmethod
+    def _begin(self, block: bytes, events: list[HeadT | Data | End]) -> Framing | None:
+        """Parse a head into `events`; return its framing, or None where another head must follow."""
+
+    @abstractmethod
+    def _close_in_head(self) -> None:
+        """Refuse the end of the connection where a head should be."""
+
+    def _advance(self, data: bytes) -> list[HeadT | Data | End]:
+        events: list[HeadT | Data | End] = []
+        rest: bytes | None = data
+        while rest:
+            if self._stage is _Stage.WAITING:
+                self._keep_rest(rest)
+                break
+            rest = self._read_head(rest, events) if self._body is None else self._read_body(rest, events)
+        return events
+
+    def _read_head(self, data: bytes, events: list[HeadT | Data | End]) -> bytes | None:
+        found = self._intake.take(data)
+        if found is None:
+            return None
+        block, rest = found
+        framing = self._begin(block, events)
+        if framing is None:
+            return rest
+        self._body = read_body(framing, self._limits, of_request=self._of_request)
+        self._stage = _Stage.BODY
+        if self._body is None:
+            events.append(END)
+            self._stage = _Stage.WAITING
+        return rest
+
+    def _read_body(self, data: bytes, events: list[HeadT | Data | End]) -> bytes | None:
+        rest = self._body.take(data, events.append) if self._body else None
+        if rest is not None:
+            self._finish()
+        return rest
+
+    def _finish(self) -> None:
+        self._body = None
+        self._stage = _Stage.WAITING
+
+    def _close(self) -> list[HeadT | Data | End]:
+        if self._body is not None:
+            end = self._body.close()
+            self._finish()
+            return [end]
+        if self._stage is _Stage.HEAD:
+            self._close_in_head()
+        return []
+
+    def _keep(self, data: bytes) -> None:
+        """Keep bytes that came in while the reader waits."""
+        self._keep_rest(data)
+        if len(self._pending) > self._limits.pending:
+            raise WireError("Too much was sent ahead of the answer.", "Wait for the answer first.")
+
+    def _keep_rest(self, data: bytes) -> None:
+        # One read is never refused for its size: it was in our hands before anybody could stop it.
+        self._pending += data
+
+    def _fail(self, error: WireError) -> WireError:
+        # What an upstream does wrong is answered with 502, whatever it was.
+        self._fault = error if self._of_request else WireError(error.message, error.hint, status=502)
+        return self._fault
+
+    def _check_fault(self) -> None:
+        if self._fault is not None:
+            raise WireError(self._fault.message, self._fault.hint, status=self._fault.status)
+
+
+class RequestReader(_Reader[RequestHead]):
+    """Reads what a client sends. The first request is read at once, each later one when asked for."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        super().__init__(limits, _Stage.HEAD, of_request=True)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing of a request has arrived: closing now loses nothing."""
+        return self._stage is _Stage.HEAD and not self._intake.started
+
+    def next_message(self) -> list[RequestHead | Data | End]:
+        """Begin the next request, once the exchange before it is over; return what is known of it.
+
+        Raises WireError like `feed`, UsageError while a request is being read or after one that
+        closes the connection.
+        """
+        self._check_fault()
+        if self._stage is not _Stage.WAITING or not self._keep_alive:
+            raise UsageError("The connection cannot take another request now.")
+        self._stage = _Stage.HEAD
+        ahead = bytes(self._pending)
+        self._pending.clear()
+        try:
+            events = self._advance(ahead)
+            return events + self._close() if self._ended else events
+        except WireError as error:
+            raise self._fail(error) from None
+
+    def _begin(self, block: bytes, events: list[RequestHead | Data | End]) -> Framing:
+        head = parse_request_head(block, self._limits)
+        self._keep_alive = head.keep_alive
+        self._may_detach = head.method == "CONNECT" or bool(head.upgrade)
+        events.append(head)
+        return head.framing
+
+    def _close_in_head(self) -> None:
+        if self._intake.started:
+            raise WireError("The connection ends inside a request head.")
+
+
+class ResponseReader(_Reader[ResponseHead | Informational]):
+    """Reads what a server sends, one response for every `expect`."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        super().__init__(limits, _Stage.WAITING, of_request=False)
+        self._method = ""
+        self._asked: tuple[str, ...] = ()
+        self._interim = 0
+        self._surplus = False
+
+    @property
+    def started(self) -> bool:
+        """Something of the response has arrived, so the server did see the request."""
+        return self._stage is not _Stage.HEAD or self._intake.started or self._interim > 0
+
+    @property
+    def reusable(self) -> bool:
+        """The connection may carry another exchange."""
+        fit = self._keep_alive and not self._may_detach and not self._surplus and not self._ended
+        return fit and self._fault is None and self._stage is _Stage.WAITING
+
+    def expect(self, method: str, *, upgrade: tuple[str, ...] = ()) -> None:
+        """Read the response to a request with `method`, which asked to upgrade to `upgrade`.
+
+        Raises WireError where the server has sent bytes nobody asked for, UsageError where the
+        connection cannot carry another exchange for any other reason.
+        """
+        self._check_fault()
+        if self._surplus:
+            raise self._fail(WireError("The server sends bytes that belong to no response."))
+        if not self.reusable:
+            raise UsageError("The connection cannot carry another exchange.")
+        self._method, self._asked, self._interim = method, upgrade, 0
+        self._stage = _Stage.HEAD
+
+    def _begin(self, block: bytes, events: list[ResponseHead | Informational | Data | End]) -> Framing | None:
+        head = parse_response_head(block, self._limits, self._method, self._asked)
+        events.append(head)
+        if isinstance(head, Informational):
+            self._interim += 1
+            if self._interim > self._limits.informational:
+                raise WireError("There are too many interim responses.")
+            return None
+        self._keep_alive = head.keep_alive
+        self._may_detach = head.status == 101 or (self._method == "CONNECT" and head.status < 300)
+        return head.framing
+
+    def _close_in_head(self) -> None:
+        raise WireError("The connection ends before the response does.")
+
+    def _keep(self, data: bytes) -> None:
+        if self._may_detach:
+            super()._keep(data)
+        else:
+            self._keep_rest(data)
+
+    def _keep_rest(self, data: bytes) -> None:
+        if self._may_detach:
+            super()._keep_rest(data)
+        elif data:
+            # Never kept: they would become the answer to somebody else's request.
+            self._surplus = True

@@ -1,0 +1,121 @@
+"""Count what a sandbox does against the limits that a decision names.
+
+Theory of operation. Request rates use the generic cell rate algorithm: for each sandbox and place a
+single number is kept, the *theoretical arrival time*, when the requests so far would all have come
+at the steady pace. A request moves it one interval ahead and passes while it stays within `burst`
+intervals of now. All limits that a decision names must pass; a refused request moves none.
+
+Nothing here changes its input or reads a clock. A function returns what to write back, so a refusal
+costs nothing and a test can play any clock:
+
+    taken = take(state, sandbox, decision.effects.limits, now)
+    state.update(taken.changes)
+
+Times are whole nanoseconds of one monotonic clock. The interval is rounded up, so rounding never
+lets one request more through. Should the clock jump back, or a reload lower a rate, the kept time
+counts as at most a full burst ahead: the jump gives no request away, and costs at most the wait of
+one interval.
+
+A limit that makes no sense (no count, no burst, no period) refuses everything; the loader of the
+rules reports it long before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from egress.types import Limit, Place, Rate
+
+SECOND = 1_000_000_000
+
+Key = tuple[str, Place]
+"""Sandbox and place: what counts together."""
+
+Arrivals = Mapping[Key, int]
+"""The theoretical arrival time of each key, in nanoseconds; a missing key has a full burst."""
+
+Counts = Mapping[Key, int]
+"""How many connections of each key are open; a missing key has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of one request, or of one connection.
+
+    `changes` is empty for a refusal. `refused_by` is the place of the limit that refused; of several
+    the one that asks for the longest wait. `wait` is in nanoseconds, zero where waiting does not help.
+    """
+
+    allowed: bool
+    changes: Mapping[Key, int] = field(default_factory=dict)
+    refused_by: Place | None = None
+    wait: int = 0
+
+    @property
+    def retry_after(self) -> int:
+        """Whole seconds after which to try again, as the header of that name takes them."""
+        return -(-self.wait // SECOND)
+
+
+def take(arrivals: Arrivals, sandbox: str, limits: Iterable[Limit], now: int) -> Taken:
+    """Ask for one request of this sandbox; it passes when every rate of every limit passes."""
+    changes: dict[Key, int] = {}
+    refusals: list[tuple[int, Place]] = []
+    for place, rate in _rates(limits):
+        key = (sandbox, place)
+        arrival, wait = _next_arrival(rate, arrivals.get(key, now), now)
+        changes[key] = max(arrival, changes.get(key, arrival))
+        if wait > 0:
+            refusals.append((wait, place))
+    if refusals:
+        wait, place = max(refusals)
+        return Taken(allowed=False, refused_by=place, wait=wait)
+    return Taken(allowed=True, changes=changes)
+
+
+def idle(arrivals: Arrivals, now: int) -> list[Key]:
+    """Return the keys that can be forgotten: without them every answer from `now` on is the same."""
+    return [key for key, arrival in arrivals.items() if arrival <= now]
+
+
+def acquire(counts: Counts, sandbox: str, limits: Iterable[Limit]) -> Taken:
+    """Ask for one connection of this sandbox; it opens when every limit still has room."""
+    changes: dict[Key, int] = {}
+    for place, most in _rooms(limits):
+        key = (sandbox, place)
+        changes[key] = counts.get(key, 0) + 1
+        if changes[key] > most:
+            return Taken(allowed=False, refused_by=place)
+    return Taken(allowed=True, changes=changes)
+
+
+def release(counts: Counts, sandbox: str, limits: Iterable[Limit]) -> dict[Key, int]:
+    """Return the counts after one connection closed; zero means the key can be forgotten.
+
+    Pass the limits that were acquired, even when a reload has changed the rules meanwhile. A
+    release too many leaves the count at zero: it never makes room that is not there.
+    """
+    keys = ((sandbox, place) for place, _ in _rooms(limits))
+    return {key: max(0, counts.get(key, 0) - 1) for key in keys}
+
+
+def _rates(limits: Iterable[Limit]) -> Iterator[tuple[Place, Rate]]:
+    """Yield each rate once, however many rules name the limit."""
+    rates = ((limit.place, limit.requests) for limit in limits if limit.requests is not None)
+    yield from dict.fromkeys(rates)
+
+
+def _rooms(limits: Iterable[Limit]) -> Iterator[tuple[Place, int]]:
+    rooms = ((limit.place, limit.connections) for limit in limits if limit.connections is not None)
+    yield from dict.fromkeys(rooms)
+
+
+def _next_arrival(rate: Rate, arrival: int, now: int) -> tuple[int, int]:
+    """Return the arrival time after one more request, and how long that request has to wait."""
+    if min(rate.count, rate.seconds, rate.burst) < 1:
+        return arrival, max(rate.seconds, 1) * SECOND
+    interval = -(-rate.seconds * SECOND // rate.count)
+    full = rate.burst * interval
+    after = min(max(arrival, now), now + full) + interval
+    return after, max(0, after - now - full)

@@ -1,0 +1,52 @@
+"""Whether a text looks like a credential itself.
+
+Used to refuse credentials in rule files and to keep them out of messages. It errs on the side of
+yes for the shapes that providers publish, and stays quiet about names, hosts and paths.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+
+_KNOWN_SHAPES = re.compile(
+    r"""
+      gh[pousr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,}
+    | glpat-[A-Za-z0-9_-]{16,} | gl[a-z]{2,4}-[A-Za-z0-9_-]{20,}
+    | sk-(?:ant-|proj-|svcacct-|or-)?[A-Za-z0-9_-]{16,}
+    | (?:AKIA|ASIA)[A-Z0-9]{16}
+    | xox[abeoprs]-[A-Za-z0-9-]{10,} | xapp-[A-Za-z0-9-]{10,}
+    | AIza[A-Za-z0-9_-]{30,} | ya29\.[A-Za-z0-9_-]{20,}
+    | npm_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | dop_v1_[a-f0-9]{40,} | hf_[A-Za-z0-9]{30,}
+    | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
+    | eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*
+    | -----BEGIN\ [A-Z ]*PRIVATE\ KEY
+    """,
+    re.VERBOSE,
+)
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{32,}")
+_HEX = re.compile(r"[0-9a-fA-F]{32,}")
+_MIN_ENTROPY = 3.6
+
+
+def looks_like_credential(text: str) -> bool:
+    """Whether the text has, or contains, the shape of a known credential or of a random key."""
+    if len(text) < 16:
+        return False
+    if _KNOWN_SHAPES.search(text) or _HEX.fullmatch(text):
+        return True
+    return any(_is_random(blob) for blob in _BLOB.findall(text))
+
+
+def _is_random(blob: str) -> bool:
+    has_all_kinds = (
+        any(c.isdigit() for c in blob) and any(c.isupper() for c in blob) and any(c.islower() for c in blob)
+    )
+    return has_all_kinds and _entropy(blob) >= _MIN_ENTROPY
+
+
+def _entropy(text: str) -> float:
+    """Shannon entropy in bits a character."""
+    counts = Counter(text)
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())

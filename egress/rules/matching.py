@@ -1,0 +1,244 @@
+"""Reading predicates and rules: from the shapes of the model to compiled `Rule` values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sized
+from dataclasses import dataclass, field, replace
+
+from egress.rules import bounds
+from egress.rules.globs import GlobError, PathGlob, ValueGlob, path_glob
+from egress.rules.hosts import HostError, Pattern, pattern
+from egress.rules.model import (
+    Allow,
+    Deny,
+    Host,
+    Limits,
+    Matching,
+    NamedGlobs,
+    Network,
+    TopDeny,
+    Treatment,
+)
+from egress.rules.policy import Handling, Rule
+from egress.rules.predicates import NamedGlob, Predicates
+from egress.rules.report import At, MeaningError, did_you_mean, quoted
+from egress.types import Cookies, Limit, Rate, Redirects, RuleRef, Scrub
+
+IMPLICIT = "host"
+"""The id of the one allow rule of an entry that has no `allow:` list."""
+
+_ID = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+_MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,64}/(?:\*|[a-z0-9!#$&^_.+-]{1,64})")
+_STANDARD = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+_NEVER = {
+    "CONNECT": "a tunnel inside the connection is never allowed",
+    "TRACE": "it would return what was injected",
+}
+
+PREDICATES = ("methods", "paths", "query", "headers", "content_type", "encoded_slash")
+
+
+@dataclass(slots=True)
+class RuleIds:
+    """The ids of one entry, over allow and deny and over all the places that add to it."""
+
+    key: str
+    prefix: str = ""
+    seen: dict[str, str] = field(default_factory=dict)
+
+    def claim(self, written: str, at: At) -> RuleRef:
+        """The reference of the rule at `at`; reports an id that is wrong or taken."""
+        if not _ID.fullmatch(written):
+            (at / "id").error(
+                f"{quoted(written)} is not a rule id",
+                "ids are lower case: a letter, then letters, digits and -",
+            )
+        name = self.prefix + written
+        if name in self.seen:
+            (at / "id").error(
+                f"the id {quoted(name)} is taken (at {self.seen[name]})",
+                "give each rule of an entry its own id",
+            )
+        self.seen[name] = str(at.place)
+        return RuleRef(self.key, name, at.place)
+
+
+def allow_rule(model: Allow, at: At, ids: RuleIds) -> Rule:
+    """One item of an `allow:` list."""
+    predicates = predicates_of(
+        model, at, encoded_slash=model.encoded_slash is not None, websocket=model.websocket
+    )
+    ref = ids.claim(model.id, at)
+    return Rule(ref, predicates, handling_of(model, at), expires_of(model.expires, at / "expires"))
+
+
+def implicit_rule(model: Host | Network, at: At, ids: RuleIds) -> Rule:
+    """The rule of an entry that is allowed as a whole, or whose predicates stand on the entry itself."""
+    ref = RuleRef(ids.key, IMPLICIT, at.key_place)
+    if isinstance(model, Network):
+        return Rule(ref, Predicates())
+    predicates = predicates_of(
+        model, at, encoded_slash=model.encoded_slash is not None, websocket=bool(model.websocket)
+    )
+    return Rule(ref, predicates)
+
+
+def deny_rule(model: Deny, at: At, ids: RuleIds) -> Rule:
+    """One item of a `deny:` list."""
+    predicates = predicates_of(
+        model, at, encoded_slash=model.encoded_slash is not None, websocket=bool(model.websocket)
+    )
+    if isinstance(model, TopDeny) and model.hosts is not None:
+        predicates = replace(predicates, hosts=_host_patterns(model.hosts, at / "hosts"))
+    if not predicates:
+        at.error("a deny rule needs at least one predicate", 'to deny everything write paths: ["/**"]')
+    return Rule(ids.claim(model.id, at), predicates)
+
+
+def predicates_of(model: Matching, at: At, *, encoded_slash: bool, websocket: bool) -> Predicates:
+    """The predicates of a rule, or of an entry that is its own rule."""
+    return Predicates(
+        methods=None if model.methods is None else _methods(model.methods, at / "methods"),
+        paths=None if model.paths is None else _paths(model.paths, at / "paths", encoded_slash=encoded_slash),
+        query=_named_globs(model.query, at / "query"),
+        headers=_headers(model, at / "headers"),
+        content_types=_content_types(model.content_type, at / "content_type"),
+        websocket=websocket,
+        encoded_slash=encoded_slash,
+    )
+
+
+def handling_of(model: Treatment, at: At) -> Handling:
+    """How the traffic that a rule or entry allows is treated."""
+    return Handling(
+        limit=limit_of(model.limits, at / "limits"),
+        scrub=None if model.scrub is None else Scrub(model.scrub),
+        redirects=None if model.redirects is None else Redirects(model.redirects),
+        cookies=None if model.cookies is None else Cookies(model.cookies),
+    )
+
+
+def limit_of(model: Limits | None, at: At) -> Limit | None:
+    """The bounds written at one place."""
+    if model is None:
+        return None
+    if model.burst is not None and model.requests is None:
+        (at / "burst").error("`burst` stands here without `requests`", "write the rate beside it")
+    return Limit(
+        place=at.key_place,
+        requests=_rate(model, at),
+        connections=model.connections,
+        request_body=_size(model.request_body, at / "request_body"),
+        response_body=_size(model.response_body, at / "response_body"),
+    )
+
+
+def expires_of(text: str | None, at: At) -> int | None:
+    """The first second at which something is over; reports a text that is no moment."""
+    if text is None:
+        return None
+    try:
+        return bounds.expiry(text)
+    except MeaningError as error:
+        at.error(error.message, error.hint)
+        return 0
+
+
+def _rate(model: Limits, at: At) -> Rate | None:
+    if model.requests is None:
+        return None
+    try:
+        return bounds.rate(model.requests, model.burst)
+    except MeaningError as error:
+        (at / "requests").error(error.message, error.hint)
+        return None
+
+
+def _size(value: int | str | None, at: At) -> int | None:
+    if value is None:
+        return None
+    try:
+        return bounds.size(value)
+    except MeaningError as error:
+        at.error(error.message, error.hint)
+        return None
+
+
+def _refuse_empty(items: Sized, at: At) -> None:
+    if not items:
+        at.error("an empty list matches nothing", "leave the key out to match everything")
+
+
+def _methods(methods: list[str], at: At) -> frozenset[str]:
+    _refuse_empty(methods, at)
+    for number, method in enumerate(methods):
+        here = at / number
+        if method.upper() in _NEVER:
+            here.error(f"{method.upper()} is never forwarded: {_NEVER[method.upper()]}", "remove it")
+        elif not _TOKEN.fullmatch(method):
+            here.error(f"{quoted(method)} is not a method", "methods are single words such as GET")
+        elif method.upper() in _STANDARD and method not in _STANDARD:
+            here.error(f"methods are upper case, and {quoted(method)} is not", f"write {method.upper()}")
+        elif method not in _STANDARD and (hint := did_you_mean(method, _STANDARD)).startswith("did"):
+            here.warning(f"{quoted(method)} is not a common method", hint)
+    return frozenset(methods)
+
+
+def _paths(texts: list[str], at: At, *, encoded_slash: bool) -> tuple[PathGlob, ...]:
+    _refuse_empty(texts, at)
+    globs = []
+    for number, text in enumerate(texts):
+        try:
+            globs.append(path_glob(text, encoded_slash=encoded_slash))
+        except GlobError as error:
+            (at / number).error(error.message, error.hint)
+    return tuple(globs)
+
+
+def _named_globs(named: NamedGlobs | None, at: At) -> tuple[NamedGlob, ...]:
+    if named is None:
+        return ()
+    _refuse_empty(named, at)
+    return tuple(
+        NamedGlob(name, ValueGlob(value) if isinstance(value, str) else None) for name, value in named.items()
+    )
+
+
+def _headers(model: Matching, at: At) -> tuple[NamedGlob, ...]:
+    for name in model.headers or ():
+        here = at / name
+        if not _TOKEN.fullmatch(name):
+            here.key_error(f"{quoted(name)} is not a header name")
+        elif name != name.lower():
+            here.key_error("header names are written in lower case here", f"write {name.lower()}")
+        elif name == "host":
+            here.key_error(
+                "the Host header always equals the destination", "give the host an entry of its own"
+            )
+    return _named_globs(model.headers, at)
+
+
+def _content_types(texts: list[str] | None, at: At) -> tuple[str, ...]:
+    if texts is None:
+        return ()
+    _refuse_empty(texts, at)
+    for number, text in enumerate(texts):
+        if not _MEDIA_TYPE.fullmatch(text):
+            (at / number).error(
+                f"{quoted(text)} is not a media type",
+                "write it in lower case, like application/json or text/*",
+            )
+    return tuple(texts)
+
+
+def _host_patterns(texts: list[str], at: At) -> tuple[Pattern, ...]:
+    _refuse_empty(texts, at)
+    patterns = []
+    for number, text in enumerate(texts):
+        try:
+            patterns.append(pattern(text))
+        except HostError as error:
+            (at / number).error(error.message, error.hint)
+    return tuple(patterns)

@@ -1,0 +1,167 @@
+"""What the rule files say, compiled: the values that `decide` works on.
+
+A `Policy` is immutable for its users. The one thing inside that changes is a bounded cache of
+routes, which can be dropped at any moment without changing an answer.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from egress.rules.hosts import Pattern
+from egress.rules.predicates import Predicates
+from egress.types import Cookies, Injection, Limit, Place, Redirects, RuleRef, Scrub
+
+if TYPE_CHECKING:
+    from egress.rules.plan import Route
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Mode = Literal["enforce", "observe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How responses are treated, and what bounds hold; written on an entry or on a rule."""
+
+    limit: Limit | None = None
+    scrub: Scrub | None = None
+    redirects: Redirects | None = None
+    cookies: Cookies | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One allow or deny rule. `expires` is the first second at which it no longer matches."""
+
+    ref: RuleRef
+    predicates: Predicates
+    handling: Handling = Handling()
+    expires: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InjectItem:
+    """One item of an `inject:` list. `rules` holds the ids it is meant for; None means all."""
+
+    injection: Injection
+    place: Place
+    rules: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of `hosts:`, or one item of `networks:`."""
+
+    key: str
+    place: Place
+    pattern: Pattern | None
+    """None for a network."""
+    ports: frozenset[int]
+    clear_ports: frozenset[int]
+    allow: tuple[Rule, ...]
+    deny: tuple[Rule, ...] = ()
+    inject: tuple[InjectItem, ...] = ()
+    intercept: bool = True
+    http2: bool = False
+    mode: Mode | None = None
+    handling: Handling = Handling()
+    misplaced_pass: bool = False
+    expires: int | None = None
+    addresses: tuple[str, ...] = ()
+    is_whole: bool = False
+    """Nothing but the host was written: the one allow rule has no predicate."""
+
+    def port_count(self) -> int:
+        return len(self.ports) + len(self.clear_ports)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkEntry:
+    network: Network
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A host pattern and port to which a secret is bound."""
+
+    pattern: Pattern
+    port: int
+
+    def __str__(self) -> str:
+        return str(self.pattern) if self.port == 443 else f"{self.pattern}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSpec:
+    """Where a secret comes from and the only hosts it may go to. Never its value."""
+
+    name: str
+    place: Place
+    scheme: str
+    reference: tuple[str, ...] = field(repr=False)
+    bindings: tuple[Binding, ...] = ()
+    ttl: int | None = None
+    expires: int | None = None
+
+    def is_bound_to(self, host: str, port: int) -> bool:
+        return any(binding.port == port and binding.pattern.matches(host) for binding in self.bindings)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    name: str
+    place: Place
+    keys: frozenset[str]
+    rules: dict[str, frozenset[str]]
+    """By entry key: the allow rules it is narrowed to. Keys not in it keep all of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of a `tests:` list, parsed."""
+
+    place: Place
+    text: str
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    profile: str | None
+    at: int | None
+    websocket: bool
+    allowed: bool
+    expected: str
+    """A rule id, a code, or empty for any."""
+    secrets: frozenset[str]
+    entry: str | None
+    """The entry under which it is written; another one that decides is a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything the rules say. `digest` names the texts it was made from."""
+
+    entries: dict[Pattern, Entry] = field(default_factory=dict)
+    networks: tuple[NetworkEntry, ...] = ()
+    """Longest prefix first."""
+    deny: tuple[Rule, ...] = ()
+    secrets: dict[str, SecretSpec] = field(default_factory=dict)
+    profiles: dict[str, Profile] | None = None
+    mode: Mode = "enforce"
+    limit: Limit | None = None
+    cases: tuple[Case, ...] = ()
+    digest: str = ""
+    routes: dict[str, Route] = field(default_factory=dict, repr=False, compare=False)
+    shared_routes: dict[tuple[str, ...], Route] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """Every port on which the proxy has to listen."""
+        entries = [*self.entries.values(), *(network.entry for network in self.networks)]
+        return frozenset().union(*(entry.ports | entry.clear_ports for entry in entries))
+
+
+EMPTY = Policy()
+"""No rules at all: everything is denied."""

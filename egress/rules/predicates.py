@@ -1,0 +1,133 @@
+"""The predicates of one rule beside its path: methods, query, headers, content type, WebSocket.
+
+Theory of operation. Predicates are joined by AND, the values of one predicate by OR. Allow and deny
+read doubtful input in opposite ways, so that each fails closed: for an allow, every occurrence of a
+parameter must fit; for a deny, one is enough. A query that cannot be decoded fits no allow and
+every deny.
+
+Paths are matched by `plan`, all rules of a host at once; here is what is looked at afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from egress.rules.globs import PathGlob, ValueGlob
+from egress.rules.hosts import Pattern
+from egress.types import Headers
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGlob:
+    """A query parameter or header that must match; no glob means that it must be absent."""
+
+    name: str
+    glob: ValueGlob | None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicates:
+    """What a request must be like for a rule to match. Empty and None mean: no such predicate."""
+
+    methods: frozenset[str] | None = None
+    paths: tuple[PathGlob, ...] | None = None
+    query: tuple[NamedGlob, ...] = ()
+    headers: tuple[NamedGlob, ...] = ()
+    content_types: tuple[str, ...] = ()
+    websocket: bool = False
+    encoded_slash: bool = False
+    hosts: tuple[Pattern, ...] = ()
+    """Only the top-level `deny:` list has this one."""
+
+    @property
+    def looks_inside(self) -> bool:
+        """Whether something beside method and path must be looked at."""
+        return bool(self.query or self.headers or self.content_types)
+
+    def __bool__(self) -> bool:
+        return self != _NOTHING
+
+
+_NOTHING = Predicates()
+
+
+def allow_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
+    """Whether query and headers satisfy an allow rule; doubt means no."""
+    if predicates.query:
+        parameters = parse_query(query)
+        if parameters is None or not _all_fit(predicates.query, parameters):
+            return False
+    if predicates.headers and not _all_fit(predicates.headers, headers):
+        return False
+    return not predicates.content_types or _media_type_fits(predicates.content_types, headers, of_any=False)
+
+
+def deny_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
+    """Whether query and headers satisfy a deny rule; doubt means yes."""
+    if predicates.query:
+        parameters = parse_query(query)
+        if parameters is not None and not _any_fits(predicates.query, parameters):
+            return False
+    if predicates.headers and not _any_fits(predicates.headers, headers):
+        return False
+    return not predicates.content_types or _media_type_fits(predicates.content_types, headers, of_any=True)
+
+
+def parse_query(query: str) -> Headers | None:
+    """The decoded parameters of a query, in order; None when an escape is broken."""
+    pairs = []
+    for part in query.removeprefix("?").split("&"):
+        if not part:
+            continue
+        if _BROKEN_ESCAPE.search(part):
+            return None
+        name, _, value = part.partition("=")
+        pairs.append((_decoded(name), _decoded(value)))
+    return tuple(pairs)
+
+
+def _decoded(text: str) -> str:
+    text = text.replace("+", " ")
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text
+
+
+def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers) -> bool:
+    for want in wanted:
+        values = [value for name, value in pairs if name == want.name]
+        if want.glob is None:
+            if values:
+                return False
+        elif not values or not all(want.glob.matches(value) for value in values):
+            return False
+    return True
+
+
+def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers) -> bool:
+    for want in wanted:
+        values = [value for name, value in pairs if name.lower() == want.name.lower()]
+        if want.glob is None:
+            if values:
+                return False
+        elif not any(want.glob.matches(value, ignore_case=True) for value in values):
+            return False
+    return True
+
+
+def _media_type_fits(wanted: tuple[str, ...], headers: Headers, *, of_any: bool) -> bool:
+    """Several Content-Type headers: an allow wants all of them to fit, a deny one of them."""
+    found = [
+        value.partition(";")[0].strip(" \t").lower() for name, value in headers if name == "content-type"
+    ]
+    if not found:
+        return False
+    fits = (_is_media_type(media_type, wanted) for media_type in found)
+    return any(fits) if of_any else all(fits)
+
+
+def _is_media_type(media_type: str, wanted: tuple[str, ...]) -> bool:
+    family = media_type.partition("/")[0]
+    return media_type in wanted or f"{family}/*" in wanted

@@ -1,0 +1,238 @@
+"""Presets: ready rules for well-known services, as data with parameters.
+
+Theory of operation. A preset is a rule file with `${parameter}` in host keys, paths and secret names,
+and nowhere else. Arguments are validated first and put into the parsed values afterwards, so an
+argument can never change the structure. The result goes through the very code that reads a person's
+own entries; its positions name the `use:` item and the line of the preset.
+
+A list parameter multiplies the host key or the path it stands in. A rule left without paths is
+dropped: that is how `write: []` takes writing away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from egress.rules import document as documents
+from egress.rules.document import Document, Path, Value
+from egress.rules.hosts import HostError, pattern
+from egress.rules.model import Model
+from egress.rules.report import At, Report, did_you_mean, quoted
+from egress.rules.secrets import NAME as SECRET_NAME
+from egress.rules.shape import checked
+
+Argument = str | list[str]
+Arguments = Mapping[str, Argument]
+
+_PARAMETER = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
+_PATH = re.compile(r"[A-Za-z0-9._~!$&'()*+,=:@%-]+(?:/[A-Za-z0-9._~!$&'()*+,=:@%-]+)*")
+
+
+class Parameter(Model):
+    """What may be put in for one `${name}`."""
+
+    type: Literal[
+        "host", "secret", "path", "choice", "list of host", "list of secret", "list of path", "list of choice"
+    ]
+    help: str
+    wildcard: bool = False
+    choices: list[str] | None = None
+    default: str | list[str] | None = None
+
+    @property
+    def is_list(self) -> bool:
+        return self.type.startswith("list of ")
+
+    @property
+    def kind(self) -> str:
+        return self.type.removeprefix("list of ")
+
+
+class PresetHead(Model):
+    """The part of a preset that is not rules."""
+
+    title: str
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    example: dict[str, str | list[str]] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A preset that was read: its head, and its rules with the parameters still in them."""
+
+    name: str
+    head: PresetHead
+    document: Document
+
+
+HEAD_KEYS = ("title", "parameters", "example")
+RULE_KEYS = ("secrets", "hosts", "tests")
+
+
+def read(name: str, text: str, report: Report) -> Preset | None:
+    """Read the text of a preset; reports what is wrong with it."""
+    document, findings = documents.read(f"preset {name}", text)
+    report.findings.extend(findings)
+    if findings or not isinstance(document.value, dict):
+        return None
+    at = At(report, document)
+    for key in document.value:
+        if key not in (*HEAD_KEYS, *RULE_KEYS):
+            (at / key).key_error(f"unknown key {quoted(key)}", did_you_mean(key, (*HEAD_KEYS, *RULE_KEYS)))
+    head = checked(PresetHead, {key: document.value[key] for key in HEAD_KEYS if key in document.value}, at)
+    return None if head is None else Preset(name, head, document)
+
+
+def expand(preset: Preset, given: object, use: At) -> Document | None:
+    """The rules of the preset with the arguments put in; None after reporting wrong arguments."""
+    arguments = _arguments(preset, given if isinstance(given, dict) else {}, use)
+    if arguments is None:
+        return None
+    return _Expansion(preset.document, arguments, use).document
+
+
+# Arguments ------------------------------------------------------------------------------------
+
+
+def _arguments(preset: Preset, given: dict[str, Value], use: At) -> Arguments | None:
+    errors = len(use.report.findings)
+    parameters = preset.head.parameters
+    for name in given:
+        if name not in parameters:
+            (use / preset.name / name).key_error(
+                f"the preset {preset.name} has no parameter {quoted(name)}", did_you_mean(name, parameters)
+            )
+    arguments: dict[str, Argument] = {}
+    for name, parameter in parameters.items():
+        if name in given:
+            argument = _argument(parameter, given[name], use / preset.name / name)
+        elif parameter.default is not None:
+            argument = parameter.default
+        else:
+            use.error(f"the preset {preset.name} needs the parameter {quoted(name)}", parameter.help)
+            continue
+        if argument is not None:
+            arguments[name] = argument
+    return arguments if len(use.report.findings) == errors else None
+
+
+def _argument(parameter: Parameter, value: Value, at: At) -> Argument | None:
+    if parameter.is_list:
+        if not isinstance(value, list):
+            at.error("this parameter is a list", "put it in brackets: [...]")
+            return None
+        items = [_single(parameter, item, at / number) for number, item in enumerate(value)]
+        return [item for item in items if item is not None]
+    return _single(parameter, value, at)
+
+
+def _single(parameter: Parameter, value: Value, at: At) -> str | None:
+    if not isinstance(value, str):
+        at.error("this parameter is one text", parameter.help)
+        return None
+    problem = _problem(parameter, value)
+    if problem is not None:
+        at.error(problem, parameter.help)
+        return None
+    return value
+
+
+def _problem(parameter: Parameter, value: str) -> str | None:
+    if parameter.kind == "choice":
+        return (
+            None
+            if value in (parameter.choices or ())
+            else f"{quoted(value)} is not one of {', '.join(parameter.choices or ())}"
+        )
+    if parameter.kind == "secret":
+        return None if SECRET_NAME.fullmatch(value) else f"{quoted(value)} is not a secret name"
+    if "*" in value and not parameter.wildcard:
+        return "this parameter takes no wildcard"
+    if parameter.kind == "path":
+        segments = value.split("/")
+        is_path = _PATH.fullmatch(value) and "." not in segments and ".." not in segments
+        return None if is_path else f"{quoted(value)} is not a path fragment like acme/widgets"
+    try:
+        pattern(value)
+    except HostError as error:
+        return error.message
+    return None
+
+
+# Substitution ---------------------------------------------------------------------------------
+
+
+class _Expansion:
+    """Copies the values of a preset with the arguments put in, and their positions with them."""
+
+    def __init__(self, source: Document, arguments: Arguments, use: At) -> None:
+        self.source = source
+        self.arguments = arguments
+        self.document = Document(source.name, used_at=use.place)
+        value = source.value if isinstance(source.value, dict) else {}
+        self.document.value = self._mapping({key: value[key] for key in RULE_KEYS if key in value}, value, ())
+
+    def _mapping(self, part: dict[str, Value], original: dict[str, Value], path: Path) -> dict[str, Value]:
+        copy: dict[str, Value] = {}
+        keys = self.document.keys[id(copy)] = {}
+        spots: dict[str, tuple[int, int]] = {}
+        self.document.values[id(copy)] = spots
+        for key, value in part.items():
+            for name in self._texts(key) if _takes_parameters((*path, key), is_key=True) else (key,):
+                new = self._value(value, (*path, key))
+                if new is None:
+                    continue
+                copy[name] = new
+                keys[name] = self.source.keys[id(original)][key]
+                spots[name] = self.source.values[id(original)][key]
+        return copy
+
+    def _value(self, value: Value, path: Path) -> Value | None:
+        if isinstance(value, dict):
+            copy = self._mapping(value, value, path)
+            return None if value.get("paths") and copy.get("paths") == [] else copy
+        if isinstance(value, list):
+            return self._list(value, path)
+        if isinstance(value, str) and _takes_parameters(path, is_key=False):
+            return next(self._texts(value), None)
+        return value
+
+    def _list(self, values: list[Value], path: Path) -> list[Value]:
+        copy: list[Value] = []
+        spots: list[tuple[int, int]] = []
+        self.document.items[id(copy)] = spots
+        for number, value in enumerate(values):
+            spot = self.source.items[id(values)][number]
+            multiplies = isinstance(value, str) and _takes_parameters(path, is_key=False)
+            new = list(self._texts(str(value))) if multiplies else [self._value(value, (*path, number))]
+            for item in new:
+                if item is not None:
+                    copy.append(item)
+                    spots.append(spot)
+        return copy
+
+    def _texts(self, text: str) -> Iterator[str]:
+        """`text` with its parameters put in: once, or once for each item of a list parameter."""
+        match = _PARAMETER.search(text)
+        if match is None:
+            yield text
+            return
+        argument = self.arguments.get(match[1], [])
+        for value in argument if isinstance(argument, list) else [argument]:
+            for rest in self._texts(text[match.end() :]):
+                yield text[: match.start()] + value + rest
+
+
+def _takes_parameters(path: Path, *, is_key: bool) -> bool:
+    """Whether `${...}` is put in here: host and secret keys, bindings, paths, names of secrets."""
+    if is_key:
+        return len(path) == 2 and path[0] in ("hosts", "secrets")
+    last = next((step for step in reversed(path) if isinstance(step, str)), "")
+    if path[0] == "secrets":
+        return last == "hosts"
+    return path[0] == "hosts" and last in ("paths", "secret", "bearer")

@@ -1,0 +1,151 @@
+"""The spellings in which a secret comes back from a server that echoes what it was sent.
+
+Theory of operation. A secret reaches an answer as itself, or inside something that was encoded as
+a whole: base64 of `user:secret`, a JSON text, a URL, a page. Each encoding below is written as the
+bytes it *always* leaves behind, whatever stands around the secret. For JSON, URLs and pages that
+is the encoded secret. Base64 packs three bytes into four characters, so the same secret has three
+looks, one for each position modulo three; of each look only the characters whose six bits all come
+from the secret are fixed, and only those are used. At most four bits of the first and of the last
+byte stay outside.
+
+Carriers nest once: the base64 forms are written as JSON, URLs and pages carry them too, because an
+echoed `Authorization: Basic` is what a JSON echo service returns. Deeper nesting is not covered.
+
+Needs no knowledge of where the spellings are used, and must not drop one: a missing spelling is a
+leak, a superfluous one costs some nanoseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from itertools import product
+
+from egress.errors import SecretValueError
+from egress.types import Secret
+
+SHORTEST_SECRET = 8
+"""Below this many bytes a secret would also be found in innocent text."""
+
+_ALPHANUMERIC = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+# What encoders leave as it is, besides letters and digits.
+_URL_SAFE = (
+    b"-._~",  # RFC 3986 unreserved; quote(safe="")
+    b"-._~/",  # quote()
+    b"-._~!'()*",  # encodeURIComponent
+    b"-._*",  # form fields of a browser
+    b"-._~/?:@!$&'()*+,;=",  # all that a path or a query may hold
+    b"-._~/?:@!$&'()*+,;=#",  # encodeURI
+)
+_URL_SPACES = ("%20", "+")
+
+# What JSON encoders write as \u00XX although they need not.
+_JSON_CAUTION = (
+    "",  # most
+    "<>&",  # Go, Python in a page
+    "<>&'=",  # Gson
+    "<>&'\"+`",  # System.Text.Json
+)
+_JSON_SHORT = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+}
+
+_PAGE_TABLES = (
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;"},
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"},
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"},
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"},
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"},
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
+)
+
+
+def spellings(secret: Secret) -> frozenset[bytes]:
+    """Return every byte string under which this secret is looked for.
+
+    Raises SecretValueError, naming the secret only, when the value is too short to be told from
+    innocent text.
+    """
+    value = secret.reveal()
+    if len(value) < SHORTEST_SECRET:
+        raise SecretValueError(
+            f"secret {secret.name!r} has fewer than {SHORTEST_SECRET} bytes and cannot be scrubbed",
+            "Use a longer secret, or write `scrub: off` where it is injected.",
+        )
+    found = {value, value.lower(), value.upper(), *_hexadecimal(value), *_every_byte_escaped(value)}
+    for carried in {value, *_base64_cores(value)}:
+        found.add(carried)
+        found.update(_in_url(carried))
+        found.update(_in_json(carried))
+        found.update(_in_page(carried))
+    return frozenset(found)
+
+
+def _hexadecimal(value: bytes) -> Iterator[bytes]:
+    digits = value.hex().encode()
+    yield digits
+    yield digits.upper()
+
+
+def _every_byte_escaped(value: bytes) -> Iterator[bytes]:
+    for form in (b"%%%02x", b"%%%02X", b"\\u00%02x", b"\\u00%02X", b"\\x%02x", b"\\x%02X"):
+        yield b"".join(form % byte for byte in value)
+
+
+def _base64_cores(value: bytes) -> Iterator[bytes]:
+    """Yield the part of base64 that any text around the secret leaves unchanged, per alignment."""
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + value)
+        first = -(-8 * before // 6)
+        past = 8 * (before + len(value)) // 6
+        core = encoded[first:past]
+        yield core
+        yield core.replace(b"+", b"-").replace(b"/", b"_")
+
+
+def _in_url(value: bytes) -> Iterator[bytes]:
+    special = [byte for byte in set(value) if byte not in _ALPHANUMERIC]
+    text = value.decode("latin-1")
+    for safe, space, form in product(_URL_SAFE, _URL_SPACES, ("%%%02x", "%%%02X")):
+        table = {byte: form % byte for byte in special if byte not in safe}
+        if 0x20 in table:
+            table[0x20] = space
+        yield text.translate(table).encode("latin-1")
+
+
+def _in_json(value: bytes) -> Iterator[bytes]:
+    text = _as_text(value)
+    for caution, slash, plain, form in product(
+        _JSON_CAUTION, ("/", "\\/"), (False, True), ("\\u%04x", "\\u%04X")
+    ):
+        table = {ord(char): _json_char(char, form, plain=plain) for char in set(text)}
+        table |= {ord(char): short for char, short in _JSON_SHORT.items()} | {ord("/"): slash}
+        table |= {ord(char): form % ord(char) for char in caution}
+        yield text.translate(table).encode()
+
+
+def _json_char(char: str, form: str, *, plain: bool) -> str:
+    if " " <= char <= "~" or (plain and char > "~"):
+        return char
+    units = char.encode("utf-16-be")
+    return "".join(form % int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+
+
+def _in_page(value: bytes) -> Iterator[bytes]:
+    text = _as_text(value)
+    for table in _PAGE_TABLES:
+        yield text.translate({ord(char): entity for char, entity in table.items()}).encode()
+
+
+def _as_text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,0 +1,335 @@
+"""Frozen value types that every part of Egress shares.
+
+Nothing here decides, reads or writes anything. A type belongs here when two rooms that must not
+import each other both need it: `rules` produces a `Decision`, `credentials` spends its `needs`,
+`exchange` carries both.
+
+Text that came off the wire is `str` decoded as latin-1, so one character is one byte and nothing
+is lost. Header names are lower case everywhere inside Egress; the codecs see to that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, Never
+
+Headers = tuple[tuple[str, str], ...]
+Scheme = Literal["https", "http"]
+
+
+# Where something was written ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A position in a rule file; lines and columns count from one."""
+
+    file: str
+    line: int
+    column: int
+    via: str = ""
+    """The line of the preset that a `use:` item at this position stands for."""
+
+    def __str__(self) -> str:
+        spot = f"{self.file}:{self.line}:{self.column}"
+        return f"{spot} ({self.via})" if self.via else spot
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or doubtful, in a rule file."""
+
+    place: Place
+    severity: Severity
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+# Who asks, and for what -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The sandbox behind a connection, as the network told us. Never taken from a header."""
+
+    sandbox: str
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A request head whose destination is already fixed.
+
+    `host` and `port` are the canonical destination that the door parsed once from CONNECT or SNI;
+    the Host header stays among `headers` and is only ever compared with them.
+    """
+
+    method: str
+    scheme: Scheme
+    host: str
+    port: int
+    target: str
+    """Origin form, path and query as received, or `*`."""
+    headers: Headers = ()
+    websocket: bool = False
+    """The request asks to become a WebSocket (RFC 6455 upgrade or RFC 8441 extended CONNECT)."""
+
+
+# Secrets --------------------------------------------------------------------------------------
+
+
+class Secret:
+    """A secret value that does not show itself.
+
+    `repr`, `str`, `format` and tracebacks name the secret, never the value; pickling and copying
+    are refused. The one way to the bytes is `reveal()`, and a test keeps the list of files that
+    may call it.
+    """
+
+    __slots__ = ("_value", "name")
+
+    def __init__(self, name: str, value: bytes) -> None:
+        self.name = name
+        self._value = value
+
+    def reveal(self) -> bytes:
+        """The secret bytes themselves."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({self.name!r})"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __reduce_ex__(self, protocol: object) -> Never:
+        raise TypeError(f"{self!r} is not to be pickled or copied")
+
+
+# What to write into a request ------------------------------------------------------------------
+
+
+class OnExisting(StrEnum):
+    """What happens to a value that the sandbox itself put into the slot."""
+
+    REPLACE = "replace"
+    FAIL = "fail"
+
+
+SlotKind = Literal["header", "query", "cookie", "path", "basic"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """A place in a request head where a credential may stand; `header:authorization`."""
+
+    kind: SlotKind
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class InjectHeader:
+    """Write `prefix + secret + suffix` as the one value of a header (`bearer:` is this too)."""
+
+    secret: str
+    name: str
+    prefix: str = ""
+    suffix: str = ""
+    on_existing: OnExisting = OnExisting.REPLACE
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return (Slot("header", self.name),)
+
+
+@dataclass(frozen=True, slots=True)
+class InjectBasic:
+    """Write `Authorization: Basic base64(user:secret)`."""
+
+    secret: str
+    user: str
+    on_existing: OnExisting = OnExisting.REPLACE
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return (Slot("header", "authorization"),)
+
+
+@dataclass(frozen=True, slots=True)
+class InjectQuery:
+    """Write the secret as the one value of a query parameter."""
+
+    secret: str
+    name: str
+    on_existing: OnExisting = OnExisting.REPLACE
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return (Slot("query", self.name),)
+
+
+@dataclass(frozen=True, slots=True)
+class InjectCookie:
+    """Write the secret as the one value of a cookie."""
+
+    secret: str
+    name: str
+    on_existing: OnExisting = OnExisting.REPLACE
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return (Slot("cookie", self.name),)
+
+
+Shape = Literal["github", "openai", "anthropic", "aws", "uuid", "hex32"]
+
+
+@dataclass(frozen=True, slots=True)
+class InjectPlaceholder:
+    """Swap a stand-in value, made for this sandbox, for the secret: only in `slots`, at most `max` times."""
+
+    secret: str
+    like: Shape
+    slots: tuple[Slot, ...]
+    max: int = 1
+
+
+Injection = InjectHeader | InjectBasic | InjectQuery | InjectCookie | InjectPlaceholder
+
+
+# Limits ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `count` requests per `seconds`, of which `burst` may come at once."""
+
+    count: int
+    seconds: int
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Bounds written in one place of the rules; they count per sandbox and place."""
+
+    place: Place
+    requests: Rate | None = None
+    connections: int | None = None
+    request_body: int | None = None
+    response_body: int | None = None
+
+
+# Decisions ------------------------------------------------------------------------------------
+
+
+class Verdict(StrEnum):
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+class Scrub(StrEnum):
+    """What happens to a secret that comes back in a response."""
+
+    OFF = "off"
+    MASK = "mask"
+    BLOCK = "block"
+
+
+class Redirects(StrEnum):
+    """Which redirects a response may carry; `signed` is `pass` that also lets signed URLs through."""
+
+    SIGNED = "signed"
+    PASS = "pass"
+    SAME_HOST = "same-host"
+    DENY = "deny"
+
+
+class Cookies(StrEnum):
+    PASS = "pass"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRef:
+    """The rule that decided, named the way people write it: `api.github.com#read`."""
+
+    key: str
+    id: str
+    place: Place
+
+    def __str__(self) -> str:
+        return f"{self.key}#{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What an allowed request needs and is bound to, over all the rules that allowed it."""
+
+    needs: tuple[Injection, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    scrub: Scrub = Scrub.MASK
+    redirects: Redirects = Redirects.PASS
+    cookies: Cookies = Cookies.PASS
+    """Already resolved: `drop` is the default where something is injected, `pass` elsewhere."""
+    misplaced_pass: bool = False
+    """Placeholders outside their slots go through unswapped instead of being denied."""
+
+
+NO_EFFECTS = Effects()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict on one request.
+
+    `code` is the stable dotted reason (see `errors.CODES`), `target` the canonical path and query:
+    what was matched, and therefore what must be forwarded.
+    """
+
+    verdict: Verdict
+    code: str
+    target: str = ""
+    rule: RuleRef | None = None
+    entry: str | None = None
+    place: Place | None = None
+    effects: Effects = NO_EFFECTS
+    observed: bool = False
+    """Let through only because `mode: observe` lifts the missing rule."""
+
+    @property
+    def allowed(self) -> bool:
+        return self.verdict is Verdict.ALLOW
+
+
+@dataclass(frozen=True, slots=True)
+class HostDecision:
+    """The verdict on a destination, before anything is resolved or dialled."""
+
+    verdict: Verdict
+    code: str
+    entry: str | None = None
+    place: Place | None = None
+    rule: RuleRef | None = None
+    intercept: bool = True
+    http2: bool = False
+    addresses: tuple[str, ...] = ()
+    """Networks this name may resolve into although they are refused by default."""
+    limits: tuple[Limit, ...] = ()
+    observed: bool = False
+
+    @property
+    def allowed(self) -> bool:
+        return self.verdict is Verdict.ALLOW

@@ -1,0 +1,77 @@
+"""tests/conftest.py does what it says: tried on small suites in a folder of their own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+NEEDS_PROGRAMS = """
+import pytest
+
+@pytest.mark.system("no-such-program", "some-package")
+@pytest.mark.parametrize("n", [1, 2])
+def test_one(n): raise AssertionError("must not run")
+
+@pytest.mark.system("no-such-tool")
+def test_two(): raise AssertionError("must not run")
+
+@pytest.mark.system("sh")
+def test_three(): pass
+"""
+
+REACHES_FOR_THE_NETWORK = """
+import socket
+
+def test_it():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+"""
+
+
+def run(folder: Path, file: str, source: str, *, jobs: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a suite of one file under this project's configuration and conftest."""
+    test = folder / file
+    test.parent.mkdir(parents=True)
+    test.write_text(source, encoding="utf-8")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    shutil.copy(ROOT / "tests/conftest.py", folder / "tests")
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "-p", "no:cacheprovider"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("jobs", [0, 2])
+def test_a_run_ends_by_naming_what_it_left_out(
+    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    result = run(tmp_path, "tests/unit/test_it.py", NEEDS_PROGRAMS, jobs=jobs)
+    assert result.returncode == 0, result.stdout
+    assert "left out: 2 tests need no-such-program (apt install some-package)\n" in result.stdout
+    assert "left out: 1 test needs no-such-tool (apt install no-such-tool)\n" in result.stdout
+    assert "1 passed, 3 skipped" in result.stdout
+
+
+def test_under_ci_a_missing_program_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    result = run(tmp_path, "tests/unit/test_it.py", NEEDS_PROGRAMS)
+    assert result.returncode == 1
+    assert "no-such-program is missing: add some-package to the packages in .ci/run" in result.stdout
+    assert "left out" not in result.stdout
+
+
+def test_sockets_are_refused_outside_their_rooms(tmp_path: Path) -> None:
+    result = run(tmp_path, "tests/unit/test_it.py", REACHES_FOR_THE_NETWORK)
+    assert result.returncode == 1
+    assert "this test reaches for the network" in result.stdout
+
+
+def test_sockets_work_in_their_rooms_and_nothing_is_said_when_nothing_is_left_out(tmp_path: Path) -> None:
+    result = run(tmp_path, "tests/proxy/test_it.py", REACHES_FOR_THE_NETWORK)
+    assert result.returncode == 0, result.stdout
+    assert "left out" not in result.stdout

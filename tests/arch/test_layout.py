@@ -1,0 +1,76 @@
+"""The shape of the tree: every module has its test file, a size that can be read, and a first sentence."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "egress"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES = 500
+
+# Modules without a test file of their own, each with its reason.
+UNTESTED = {
+    "__init__.py": "only re-exports, which a test below holds it to",
+    "__main__.py": "one call",
+}
+# Rooms whose tests need more than a function call live in a folder of that name.
+ROOMS = {"addons": "tests/addons", "proxy": "tests/proxy", "runtime/docker": "tests/docker"}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def homes(module: Path) -> list[Path]:
+    """Where the test file of a module may be."""
+    inside = module.relative_to(PACKAGE)
+    found = [ROOT / "tests/unit" / inside.with_name(f"test_{inside.name}")]
+    for room, folder in ROOMS.items():
+        if inside.is_relative_to(room) or inside == Path(f"{room}.py"):
+            found.append(ROOT / folder / f"test_{inside.name}")
+    return found
+
+
+def test_every_module_has_its_test_file() -> None:
+    tested = (module for module in MODULES if module.name not in UNTESTED)
+    missing = [name(homes(m)[0]) for m in tested if not any(home.is_file() for home in homes(m))]
+    assert not missing, f"to be written: {', '.join(missing)}"
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    """The import contracts do not see a folder without `__init__.py`, nor anything in it."""
+    bare = {name(module.parent) for module in MODULES if not module.with_name("__init__.py").is_file()}
+    assert not bare, f"without __init__.py: {', '.join(sorted(bare))}"
+
+
+def test_every_unit_test_file_has_its_module() -> None:
+    unit = ROOT / "tests/unit"
+    modules = {test: test.with_name(test.name.removeprefix("test_")) for test in unit.rglob("test_*.py")}
+    orphans = [name(t) for t, module in modules.items() if not (PACKAGE / module.relative_to(unit)).is_file()]
+    assert not orphans, f"no module for: {', '.join(orphans)}"
+
+
+def test_a_module_can_be_read_in_one_sitting() -> None:
+    lengths = {name(module): len(text(module).splitlines()) for module in MODULES}
+    too_long = {module: lines for module, lines in lengths.items() if lines > MOST_LINES}
+    assert not too_long, "each holds two ideas: give each its file"
+
+
+def test_a_module_says_what_it_is_for() -> None:
+    silent = [name(module) for module in MODULES if not ast.get_docstring(ast.parse(text(module)))]
+    assert not silent, f"say what it is for and what it must not do: {', '.join(silent)}"
+
+
+def test_a_package_file_holds_no_logic() -> None:
+    plain = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr
+    for package in (module for module in MODULES if module.name == "__init__.py"):
+        for node in ast.parse(text(package)).body:
+            assert isinstance(node, plain), (
+                f"{name(package)}:{node.lineno}: move it into a module with a test"
+            )

@@ -1,0 +1,85 @@
+"""What holds for every test: no stray sockets, modest hypothesis runs, nothing left out in silence.
+
+It must not hold fixtures of one subject: those belong beside the tests that use them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+HERE = Path(__file__).parent
+UNDER_CI = bool(os.environ.get("CI"))
+
+# Hypothesis -----------------------------------------------------------------------------------
+
+# No deadline: a slow machine is not a bug. Not derandomised: each run looks somewhere new, and the
+# printed blob brings a failure back.
+hypothesis.settings.register_profile("here", max_examples=100, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, print_blob=True)
+hypothesis.settings.load_profile("ci" if UNDER_CI else "here")
+
+# Sockets --------------------------------------------------------------------------------------
+
+ROOMS_WITH_SOCKETS = ("proxy", "docker")
+
+
+def _refuse(*_args: object, **_kwargs: object) -> NoReturn:
+    rooms = " and ".join(f"tests/{room}" for room in ROOMS_WITH_SOCKETS)
+    raise RuntimeError(f"this test reaches for the network; only {rooms} may")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Refuse sockets around the whole test, its fixtures of every scope included."""
+    if item.path.relative_to(HERE).parts[0] in ROOMS_WITH_SOCKETS:
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "connect_ex", "bind", "sendto"):
+            patch.setattr(socket.socket, name, _refuse)
+        patch.setattr(socket, "getaddrinfo", _refuse)
+        return (yield)
+
+
+# Programs of the operating system ---------------------------------------------------------------
+
+LEFT_OUT = "left-out"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave a test out when its program is missing; under CI fail, because there it must run."""
+    for marker in item.iter_markers("system"):
+        program, package = _wanted(*marker.args)
+        if shutil.which(program):
+            continue
+        if UNDER_CI:
+            pytest.fail(f"{program} is missing: add {package} to the packages in .ci/run", pytrace=False)
+        item.user_properties.append((LEFT_OUT, f"{program} (apt install {package})"))
+        pytest.skip(f"needs {program}")
+
+
+def _wanted(program: str, package: str = "") -> tuple[str, str]:
+    return program, package or program
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """End by naming what was left out; say nothing when nothing was."""
+    left_out = Counter(
+        need
+        for report in terminalreporter.stats.get("skipped", [])
+        for name, need in report.user_properties
+        if name == LEFT_OUT
+    )
+    for need, count in sorted(left_out.items()):
+        tests = "1 test needs" if count == 1 else f"{count} tests need"
+        terminalreporter.write_line(f"left out: {tests} {need}", yellow=True)

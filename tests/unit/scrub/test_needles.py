@@ -1,0 +1,123 @@
+"""Search and masking of one whole value."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.errors import SecretValueError
+from egress.scrub import Masked, Needles
+from egress.scrub.needles import LONGEST_NEEDLE
+from egress.types import Secret
+
+TOKEN = Secret("token", b"s3cr3t-value-0001")
+OTHER = Secret("other", b"another-value-0002")
+
+
+def plain(*needles: bytes) -> Needles:
+    return Needles(dict.fromkeys(needles, ("n",)))
+
+
+def test_masks_every_occurrence_and_keeps_the_length() -> None:
+    masked = Needles.of([TOKEN]).mask(b"a s3cr3t-value-0001 b s3cr3t-value-0001")
+    assert masked == Masked(b"a " + b"*" * 17 + b" b " + b"*" * 17, {"token": 2})
+    assert masked.hits == 2
+
+
+def test_returns_the_same_object_when_nothing_is_found() -> None:
+    data = b"nothing to see here"
+    assert Needles.of([TOKEN]).mask(data).data is data
+
+
+def test_masks_every_byte_of_overlapping_needles() -> None:
+    assert plain(b"abcd", b"cdef").mask(b"xabcdefx").data == b"x******x"
+
+
+def test_masks_a_needle_inside_another_and_on_its_own() -> None:
+    assert plain(b"bc", b"abcd").mask(b"abcd bc abc").data == b"**** ** a**"
+
+
+def test_masks_a_needle_that_overlaps_itself() -> None:
+    assert plain(b"aba").mask(b"xababax").data == b"x*****x"
+
+
+def test_masks_a_needle_that_the_detector_reports_only_through_another() -> None:
+    """The detector skips first bytes and reports the leftmost match only; the window finds the rest."""
+    many = [b"%04d-filler" % number for number in range(20)]
+    needles = plain(b"abcdXYZW", b"XYZWpqrs", b"Wpqrstuv", *many)
+    assert needles.mask(b"--abcdXYZWpqrstuv--").data == b"--" + b"*" * 15 + b"--"
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 32, 33, 120])
+def test_finds_each_of_many_needles(count: int) -> None:
+    needles = [b"needle-%04d-x" % number for number in range(count)]
+    compiled = plain(*needles)
+    assert len(compiled) == count
+    for needle in needles:
+        assert compiled.mask(b"<" + needle + b">").data == b"<" + b"*" * len(needle) + b">"
+
+
+def test_counts_each_secret_under_its_name() -> None:
+    needles = Needles.of([TOKEN, OTHER])
+    masked = needles.mask(TOKEN.reveal() + b" " + OTHER.reveal() + b" " + OTHER.reveal())
+    assert masked.found == {"token": 1, "other": 2}
+
+
+def test_counts_a_value_that_two_secrets_share_for_both() -> None:
+    twin = Secret("twin", TOKEN.reveal())
+    assert Needles.of([TOKEN, twin]).mask(TOKEN.reveal()).found == {"token": 1, "twin": 1}
+
+
+def test_masks_text_as_latin_1() -> None:
+    masked = Needles.of([TOKEN]).mask_text("\xe9 s3cr3t-value-0001")
+    assert masked.text == "\xe9 " + "*" * 17
+    assert masked.hits == 1
+
+
+def test_masks_text_that_is_not_latin_1_without_failing() -> None:
+    assert Needles.of([TOKEN]).mask_text("\u20ac\ud800 s3cr3t-value-0001").text == "?? " + "*" * 17
+
+
+def test_a_mask_is_a_valid_header_name() -> None:
+    assert Needles.of([TOKEN]).mask_text("x-" + TOKEN.reveal().decode()).text == "x-" + "*" * 17
+
+
+def test_no_secrets_find_nothing() -> None:
+    assert Needles.of([]).mask(b"anything") == Masked(b"anything", {})
+    assert Needles.of([]).open_tail(b"anything") == 0
+
+
+def test_cuts_a_long_secret_and_masks_all_of_it() -> None:
+    value = bytes(0x21 + (number * number + number // 90) % 90 for number in range(3 * LONGEST_NEEDLE + 5))
+    needles = Needles.of([Secret("key", value)])
+    assert needles.longest <= LONGEST_NEEDLE
+    assert min(map(len, needles)) > LONGEST_NEEDLE // 2
+    for text in (value, value.hex().encode()):
+        assert needles.mask(b"[" + text + b"]").data == b"[" + b"*" * len(text) + b"]"
+
+
+def test_open_tail_is_the_longest_end_that_may_become_a_needle() -> None:
+    needles = plain(b"secret", b"create")
+    assert needles.open_tail(b"data: hello\n\n") == 0
+    assert needles.open_tail(b"data: s") == 1
+    assert needles.open_tail(b"data: secre") == 5
+    assert needles.open_tail(b"data: secreate cre") == 3
+    assert needles.open_tail(b"data: secret") == 0
+    assert plain(b"secret", b"longer than it").open_tail(b"data: secret") == 0
+
+
+def test_open_tail_sees_a_beginning_that_overlaps_a_false_one() -> None:
+    assert plain(b"ababX--").open_tail(b"ababab") == 4
+
+
+def test_refuses_an_empty_needle() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        plain(b"")
+
+
+def test_refuses_a_short_secret() -> None:
+    with pytest.raises(SecretValueError, match="'tiny'"):
+        Needles.of([TOKEN, Secret("tiny", b"abc")])
+
+
+def test_shows_no_needle_in_its_repr() -> None:
+    assert "s3cr3t" not in repr(Needles.of([TOKEN]))
