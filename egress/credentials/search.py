@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import unquote_to_bytes
 
-from ahocorasick_rs import BytesAhoCorasick
+from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from egress.credentials.placeholder import make
 from egress.types import Head, Shape, SlotKind
@@ -55,9 +55,9 @@ class Placeholders:
 
     def __post_init__(self) -> None:
         values = [each.value.encode("ascii") for each in self.all]
-        object.__setattr__(self, "_plain", BytesAhoCorasick([value.lower() for value in values]))
         coded = [needle for value in values for needle in base64_needles(value)]
-        object.__setattr__(self, "_coded", BytesAhoCorasick(coded))
+        object.__setattr__(self, "_plain", _automaton([value.lower() for value in values]))
+        object.__setattr__(self, "_coded", _automaton(coded))
 
     @classmethod
     def of(cls, key: bytes, wanted: Iterable[tuple[str, Shape]]) -> Self:
@@ -92,9 +92,9 @@ class Placeholders:
     def _hits(self, text: str) -> list[int]:
         layer = text.encode("latin-1", "replace")
         hits = self._hits_in_layer(layer)
-        if b"%" not in layer:
-            return hits
         for _ in range(_LAYERS):
+            if b"%" not in layer:
+                return hits
             peeled = unquote_to_bytes(layer)
             if peeled == layer:
                 return hits
@@ -110,6 +110,11 @@ class Placeholders:
     def __repr__(self) -> str:
         names = ", ".join(f"{each.secret}:{each.like}" for each in self.all)
         return f"Placeholders({names})"
+
+
+def _automaton(needles: list[bytes]) -> BytesAhoCorasick:
+    # This kind of match lets the automaton skip ahead: many times faster where nothing is found.
+    return BytesAhoCorasick(needles, matchkind=MatchKind.LeftmostFirst)
 
 
 def base64_needles(value: bytes) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ Each function reads one kind and raises `MeaningError` with the spelling it expe
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from egress.rules.report import MeaningError
 from egress.types import Rate
@@ -70,9 +70,7 @@ def duration(value: int | str) -> int:
 
 def expiry(value: str) -> int:
     """The first second, in UTC, at which something that `expires` then is over."""
-    if _DAY.fullmatch(value):
-        return int((_parsed(value + "T00:00:00+00:00") + timedelta(days=1)).timestamp())
-    return moment(value)
+    return moment(value) + (_DURATIONS["d"] if _DAY.fullmatch(value) else 0)
 
 
 def moment(value: str) -> int:

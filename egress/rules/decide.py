@@ -6,7 +6,8 @@ path and the rules. Each step either hands on or returns a denial that names its
 one way to `allow`, at the end.
 
 `decide` and `decide_host` are total: whatever strings a `Head` holds, they return a decision.
-They trust one thing: that `host` and `port` are the destination of the connection.
+They trust one thing: that `host` and `port` are the destination of the connection. A host that is
+not in its canonical spelling belongs to no entry.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ import ipaddress
 from collections.abc import Sequence
 
 from egress.rules import hosts, paths
+from egress.rules.hosts import is_address, is_canonical
 from egress.rules.plan import Route, is_live
 from egress.rules.policy import Entry, Policy, Profile, Rule
+from egress.rules.predicates import parameter_names
 from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Verdict
 
 _MAX_ROUTES = 4096
 _STANDARD = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"})
 _REFUSED = frozenset({"CONNECT", "TRACE"})
 _TOKEN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~")
-METHOD_OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
+METHOD_OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override", "-method"})
+_SPELLED_ALIKE = str.maketrans("_.[ ", "----")
+"""Characters of header and parameter names that servers and their frameworks take for one another."""
 
 Denial = tuple[str, Rule | None]
 """A code, and the rule that denied if there is one."""
@@ -71,7 +76,7 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
     if denial is None and entry is not None:
         denial = _port_denial(entry, head.port, head.scheme)
         if denial is None and not entry.intercept:
-            return _allowed(route, entry.allow, route.effects(entry.allow, policy.limit), head.target)
+            return _tunnelled(policy, identity, route, entry, head, now)
     if denial is None:
         denial = method_denial(route, head)
     if denial is not None:
@@ -115,7 +120,9 @@ def route_of(policy: Policy, host: str) -> Route:
 
 def matching_entries(policy: Policy, host: str) -> list[Entry]:
     """Every entry that names this host, the chosen one first."""
-    if _is_literal(host):
+    if not is_canonical(host):
+        return []
+    if is_address(host):
         return _matching_networks(policy, host)
     entries = policy.entries
     return [entry for pattern in hosts.candidates(host) if (entry := entries.get(pattern)) is not None]
@@ -138,20 +145,8 @@ def _is_about(rule: Rule, host: str) -> bool:
     return not patterns or any(pattern.matches(host) for pattern in patterns)
 
 
-def _is_literal(host: str) -> bool:
-    # No canonical name ends in a numeric label or has a colon, so this never mistakes a name.
-    return ":" in host or host[-1:].isdigit()
-
-
 def _matching_networks(policy: Policy, host: str) -> list[Entry]:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        # A name such as `node1` ends in a digit and is no address.
-        entries = policy.entries
-        return [entry for pattern in hosts.candidates(host) if (entry := entries.get(pattern)) is not None]
-    if str(address) != host:
-        return []
+    address = ipaddress.ip_address(host)
     return [item.entry for item in policy.networks if address in item.network]
 
 
@@ -168,24 +163,16 @@ def _host_denial(policy: Policy, route: Route, identity: Identity, host: str, no
         if profile is None:
             return "profile.unknown", None
     if entry is None:
-        if _is_address(host):
+        if is_address(host):
             return "host.literal", None
+        if not is_canonical(host):
+            return "host.malformed", None
         return None if policy.mode == "observe" else ("host.unknown", None)
     if profile is not None and entry.key not in profile.keys:
         return "profile.excluded", None
     if not is_observing(policy, entry) and not _has_live_rule(policy, route, identity, now):
         return "host.closed", None
     return None
-
-
-def _is_address(host: str) -> bool:
-    if not _is_literal(host):
-        return False
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _port_denial(entry: Entry, port: int, scheme: str) -> Denial | None:
@@ -236,15 +223,21 @@ def method_denial(route: Route, head: Head) -> Denial | None:
         not method or not _TOKEN.issuperset(method) or method.upper() in _STANDARD
     ):
         return "method.refused", None
-    if method in _REFUSED:
+    if method in _REFUSED or route.is_odd_case(method):
         return "method.refused", None
-    if route.scopes_methods:
-        for name, _ in head.headers:
-            if name in METHOD_OVERRIDES:
-                return "method.override", None
-        if "_method=" in head.target:
-            return "method.override", None
+    if route.scopes_methods and _overrides_method(head):
+        return "method.override", None
     return None
+
+
+def _overrides_method(head: Head) -> bool:
+    for name, _ in head.headers:
+        if "method" in name and name.translate(_SPELLED_ALIKE) in METHOD_OVERRIDES:
+            return True
+    if "?" not in head.target:
+        return False
+    names = parameter_names(paths.split(head.target)[1])
+    return any(name.strip().translate(_SPELLED_ALIKE) in METHOD_OVERRIDES for name in names)
 
 
 def canonical_target(route: Route, head: Head) -> tuple[str, str]:
@@ -260,6 +253,8 @@ def canonical_target(route: Route, head: Head) -> tuple[str, str]:
 
 def readings(path: str) -> tuple[str, ...]:
     """The readings of a path on which denies are matched."""
+    # In a pattern `*` is any run and `%2A` the character, so here too it is written that way.
+    path = path.replace("*", "%2A")
     if "%" not in path:
         return (path,)
     loose = paths.loosened(path)
@@ -275,6 +270,16 @@ def secret_denial(policy: Policy, effects: Effects, head: Head, now: int) -> Den
         if spec.expires is not None and now >= spec.expires:
             return "secret.expired", None
     return None
+
+
+def _tunnelled(
+    policy: Policy, identity: Identity, route: Route, entry: Entry, head: Head, now: int
+) -> Decision:
+    """What an unread connection is let through with: there is a live rule, or it is observed."""
+    rules = [rule for rule in _in_force(policy, identity, entry, entry.allow, now) if is_live(rule, now)]
+    if rules:
+        return _allowed(route, rules, route.effects(rules, policy.limit), head.target)
+    return _observed(policy, route, head.target)
 
 
 # Values ---------------------------------------------------------------------------------------

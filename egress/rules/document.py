@@ -16,10 +16,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from egress.rules.literals import looks_like_credential
 from egress.types import Finding, Place, Severity
 
 MAX_CHARACTERS = 16 * 1024 * 1024
 MAX_DEPTH = 16
+
+
+
+class Missing(str):
+    """Stands where no value was written, which is reported already: whoever reads it adds nothing."""
+
+    __slots__ = ()
+
 
 Scalar = str | int | float | bool
 Value = Scalar | list["Value"] | dict[str, "Value"]
@@ -38,6 +47,12 @@ _WORDS: dict[str, bool] = {
     "FALSE": False,
 }
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+_INVISIBLE = frozenset(
+    "\ufeff\u00ad\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e"
+    "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufff9\ufffa\ufffb"
+)
+"""What turns the direction of text, breaks lines only for some, or has no width."""
 
 NULL_HINT = "write {} for a whole host, [] for nothing, or remove the key"
 
@@ -124,7 +139,7 @@ class _Composer:
         try:
             self._next = _event_source(self.text)
             self._document()
-        except (UnreadableYamlError, RecursionError):
+        except UnreadableYamlError:
             raise
         except Exception as error:
             # The parser's classes differ between its C and Python forms; both carry marks.
@@ -137,7 +152,9 @@ class _Composer:
             self._stop((0, 0), "the file is larger than 16 MiB", "split it into hosts.d/*.yaml")
         for number, line in enumerate(self.text.split("\n")):
             for column, character in enumerate(line) if not line.isprintable() else ():
-                if character in "\t\r\ufeff" or character.isprintable():
+                if character in "\t\r" or character.isprintable():
+                    continue
+                if character == "\ufeff" and (number, column) == (0, 0):
                     continue
                 if "\ud800" <= character <= "\udfff":
                     self._stop(
@@ -148,6 +165,12 @@ class _Composer:
                         (number, column),
                         f"a control character (U+{ord(character):04X}) stands here",
                         "a rule file is plain UTF-8 text",
+                    )
+                if character in _INVISIBLE:
+                    self._stop(
+                        (number, column),
+                        f"an invisible character (U+{ord(character):04X}) stands here",
+                        "remove it: a reviewer cannot see what it does",
                     )
 
     def _document(self) -> None:
@@ -175,10 +198,7 @@ class _Composer:
                 "this is a YAML alias, which rule files do not use",
                 'quote a name that begins with an asterisk: "*.example.com"',
             )
-        if getattr(event, "anchor", None) is not None:
-            self._finding(_spot(event), "anchors are not allowed here", "write the value out in each place")
-        if getattr(event, "tag", None) not in (None, "!") and not _is_plain(event):
-            self._finding(_spot(event), "tags are not allowed here", "remove the `!`")
+        self._refuse_decoration(event)
         if kind == "ScalarEvent":
             return self._scalar(event)
         if depth > MAX_DEPTH:
@@ -225,9 +245,14 @@ class _Composer:
         if key == "<<" and _is_plain(event):
             self._finding(_spot(event), "merge keys are not allowed here", "write the keys out")
             return None
+        self._refuse_decoration(event)
+        return key
+
+    def _refuse_decoration(self, event: object) -> None:
         if getattr(event, "anchor", None) is not None:
             self._finding(_spot(event), "anchors are not allowed here", "write the value out in each place")
-        return key
+        if getattr(event, "tag", None) is not None:
+            self._finding(_spot(event), "tags are not allowed here", "remove the `!`")
 
     def _sequence(self, depth: int) -> list[Value]:
         sequence: list[Value] = []
@@ -245,7 +270,7 @@ class _Composer:
             return text
         if text in _NULLS:
             self._finding(_spot(event), "there is no value here", NULL_HINT)
-            return ""
+            return Missing()
         word = _WORDS.get(text)
         if word is not None:
             return word
@@ -266,7 +291,9 @@ class _Composer:
 
 
 def show(text: str) -> str:
-    """`text` fit for a message: one short printable line."""
+    """`text` fit for a message: one short printable line, and nothing that looks like a credential."""
+    if looks_like_credential(text):
+        return "(hidden: it looks like a credential)"
     short = text if len(text) <= 60 else text[:57] + "..."
     return "".join(c if c.isprintable() and c != "`" else "?" for c in short)
 

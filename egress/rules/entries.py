@@ -32,6 +32,7 @@ class Part:
     at: At
     pattern: Pattern | None
     model: Host | Network
+    ids: matching.RuleIds
     from_preset: bool = False
     allow: list[Rule] = field(default_factory=list)
     has_allow: bool = False
@@ -43,8 +44,8 @@ def read_part(
     key: str, model: Host, pattern: Pattern, at: At, ids: matching.RuleIds, *, from_preset: bool
 ) -> Part:
     """Read one place; reports what is wrong within it."""
-    part = Part(key, at, pattern, model, from_preset)
-    _read_rules(part, ids)
+    part = Part(key, at, pattern, model, ids, from_preset)
+    _read_rules(part)
     for number, item in enumerate(model.inject or ()):
         injection = inject_item(item, at / "inject" / number)
         if injection is not None:
@@ -60,13 +61,13 @@ def read_part(
     return part
 
 
-def _read_rules(part: Part, ids: matching.RuleIds) -> None:
-    model, at = part.model, part.at
-    written = [name for name in matching.PREDICATES if getattr(model, name, None) is not None]
+def _read_rules(part: Part) -> None:
+    model, at, ids = part.model, part.at, part.ids
+    written = _written(model, matching.PREDICATES)
     if isinstance(model.allow, list):
         part.has_allow = True
         part.allow = [matching.allow_rule(rule, at / "allow" / n, ids) for n, rule in enumerate(model.allow)]
-        for name in (*written, *(["websocket"] if getattr(model, "websocket", None) is not None else [])):
+        for name in (*written, *_written(model, matching.SWITCHES)):
             (at / name).key_error(
                 f"{quoted(name)} stands beside a list of allow rules", "write it on the rules it is meant for"
             )
@@ -78,6 +79,10 @@ def _read_rules(part: Part, ids: matching.RuleIds) -> None:
             )
         part.allow = [matching.implicit_rule(model, at, ids)]
     part.deny = [matching.deny_rule(rule, at / "deny" / n, ids) for n, rule in enumerate(model.deny or ())]
+
+
+def _written(model: Host | Network, names: Sequence[str]) -> list[str]:
+    return [name for name in names if getattr(model, name, None) is not None]
 
 
 def _check_tunnel(model: Host, at: At) -> None:
@@ -110,7 +115,8 @@ def assemble(parts: Sequence[Part], report: Report) -> Entry:
                 "this entry has `deny` or `inject` and no `allow`",
                 "write `allow: all`, or list what is allowed",
             )
-        allow = [matching.implicit_rule(model, at, matching.RuleIds(main.key))]
+        allow = [matching.implicit_rule(model, at, main.ids)]
+    _refuse_idle_switches(parts)
     ports, clear_ports = _ports(parts)
     if not ports and not clear_ports:
         report.error(
@@ -125,15 +131,33 @@ def assemble(parts: Sequence[Part], report: Report) -> Entry:
         allow=tuple(allow),
         deny=tuple(rule for part in parts for rule in part.deny),
         inject=tuple(item for part in parts for item in part.inject),
-        intercept=all(getattr(part.model, "intercept", "always") == "always" for part in parts),
-        http2=any(getattr(part.model, "http2", False) for part in parts),
+        intercept=_last(parts, "intercept") != "never",
+        http2=_last(parts, "http2") is True,
         mode=_last(parts, "mode"),  # type: ignore[arg-type]
         handling=_handling(parts),
         misplaced_pass=_last(parts, "misplaced") == "pass",
-        expires=matching.expires_of(getattr(model, "expires", None), at / "expires"),
+        expires=_expires(parts),
         addresses=_addresses(parts),
         is_whole=len(allow) == 1 and not allow[0].predicates,
     )
+
+
+def _refuse_idle_switches(parts: Sequence[Part]) -> None:
+    """A switch is for the whole-host rule of its own part; beside rules of another it would do nothing."""
+    if any(part.has_allow for part in parts):
+        for part in parts:
+            for name in [] if part.has_allow else _written(part.model, matching.SWITCHES):
+                (part.at / name).key_error(
+                    f"{quoted(name)} has no rule here to act on: the preset has its own rules",
+                    "write a rule with it under `allow`",
+                )
+
+
+def _expires(parts: Sequence[Part]) -> int | None:
+    for part in reversed(parts):
+        if isinstance(part.model, Host) and part.model.expires is not None:
+            return matching.expires_of(part.model.expires, part.at / "expires")
+    return None
 
 
 def main_has_inject(parts: Sequence[Part]) -> bool:
@@ -202,7 +226,7 @@ def _network(text: str, at: At) -> ipaddress.IPv4Network | ipaddress.IPv6Network
 def network_entry(model: Network, at: At, report: Report) -> NetworkEntry | None:
     """One item of `networks:`."""
     network = _network(model.cidr, at / "cidr")
-    part = Part(model.cidr, at, None, model)
-    _read_rules(part, matching.RuleIds(model.cidr))
+    part = Part(model.cidr, at, None, model, matching.RuleIds(model.cidr))
+    _read_rules(part)
     entry = assemble([part], report)
     return None if network is None else NetworkEntry(network, replace(entry, addresses=(str(network),)))

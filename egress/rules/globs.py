@@ -66,7 +66,7 @@ def path_glob(text: str, *, encoded_slash: bool = False) -> PathGlob:
     if "\\" in text:
         raise GlobError("a path pattern has no backslash in it", "paths use /")
     try:
-        spelled = paths.canonical(text, strict=True, encoded_slash=encoded_slash)
+        spelled = paths.canonical(paths.on_the_wire(text), strict=True, encoded_slash=encoded_slash)
     except paths.PathError as error:
         hint = "add `encoded_slash: data` to the rule" if "escaped slash" in str(error) else ""
         raise GlobError(f"no canonical path can match this pattern: {error}", hint) from None

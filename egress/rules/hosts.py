@@ -60,13 +60,31 @@ def canonical_wire(text: str) -> str:
     return name
 
 
+def is_canonical(text: str) -> bool:
+    """Whether `text` is the one spelling of a host name, of an IPv4 or of an IPv6 address."""
+    try:
+        return canonical_wire(text) == text
+    except HostError:
+        return is_address(text)
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` is the one spelling of an IP address; a zone such as `%eth0` is none of it."""
+    if ":" not in text and not text[-1:].isdigit():
+        return False
+    try:
+        return str(ipaddress.ip_address(text)) == text and "%" not in text
+    except ValueError:
+        return False
+
+
 def _why_not(name: str) -> tuple[str, str]:
-    if ":" in name and not name.startswith("["):
-        return "a host name has no port in it", "write the port in `ports:`"
-    if name.startswith("[") or _is_address(name):
-        return "this is an address, not a host name", "an address goes into `networks:`"
     if "/" in name or "@" in name:
         return "this is a URL or part of one, not a host name", "write only the name, like api.example.com"
+    if name.startswith("[") or _may_be_address(name):
+        return "this is an address, not a host name", "an address goes into `networks:`"
+    if ":" in name:
+        return "a host name has no port in it", "write the port in `ports:`"
     if "*" in name:
         return (
             "an asterisk can only stand for whole first labels",
@@ -82,7 +100,7 @@ def _why_not(name: str) -> tuple[str, str]:
     )
 
 
-def _is_address(text: str) -> bool:
+def _may_be_address(text: str) -> bool:
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -94,7 +112,7 @@ def _to_ascii(text: str) -> str:
     import idna  # noqa: PLC0415 - only names that need it pay for its tables
 
     try:
-        return idna.encode(text.rstrip("."), uts46=True, transitional=False).decode("ascii")
+        return idna.encode(text, uts46=True).decode("ascii")
     except (idna.IDNAError, UnicodeError, IndexError):
         raise HostError("the host name has no valid international spelling") from None
 

@@ -5,16 +5,17 @@ single number is kept, the *theoretical arrival time*, when the requests so far 
 at the steady pace. A request moves it one interval ahead and passes while it stays within `burst`
 intervals of now. All limits that a decision names must pass; a refused request moves none.
 
-Nothing here changes its input or reads a clock. A function returns what to write back, so a refusal
-costs nothing and a test can play any clock:
+Nothing here changes its input or reads a clock. A function returns what to write back, so that a
+test can play any clock:
 
     taken = take(state, sandbox, decision.effects.limits, now)
     state.update(taken.changes)
 
 Times are whole nanoseconds of one monotonic clock. The interval is rounded up, so rounding never
-lets one request more through. Should the clock jump back, or a reload lower a rate, the kept time
-counts as at most a full burst ahead: the jump gives no request away, and costs at most the wait of
-one interval.
+lets one request more through. Should the clock jump back, or a reload lower a rate, a kept time can
+lie further ahead than a spent burst explains. It is then pulled back to exactly a spent burst: the
+jump gives no request away, and costs at most the wait of one interval. A jump forward is time that
+passed; nothing here could tell it apart.
 
 A limit that makes no sense (no count, no burst, no period) refuses everything; the loader of the
 rules reports it long before.
@@ -43,8 +44,10 @@ Counts = Mapping[Key, int]
 class Taken:
     """What became of one request, or of one connection.
 
-    `changes` is empty for a refusal. `refused_by` is the place of the limit that refused; of several
-    the one that asks for the longest wait. `wait` is in nanoseconds, zero where waiting does not help.
+    `changes` is to be written back in either case; that of a refusal takes nothing, it only pulls
+    back times that a jump of the clock left ahead. `refused_by` is the place of the limit that
+    refused; of several, the one that asks for the longest wait. `wait` is in nanoseconds, and zero
+    where time alone does not help.
     """
 
     allowed: bool
@@ -60,18 +63,23 @@ class Taken:
 
 def take(arrivals: Arrivals, sandbox: str, limits: Iterable[Limit], now: int) -> Taken:
     """Ask for one request of this sandbox; it passes when every rate of every limit passes."""
-    changes: dict[Key, int] = {}
+    passed: dict[Key, int] = {}
+    pulled_back: dict[Key, int] = {}
     refusals: list[tuple[int, Place]] = []
     for place, rate in _rates(limits):
         key = (sandbox, place)
-        arrival, wait = _next_arrival(rate, arrivals.get(key, now), now)
-        changes[key] = max(arrival, changes.get(key, arrival))
-        if wait > 0:
-            refusals.append((wait, place))
+        kept = arrivals.get(key, now)
+        interval, full = _pace(rate)
+        start = min(max(kept, now), now + full)
+        passed[key] = start + interval
+        if start < kept:
+            pulled_back[key] = start
+        if start + interval > now + full:
+            refusals.append((start + interval - now - full, place))
     if refusals:
         wait, place = max(refusals)
-        return Taken(allowed=False, refused_by=place, wait=wait)
-    return Taken(allowed=True, changes=changes)
+        return Taken(allowed=False, changes=pulled_back, refused_by=place, wait=wait)
+    return Taken(allowed=True, changes=passed)
 
 
 def idle(arrivals: Arrivals, now: int) -> list[Key]:
@@ -100,22 +108,20 @@ def release(counts: Counts, sandbox: str, limits: Iterable[Limit]) -> dict[Key, 
     return {key: max(0, counts.get(key, 0) - 1) for key in keys}
 
 
+# A limit named twice counts once: both times the same key gets the same value.
+
+
 def _rates(limits: Iterable[Limit]) -> Iterator[tuple[Place, Rate]]:
-    """Yield each rate once, however many rules name the limit."""
-    rates = ((limit.place, limit.requests) for limit in limits if limit.requests is not None)
-    yield from dict.fromkeys(rates)
+    return ((limit.place, limit.requests) for limit in limits if limit.requests is not None)
 
 
 def _rooms(limits: Iterable[Limit]) -> Iterator[tuple[Place, int]]:
-    rooms = ((limit.place, limit.connections) for limit in limits if limit.connections is not None)
-    yield from dict.fromkeys(rooms)
+    return ((limit.place, limit.connections) for limit in limits if limit.connections is not None)
 
 
-def _next_arrival(rate: Rate, arrival: int, now: int) -> tuple[int, int]:
-    """Return the arrival time after one more request, and how long that request has to wait."""
+def _pace(rate: Rate) -> tuple[int, int]:
+    """Return the interval between two requests, and how far ahead a spent burst is."""
     if min(rate.count, rate.seconds, rate.burst) < 1:
-        return arrival, max(rate.seconds, 1) * SECOND
+        return SECOND, 0
     interval = -(-rate.seconds * SECOND // rate.count)
-    full = rate.burst * interval
-    after = min(max(arrival, now), now + full) + interval
-    return after, max(0, after - now - full)
+    return interval, rate.burst * interval

@@ -12,9 +12,10 @@ from collections import Counter
 
 _KNOWN_SHAPES = re.compile(
     r"""
+    (?<![A-Za-z0-9])(?:
       gh[pousr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,}
-    | glpat-[A-Za-z0-9_-]{16,} | gl[a-z]{2,4}-[A-Za-z0-9_-]{20,}
-    | sk-(?:ant-|proj-|svcacct-|or-)?[A-Za-z0-9_-]{16,}
+    | gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_-]{16,}
+    | sk-(?=[a-z_-]*[A-Z0-9])[A-Za-z0-9_-]{16,}
     | (?:AKIA|ASIA)[A-Z0-9]{16}
     | xox[abeoprs]-[A-Za-z0-9-]{10,} | xapp-[A-Za-z0-9-]{10,}
     | AIza[A-Za-z0-9_-]{30,} | ya29\.[A-Za-z0-9_-]{20,}
@@ -22,12 +23,16 @@ _KNOWN_SHAPES = re.compile(
     | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
     | eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*
     | -----BEGIN\ [A-Z ]*PRIVATE\ KEY
+    )
     """,
     re.VERBOSE,
 )
-_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{32,}")
+# Without a slash, which would make a path of words one blob; the length of AWS keys is taken with it.
+_BLOB = re.compile(r"[A-Za-z0-9+=_-]{32,}")
+_AWS_SECRET = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_-])")
 _HEX = re.compile(r"[0-9a-fA-F]{32,}")
 _MIN_ENTROPY = 3.6
+_MIN_ENTROPY_WITH_SLASHES = 4.4
 
 
 def looks_like_credential(text: str) -> bool:
@@ -36,14 +41,16 @@ def looks_like_credential(text: str) -> bool:
         return False
     if _KNOWN_SHAPES.search(text) or _HEX.fullmatch(text):
         return True
-    return any(_is_random(blob) for blob in _BLOB.findall(text))
+    return any(_is_random(blob, _MIN_ENTROPY) for blob in _BLOB.findall(text)) or any(
+        _is_random(blob, _MIN_ENTROPY_WITH_SLASHES) for blob in _AWS_SECRET.findall(text)
+    )
 
 
-def _is_random(blob: str) -> bool:
+def _is_random(blob: str, least: float) -> bool:
     has_all_kinds = (
         any(c.isdigit() for c in blob) and any(c.isupper() for c in blob) and any(c.islower() for c in blob)
     )
-    return has_all_kinds and _entropy(blob) >= _MIN_ENTROPY
+    return has_all_kinds and _entropy(blob) >= least
 
 
 def _entropy(text: str) -> float:

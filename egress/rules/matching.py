@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from egress.rules import bounds
 from egress.rules.globs import GlobError, PathGlob, ValueGlob, path_glob
 from egress.rules.hosts import HostError, Pattern, pattern
+from egress.rules.literals import looks_like_credential
 from egress.rules.model import (
     Allow,
     Deny,
@@ -20,10 +21,11 @@ from egress.rules.model import (
     TopDeny,
     Treatment,
 )
+from egress.rules.paths import on_the_wire
 from egress.rules.policy import Handling, Rule
 from egress.rules.predicates import NamedGlob, Predicates
 from egress.rules.report import At, MeaningError, did_you_mean, quoted
-from egress.types import Cookies, Limit, Rate, Redirects, RuleRef, Scrub
+from egress.types import Cookies, Limit, Place, Rate, Redirects, RuleRef, Scrub
 
 IMPLICIT = "host"
 """The id of the one allow rule of an entry that has no `allow:` list."""
@@ -37,7 +39,9 @@ _NEVER = {
     "TRACE": "it would return what was injected",
 }
 
-PREDICATES = ("methods", "paths", "query", "headers", "content_type", "encoded_slash")
+PREDICATES = ("methods", "paths", "query", "headers", "content_type")
+SWITCHES = ("websocket", "encoded_slash")
+"""Keys of an entry that say something about its one implicit rule without narrowing it."""
 
 
 @dataclass(slots=True)
@@ -55,14 +59,23 @@ class RuleIds:
                 f"{quoted(written)} is not a rule id",
                 "ids are lower case: a letter, then letters, digits and -",
             )
+        elif looks_like_credential(written):
+            (at / "id").error("this id looks like a credential (not shown)", "ids are shown in every record")
+        return self._ref(written, at / "id", at.place)
+
+    def implicit(self, at: At) -> RuleRef:
+        """The reference of the one rule of an entry that has no list of rules."""
+        return self._ref(IMPLICIT, at, at.key_place)
+
+    def _ref(self, written: str, at: At, place: Place) -> RuleRef:
         name = self.prefix + written
         if name in self.seen:
-            (at / "id").error(
+            at.error(
                 f"the id {quoted(name)} is taken (at {self.seen[name]})",
                 "give each rule of an entry its own id",
             )
-        self.seen[name] = str(at.place)
-        return RuleRef(self.key, name, at.place)
+        self.seen[name] = str(place)
+        return RuleRef(self.key, name, place)
 
 
 def allow_rule(model: Allow, at: At, ids: RuleIds) -> Rule:
@@ -76,7 +89,7 @@ def allow_rule(model: Allow, at: At, ids: RuleIds) -> Rule:
 
 def implicit_rule(model: Host | Network, at: At, ids: RuleIds) -> Rule:
     """The rule of an entry that is allowed as a whole, or whose predicates stand on the entry itself."""
-    ref = RuleRef(ids.key, IMPLICIT, at.key_place)
+    ref = ids.implicit(at)
     if isinstance(model, Network):
         return Rule(ref, Predicates())
     predicates = predicates_of(
@@ -92,7 +105,7 @@ def deny_rule(model: Deny, at: At, ids: RuleIds) -> Rule:
     )
     if isinstance(model, TopDeny) and model.hosts is not None:
         predicates = replace(predicates, hosts=_host_patterns(model.hosts, at / "hosts"))
-    if not predicates:
+    if not replace(predicates, encoded_slash=False):
         at.error("a deny rule needs at least one predicate", 'to deny everything write paths: ["/**"]')
     return Rule(ids.claim(model.id, at), predicates)
 
@@ -202,7 +215,8 @@ def _named_globs(named: NamedGlobs | None, at: At) -> tuple[NamedGlob, ...]:
         return ()
     _refuse_empty(named, at)
     return tuple(
-        NamedGlob(name, ValueGlob(value) if isinstance(value, str) else None) for name, value in named.items()
+        NamedGlob(on_the_wire(name), ValueGlob(on_the_wire(value)) if isinstance(value, str) else None)
+        for name, value in named.items()
     )
 
 

@@ -4,12 +4,12 @@ Theory of operation. Servers disagree about `%2e`, `//`, `;` and `\`. A rule tha
 reading and a server that acts on another is the oldest hole of this trade. So a path is either
 brought to a spelling that everybody reads alike, and exactly that is forwarded, or it is refused.
 
-    kept        unreserved characters, sub-delims, `:` and `@`, `/`
+    kept        unreserved characters, sub-delims, `:` and `@`, `/`, `[` and `]`
     decoded     %XX of unreserved characters
     upper-cased every other %XX
     encoded     bytes >= 0x80 and " < > ^ ` { | }
     refused     anything else, `.` and `..` segments, %2F (unless a rule takes it as data), %25 before
-                two hex digits; and where rules look at paths, empty segments and `;`
+                two hex digits, overlong UTF-8; and where rules look at paths, empty segments and `;`
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _FORBIDDEN_ESCAPE = re.compile(r"%(?:[01][0-9A-F]|20|7F|23|5C)")
 _DOUBLE = re.compile(r"%25[0-9A-Fa-f]{2}")
 _DOTS = re.compile(r"(?:/|%2F)\.\.?(?:/|%2F|\Z)")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_RESERVED_ESCAPE = re.compile(r"%(2[146789BC]|3[ABD]|40)")
+# Two or more bytes for what ASCII writes in one: never valid UTF-8, and some servers decode it all the same.
+_OVERLONG = re.compile(r"%C[01]%[89AB]|%E0%[89][0-9A-F]%|%F0%8[0-9A-F]%|%F[8-D]%[89AB]")
+_RESERVED_ESCAPE = re.compile(r"%(2[146789BC]|3[ABD]|40|5[BD])")
 _QUERY_FORBIDDEN = re.compile(r"[\x00-\x20\x7f#]|[^\x00-\xff]")
 _QUERY_ENCODE = re.compile(r"[\x80-\xff]")
 
@@ -71,6 +73,11 @@ def loosened(path: str) -> str:
     return _RESERVED_ESCAPE.sub(lambda match: chr(int(match[1], 16)), path) if "%" in path else path
 
 
+def on_the_wire(text: str) -> str:
+    """What a person wrote as it travels: UTF-8, one character a byte."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("latin-1")
+
+
 def split(target: str) -> tuple[str, str]:
     """The path and the query (with its `?`, or empty) of an origin-form target."""
     mark = target.find("?")
@@ -111,5 +118,7 @@ def _refuse_escapes(path: str, *, encoded_slash: bool) -> None:
         raise PathError("the path has an escaped control character, space, # or \\ in it")
     if _DOUBLE.search(path):
         raise PathError("the path is escaped twice")
+    if _OVERLONG.search(path):
+        raise PathError("the path has a character in it that is encoded too long")
     if not encoded_slash and "%2F" in path:
         raise PathError("the path has an escaped slash, and no rule takes it as data")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from egress.rules.policy import Entry, InjectItem, Rule
+from egress.rules.policy import Entry, Handling, InjectItem, Rule
 from egress.rules.predicates import Predicates, allow_fits, deny_fits
 from egress.types import Cookies, Effects, Head, Limit, Redirects, Scrub
 
@@ -100,6 +100,7 @@ class Route:
     __slots__ = (
         "_effects",
         "_methods",
+        "_odd_cases",
         "_plans",
         "deny",
         "encoded_slash",
@@ -115,12 +116,17 @@ class Route:
         allow = entry.allow if entry else ()
         rules = [rule.predicates for rule in (*allow, *deny)]
         self._methods = frozenset().union(*(predicates.methods or () for predicates in rules))
+        self._odd_cases = frozenset(method.upper() for method in self._methods)
         self._plans: dict[str, Plan] = {}
         self._effects: dict[tuple[str, ...], Effects] = {}
         self.scopes_methods = bool(self._methods)
         self.strict_paths = any(looks_at_paths(predicates) for predicates in rules)
         self.encoded_slash = any(rule.predicates.encoded_slash for rule in allow)
         self.is_closed = next((rule for rule in deny if _denies_everything(rule.predicates)), None)
+
+    def is_odd_case(self, method: str) -> bool:
+        """Whether only its case makes the method one that no rule names."""
+        return method not in self._methods and method.upper() in self._odd_cases
 
     def plan(self, method: str) -> Plan:
         name = method if method in self._methods else ""
@@ -148,7 +154,7 @@ def combine(entry: Entry | None, rules: Sequence[Rule], top: Limit | None) -> Ef
         return Effects(limits=(top,) if top else ())
     ids = {rule.ref.id for rule in rules}
     needs = tuple(item.injection for item in entry.inject if _is_meant(item, ids))
-    handlings = [rule.handling for rule in rules]
+    handlings = [rule.handling for rule in rules] or [Handling()]
     limits = (top, entry.handling.limit, *(handling.limit for handling in handlings))
     scrubs = {handling.scrub or entry.handling.scrub or Scrub.MASK for handling in handlings}
     redirects = {handling.redirects or entry.handling.redirects or Redirects.PASS for handling in handlings}

@@ -11,6 +11,7 @@ Paths are matched by `plan`, all rules of a host at once; here is what is looked
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from egress.rules.globs import PathGlob, ValueGlob
@@ -19,6 +20,7 @@ from egress.types import Headers
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_MEDIA_TYPE = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+/[a-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,28 @@ def allow_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
 
 def deny_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
     """Whether query and headers satisfy a deny rule; doubt means yes."""
-    if predicates.query:
-        parameters = parse_query(query)
-        if parameters is not None and not _any_fits(predicates.query, parameters):
-            return False
+    if predicates.query and not any(_query_fits(predicates.query, text) for text in _readings(query)):
+        return False
     if predicates.headers and not _any_fits(predicates.headers, headers):
         return False
     return not predicates.content_types or _media_type_fits(predicates.content_types, headers, of_any=True)
+
+
+def _readings(query: str) -> tuple[str, ...]:
+    """The query, and the query of a server that takes `;` for `&`."""
+    return (query, query.replace(";", "&")) if ";" in query else (query,)
+
+
+def _query_fits(wanted: tuple[NamedGlob, ...], query: str) -> bool:
+    parameters = parse_query(query)
+    return parameters is None or _any_fits(wanted, parameters)
+
+
+def parameter_names(query: str) -> Iterator[str]:
+    """Every parameter name that some server may read in a query, in lower case."""
+    for part in query.removeprefix("?").replace(";", "&").split("&"):
+        # Some frameworks end a name at a NUL.
+        yield _decoded(part.partition("=")[0]).lower().partition("\0")[0]
 
 
 def parse_query(query: str) -> Headers | None:
@@ -108,22 +125,28 @@ def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers) -> bool:
 
 def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers) -> bool:
     for want in wanted:
-        values = [value for name, value in pairs if name.lower() == want.name.lower()]
         if want.glob is None:
-            if values:
+            if any(name == want.name for name, _ in pairs):
                 return False
-        elif not any(want.glob.matches(value, ignore_case=True) for value in values):
+            continue
+        values = [value for name, value in pairs if name.lower() == want.name.lower()]
+        if not any(want.glob.matches(value, ignore_case=True) for value in values):
             return False
     return True
 
 
 def _media_type_fits(wanted: tuple[str, ...], headers: Headers, *, of_any: bool) -> bool:
-    """Several Content-Type headers: an allow wants all of them to fit, a deny one of them."""
+    """Several Content-Type headers: an allow wants all of them to fit, a deny one of them.
+
+    One that is no media type can be read as any: it fits no allow and every deny.
+    """
     found = [
         value.partition(";")[0].strip(" \t").lower() for name, value in headers if name == "content-type"
     ]
     if not found:
         return False
+    if not all(_MEDIA_TYPE.fullmatch(media_type) for media_type in found):
+        return of_any
     fits = (_is_media_type(media_type, wanted) for media_type in found)
     return any(fits) if of_any else all(fits)
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from egress.rules.document import Document, Path, show
-from egress.rules.literals import looks_like_credential
 from egress.types import Finding, Place, Severity
 
 
@@ -73,8 +72,7 @@ class At:
 
 def quoted(text: object) -> str:
     """A person's own text inside backquotes, unless it looks like a credential."""
-    plain = str(text)
-    return "`(hidden: it looks like a credential)`" if looks_like_credential(plain) else f"`{show(plain)}`"
+    return f"`{show(str(text))}`"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -86,7 +86,7 @@ def test_never_sends_a_request_bare(need: Injection, slot: str, value: bytes | N
 
 
 def test_one_missing_secret_of_several_refuses_the_request() -> None:
-    needs = [BEARER, InjectQuery("unheard", "key")]
+    needs: list[Injection] = [BEARER, InjectQuery("unheard", "key")]
     assert refused(apply(request("/"), needs, held())).secret == "unheard"
 
 
@@ -111,7 +111,7 @@ def test_the_order_of_needs_changes_no_byte() -> None:
 
 
 def test_the_order_of_needs_changes_no_refusal() -> None:
-    needs = [
+    needs: list[Injection] = [
         InjectHeader("x1", "x-one"),
         InjectQuery("x2", "key"),
         InjectCookie("x3", "sid"),

@@ -81,6 +81,7 @@ def test_reads_what_clients_send(scheme: str, pair: bytes) -> None:
         "Basic YTp",  # a length that base64 does not have
         "Basic YTo",  # no padding
         "Basic YTo===",
+        "Basic YTpi=",
         "Basic YTp=YTpi",
         "Basic YT-i",
         "Basic " + coded(b"no colon"),

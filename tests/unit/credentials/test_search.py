@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from egress.credentials.placeholder import make
-from egress.credentials.search import NO_PLACEHOLDERS, Placeholders, Sighting, base64_needles
+from egress.credentials.search import NO_PLACEHOLDERS, Placeholder, Placeholders, Sighting, base64_needles
 from egress.types import Head, SlotKind
 from tests.unit.credentials.sample import KEY, NEIGHBOUR_KEY, OTHER, SANDBOX, STAND_IN, request
 
@@ -70,10 +70,9 @@ def test_sees_it_in_basic_credentials_at_every_offset(user: str, pair: str) -> N
 
 
 @pytest.mark.parametrize("each", SANDBOX.all, ids=lambda each: each.like)
-def test_sees_every_shape_plain_encoded_and_in_base64(each: Placeholders) -> None:
-    value = SANDBOX.value(each.secret, each.like)  # type: ignore[attr-defined]
-    assert value
-    expected = Sighting(each.secret, "header")  # type: ignore[attr-defined]
+def test_sees_every_shape_plain_encoded_and_in_base64(each: Placeholder) -> None:
+    value = each.value
+    expected = Sighting(each.secret, "header")
     for text in (value, value.upper(), percent(value), *(coded(lead + value) for lead in ("", "a", "ab"))):
         assert seen(request("/", ("x", f"[{text}]"))) == (expected,)
 

@@ -1,0 +1,79 @@
+"""`egress check`: every mistake in the rule files, in one run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.render import count
+from egress.rules.load import Loaded
+from egress.types import Severity
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
+    """Find every mistake in rule files, with line, column and a hint.
+
+    Without FILE it reads config/hosts.yaml, or else hosts.yaml. No secret is resolved.
+
+    \b
+    Examples:
+      egress check
+      egress check config/hosts.yaml --json
+    """
+    paths, loaded = rulefiles.read(files)
+    errors = sum(finding.severity is Severity.ERROR for finding in loaded.findings)
+    warnings = len(loaded.findings) - errors
+    failed = bool(errors or (strict and warnings))
+    if as_json:
+        render.data(_as_data(paths, loaded, ok=not failed))
+        return int(failed)
+    render.findings(loaded.findings)
+    names = ", ".join(str(path) for path in paths)
+    totals = ", ".join(count(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n)
+    if failed:
+        render.line((totals, render.BAD), f" in {names}")
+    else:
+        render.line(
+            ("ok ", render.GOOD),
+            f"{names}: {_summary(loaded)}",
+            (f" ({totals})" if totals else "", render.DOUBT),
+        )
+    return int(failed)
+
+
+def _summary(loaded: Loaded) -> str:
+    policy = loaded.policy
+    if policy is None:
+        return "nothing"
+    counts = [
+        (len(policy.entries), "host"),
+        (len(policy.networks), "network"),
+        (len(policy.secrets), "secret"),
+        (len(policy.profiles or ()), "profile"),
+        (len(policy.cases), "test"),
+    ]
+    return ", ".join(count(n, noun) for n, noun in counts if n) or "nothing is allowed"
+
+
+def _as_data(paths: list[Path], loaded: Loaded, *, ok: bool) -> dict[str, object]:
+    return {
+        "ok": ok,
+        "files": [str(path) for path in paths],
+        "digest": loaded.policy.digest if loaded.policy else None,
+        "findings": [
+            {
+                **asdict(finding.place),
+                "severity": finding.severity,
+                "message": finding.message,
+                "hint": finding.hint,
+            }
+            for finding in loaded.findings
+        ],
+    }

@@ -1,0 +1,33 @@
+"""What the commands about rules share: which files, the clock, and what to do with mistakes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from egress.cli import render
+from egress.errors import ContentError
+from egress.policy.files import find_rule_files, load_policy
+from egress.rules.load import Loaded
+from egress.rules.policy import Policy
+
+
+def now() -> int:
+    """The time, in whole UTC seconds: the one that verdicts are asked for."""
+    return int(time.time())  # noqa: TID251 - the command line is where the clock enters
+
+
+def read(files: Sequence[Path]) -> tuple[list[Path], Loaded]:
+    """The rule files that were named, or the default ones, compiled."""
+    paths = list(find_rule_files(files, Path.cwd()))
+    return paths, load_policy(paths, now())
+
+
+def policy(files: Sequence[Path]) -> tuple[list[Path], Policy]:
+    """The policy of the files; shows what is wrong and stops when there is an error."""
+    paths, loaded = read(files)
+    if loaded.policy is None:
+        render.findings(loaded.findings)
+        raise ContentError("these rules cannot be used", "`egress check` lists what is wrong")
+    return paths, loaded.policy

@@ -1,0 +1,60 @@
+"""`egress test`: the tests that stand beside the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.render import BAD, DIM, GOOD, count
+from egress.rules.cases import Result, outcome, run
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def test(files: tuple[Path, ...], as_json: bool) -> int:
+    """Run the tests of rule files and show how each one went.
+
+    Without FILE it reads config/hosts.yaml, or else hosts.yaml. No secret is resolved.
+
+    \b
+    Examples:
+      egress test
+      egress test config/hosts.yaml --json
+    """
+    _, policy = rulefiles.policy(files)
+    results = list(run(policy, rulefiles.now()))
+    failed = sum(bool(result.problem) for result in results)
+    if as_json:
+        render.data({"ok": not failed, "tests": [_as_data(result) for result in results]})
+        return int(bool(failed))
+    render.table([_row(result) for result in results])
+    if not results:
+        render.line("no tests", ("  hint: add `tests:` below a host, like `GET /user -> allow read`", DIM))
+        return 0
+    summary = (
+        f"{len(results) - failed} passed, {failed} failed"
+        if failed
+        else f"{count(len(results), 'test')} passed"
+    )
+    render.line((summary, BAD if failed else GOOD))
+    return int(bool(failed))
+
+
+def _row(result: Result) -> list[render.Part | str]:
+    place = result.case.place
+    if result.problem:
+        return [("FAIL", BAD), result.case.text, (result.problem, BAD), (str(place), DIM)]
+    return [("ok", GOOD), result.case.text, "", (str(place), DIM)]
+
+
+def _as_data(result: Result) -> dict[str, object]:
+    return {
+        "test": result.case.text,
+        "place": str(result.case.place),
+        "ok": not result.problem,
+        "outcome": outcome(result.decision),
+        "problem": result.problem,
+    }

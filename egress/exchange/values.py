@@ -1,0 +1,86 @@
+"""What goes into an exchange and what comes out: plain values, the same for every protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from egress.types import Head, Headers, Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the connection goes: parsed once, by the door, and canonical."""
+
+    scheme: Scheme
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """The Host field that names this destination."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request head as it came from the sandbox, whatever the protocol."""
+
+    method: str
+    target: str
+    """Origin form or `*`; an absolute form is split into `authority` and this by the lane."""
+    headers: Headers
+    authority: str = ""
+    """What the request itself names beside Host: `:authority`, or that of an absolute form."""
+    upgrade: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response head as it came from the upstream."""
+
+    status: int
+    reason: str
+    headers: Headers
+    has_body: bool = True
+
+
+# What to do next ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """Answer the sandbox with the constant page of this code; send nothing upstream."""
+
+    code: str
+    retry_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NeedSecrets:
+    """Get the values of these secrets and call `provide`."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this head upstream. It may carry credentials: it shows nothing of itself."""
+
+    head: Head = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Pass this response head on to the sandbox."""
+
+    status: int
+    reason: str
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Stop here. Before a response head went out, answer with the page of the code; after, just end."""
+
+    code: str

@@ -1,0 +1,152 @@
+"""Why a decision is what it is: what was considered, in order, and what each step said.
+
+The verdict is `decide`'s own; this file only asks each rule again, one by one, and says why it fits
+or does not. It never decides anything itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from egress.rules import paths
+from egress.rules.decide import canonical_target, decide, matching_entries, profile_of, readings, route_of
+from egress.rules.plan import allow_path_fits, deny_path_fits, is_live
+from egress.rules.policy import Entry, Policy, Rule, SecretSpec
+from egress.rules.predicates import Predicates, allow_fits, deny_fits
+from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, Place, RuleRef, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """One rule that was looked at. `misses` names the first predicate that did not fit."""
+
+    ref: RuleRef
+    kind: Verdict
+    misses: str
+
+    @property
+    def fits(self) -> bool:
+        return not self.misses
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """One credential that the request would get: by name and place, never by value."""
+
+    secret: str
+    slots: tuple[str, ...]
+    source: str
+    is_placeholder: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A decision with everything around it that a person asks about."""
+
+    decision: Decision
+    entries: tuple[tuple[str, Place], ...]
+    """Every entry that names the host; the first is the chosen one."""
+    considered: tuple[Considered, ...]
+    injected: tuple[Injected, ...]
+    profile: str | None
+    near: tuple[str, ...]
+    """For a host that no rule names: entries with a similar key."""
+
+
+def explain(policy: Policy, identity: Identity, head: Head, now: int) -> Explanation:
+    """The decision on a request, and how it came about."""
+    decision = decide(policy, identity, head, now)
+    entries = matching_entries(policy, head.host)
+    return Explanation(
+        decision=decision,
+        entries=tuple((entry.key, entry.place) for entry in entries),
+        considered=tuple(_considered(policy, identity, head, now)),
+        injected=tuple(_injected(need, policy.secrets) for need in decision.effects.needs),
+        profile=(identity.profile or "default") if policy.profiles is not None else None,
+        near=() if entries else _near(policy, head.host),
+    )
+
+
+def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Iterator[Considered]:
+    route = route_of(policy, head.host)
+    entry = route.entry
+    if entry is not None and not entry.intercept:
+        return
+    try:
+        path, query = canonical_target(route, head)
+    except paths.PathError:
+        return
+    for rule in route.deny:
+        yield Considered(rule.ref, Verdict.DENY, _deny_misses(rule.predicates, readings(path), query, head))
+    for rule in entry.allow if entry else ():
+        misses = _not_in_force(policy, identity, entry, rule, now) or _allow_misses(
+            rule.predicates, path, query, head
+        )
+        yield Considered(rule.ref, Verdict.ALLOW, misses)
+
+
+def _not_in_force(policy: Policy, identity: Identity, entry: Entry | None, rule: Rule, now: int) -> str:
+    if entry is not None and entry.expires is not None and now >= entry.expires:
+        return "the entry has expired"
+    if not is_live(rule, now):
+        return "the rule has expired"
+    if policy.profiles is None or entry is None:
+        return ""
+    profile = profile_of(policy, identity)
+    if profile is None or entry.key not in profile.keys:
+        return "the profile does not include the host"
+    ids = profile.rules.get(entry.key)
+    return "" if ids is None or rule.ref.id in ids else "the profile does not include the rule"
+
+
+def _allow_misses(predicates: Predicates, path: str, query: str, head: Head) -> str:
+    if predicates.methods is not None and head.method not in predicates.methods:
+        return f"methods: {_listed(sorted(predicates.methods))}"
+    if not allow_path_fits(predicates, path):
+        return f"paths: {_listed([glob.text for glob in predicates.paths or ()])}"
+    if "%2F" in path and not predicates.encoded_slash:
+        return "encoded_slash: the path has %2F in it"
+    if not allow_fits(predicates, query, head.headers):
+        return _inside(predicates)
+    return "websocket: the request asks for one" if head.websocket and not predicates.websocket else ""
+
+
+def _deny_misses(predicates: Predicates, loose: tuple[str, ...], query: str, head: Head) -> str:
+    if predicates.methods is not None and head.method not in predicates.methods:
+        return f"methods: {_listed(sorted(predicates.methods))}"
+    if not deny_path_fits(predicates, loose):
+        return f"paths: {_listed([glob.text for glob in predicates.paths or ()])}"
+    if predicates.websocket and not head.websocket:
+        return "websocket: the request does not ask for one"
+    return "" if deny_fits(predicates, query, head.headers) else _inside(predicates)
+
+
+def _inside(predicates: Predicates) -> str:
+    names = [f"query {want.name}" for want in predicates.query] + [
+        f"header {want.name}" for want in predicates.headers
+    ]
+    if predicates.content_types:
+        names.append(f"content type {_listed(list(predicates.content_types))}")
+    return _listed(names)
+
+
+def _listed(items: list[str]) -> str:
+    shown = ", ".join(items[:4])
+    return f"{shown}, ..." if len(items) > 4 else shown
+
+
+def _injected(need: Injection, secrets: dict[str, SecretSpec]) -> Injected:
+    spec = secrets.get(need.secret)
+    return Injected(
+        secret=need.secret,
+        slots=tuple(str(slot) for slot in need.slots),
+        source=spec.scheme if spec else "",
+        is_placeholder=isinstance(need, InjectPlaceholder),
+    )
+
+
+def _near(policy: Policy, host: str) -> tuple[str, ...]:
+    keys = [entry.key for entry in policy.entries.values()]
+    return tuple(difflib.get_close_matches(host, keys, n=3, cutoff=0.75))

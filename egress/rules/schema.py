@@ -1,0 +1,55 @@
+"""The JSON schema of a rule file, for editors and for `check-jsonschema`.
+
+It says the shape; what a value means is for `egress check` alone. Generated from the model, so that
+it cannot say anything else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from egress.rules.model import RuleFile
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+
+def schema() -> dict[str, Json]:
+    """The schema as plain data."""
+    generated: dict[str, Json] = RuleFile.model_json_schema(by_alias=True)
+    cleaned = _without_noise(generated)
+    if not isinstance(cleaned, dict):  # pragma: no cover - a model's schema is a mapping
+        raise TypeError("the schema is no mapping")
+    return {"$schema": DIALECT, "title": "Egress rules", **{k: v for k, v in cleaned.items() if k != "title"}}
+
+
+def schema_text() -> str:
+    """The schema as it is committed: indented, with a newline at its end."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _without_noise(value: Json) -> Json:
+    """Drop what no editor shows: generated titles, null alternatives and null defaults."""
+    if isinstance(value, list):
+        return [_without_noise(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    options = value.get("anyOf")
+    if isinstance(options, list):
+        kept = [option for option in options if option != {"type": "null"}]
+        if len(kept) == 1 and isinstance(kept[0], Mapping):
+            rest = {key: item for key, item in value.items() if key != "anyOf"}
+            return _without_noise({**kept[0], **rest})
+        value = {**value, "anyOf": kept}
+    return {
+        key: _without_named_noise(item) if key in ("properties", "$defs") else _without_noise(item)
+        for key, item in value.items()
+        if not (key == "title" and isinstance(item, str)) and not (key == "default" and item is None)
+    }
+
+
+def _without_named_noise(value: Json) -> Json:
+    """The same below `properties`, where keys are names: a property may be called `title`."""
+    return {key: _without_noise(item) for key, item in value.items()} if isinstance(value, Mapping) else value

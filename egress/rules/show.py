@@ -1,0 +1,303 @@
+"""A policy written out as one rule file: files joined, presets expanded, nothing left implicit.
+
+The text can be loaded again and gives the same verdicts. Each entry and rule says in a comment where
+it came from. Secrets appear by name and by source, as in the files themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from egress.rules.matching import IMPLICIT
+from egress.rules.policy import Entry, Handling, InjectItem, Policy, Profile, Rule, SecretSpec
+from egress.rules.predicates import NamedGlob, Predicates
+from egress.types import (
+    InjectBasic,
+    InjectCookie,
+    InjectHeader,
+    Injection,
+    InjectPlaceholder,
+    InjectQuery,
+    Limit,
+    OnExisting,
+    Place,
+)
+
+Json = str | int | bool | list["Json"] | dict[str, "Json"]
+Fields = dict[str, Json]
+
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
+_UNITS = {1: "second", 60: "minute", 3600: "hour"}
+
+
+def as_text(policy: Policy) -> str:
+    """The whole policy as the text of a rule file."""
+    return "\n".join(_lines(policy)) + "\n"
+
+
+def as_data(policy: Policy) -> dict[str, object]:
+    """The whole policy as plain data, for programs; places included."""
+    return {
+        "digest": policy.digest,
+        "mode": policy.mode,
+        "limits": limit_fields(policy.limit) if policy.limit else None,
+        "secrets": {name: secret_fields(spec) for name, spec in policy.secrets.items()},
+        "hosts": {entry.key: _entry_data(entry) for entry in policy.entries.values()},
+        "networks": [{"cidr": item.entry.key, **_entry_data(item.entry)} for item in policy.networks],
+        "deny": [_rule_data(rule) for rule in policy.deny],
+        "profiles": None
+        if policy.profiles is None
+        else {name: profile_fields(profile) for name, profile in policy.profiles.items()},
+    }
+
+
+def _entry_data(entry: Entry) -> dict[str, object]:
+    return {
+        **entry_fields(entry),
+        "place": str(entry.place),
+        "allow": [_rule_data(rule) for rule in entry.allow],
+        "deny": [_rule_data(rule) for rule in entry.deny],
+        "inject": [{**inject_fields(item), "place": str(item.place)} for item in entry.inject],
+    }
+
+
+def _rule_data(rule: Rule) -> dict[str, object]:
+    return {**rule_fields(rule), "place": str(rule.ref.place)}
+
+
+# The text -------------------------------------------------------------------------------------
+
+
+def _lines(policy: Policy) -> Iterator[str]:
+    yield "version: 1"
+    if policy.mode != "enforce":
+        yield f"mode: {policy.mode}"
+    if policy.limit is not None:
+        yield f"limits: {flow(limit_fields(policy.limit))}"
+    yield from _section("secrets", {name: (secret_fields(s), s.place) for name, s in policy.secrets.items()})
+    if policy.entries:
+        yield from ("", "hosts:")
+    for entry in policy.entries.values():
+        yield from _entry_lines(entry)
+    yield from _rule_lines("deny", policy.deny, "")
+    if policy.networks:
+        yield from ("", "networks:")
+    for item in policy.networks:
+        fields: Fields = {"cidr": item.entry.key, **entry_fields(item.entry), **_network_rules(item.entry)}
+        yield f"  - {flow(fields)}{_origin(item.entry.place)}"
+    if policy.profiles is not None:
+        profiles = {name: (profile_fields(p), p.place) for name, p in policy.profiles.items()}
+        yield from _section("profiles", profiles) if profiles else ("", "profiles: {}")
+
+
+def _section(name: str, items: dict[str, tuple[Fields, Place]]) -> Iterator[str]:
+    if items:
+        yield from ("", f"{name}:")
+    for key, (fields, place) in items.items():
+        yield f"  {scalar(key)}: {flow(fields)}{_origin(place)}"
+
+
+def _entry_lines(entry: Entry) -> Iterator[str]:
+    yield f"  {scalar(entry.key)}:{_origin(entry.place)}"
+    for name, value in entry_fields(entry).items():
+        yield f"    {name}: {flow(value)}"
+    if _has_implicit_rule(entry):
+        predicates = predicate_fields(entry.allow[0].predicates)
+        websocket = entry.allow[0].predicates.websocket
+        if not predicates and entry.intercept:
+            yield "    allow: all"
+        for name, value in predicates.items():
+            yield f"    {name}: {flow(value)}"
+        if websocket:
+            yield "    websocket: true"
+    elif not entry.allow:
+        yield "    allow: []"
+    else:
+        yield from _rule_lines("allow", entry.allow, "    ")
+    yield from _rule_lines("deny", entry.deny, "    ")
+    if entry.inject:
+        yield "    inject:"
+    for item in entry.inject:
+        yield f"      - {flow(inject_fields(item))}{_origin(item.place)}"
+
+
+def _rule_lines(name: str, rules: tuple[Rule, ...], indent: str) -> Iterator[str]:
+    if rules:
+        yield f"{indent}{name}:" if indent else f"\n{name}:"
+    for rule in rules:
+        yield f"{indent}  - {flow(rule_fields(rule))}{_origin(rule.ref.place)}"
+
+
+def _origin(place: Place) -> str:
+    return f"  # {place}".replace("\n", "?")
+
+
+def _has_implicit_rule(entry: Entry) -> bool:
+    return len(entry.allow) == 1 and entry.allow[0].ref.id == IMPLICIT
+
+
+def _network_rules(entry: Entry) -> Fields:
+    allow: Json = "all" if _has_implicit_rule(entry) else [dict(rule_fields(rule)) for rule in entry.allow]
+    fields: Fields = {"allow": allow}
+    if entry.deny:
+        fields["deny"] = [dict(rule_fields(rule)) for rule in entry.deny]
+    return fields
+
+
+def flow(value: Json) -> str:
+    """A value in YAML's one-line form."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{scalar(key)}: {flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    return scalar(value)
+
+
+def scalar(value: str | int) -> str:
+    """A single value, quoted where YAML could take it for something else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return json.dumps(value, ensure_ascii=not value.isprintable())
+
+
+# The parts ------------------------------------------------------------------------------------
+
+
+def secret_fields(spec: SecretSpec) -> Fields:
+    """A secret by its source and bindings."""
+    source: Json = (
+        {"command": list(spec.reference)}
+        if spec.scheme == "command"
+        else f"{spec.scheme}:{''.join(spec.reference)}"
+    )
+    fields: Fields = {"from": source, "hosts": [str(binding) for binding in spec.bindings]}
+    if spec.ttl is not None:
+        fields["ttl"] = spec.ttl
+    return fields | _expires(spec.expires)
+
+
+def entry_fields(entry: Entry) -> Fields:
+    """Everything of an entry but its rules and injections, where it differs from the default."""
+    fields: Fields = {}
+    if not entry.intercept:
+        fields["intercept"] = "never"
+    if entry.ports != {443}:
+        fields["ports"] = list[Json](sorted(entry.ports))
+    if entry.clear_ports:
+        fields["http"] = list[Json](sorted(entry.clear_ports))
+    if entry.http2:
+        fields["http2"] = True
+    if entry.mode is not None:
+        fields["mode"] = entry.mode
+    if entry.misplaced_pass:
+        fields["misplaced"] = "pass"
+    if entry.pattern is not None and entry.addresses:
+        fields["addresses"] = list[Json](entry.addresses)
+    return fields | handling_fields(entry.handling) | _expires(entry.expires)
+
+
+def rule_fields(rule: Rule) -> Fields:
+    """One rule."""
+    fields: Fields = {"id": rule.ref.id, **predicate_fields(rule.predicates)}
+    if rule.predicates.websocket:
+        fields["websocket"] = True
+    return fields | handling_fields(rule.handling) | _expires(rule.expires)
+
+
+def predicate_fields(predicates: Predicates) -> Fields:
+    """The predicates of a rule, but for WebSocket."""
+    fields: Fields = {}
+    if predicates.hosts:
+        fields["hosts"] = [str(pattern) for pattern in predicates.hosts]
+    if predicates.methods is not None:
+        fields["methods"] = list[Json](sorted(predicates.methods))
+    if predicates.paths is not None:
+        fields["paths"] = [glob.text for glob in predicates.paths]
+    if predicates.query:
+        fields["query"] = _named(predicates.query)
+    if predicates.headers:
+        fields["headers"] = _named(predicates.headers)
+    if predicates.content_types:
+        fields["content_type"] = list[Json](predicates.content_types)
+    if predicates.encoded_slash:
+        fields["encoded_slash"] = "data"
+    return fields
+
+
+def handling_fields(handling: Handling) -> Fields:
+    """How responses are treated and what bounds hold."""
+    fields: Fields = {}
+    if handling.limit is not None:
+        fields["limits"] = limit_fields(handling.limit)
+    if handling.redirects is not None:
+        fields["redirects"] = handling.redirects.value
+    if handling.cookies is not None:
+        fields["cookies"] = handling.cookies.value
+    if handling.scrub is not None:
+        fields["scrub"] = handling.scrub.value
+    return fields
+
+
+def limit_fields(limit: Limit) -> Fields:
+    """The bounds written at one place."""
+    fields: Fields = {}
+    if limit.requests is not None:
+        fields["requests"] = f"{limit.requests.count}/{_UNITS[limit.requests.seconds]}"
+        fields["burst"] = limit.requests.burst
+    for name in ("request_body", "response_body", "connections"):
+        value = getattr(limit, name)
+        if value is not None:
+            fields[name] = value
+    return fields
+
+
+def inject_fields(item: InjectItem) -> Fields:
+    """One item of an `inject:` list."""
+    fields = _injection_fields(item.injection)
+    if not isinstance(item.injection, InjectPlaceholder) and item.injection.on_existing is OnExisting.FAIL:
+        fields["on_existing"] = "fail"
+    if item.rules is not None:
+        fields["for"] = list[Json](sorted(item.rules))
+    return fields
+
+
+def _injection_fields(injection: Injection) -> Fields:
+    match injection:
+        case InjectHeader(secret, name, prefix, suffix):
+            return {"header": {"name": name, "secret": secret, "format": f"{prefix}{{}}{suffix}"}}
+        case InjectBasic(secret, user):
+            return {"basic": {"user": user, "secret": secret}}
+        case InjectQuery(secret, name):
+            return {"query": {"name": name, "secret": secret}}
+        case InjectCookie(secret, name):
+            return {"cookie": {"name": name, "secret": secret}}
+        case InjectPlaceholder(secret, like, slots, most):
+            places: list[Json] = [str(slot) for slot in slots]
+            return {"placeholder": {"secret": secret, "like": like, "in": places, "max": most}}
+
+
+def profile_fields(profile: Profile) -> Fields:
+    """One profile; a set has no order, so its parts are sorted."""
+    fields: Fields = {"hosts": list[Json](sorted(profile.keys))}
+    rules: list[Json] = [
+        f"{key}#{name}" for key, names in sorted(profile.rules.items()) for name in sorted(names)
+    ]
+    return fields | ({"rules": rules} if rules else {})
+
+
+def _named(globs: tuple[NamedGlob, ...]) -> Fields:
+    return {want.name: {"absent": True} if want.glob is None else want.glob.text for want in globs}
+
+
+def _expires(moment: int | None) -> Fields:
+    if moment is None:
+        return {}
+    return {"expires": datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}

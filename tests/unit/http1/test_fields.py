@@ -1,0 +1,104 @@
+"""A block of fields is read in full or refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.errors import WireError
+from egress.http1.fields import LOOKALIKES, diagnose, find_fault, read_fields, refuse_repeated
+from egress.types import Headers
+
+
+def read(text: str, limit: int = 100) -> Headers:
+    return read_fields(text, 0, limit)[0]
+
+
+def test_names_become_lower_case_and_values_lose_their_blanks() -> None:
+    assert read("A-b: c\r\nD:\t e\tf \t\r\nG:\r\nH:i\r\n\r\n") == (("a-b", "c"), ("d", "e\tf"), ("g", ""), ("h", "i"))
+
+
+def test_order_and_repetition_are_kept() -> None:
+    headers, mapping = read_fields("A: 1\r\nB: 2\r\na: 3\r\n\r\n", 0, 10)
+    assert headers == (("a", "1"), ("b", "2"), ("a", "3"))
+    assert mapping == {"a": "3", "b": "2"}
+
+
+def test_a_byte_is_a_character() -> None:
+    assert read("A: \xff\x80\r\n\r\n") == (("a", "\xff\x80"),)
+
+
+def test_no_fields_are_fields_too() -> None:
+    assert read("\r\n") == ()
+
+
+def test_reads_from_where_the_first_line_ends() -> None:
+    assert read_fields("GET: x\r\nA: b\r\n\r\n", 8, 10)[0] == (("a", "b"),)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("A : b", "A header name is followed by white space."),
+        ("A\t: b", "A header name is followed by white space."),
+        (" A: b", "A header field is folded over several lines."),
+        ("X: y\r\n\tA: b", "A header field is folded over several lines."),
+        ("A: b\r\n ", "A header field is folded over several lines."),
+        ("A", "A header line is malformed."),
+        (": b", "A header line is malformed."),
+        ("A(: b", "A header line is malformed."),
+        ("\xe9: b", "A header line is malformed."),
+        ("A: b\nC: d", "A line ends in a bare CR or LF."),
+        ("A: b\rC: d", "A line ends in a bare CR or LF."),
+        ("A: b\r\r", "A line ends in a bare CR or LF."),
+        ("A: \x00", "A control byte stands outside the body."),
+        ("A: b\x0b", "A control byte stands outside the body."),
+        ("A\x00: b", "A control byte stands outside the body."),
+        ("A: \x7f", "A control byte stands outside the body."),
+    ],
+)
+def test_names_what_is_wrong_with_a_line(line: str, message: str) -> None:
+    with pytest.raises(WireError) as refusal:
+        read(f"First: x\r\n{line}\r\nLast: x\r\n\r\n")
+    assert (refusal.value.message, refusal.value.status) == (message, 400)
+
+
+@pytest.mark.parametrize("name", sorted(LOOKALIKES))
+def test_refuses_names_that_imitate_framing(name: str) -> None:
+    with pytest.raises(WireError, match="imitates"):
+        read(f"{name.upper()}: 5\r\n\r\n")
+
+
+def test_an_underscore_elsewhere_is_no_imitation() -> None:
+    assert read("x_content_length: 5\r\n\r\n") == (("x_content_length", "5"),)
+
+
+def test_bounds_the_number_of_fields() -> None:
+    block = "A: b\r\n" * 3 + "\r\n"
+    assert len(read(block, limit=3)) == 3
+    with pytest.raises(WireError) as refusal:
+        read(block, limit=2)
+    assert refusal.value.status == 431
+
+
+def test_refuses_the_repetition_of_named_fields_only() -> None:
+    headers, mapping = read_fields("Host: a\r\nA: 1\r\nA: 2\r\n\r\n", 0, 10)
+    refuse_repeated(headers, mapping, ("host",))
+    with pytest.raises(WireError, match="repeated"):
+        refuse_repeated(headers, mapping, ("host", "a"))
+
+
+def test_finds_a_fault_only_in_the_window_it_is_given() -> None:
+    assert find_fault(b"ab\x00cd", 3) is None
+    assert find_fault(b"ab\x00cd", 0, 2) is None
+    assert find_fault(b"ab\x00cd") is not None
+
+
+def test_a_carriage_return_waits_for_its_line_feed() -> None:
+    assert find_fault(b"ab\r") is None
+    assert find_fault(b"ab\rc") is not None
+
+
+def test_an_empty_line_ahead_is_named_first() -> None:
+    fault = find_fault(b"\r\n\x00")
+    assert fault is not None
+    assert fault.message == diagnose("\r\n\x00").message == "An empty line stands before the message."

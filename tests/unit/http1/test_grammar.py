@@ -1,0 +1,76 @@
+"""The patterns take what they should, and finish promptly on the worst that fits into a head."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from egress.http1 import chunked, fields, grammar, target
+
+SIZE = 64 * 1024
+WORST = {
+    "one long token": "a" * SIZE,
+    "blanks": " " * SIZE,
+    "tabs": "\t" * SIZE,
+    "blanks in a value": "a:" + " " * SIZE,
+    "value and blanks by turns": "a:" + "a \t" * (SIZE // 3),
+    "name and blanks": "a" * (SIZE // 2) + " " * (SIZE // 2),
+    "carriage returns": "\r" * SIZE,
+    "line ends": "\r\n" * (SIZE // 2),
+    "short lines without a colon": "a\r\n" * (SIZE // 3),
+    "short fields": "a: b\r\n" * (SIZE // 6) + "!",
+    "blank lines": " \r\n" * (SIZE // 3),
+    "colons": ":" * SIZE,
+    "a version that never comes": "GET /" + "a" * SIZE + " HTTP/1.",
+    "dots": "http://" + "a." * (SIZE // 2),
+    "brackets": "[" * SIZE,
+    "a bracket that never closes": "[" + ":" * SIZE,
+    "digits": "1" * SIZE,
+    "semicolons": "1" + ";" * SIZE,
+    "a status line that never ends": "HTTP/1.1 200 " + "a " * (SIZE // 2),
+}
+PATTERNS: dict[str, re.Pattern[str]] = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": pattern
+    for module in (grammar, fields, target)
+    for name, pattern in vars(module).items()
+    if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str)
+}
+
+
+@pytest.mark.parametrize("worst", WORST)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_no_text_pattern_backtracks(pattern: str, worst: str) -> None:
+    """Quadratic work on 64 KiB would run into the timeout of the test."""
+    text = WORST[worst]
+    for variant in (text, text + "\r\n", text + "\x00"):
+        PATTERNS[pattern].match(variant)
+        PATTERNS[pattern].search(variant)
+        PATTERNS[pattern].fullmatch(variant)
+        PATTERNS[pattern].findall(variant)
+
+
+@pytest.mark.parametrize("worst", WORST)
+def test_no_byte_pattern_backtracks(worst: str) -> None:
+    data = WORST[worst].encode()
+    for pattern in (grammar.STRAY, *chunked._lines(SIZE), *chunked._lines(0)):
+        pattern.match(data)
+        pattern.search(data)
+        pattern.fullmatch(data)
+
+
+@pytest.mark.parametrize("byte", [chr(code) for code in range(256)], ids=lambda byte: f"{ord(byte):02x}")
+def test_every_byte_is_allowed_exactly_where_the_rfc_allows_it(byte: str) -> None:
+    is_tchar = (byte.isascii() and byte.isalnum()) or byte in "!#$%&'*+-.^_`|~"
+    assert bool(grammar.TOKEN.fullmatch(byte)) is is_tchar
+    in_value = byte == "\t" or byte == " " or "!" <= byte <= "~" or byte >= "\x80"
+    assert bool(grammar.FIELD.fullmatch(f"a:x{byte}x\r\n")) is in_value
+    assert bool(grammar.CANONICAL_BLOCK.fullmatch(f"a: x{byte}x\r\n\r\n")) is in_value
+    stray = ord(byte) < 0x20 and byte != "\t" or byte == "\x7f"
+    assert bool(grammar.STRAY.search(f"x{byte}x".encode("latin-1"))) is stray
+
+
+def test_a_written_block_has_one_spelling() -> None:
+    assert grammar.CANONICAL_BLOCK.fullmatch("a: b\r\nc: \r\nd: e f\r\n\r\n")
+    for other in ("A: b", "a:b", "a:  b", "a: b ", "a : b", "a: \t", ": b", "a"):
+        assert grammar.CANONICAL_BLOCK.fullmatch(f"{other}\r\n\r\n") is None, other
