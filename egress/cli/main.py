@@ -5,6 +5,7 @@ Commands are named here with their one-line help, so that `egress --help` loads 
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -12,13 +13,15 @@ from collections.abc import Sequence
 import click
 
 from egress import __version__
-from egress.errors import EgressError
+from egress.cli import render
+from egress.errors import EgressError, UsageError
 
 COMMANDS = {
     "init": ("egress.cli.init:init", "Write a commented hosts.yaml for this machine."),
     "check": ("egress.cli.check:check", "Find every mistake in rule files."),
     "explain": ("egress.cli.explain:explain", "Say what would happen to a request, and why."),
     "test": ("egress.cli.test:test", "Run the tests that stand beside the rules."),
+    "presets": ("egress.cli.presets:presets", "List the ready rules for known services."),
     "rules": ("egress.cli.rules:rules", "Show the rules as the proxy sees them."),
     "schema": ("egress.cli.schema:schema", "Print the JSON schema of rule files, for editors."),
     "completion": ("egress.cli.completion:completion", "Print the completion script of a shell."),
@@ -47,10 +50,11 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from egress.rules.report import did_you_mean
-
-            hint = did_you_mean(name, COMMANDS)
-            ctx.fail(f"there is no command {name!r}" + (f"; {hint}" if hint else ""))
+            close = difflib.get_close_matches(name[:60], COMMANDS, n=1)
+            raise UsageError(
+                f"there is no command `{name[:60]}`",
+                f"did you mean `{close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}",
+            )
         return super().resolve_command(ctx, args)
 
 
@@ -58,7 +62,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="egress", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error; may stand anywhere.")
 def cli(debug: bool) -> None:
     """Decide what leaves a sandbox, and with which credential.
 
@@ -67,44 +71,69 @@ def cli(debug: bool) -> None:
       egress check
       egress explain GET https://api.github.com/user
       egress test config/hosts.yaml
+
+    \b
+    Exit status:
+      0  fine, allowed
+      1  the content is wrong, a request is denied, a test fails
+      2  the command line is wrong
+      3  a file is missing or cannot be read or written
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status; never raises."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """Run the command line and return its exit status; raises nothing, but for `--debug`."""
+    words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
+    render.prepare()
     try:
-        status = cli.main(args=words, prog_name="egress", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.Abort:
-        return 130
-    except click.UsageError as error:
-        return _say(error.format_message(), _usage_hint(error), 2)
-    except click.ClickException as error:
-        return _say(error.format_message(), "", error.exit_code)
+        status = _run(words)
+        render.finish()
     except EgressError as error:
         return _say(error.message, error.hint, error.exit_status)
-    except BrokenPipeError:
-        # The reader went away, as in `egress rules show | head`: nothing is wrong.
-        sys.stderr.close()
-        return 0
+    except OSError as error:
+        render.give_up()
+        return _say(f"this could not be done: {(error.strerror or type(error).__name__).lower()}", "", 3)
     except Exception as error:
-        if "--debug" in words:
+        if debug:
             raise
-        return _say(
-            f"something unexpected went wrong ({type(error).__name__})",
-            "run it again with `egress --debug ...`",
-            1,
-        )
+        name = type(error).__name__
+        return _say(f"something unexpected went wrong ({name})", "run it again with --debug and report it", 1)
+    return status
+
+
+def _take_debug(words: list[str]) -> tuple[list[str], bool]:
+    """The words without `--debug`, which may stand anywhere before a `--`."""
+    end = words.index("--") if "--" in words else len(words)
+    rest = [word for word in words[:end] if word != "--debug"]
+    return rest + words[end:], len(rest) < end
+
+
+def _run(words: list[str]) -> int:
+    try:
+        status = cli.main(args=words, prog_name="egress", standalone_mode=False)
+    except click.Abort:
+        return 130
+    except click.exceptions.NoArgsIsHelpError as error:
+        render.text(f"{error.format_message()}\n", stderr=True)
+        return 2
+    except click.UsageError as error:
+        return _say(_sentence(error.format_message()), _usage_hint(error), 2)
+    except click.ClickException as error:
+        return _say(_sentence(error.format_message()), "", error.exit_code)
+    except SystemExit:
+        # click's own answer to a reader who went away in the middle of a help text.
+        return 0
     return status if isinstance(status, int) else 0
 
 
 def _say(message: str, hint: str, status: int) -> int:
-    from egress.cli import render
-
     render.error(message, hint)
     return status
+
+
+def _sentence(message: str) -> str:
+    """A message of click in our style: it begins in lower case and ends without a full stop."""
+    return message[:1].lower() + message[1:].removesuffix(".")
 
 
 def _usage_hint(error: click.UsageError) -> str:

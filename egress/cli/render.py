@@ -1,16 +1,21 @@
 """What people see: the only module that formats for a screen. Plain where the output is no terminal.
 
 Colour means one thing each: green is allowed or passed, red is denied or wrong, yellow is doubtful.
-Everything is also said in words. Texts from rule files are written as text, never as markup.
+Everything is also said in words. A text from elsewhere (a rule file, a URL, a file name) is shown as
+one printable line, never as markup and never as a command to the terminal.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
 
+from egress import settings
+from egress.errors import UnreadableError
 from egress.types import Finding, Severity
 
 if TYPE_CHECKING:
@@ -18,30 +23,42 @@ if TYPE_CHECKING:
 
 Style = str
 Part = tuple[str, Style]
+Cell = Part | str
 GOOD, BAD, DOUBT, DIM, BOLD, PLAIN = "green", "red", "yellow", "dim", "bold", ""
 
-
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+MAX_MESSAGE = 1000
+"""An error may quote what was typed; nobody reads more of it than this."""
 
 
-def line(*parts: Part | str, stderr: bool = False) -> None:
-    """One line of styled parts."""
+def printable(text: str) -> str:
+    r"""`text` as one line that a terminal only shows: everything else is written as `\x1b` or `\u202e`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def line(*parts: Cell, stderr: bool = False) -> None:
+    """One line of styled parts; a terminal too narrow for it continues it, indented, between words."""
     stream = sys.stderr if stderr else sys.stdout
-    texts = [(part, PLAIN) if isinstance(part, str) else part for part in parts]
-    if not stream.isatty():
-        # The common case in scripts and pipes: no need to load anything.
-        stream.write("".join(text for text, _ in texts) + "\n")
+    cells = [_cell(part) for part in parts]
+    if not _is_styled(stream):
+        _write(stream, "".join(text for text, _ in cells) + "\n")
         return
     from rich.text import Text
 
-    _console(stderr=stderr).print(Text.assemble(*texts))
+    console = _console(stderr=stderr)
+    whole = Text.assemble(*cells)
+    first, *rest = whole.wrap(console, console.width) or [whole]
+    console.print(first)
+    indent = min(len(whole.plain) - len(whole.plain.lstrip()) + 2, console.width // 2)
+    for further in Text(" ").join(rest).wrap(console, console.width - indent) if rest else []:
+        console.print(Text(" " * indent) + further)
 
 
 def error(message: str, hint: str = "") -> None:
     """A message that ends a command."""
+    if len(message) > MAX_MESSAGE:
+        message = f"{message[: MAX_MESSAGE - 3]}..."
     line(("error: ", BAD), message, stderr=True)
     if hint:
         line(("hint: ", DIM), hint, stderr=True)
@@ -56,28 +73,31 @@ def findings(items: Iterable[Finding]) -> None:
             line(("  hint: ", DIM), item.hint)
 
 
-def table(rows: Sequence[Sequence[Part | str]], *, indent: int = 0) -> None:
-    """Rows in columns as wide as their widest cell; the last column runs free."""
-    cells = [[(cell, PLAIN) if isinstance(cell, str) else cell for cell in row] for row in rows]
-    count = max((len(row) for row in cells), default=0)
+def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
+    """Rows in columns as wide as their widest cell; a terminal too narrow for them wraps inside cells."""
+    cells = [[_cell(cell) for cell in row] for row in rows]
+    if not cells:
+        return
+    if _is_styled(sys.stdout):
+        _grid(cells, indent)
+        return
+    count = max(len(row) for row in cells)
     widths = [max((len(row[n][0]) for row in cells if n < len(row)), default=0) for n in range(count)]
     for row in cells:
-        padded: list[Part] = [(" " * indent, PLAIN)]
-        for number, (text, style) in enumerate(row):
-            is_last = number == len(row) - 1
-            padded.append((text, style))
-            padded.append(("" if is_last else " " * (widths[number] - len(text) + 2), PLAIN))
-        line(*padded)
+        padded = [
+            text.ljust(width + 2 if width else 0) for (text, _), width in zip(row, widths, strict=False)
+        ]
+        _write(sys.stdout, (" " * indent + "".join(padded)).rstrip() + "\n")
 
 
 def data(value: object) -> None:
-    """A value as JSON, for programs."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    """A value as JSON, for programs. ASCII alone, so that it survives every pipe and terminal."""
+    _write(sys.stdout, json.dumps(value, indent=2, ensure_ascii=True) + "\n")
 
 
-def text(value: str) -> None:
-    """A text as it is."""
-    sys.stdout.write(value)
+def text(value: str, *, stderr: bool = False) -> None:
+    """A text of our own as it is."""
+    _write(sys.stderr if stderr else sys.stdout, value)
 
 
 def count(number: int, noun: str) -> str:
@@ -85,3 +105,85 @@ def count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
+
+
+# Streams --------------------------------------------------------------------------------------
+
+
+def prepare() -> None:
+    """Make the standard streams able to take any text, whatever their encoding, and there at all."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # Started with the stream closed. What would be said is lost; the exit status is not.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - lives as long as we do
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def finish() -> None:
+    """Hand on what is still buffered, while a failure can still be told. Raises `UnreadableError`."""
+    for stream in (sys.stdout, sys.stderr):
+        with _failures_of(stream):
+            stream.flush()
+
+
+def give_up() -> None:
+    """Forget what is still buffered for the output: it could not be written."""
+    _let_go(sys.stdout)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    with _failures_of(stream):
+        stream.write(text)
+
+
+@contextmanager
+def _failures_of(stream: TextIO) -> Iterator[None]:
+    """A reader who went away, as in `egress test | head`, is no failure: the status is what it would be."""
+    try:
+        yield
+    except BrokenPipeError:
+        _let_go(stream)
+    except OSError as error:
+        _let_go(stream)
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UnreadableError(f"the output cannot be written: {reason}") from None
+
+
+def _let_go(stream: TextIO) -> None:
+    """Send the rest nowhere, so that nothing fails again when the interpreter ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+# Terminals ------------------------------------------------------------------------------------
+
+
+def _cell(part: Cell) -> Part:
+    return (printable(part), PLAIN) if isinstance(part, str) else (printable(part[0]), part[1])
+
+
+def _is_styled(stream: TextIO) -> bool:
+    return stream.isatty() and not settings.is_plain(settings.environment())
+
+
+def _console(*, stderr: bool = False) -> Console:
+    # Loaded here, because scripts and pipes never need it.
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def _grid(rows: Sequence[Sequence[Part]], indent: int) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(max(len(row) for row in rows)):
+        grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(text, style) for text, style in row))
+    _console().print(Padding(grid, (0, 0, 0, indent)))

@@ -20,7 +20,7 @@ def now() -> int:
 
 def read(files: Sequence[Path]) -> tuple[list[Path], Loaded]:
     """The rule files that were named, or the default ones, compiled."""
-    paths = list(find_rule_files(files, Path.cwd()))
+    paths = list(find_rule_files(files, Path()))
     return paths, load_policy(paths, now())
 
 

@@ -5,27 +5,32 @@ Theory of operation. The stages follow each other and never go back:
     HEAD       `begin`     identity and destination are fixed; request checks, rules, limits
     SECRETS    `provide`   the values that the decision needs; injection
     SENT       `request_data`, `informational`, `respond`
-    BODY       `data`, `trailers`
+    BODY       `request_data`, `data`, `end`
+    FRAMES     `request_data`, `message`, `control`, `end`: after the switch to a WebSocket
     DONE       `finish`    the one record
 
-A step out of order raises `OrderError`: a lane that loses track is cut off, never waved through. A
-denial at any stage leads to DONE. The exchange keeps the policy it began with, whatever is reloaded
-meanwhile. There is no clock: `now` comes in once, with the head.
+A denial or a cut at any stage leads to DONE, and so does a step out of order, which raises
+`OrderError`: a lane that loses track is cut off, never waved through. While a step runs the exchange
+is BROKEN. A step that raises leaves it so, and nothing can be sent or passed on any more; there is
+no way to a `Send` but through every check before it.
+
+The exchange keeps the policy it began with, whatever is reloaded meanwhile. There is no clock: `now`
+comes in once, with the head. There is no step for trailers of a request: they would come after the
+decision, so they do not travel.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
 
 from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
-from egress.errors import CODES, EgressError
+from egress.errors import EgressError
 from egress.exchange import response as responses
-from egress.exchange.record import Record
+from egress.exchange.coding import asking_for_plain
+from egress.exchange.record import Account, Record, shown_method, shown_path
 from egress.exchange.request import head_of
 from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
-from egress.rules import paths
 from egress.rules.decide import decide
 from egress.rules.limits import Taken
 from egress.rules.policy import Policy
@@ -47,6 +52,12 @@ from egress.types import (
 
 NO_NEEDLES = Needles({})
 
+MOST_INTERIM = 100
+"""How many interim heads may stand before a response; an upstream could send them for ever."""
+
+LEFT = "lane.ended"
+"""The code of an exchange that a lane finished without saying why it had not come to its end."""
+
 Spend = Callable[[tuple[Limit, ...]], Taken]
 """Counts a request against the limits of its decision; the state is the caller's."""
 
@@ -64,7 +75,9 @@ class Stage(Enum):
     SECRETS = "secrets"
     SENT = "sent"
     BODY = "body"
+    FRAMES = "frames"
     DONE = "done"
+    BROKEN = "broken"
 
 
 class Exchange:
@@ -85,158 +98,185 @@ class Exchange:
         self._identity = identity
         self._destination = destination
         self._placeholders = placeholders
+        self._needles = needles
         self._spend = spend
         self._stage = Stage.HEAD
         self._request: Request | None = None
         self._head: Head | None = None
         self._decision: Decision | None = None
-        self._code = ""
-        self._status = 0
-        self._written: tuple[tuple[str, Slot], ...] = ()
-        self._replaced = False
-        self._needles = needles
         self._scrubber: Scrubber | None = None
-        self._found: Counter[str] = Counter()
-        self._up = 0
-        self._down = 0
+        self._has_body = False
+        self._interim = 0
         self._most_up: int | None = None
         self._most_down: int | None = None
-        self._is_denied = False
+        self._account = Account()
         self._is_recorded = False
 
     # The request
 
     def begin(self, request: Request, now: int) -> Deny | NeedSecrets | Send:
         """Check and decide a request head; what comes next is in the answer."""
-        self._expect(Stage.HEAD)
+        self._enter(Stage.HEAD)
         self._request = request
-        head = head_of(request, self._destination)
-        if isinstance(head, Deny):
-            return self._deny(head.code)
-        decision = decide(self._policy, self._identity, head, now)
-        self._decision = decision
+        read = head_of(request, self._destination)
+        if isinstance(read, Deny):
+            return self._deny(read.code)
+        head, length = read
+        self._decision = decision = decide(self._policy, self._identity, head, now)
         if not decision.allowed:
             return self._deny(decision.code)
         limits = decision.effects.limits
+        self._most_up = responses.smallest(limit.request_body for limit in limits)
+        self._most_down = responses.smallest(limit.response_body for limit in limits)
+        if self._most_up is not None and length > self._most_up:
+            return self._deny("limit.request_body")
         if self._spend is not None and limits:
             taken = self._spend(limits)
             if not taken.allowed:
                 return self._deny("limit.requests", taken.retry_after)
-        self._most_up = responses.smallest(limit.request_body for limit in limits)
-        self._most_down = responses.smallest(limit.response_body for limit in limits)
-        if _stated_length(head.headers) > self._bound(self._most_up):
-            return self._deny("limit.request_body")
         self._head = _forwarded(head, decision.target)
         self._stage = Stage.SECRETS
-        wanted = self._wanted()
+        wanted = self._wanted(self._head)
         return NeedSecrets(wanted) if wanted else self.provide({}, self._needles)
 
     def provide(self, secrets: Mapping[str, Secret], needles: Needles) -> Deny | Send:
         """Inject. `needles` as in the constructor, now with the values in `secrets` among them.
 
-        A secret that could not be had is simply missing from `secrets`, and denies the request.
+        A secret that could not be had is simply missing from `secrets`, and denies the request. So
+        do needles that do not find in the head to be sent what was written there: then nothing could
+        be found in the response either.
         """
-        self._expect(Stage.SECRETS)
-        if self._head is None:  # pragma: no cover - the stage says so
-            raise OrderError("there is no request to inject into")
+        self._enter(Stage.SECRETS)
+        if self._head is None or any(secret.name != name for name, secret in secrets.items()):
+            return self._deny("internal")
         effects = self._effects
         applied = apply(
             self._head, effects.needs, secrets, self._placeholders, misplaced_pass=effects.misplaced_pass
         )
         if not isinstance(applied, Applied):
             return self._deny(applied.code)
-        self._written, self._replaced = applied.written, applied.replaced
         self._needles = needles
-        if self._written and effects.scrub is not Scrub.OFF and not len(needles):
-            # Without needles a secret that comes back would pass: that is a lane's bug.
+        head = asking_for_plain(applied.head) if self._searches else applied.head
+        if effects.scrub is not Scrub.OFF and not _finds(needles, applied.written, head):
             return self._deny("internal")
+        self._account.injected, self._account.replaced = applied.written, applied.replaced
+        self._account.is_sent = True
         self._stage = Stage.SENT
-        return Send(_asking_for_plain(applied.head) if self._searches else applied.head)
+        return Send(head)
 
     def request_data(self, chunk: bytes) -> Cut | None:
-        """Count a piece of request body; a cut when it is more than the rules allow."""
-        self._expect(Stage.SENT, Stage.BODY)
-        self._up += len(chunk)
-        return self._cut("limit.request_body") if self._up > self._bound(self._most_up) else None
+        """Count a piece of request body, or of a frame; a cut when it is more than the rules allow."""
+        stage = self._enter(Stage.SENT, Stage.BODY, Stage.FRAMES)
+        if self._most_up is not None and self._account.up + len(chunk) > self._most_up:
+            return self._cut("limit.request_body")
+        self._account.up += len(chunk)
+        self._stage = stage
+        return None
 
     # The response
 
     def informational(self, response: Response) -> Answer | Cut:
         """An interim head (1xx): cleaned like a final one, and nothing follows from it."""
-        self._expect(Stage.SENT)
-        return self._cleaned(response)
+        self._enter(Stage.SENT)
+        self._interim += 1
+        if not 100 <= response.status < 200 or response.status == 101 or self._interim > MOST_INTERIM:
+            return self._cut("upstream.malformed")
+        answer = self._cleaned(Response(response.status, response.reason, response.headers, has_body=False))
+        if isinstance(answer, Answer):
+            self._stage = Stage.SENT
+        return answer
 
     def respond(self, response: Response) -> Answer | Cut:
         """The final head of the upstream."""
-        self._expect(Stage.SENT)
-        if response.status == 101 and not (self._head is not None and self._head.websocket):
+        self._enter(Stage.SENT)
+        switches = response.status == 101 and self._head is not None and self._head.websocket
+        if not switches and not 200 <= response.status < 600:
             return self._cut("upstream.malformed")
         answer = self._cleaned(response)
         if isinstance(answer, Answer):
-            self._status = answer.status
-            self._stage = Stage.BODY
+            self._account.status = answer.status
+            self._has_body = response.has_body
             self._scrubber = Scrubber(self._needles) if self._searches else None
+            self._stage = Stage.FRAMES if switches else Stage.BODY
         return answer
 
     def data(self, chunk: bytes) -> list[bytes] | Cut:
         """A piece of response body, as the pieces that may go out now."""
-        self._expect(Stage.BODY)
-        self._down += len(chunk)
-        if self._down > self._bound(self._most_down):
+        self._enter(Stage.BODY)
+        if chunk and not self._has_body:
+            return self._cut("upstream.malformed")
+        return self._passed(chunk, Stage.BODY)
+
+    def message(self, chunk: bytes, *, ends: bool) -> list[bytes] | Cut:
+        """A piece of a WebSocket message from the upstream, as the pieces that may go out now.
+
+        With the end of a message comes all of it that was held back. Limits count over all messages.
+        """
+        self._enter(Stage.FRAMES)
+        pieces = self._passed(chunk, Stage.FRAMES)
+        if ends and self._scrubber is not None and not isinstance(pieces, Cut):
+            return [*pieces, *self._scrubber.finish()]
+        return pieces
+
+    def control(self, payload: bytes) -> bytes | Cut:
+        """The payload of a ping or pong, or the reason of a close, as it may go out; never split.
+
+        It may stand in the middle of a message, and is searched on its own.
+        """
+        self._enter(Stage.FRAMES)
+        if self._is_too_much(payload):
             return self._cut("limit.response_body")
-        if self._scrubber is None:
-            return [chunk] if chunk else []
-        return self._unless_blocked(self._scrubber.feed(chunk))
+        if self._searches:
+            masked = self._needles.mask(payload)
+            self._account.found.update(masked.found)
+            if masked.hits and self._effects.scrub is Scrub.BLOCK:
+                return self._cut("response.withheld")
+            payload = masked.data
+        self._account.down += len(payload)
+        self._stage = Stage.FRAMES
+        return payload
 
     def end(self, trailers: Headers = ()) -> tuple[list[bytes], Headers] | Cut:
         """The end of the response: what was held back, and the trailers."""
-        self._expect(Stage.BODY)
-        chunks = self._unless_blocked(self._scrubber.finish()) if self._scrubber is not None else []
-        if isinstance(chunks, Cut):
-            return chunks
-        _, cleaned = responses.scrub_fields("", trailers, self._effects, self._needles, self._found)
-        if self._effects.scrub is Scrub.BLOCK and self._found:
-            return self._cut("response.withheld")
+        self._enter(Stage.BODY, Stage.FRAMES)
+        kept = responses.trailers_of(trailers, self._effects, self._needles, self._account.found)
+        if isinstance(kept, Cut):
+            return self._cut(kept.code)
         self._stage = Stage.DONE
-        return chunks, tuple(field for field in cleaned if not field[0].startswith(responses.OWN_PREFIX))
-
-    def scrubber(self) -> Scrubber | None:
-        """A scrubber of its own for each direction of frames, after an upgrade; None when none is due."""
-        self._expect(Stage.BODY)
-        return Scrubber(self._needles) if self._searches else None
+        return ([] if self._scrubber is None else self._scrubber.finish()), kept
 
     # The record
 
     def abort(self, code: str) -> None:
         """The lane could not go on (a peer left, a limit of its own): note why."""
         if self._stage is not Stage.DONE:
-            self._over(code)
+            self._over("internal" if self._stage is Stage.BROKEN else code or LEFT)
 
     def finish(self) -> Record:
         """The one record of this exchange. An exchange that is not over is recorded as cut."""
         if self._is_recorded:
             raise OrderError("an exchange is recorded once")
         self._is_recorded = True
-        if self._stage is not Stage.DONE:
-            self._over("internal" if self._stage is Stage.HEAD else "lane.ended")
-        decision = self._decision
-        found = self._found + (self._scrubber.found if self._scrubber is not None else Counter())
+        self.abort("internal" if self._stage is Stage.HEAD else LEFT)
+        request, decision, account = self._request, self._decision, self._account
+        if self._scrubber is not None:
+            account.found += self._scrubber.found
         return Record(
             identity=self._identity,
             destination=self._destination,
-            method=self._request.method if self._request else "",
-            path=self._path(),
-            verdict=Verdict.DENY if decision is None or self._is_denied else decision.verdict,
-            code=self._code or (decision.code if decision else "internal"),
+            method=shown_method(request.method) if request else "",
+            path=self._shown_path(),
+            verdict=Verdict.ALLOW if account.is_sent else Verdict.DENY,
+            code=account.code or (decision.code if decision else "internal"),
             rule=decision.rule if decision else None,
             place=decision.place if decision else None,
             observed=decision.observed if decision else False,
-            status=self._status,
-            injected=self._written,
-            replaced=self._replaced,
-            scrubbed=tuple(sorted(found.items())),
-            bytes_up=self._up,
-            bytes_down=self._down,
+            status=account.status,
+            injected=account.injected,
+            replaced=account.replaced,
+            scrubbed=tuple(sorted(account.found.items())),
+            bytes_up=account.up,
+            bytes_down=account.down,
             policy=self._policy.digest,
         )
 
@@ -248,46 +288,56 @@ class Exchange:
 
     @property
     def _searches(self) -> bool:
-        return len(self._needles) > 0 and self._effects.scrub is not Scrub.OFF
+        return responses.searches(self._effects, self._needles)
 
-    def _wanted(self) -> tuple[str, ...]:
-        """The secrets this very request needs: a placeholder's only when the stand-in is there."""
-        if self._head is None:  # pragma: no cover - the stage says so
-            return ()
-        has_stand_in = self._placeholders.is_in(self._head)
-        needs = self._effects.needs
-        return tuple(
-            dict.fromkeys(n.secret for n in needs if has_stand_in or not isinstance(n, InjectPlaceholder))
-        )
+    def _wanted(self, head: Head) -> tuple[str, ...]:
+        """The secrets this very request needs: a placeholder's only when its stand-in is there."""
+        wanted = []
+        seen: set[str | None] | None = None
+        for need in self._effects.needs:
+            if isinstance(need, InjectPlaceholder):
+                if seen is None:
+                    seen = {sighting.secret for sighting in self._placeholders.find(head)}
+                if need.secret not in seen:
+                    continue
+            wanted.append(need.secret)
+        return tuple(dict.fromkeys(wanted))
 
     def _cleaned(self, response: Response) -> Answer | Cut:
+        account = self._account
         answer = responses.answer_of(
             response,
             self._destination,
             self._effects,
             self._needles,
-            self._found,
-            injected=bool(self._written),
+            account.found,
+            injected=bool(account.injected),
         )
         return self._cut(answer.code) if isinstance(answer, Cut) else answer
 
-    def _unless_blocked(self, chunks: list[bytes]) -> list[bytes] | Cut:
-        if self._effects.scrub is Scrub.BLOCK and self._scrubber is not None and self._scrubber.hits:
-            return self._cut("response.withheld")
-        return chunks
+    def _passed(self, chunk: bytes, stage: Stage) -> list[bytes] | Cut:
+        if self._is_too_much(chunk):
+            return self._cut("limit.response_body")
+        self._account.down += len(chunk)
+        if self._scrubber is None:
+            pieces = [chunk] if chunk else []
+        else:
+            pieces = self._scrubber.feed(chunk)
+            if self._effects.scrub is Scrub.BLOCK and self._scrubber.hits:
+                return self._cut("response.withheld")
+        self._stage = stage
+        return pieces
 
-    def _path(self) -> str:
-        """The canonical path, or the raw one of a request that got none. Never the query."""
+    def _is_too_much(self, chunk: bytes) -> bool:
+        return self._most_down is not None and self._account.down + len(chunk) > self._most_down
+
+    def _shown_path(self) -> str:
+        """The canonical path, or the raw one; a secret that the sandbox knew and wrote there is masked."""
         target = self._decision.target if self._decision else ""
-        if not target and self._request is not None:
-            target = self._request.target
-        return paths.split(target)[0][: paths.MAX_PATH]
-
-    def _bound(self, most: int | None) -> float:
-        return float("inf") if most is None else most
+        path = shown_path(target or (self._request.target if self._request else ""))
+        return self._needles.mask_text(path).text
 
     def _deny(self, code: str, retry_after: int = 0) -> Deny:
-        self._is_denied = True
         self._over(code)
         return Deny(code, retry_after)
 
@@ -296,16 +346,17 @@ class Exchange:
         return Cut(code)
 
     def _over(self, code: str) -> None:
-        self._code = code
         self._stage = Stage.DONE
-        if not self._status and code in CODES:
-            self._status = CODES[code].status
+        self._account.close(code)
 
-    def _expect(self, *stages: Stage) -> None:
-        if self._stage not in stages:
-            found = self._stage.value
+    def _enter(self, *stages: Stage) -> Stage:
+        """Begin a step. Until it sets the stage that follows, the exchange counts as broken."""
+        stage = self._stage
+        if stage not in stages:
             self._over("internal")
-            raise OrderError(f"this step does not belong to the stage `{found}` of an exchange")
+            raise OrderError(f"this step does not belong to the stage `{stage.value}` of an exchange")
+        self._stage = Stage.BROKEN
+        return stage
 
 
 def _forwarded(head: Head, target: str) -> Head:
@@ -313,13 +364,10 @@ def _forwarded(head: Head, target: str) -> Head:
     return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)
 
 
-def _asking_for_plain(head: Head) -> Head:
-    """Ask for an uncoded answer, which can be searched; the head keeps its class and its secrecy."""
-    kept = [field for field in head.headers if field[0] not in ("accept-encoding", "grpc-accept-encoding")]
-    headers = (*kept, ("accept-encoding", "identity"))
-    return type(head)(head.method, head.scheme, head.host, head.port, head.target, headers, head.websocket)
-
-
-def _stated_length(headers: Headers) -> int:
-    stated = next((value for name, value in headers if name == "content-length"), "")
-    return int(stated) if stated.isdigit() and len(stated) < 20 else 0
+def _finds(needles: Needles, written: tuple[tuple[str, Slot], ...], head: Head) -> bool:
+    """Whether the needles find every written secret in the head that is to be sent."""
+    if not written:
+        return True
+    text = "\n".join([head.target, *[value for _, value in head.headers]])
+    found = {name for hit in needles.occurrences(text.encode("latin-1", "replace")) for name in hit.names}
+    return all(secret in found for secret, _ in written)

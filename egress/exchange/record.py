@@ -5,10 +5,17 @@ Names and numbers only. No query string, no body, no header value, no secret.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections import Counter
+from dataclasses import dataclass, field
 
+from egress.errors import CODES
 from egress.exchange.values import Destination
+from egress.rules.paths import MAX_PATH
 from egress.types import Identity, Place, RuleRef, Slot, Verdict
+
+_METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}+")
+_QUERY_OR_FRAGMENT = re.compile(r"[?#]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +25,11 @@ class Record:
     identity: Identity
     destination: Destination
     method: str
+    """Empty where the request had none that is one."""
     path: str
+    """The canonical path, or of a request that got none the raw one: any bytes, for the sink to escape."""
     verdict: Verdict
+    """`allow` only where the request was handed out to be sent."""
     code: str
     """Why it was allowed or denied; or why it was cut after it had been allowed."""
     rule: RuleRef | None
@@ -36,3 +46,33 @@ class Record:
     bytes_down: int
     policy: str
     """The digest of the policy that decided."""
+
+
+@dataclass(slots=True)
+class Account:
+    """What is noted while an exchange runs."""
+
+    code: str = ""
+    status: int = 0
+    is_sent: bool = False
+    injected: tuple[tuple[str, Slot], ...] = ()
+    replaced: bool = False
+    found: Counter[str] = field(default_factory=Counter)
+    up: int = 0
+    down: int = 0
+
+    def close(self, code: str) -> None:
+        """Note why it ended. The first reason stays: what follows from it explains nothing."""
+        self.code = self.code or code
+        if not self.status and self.code in CODES:
+            self.status = CODES[self.code].status
+
+
+def shown_method(method: str) -> str:
+    """The method, or nothing: an HTTP/2 client can write a whole URL there."""
+    return method if _METHOD.fullmatch(method) else ""
+
+
+def shown_path(target: str) -> str:
+    """The path of a target: never what stands behind `?` or `#`."""
+    return _QUERY_OR_FRAGMENT.split(target, maxsplit=1)[0][:MAX_PATH]

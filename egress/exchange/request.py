@@ -1,7 +1,9 @@
 """The request half: from a head off the wire to a `Head` that can be decided and sent.
 
 Everything that makes a request ambiguous is refused here, before any rule is asked: a Host that is
-not the destination, an upgrade that is no WebSocket, fields nominated away.
+not the destination, an upgrade that is no WebSocket, a length that is no number. Fields of the
+connection, and what the sandbox nominates beside them, go before the rules look and before anything
+is injected. Method and target are left to the rules.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import ipaddress
 import re
 
 from egress.errors import WireError
+from egress.exchange.fields import check_fields
 from egress.exchange.values import Deny, Destination, Request
 from egress.http1.connection import strip_hop_by_hop
 from egress.rules import hosts
@@ -18,23 +21,29 @@ from egress.types import Head, Headers
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[^\[\]:@/?#\\\s]{1,255})(?::([0-9]{1,5}))?")
 
 
-def head_of(request: Request, destination: Destination) -> Head | Deny:
-    """The head that rules decide on, with Host set to the destination; or why there is none."""
+def head_of(request: Request, destination: Destination) -> tuple[Head, int] | Deny:
+    """The head that rules decide on, with Host set to the destination, and the stated length of its body.
+
+    Or why there is none.
+    """
     named = [value for name, value in request.headers if name == "host"]
+    if len(named) > 1 or not (named or request.authority):
+        return Deny("request.malformed")
     if request.authority:
         named.append(request.authority)
-    if not named or len(named) - bool(request.authority) > 1:
-        return Deny("request.malformed")
     if any(not names(destination, authority) for authority in named):
         return Deny("request.mismatch")
-    if request.upgrade not in ((), ("websocket",)):
-        return Deny("request.upgrade")
+    if request.scheme and request.scheme.lower() != destination.scheme:
+        return Deny("request.mismatch")
     try:
+        length = check_fields(request.headers)
         kept = strip_hop_by_hop(request.headers)
     except WireError:
         return Deny("request.malformed")
+    if request.upgrade and (denied := _upgrade_denial(request, length)) is not None:
+        return denied
     headers: Headers = (("host", destination.authority), *[field for field in kept if field[0] != "host"])
-    return Head(
+    head = Head(
         request.method,
         destination.scheme,
         destination.host,
@@ -43,15 +52,26 @@ def head_of(request: Request, destination: Destination) -> Head | Deny:
         headers,
         websocket=bool(request.upgrade),
     )
+    return head, length or 0
 
 
 def names(destination: Destination, authority: str) -> bool:
     """Whether an authority off the wire is the destination. Case and one trailing dot are spelling."""
-    match = _AUTHORITY.fullmatch(authority.lower() if authority.isascii() else "")
+    if authority == destination.authority:
+        return True
+    match = _AUTHORITY.fullmatch(authority.lower()) if authority.isascii() else None
     if match is None:
         return False
-    port = int(match[2]) if match[2] else (443 if destination.scheme == "https" else 80)
+    port = int(match[2]) if match[2] else destination.default_port
     return port == destination.port and _canonical(match[1]) == destination.host
+
+
+def _upgrade_denial(request: Request, length: int | None) -> Deny | None:
+    if request.upgrade != ("websocket",):
+        return Deny("request.upgrade")
+    # Behind a switch of protocols there is no telling a body from frames.
+    has_body = length or any(name == "transfer-encoding" for name, _ in request.headers)
+    return Deny("request.malformed") if has_body or request.method != "GET" else None
 
 
 def _canonical(host: str) -> str | None:

@@ -1,8 +1,11 @@
-"""The response half: what of an upstream's head reaches the sandbox.
+"""The response half: what of an upstream's head and trailers reaches the sandbox.
 
 Every byte of a response was chosen by the upstream, or by whoever wrote what it serves. Fields of
 the connection and fields in our own name are taken off; cookies and redirects are held to the rules;
-then the whole head is searched for the secrets of the host.
+then the whole head is searched for the secrets of the host, names and reason too.
+
+Stated limits: those of `egress.scrub`, of `redirect` and of `coding`. A secret that comes back in
+pieces, such as two ranges of one resource, is not seen: Range stays, since downloads resume with it.
 """
 
 from __future__ import annotations
@@ -12,23 +15,21 @@ from collections import Counter
 from collections.abc import Iterable
 
 from egress.errors import WireError
-from egress.exchange.request import names
+from egress.exchange.coding import is_coded
+from egress.exchange.fields import check_fields
+from egress.exchange.redirect import may_redirect
 from egress.exchange.values import Answer, Cut, Destination, Response
 from egress.http1.connection import strip_hop_by_hop
+from egress.http1.grammar import VALUE
+from egress.http1.trailers import is_forbidden
 from egress.scrub import Needles
-from egress.types import Cookies, Effects, Headers, Redirects, Scrub
+from egress.types import Cookies, Effects, Headers, Scrub
 
 OWN_PREFIX = "egress-"
 """Fields in our own name: only we may say them to a sandbox."""
 
-_REDIRECTS = frozenset({300, 301, 302, 303, 305, 307, 308})
-_PLAIN_CODINGS = frozenset({"", "identity"})
-_ABSOLUTE = re.compile(r"(?:(https?):)?//([^/?#\\]*)", re.IGNORECASE)
-_SIGNED = re.compile(
-    r"[?&;#](?:x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)|signature|sig|se|sv"
-    r"|(?:access_|auth_|id_|private_)?token|key-pair-id|policy|jwt|code|api_?key|secret|password)=",
-    re.IGNORECASE,
-)
+_COOKIES = frozenset({"set-cookie", "set-cookie2"})
+_REASON = re.compile(rf"[{VALUE}]*+")
 
 
 def answer_of(
@@ -42,24 +43,48 @@ def answer_of(
 ) -> Answer | Cut:
     """The head that the sandbox gets, or why it gets none. Counts what was scrubbed in `found`."""
     try:
+        length = check_fields(response.headers)
         headers = strip_hop_by_hop(response.headers)
     except WireError:
         return Cut("upstream.malformed")
-    refused = _refusal(response, headers, destination, effects, needles, injected=injected)
-    if refused is not None:
-        return Cut(refused)
-    headers = tuple(field for field in headers if not _is_dropped(field[0], effects))
+    if _REASON.fullmatch(response.reason) is None:
+        return Cut("upstream.malformed")
+    if response.has_body and length is not None and _exceeds(length, effects):
+        return Cut("limit.response_body")
+    # Asked of the fields as they came: a nominated field is taken off, and the body stays coded.
+    if _may_hide(response) and searches(effects, needles) and is_coded(response.headers):
+        return Cut("response.withheld")
+    if not may_redirect(response.status, headers, destination, effects.redirects, injected=injected):
+        return Cut("redirect.refused")
+    headers = tuple([field for field in headers if not _is_dropped(field[0], effects)])
     reason, headers = scrub_fields(response.reason, headers, effects, needles, found)
     if effects.scrub is Scrub.BLOCK and found:
         return Cut("response.withheld")
     return Answer(response.status, reason, headers)
 
 
+def trailers_of(trailers: Headers, effects: Effects, needles: Needles, found: Counter[str]) -> Headers | Cut:
+    """The trailers that the sandbox gets: nothing in them may act like a field of the head."""
+    try:
+        check_fields(trailers)
+    except WireError:
+        return Cut("upstream.malformed")
+    kept = tuple(
+        [field for field in trailers if not is_forbidden(field[0]) and not field[0].startswith(OWN_PREFIX)]
+    )
+    _, cleaned = scrub_fields("", kept, effects, needles, found)
+    return Cut("response.withheld") if effects.scrub is Scrub.BLOCK and found else cleaned
+
+
 def scrub_fields(
     reason: str, headers: Headers, effects: Effects, needles: Needles, found: Counter[str]
 ) -> tuple[str, Headers]:
     """A reason phrase and fields without the secrets of the host: names are searched too."""
-    if effects.scrub is Scrub.OFF or not len(needles):
+    if not searches(effects, needles):
+        return reason, headers
+    # One search over everything answers for nearly every head; only a hit is worth the details.
+    text = "\n".join([reason, *[part for field in headers for part in field]])
+    if next(needles.occurrences(text.encode("latin-1", "replace")), None) is None:
         return reason, headers
 
     def clean(text: str) -> str:
@@ -67,45 +92,12 @@ def scrub_fields(
         found.update(masked.found)
         return masked.text
 
-    return clean(reason), tuple((clean(name), clean(value)) for name, value in headers)
+    return clean(reason), tuple([(clean(name), clean(value)) for name, value in headers])
 
 
-def _is_dropped(name: str, effects: Effects) -> bool:
-    return name.startswith(OWN_PREFIX) or (
-        effects.cookies is Cookies.DROP and name in ("set-cookie", "set-cookie2")
-    )
-
-
-def _refusal(
-    response: Response,
-    headers: Headers,
-    destination: Destination,
-    effects: Effects,
-    needles: Needles,
-    *,
-    injected: bool,
-) -> str | None:
-    if _exceeds(headers, effects) and response.has_body:
-        return "limit.response_body"
-    is_coded = False
-    for name, value in headers:
-        if name == "location" and (response.status in _REDIRECTS or response.status == 201):
-            if not _may_redirect(value, destination, effects.redirects, injected=injected):
-                return "redirect.refused"
-        elif name == "content-encoding" and value.strip(" \t").lower() not in _PLAIN_CODINGS:
-            is_coded = True
-    # We asked for no coding: what comes coded all the same cannot be searched.
-    return "response.withheld" if is_coded and response.has_body and _can_return(effects, needles) else None
-
-
-def _can_return(effects: Effects, needles: Needles) -> bool:
+def searches(effects: Effects, needles: Needles) -> bool:
+    """Whether the response is searched at all: there are secrets to find, and no rule says otherwise."""
     return effects.scrub is not Scrub.OFF and len(needles) > 0
-
-
-def _exceeds(headers: Headers, effects: Effects) -> bool:
-    stated = next((value for name, value in headers if name == "content-length"), "")
-    most = smallest(limit.response_body for limit in effects.limits)
-    return most is not None and stated.isdigit() and int(stated) > most
 
 
 def smallest(bounds: Iterable[int | None]) -> int | None:
@@ -113,20 +105,14 @@ def smallest(bounds: Iterable[int | None]) -> int | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _may_redirect(location: str, destination: Destination, allowed: Redirects, *, injected: bool) -> bool:
-    if allowed is Redirects.DENY:
-        return False
-    # Browsers and libraries read a backslash as a slash, and drop tabs and line ends.
-    plain = re.sub(r"[\t\r\n]", "", location).replace("\\", "/").strip(" ")
-    absolute = _ABSOLUTE.match(plain)
-    if allowed is Redirects.SAME_HOST and absolute is not None:
-        scheme = (absolute[1] or destination.scheme).lower()
-        if scheme != destination.scheme or not names(destination, absolute[2]):
-            return False
-    if (
-        allowed is Redirects.SAME_HOST
-        and absolute is None
-        and re.match(r"[a-z][a-z0-9+.-]*:", plain, re.IGNORECASE)
-    ):
-        return False
-    return allowed is Redirects.SIGNED or not (injected and _SIGNED.search(plain))
+def _may_hide(response: Response) -> bool:
+    return response.has_body or response.status == 101
+
+
+def _is_dropped(name: str, effects: Effects) -> bool:
+    return name.startswith(OWN_PREFIX) or (effects.cookies is Cookies.DROP and name in _COOKIES)
+
+
+def _exceeds(length: int, effects: Effects) -> bool:
+    most = smallest(limit.response_body for limit in effects.limits)
+    return most is not None and length > most

@@ -16,10 +16,15 @@ class Destination:
     port: int
 
     @property
+    def default_port(self) -> int:
+        """The port that a URL of this scheme need not name."""
+        return 443 if self.scheme == "https" else 80
+
+    @property
     def authority(self) -> str:
         """The Host field that names this destination."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
+        return host if self.port == self.default_port else f"{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +32,16 @@ class Request:
     """A request head as it came from the sandbox, whatever the protocol."""
 
     method: str
+    """That of the request; GET for every WebSocket, also where HTTP/2 spells it CONNECT."""
     target: str
-    """Origin form or `*`; an absolute form is split into `authority` and this by the lane."""
+    """Origin form or `*`; an absolute form is split into `scheme`, `authority` and this by the lane."""
     headers: Headers
     authority: str = ""
     """What the request itself names beside Host: `:authority`, or that of an absolute form."""
     upgrade: tuple[str, ...] = ()
+    """The protocols asked for, lower case; `websocket` also for an extended CONNECT of HTTP/2."""
+    scheme: str = ""
+    """What the request itself names: `:scheme`, or that of an absolute form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +49,11 @@ class Response:
     """A response head as it came from the upstream."""
 
     status: int
+    """101 for the switch to a WebSocket in every protocol."""
     reason: str
     headers: Headers
     has_body: bool = True
+    """False where nothing can follow: HEAD, 204, 304, a length of 0. Any `data` then is a fault."""
 
 
 # What to do next ------------------------------------------------------------------------------

@@ -24,13 +24,12 @@ MAX_DEPTH = 16
 
 
 
-class Missing(str):
+@dataclass(frozen=True, slots=True)
+class Missing:
     """Stands where no value was written, which is reported already: whoever reads it adds nothing."""
 
-    __slots__ = ()
 
-
-Scalar = str | int | float | bool
+Scalar = str | int | float | bool | Missing
 Value = Scalar | list["Value"] | dict[str, "Value"]
 Path = tuple[str | int, ...]
 Spot = tuple[int, int]
@@ -160,7 +159,7 @@ class _Composer:
                     self._stop(
                         (number, column), "a lone surrogate stands here: the text is not valid Unicode"
                     )
-                if ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0:
+                if ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 or character in "\ufffe\uffff":
                     self._stop(
                         (number, column),
                         f"a control character (U+{ord(character):04X}) stands here",
@@ -362,6 +361,16 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
         "this mapping in braces is not closed",
         "add the missing `}` or `,`",
     ),
+    (
+        "found unexpected ':'",
+        "a value with `:` in it stands bare between brackets or braces",
+        "put the value in quotes",
+    ),
+    (
+        "did not find expected node content",
+        "a value is missing here, or a bracket is not closed",
+        "close what was opened, or write the value",
+    ),
     ("found unexpected end of stream", "the file ends inside a quoted text", "add the closing quote"),
     (
         "found unknown escape character",
@@ -388,10 +397,17 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
 )
 
 
+_UNCLOSED = ("',' or ']'", "',' or '}'", "unexpected end of stream")
+
+
 def _syntax_finding(name: str, text: str, error: Exception) -> Finding:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line, column = (mark.line, mark.column) if mark is not None else (0, 0)
     problem = str(getattr(error, "problem", "") or getattr(error, "reason", "") or "")
+    marks = [getattr(error, name, None) for name in ("problem_mark", "context_mark")]
+    if any(part in problem for part in _UNCLOSED):
+        # What was opened is where to look; the parser only notices at the end of the file.
+        marks.reverse()
+    mark = marks[0] or marks[1]
+    line, column = (mark.line, mark.column) if mark is not None else (0, 0)
     message, hint = "this is not valid YAML", "check quotes, colons and indentation around this line"
     for part, ours, cure in _SYNTAX:
         if part in problem:

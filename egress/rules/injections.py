@@ -8,7 +8,7 @@ request. The binding is checked once more when a request is decided.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import combinations
 
 from egress.rules.literals import looks_like_credential
@@ -135,8 +135,13 @@ def _slot(text: str, at: At) -> Slot:
 # Checks over a whole entry ---------------------------------------------------------------------
 
 
-def check_injections(entry: Entry, secrets: dict[str, SecretSpec], report: Report) -> None:
-    """Everything that must hold between the injections of an entry, its rules and the secrets."""
+def check_injections(
+    entry: Entry, secrets: dict[str, SecretSpec], unsound: Container[str], report: Report
+) -> None:
+    """Everything that must hold between the injections of an entry, its rules and the secrets.
+
+    `unsound` holds names of secrets whose own findings say enough.
+    """
     _check_entry_can_inject(entry, report)
     ids = [rule.ref.id for rule in entry.allow]
     for item in entry.inject:
@@ -147,7 +152,8 @@ def check_injections(entry: Entry, secrets: dict[str, SecretSpec], report: Repor
                     f"`for` names {quoted(name)}, and this entry has no such allow rule",
                     did_you_mean(name, ids),
                 )
-        _check_secret(entry, item, secrets, report)
+        if item.injection.secret not in unsound:
+            _check_secret(entry, item, secrets, report)
     for one, other in combinations(entry.inject, 2):
         shared = _shared_slot(one.injection, other.injection)
         if shared is not None and _can_meet(entry.allow, one, other):

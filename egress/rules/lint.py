@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 SOON = 14 * 86400
 
 
-def lint(policy: Policy, report: Report, now: int | None) -> None:
-    """Look over a policy that has no errors."""
+def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = True) -> None:
+    """Look over a policy, or over the sound part of one: then nothing is said about what is missing."""
     for entry in policy.entries.values():
         _public_suffix(entry, report)
         _rules_that_never_act(policy, entry, report)
         _clear_text_beside_secrets(policy, entry, report)
         _denies_a_tunnel_cannot_see(policy, entry, report)
     _bindings_on_public_suffixes(policy, report)
-    _unused_secrets(policy, report)
+    if is_whole:
+        _unused_secrets(policy, report)
     if now is not None:
         _expiring(policy, report, now)
 
@@ -87,9 +88,11 @@ def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
                     "remove one of the two",
                 )
                 break
+    named = _named_elsewhere(policy, entry)
     for one, other in combinations(entry.allow, 2):
-        _shadowed(one, other, report)
-        _shadowed(other, one, report)
+        for wide, narrow in ((one, other), (other, one)):
+            if narrow.ref.id not in named:
+                _shadowed(wide, narrow, report)
     for one, other in combinations(entry.deny, 2):
         if _is_without_doubt(one) and rule_covers(one.predicates, other.predicates):
             report.warning(
@@ -97,6 +100,14 @@ def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
                 f"the deny {other.ref} adds nothing to {one.ref} (at {one.ref.place})",
                 "remove it",
             )
+
+
+def _named_elsewhere(policy: Policy, entry: Entry) -> set[str]:
+    """Ids that `for:` or a profile asks for: such a rule has a meaning of its own."""
+    named = {name for item in entry.inject for name in item.rules or ()}
+    for profile in (policy.profiles or {}).values():
+        named |= profile.rules.get(entry.key, frozenset())
+    return named
 
 
 def _shadowed(wide: Rule, narrow: Rule, report: Report) -> None:

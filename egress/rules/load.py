@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from egress.rules import document as documents
 from egress.rules import entries, matching
 from egress.rules import presets as preset_files
 from egress.rules.cases import read_case
-from egress.rules.document import Document, Value
+from egress.rules.document import Document, Missing, Value
 from egress.rules.hosts import HostError, Pattern, pattern
 from egress.rules.injections import check_injections
 from egress.rules.lint import lint
+from egress.rules.literals import looks_like_credential
 from egress.rules.model import Host, Limits, Network, ProfileItem, RuleFile, SecretItem, TestItem, TopDeny
 from egress.rules.policy import Case, Entry, Mode, NetworkEntry, Policy, Profile, Rule, SecretSpec
 from egress.rules.profiles import profile
@@ -57,7 +58,9 @@ def load(texts: Sequence[Source], presets: Mapping[str, str] | None = None, now:
         loader.read(source)
     policy = loader.policy(_digest(texts))
     report = loader.report
-    if not report.has_errors:
+    if report.has_errors:
+        lint(loader.sound(policy), report, now, is_whole=False)
+    else:
         lint(policy, report, now)
     order = {source.name: number for number, source in enumerate(texts)}
     findings = sorted(
@@ -82,6 +85,8 @@ class _Gathered:
     secrets: dict[str, tuple[SecretItem, At]] = field(default_factory=dict)
     preset_secrets: dict[str, tuple[SecretItem, At]] = field(default_factory=dict)
     parts: dict[Pattern, list[entries.Part]] = field(default_factory=dict)
+    unsound: set[str] = field(default_factory=set)
+    """Names of secrets and keys of hosts that are written, and wrong: they count as known."""
     ids: dict[Pattern, matching.RuleIds] = field(default_factory=dict)
     deny: list[Rule] = field(default_factory=list)
     networks: list[NetworkEntry] = field(default_factory=list)
@@ -108,7 +113,8 @@ class _Loader:
         value = document.value
         at = At(self.report, document)
         if not isinstance(value, dict):
-            at.error("a rule file is a mapping", "start with `version: 1`")
+            if not isinstance(value, Missing):
+                at.error("a rule file is a mapping", "start with `version: 1`")
             return
         if not value and findings:
             return
@@ -125,25 +131,30 @@ class _Loader:
         version = value.get("version")
         if "version" not in value:
             at.error("the key `version` is missing", "start the file with `version: 1`")
-        elif version != 1 or isinstance(version, bool):
+        elif isinstance(version, Missing):
+            return
+        elif type(version) is not int or version != 1:
             (at / "version").error("only version 1 of the format exists", "write `version: 1`")
 
     def _mapping(self, section: Value, at: At) -> dict[str, Value]:
         if isinstance(section, dict):
             return section
-        at.error("this must be a mapping", "names on the left, their contents below")
+        if not isinstance(section, Missing):
+            at.error("this must be a mapping", "names on the left, their contents below")
         return {}
 
     def _list(self, section: Value, at: At) -> list[Value]:
         if isinstance(section, list):
             return section
-        at.error("this must be a list", "begin each item with `- `")
+        if not isinstance(section, Missing):
+            at.error("this must be a list", "begin each item with `- `")
         return []
 
     def read_secrets(self, section: Value, at: At) -> None:
         for name, value in self._mapping(section, at).items():
             model = checked(SecretItem, value, at / name)
             if model is None:
+                self._all.unsound.add(name)
                 continue
             if name in self._all.secrets:
                 self._conflict("secret", name, at / name, self._all.secrets[name][1].key_place)
@@ -155,10 +166,19 @@ class _Loader:
             self._read_host(key, value, at / key, preset="")
 
     def _read_host(self, key: str, value: Value, at: At, preset: str) -> None:
+        errors = self.report.error_count
+        self._read_sound_host(key, value, at, preset)
+        if self.report.error_count > errors:
+            self._all.unsound.add(key)
+
+    def _read_sound_host(self, key: str, value: Value, at: At, preset: str) -> None:
         try:
             host = pattern(key)
         except HostError as error:
             at.key_error(f"{quoted(key)} is not a host: {error.message}", error.hint)
+            return
+        if looks_like_credential(key):
+            at.key_error("this key looks like a credential (not shown)", "a key is the name of a host")
             return
         model = checked(Host, value, at)
         if model is None:
@@ -205,6 +225,8 @@ class _Loader:
                 self._all.profiles[name] = (model, at / name)
 
     def read_mode(self, section: Value, at: At) -> None:
+        if isinstance(section, Missing):
+            return
         if section not in ("enforce", "observe"):
             at.error("the mode is `enforce` or `observe`", did_you_mean(str(section), ("enforce", "observe")))
         elif self._all.mode is not None:
@@ -235,7 +257,7 @@ class _Loader:
             elif isinstance(value, dict) and len(value) == 1:
                 name, arguments = next(iter(value.items()))
                 self._use(name, arguments, here)
-            else:
+            elif not isinstance(value, Missing):
                 here.error(
                     "an item of `use` is a name, or one name with its parameters",
                     "write - github or - github: {...}",
@@ -244,6 +266,8 @@ class _Loader:
     def _use(self, name: str, arguments: Value, at: At) -> None:
         if name not in self._preset_texts:
             at.error(f"there is no preset {quoted(name)}", did_you_mean(name, self._preset_texts))
+            return
+        if isinstance(arguments, Missing):
             return
         if not isinstance(arguments, dict):
             at.error(f"the parameters of {name} must be a mapping", "write {parameter: value}")
@@ -279,7 +303,10 @@ class _Loader:
         secrets = self._secrets()
         hosts = {host: self._assembled(host) for host, parts in self._all.parts.items() if parts}
         for entry in hosts.values():
-            check_injections(entry, secrets, self.report)
+            errors = self.report.error_count
+            check_injections(entry, secrets, self._all.unsound, self.report)
+            if self.report.error_count > errors:
+                self._all.unsound.add(entry.key)
         networks = sorted(self._all.networks, key=lambda item: -item.network.prefixlen)
         by_key = {entry.key: entry for entry in [*hosts.values(), *(item.entry for item in networks)]}
         return Policy(
@@ -306,7 +333,15 @@ class _Loader:
     def _profiles(self, by_key: Mapping[str, Entry]) -> dict[str, Profile] | None:
         if not self._all.has_profiles:
             return None
-        return {name: profile(name, model, by_key, at) for name, (model, at) in self._all.profiles.items()}
+        return {
+            name: profile(name, model, by_key, self._all.unsound, at)
+            for name, (model, at) in self._all.profiles.items()
+        }
+
+    def sound(self, policy: Policy) -> Policy:
+        """The part of the policy that has no errors in it, to be linted on its own."""
+        kept = {host: entry for host, entry in policy.entries.items() if entry.key not in self._all.unsound}
+        return replace(policy, entries=kept)
 
     def _cases(self, hosts: Mapping[Pattern, Entry]) -> tuple[Case, ...]:
         cases = []

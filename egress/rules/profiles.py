@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from egress.rules.model import ProfileItem
 from egress.rules.policy import Entry, Profile
@@ -12,20 +12,27 @@ from egress.rules.report import At, did_you_mean, quoted
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
-def profile(name: str, model: ProfileItem, entries: Mapping[str, Entry], at: At) -> Profile:
-    """One profile; reports keys and rules that do not exist. `entries` is by key as written."""
+def profile(
+    name: str, model: ProfileItem, entries: Mapping[str, Entry], unsound: Container[str], at: At
+) -> Profile:
+    """One profile; reports keys and rules that do not exist. `entries` is by key as written.
+
+    `unsound` holds keys of entries whose own findings say enough.
+    """
     if not _NAME.fullmatch(name):
         at.key_error(
             f"{quoted(name)} is not a profile name",
             "names are lower case: a letter, then letters, digits, - and _",
         )
     for number, key in enumerate(model.hosts):
-        if key not in entries:
+        if key not in entries and key not in unsound:
             (at / "hosts" / number).error(f"there is no entry {quoted(key)}", did_you_mean(key, entries))
-    return Profile(name, at.key_place, frozenset(model.hosts), _narrowing(model, entries, at / "rules"))
+    return Profile(name, at.key_place, frozenset(model.hosts), _narrowing(model, entries, unsound, at / "rules"))
 
 
-def _narrowing(model: ProfileItem, entries: Mapping[str, Entry], at: At) -> dict[str, frozenset[str]]:
+def _narrowing(
+    model: ProfileItem, entries: Mapping[str, Entry], unsound: Container[str], at: At
+) -> dict[str, frozenset[str]]:
     narrowed: dict[str, set[str]] = {}
     for number, text in enumerate(model.rules or ()):
         key, mark, name = text.rpartition("#")
@@ -36,7 +43,7 @@ def _narrowing(model: ProfileItem, entries: Mapping[str, Entry], at: At) -> dict
             here.error(f"the entry {quoted(key)} is not in this profile", "add it to `hosts` of the profile")
         elif key in entries:
             ids = [rule.ref.id for rule in entries[key].allow]
-            if name not in ids:
+            if name not in ids and key not in unsound:
                 here.error(f"the entry {key} has no allow rule {quoted(name)}", did_you_mean(name, ids))
             narrowed.setdefault(key, set()).add(name)
     return {key: frozenset(ids) for key, ids in narrowed.items()}

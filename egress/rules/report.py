@@ -37,8 +37,12 @@ class Report:
         self.findings.append(Finding(place, Severity.WARNING, message, hint))
 
     @property
+    def error_count(self) -> int:
+        return sum(finding.severity is Severity.ERROR for finding in self.findings)
+
+    @property
     def has_errors(self) -> bool:
-        return any(finding.severity is Severity.ERROR for finding in self.findings)
+        return self.error_count > 0
 
 
 @dataclass(frozen=True, slots=True)

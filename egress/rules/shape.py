@@ -13,6 +13,7 @@ from typing import get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from egress.rules.document import Missing
 from egress.rules.model import Model
 from egress.rules.report import At, did_you_mean, quoted
 
@@ -32,21 +33,32 @@ def checked[M: Model](model: type[M], value: object, at: At) -> M | None:
         return model.model_validate(value)
     except ValidationError as errors:
         for error in errors.errors(include_url=False, include_context=True, include_input=True):
-            _report(model, error, at)
+            if not isinstance(error["input"], Missing):
+                _report(model, error, at)
         return None
 
 
 def _report(model: type[Model], error: ErrorDetails, at: At) -> None:
     kind, steps = error["type"], error["loc"]
+    if kind == "missing" and _unquoted_test(error["input"]):
+        return
     here = At(at.report, at.document, (*at.path, *steps))
     last = steps[-1] if steps else ""
     if kind == "extra_forbidden":
         known = keys_of(model, steps[:-1])
+        if "request" in known and " " in str(last):
+            here.key_error("this test holds `: `, which makes it a mapping", "put the test in quotes")
+            return
         here.key_error(f"unknown key {quoted(last)}", did_you_mean(str(last), known))
     elif kind == "missing":
         here.error(f"the key {quoted(last)} is missing here", _missing_hint(model, steps))
     else:
         here.error(*_wrong_value(error, str(last)))
+
+
+def _unquoted_test(value: object) -> bool:
+    """Whether a mapping is a test whose `: ` was taken for the end of a key."""
+    return isinstance(value, dict) and any(" " in str(key) for key in value)
 
 
 def _wrong_value(error: ErrorDetails, name: str) -> tuple[str, str]:

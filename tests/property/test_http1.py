@@ -6,6 +6,7 @@ we take, it must take too and understand in the same way.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -14,7 +15,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from egress.errors import WireError
-from egress.http1 import Data, End, Informational, Limits, RequestHead, RequestReader, ResponseHead, ResponseReader
+from egress.http1 import (
+    Data,
+    End,
+    Informational,
+    Limits,
+    RequestHead,
+    RequestReader,
+    ResponseHead,
+    ResponseReader,
+)
+from egress.http1.trailers import is_forbidden
 from egress.types import Headers
 
 STRICTER = {
@@ -40,9 +51,8 @@ STRICTER = {
     "The status line is malformed.": "statuses from 600, versions other than 1.0 and 1.1",
     "A response that cannot have a body states one.": "h11 ignores the length; others read it",
     "The response switches to a protocol that was not asked for.": "h11 does not compare",
-    "The response switches protocols although nobody asked.": "h11 does not compare",
     "A trailer field is one that belongs into the head.": "h11 hands it on",
-    "A chunk is malformed, or its extension is too long.": "h11 takes blanks behind sizes, 20 digits, long lines",
+    "A chunk is malformed, or its extension is too long.": "h11 takes blanks, 20 digits, long lines",
 }
 
 
@@ -55,7 +65,9 @@ class Outcome:
     end: End | None = None
     fault: tuple[str, int] | None = None
 
-    def take(self, events: list[RequestHead | Data | End] | list[ResponseHead | Informational | Data | End]) -> None:
+    def take(
+        self, events: list[RequestHead | Data | End] | list[ResponseHead | Informational | Data | End]
+    ) -> None:
         for event in events:
             assert self.end is None, "an event behind the end"
             match event:
@@ -93,26 +105,42 @@ def read_response(pieces: list[bytes], method: str, upgrade: tuple[str, ...] = (
 # Messages: valid, nearly valid, broken ----------------------------------------------------------
 
 METHODS = ["GET", "POST", "HEAD", "OPTIONS", "CONNECT", "get", "PATCH!", "M" * 33, "G(T"]
-TARGETS = ["/", "/a/../b?c=d%20", "*", "a.example:443", "http://a.example/x", "https://u@a/", "/#f", "//x", "[::1]:1", "x"]
+TARGETS = [
+    "/", "/a/../b?c=d%20", "*", "a.example:443", "http://a.example/x", "https://u@a/", "/#f", "//x",
+    "[::1]:1", "x",
+]  # fmt: skip
 VERSIONS = ["HTTP/1.1"] * 8 + ["HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "http/1.1", "HTTP/1.1 "]
-STATUSES = ["200", "200", "200", "204", "304", "101", "100", "103", "205", "404", "599", "600", "099", "20", "2000"]
+STATUSES = [
+    "200", "200", "200", "204", "304", "101", "100", "103", "205", "404", "599", "600", "099", "20", "2000",
+]  # fmt: skip
 FIELDS = [
-    "Host: a.example", "Host: a.example", "Host: a.example", "Host: b@a", "Host:", "Host : a", "Content-Length: 5",
-    "Content-Length: 5", "Content-Length: 0", "Content-Length: 05", "Content-Length: +5", "Content-Length: 5, 5",
-    "content_length: 5", "Content-Length: 99999999999999999999", "Content-Length:", "Transfer-Encoding: chunked",
+    "Host: a.example", "Host: a.example", "Host: a.example", "Host: b@a", "Host:", "Host : a",
+    "Content-Length: 5", "Content-Length: 5", "Content-Length: 0", "Content-Length: 05",
+    "Content-Length: +5", "Content-Length: 5, 5", "content_length: 5",
+    "Content-Length: 99999999999999999999", "Content-Length:", "Transfer-Encoding: chunked",
     "Transfer-Encoding: Chunked", "Transfer-Encoding: gzip, chunked", "Transfer-Encoding: chunked, chunked",
-    "Transfer-Encoding : chunked", "Transfer-Encoding: \x0bchunked", "transfer_encoding: chunked", "X-A: b", "X-A:\tb \t",
-    "X-A:", "X-A: a b\tc", "X-A: \x01", "X-A: \x00", "X-A: a\rb", "X-A: \xe9", " folded", "\tfolded", "Bad Name: x", ": x", "x",
-    "X(: y", "Connection: close", "Connection: keep-alive, X-A", "Connection: host", "Connection: a b",
-    "Connection: upgrade", "Upgrade: websocket", "Upgrade: a b", "Expect: 100-continue", "Expect: cake", "",
+    "Transfer-Encoding : chunked", "Transfer-Encoding: \x0bchunked", "transfer_encoding: chunked", "X-A: b",
+    "X-A:\tb \t", "X-A:", "X-A: a b\tc", "X-A: \x01", "X-A: \x00", "X-A: a\rb", "X-A: \xe9", " folded",
+    "\tfolded", "Bad Name: x", ": x", "x", "X(: y", "Connection: close", "Connection: keep-alive, X-A",
+    "Connection: host", "Connection: a b", "Connection: upgrade", "Upgrade: websocket", "Upgrade: a b",
+    "Expect: 100-continue", "Expect: cake", "",
+]  # fmt: skip
+SOUND_FIELDS = [
+    "X-A: b", "X-B:\t\xe9 ", "X-C:", "Connection: close", "Connection: X-A", "Connection: upgrade",
+    "Upgrade: websocket", "Upgrade: a b", "Expect: 100-continue", "Set-Cookie: a", "Set-Cookie: b",
 ]  # fmt: skip
 BODIES = [
-    "hello", "hellohello", "5\r\nhello\r\n0\r\n\r\n", "5;a=b\r\nhello\r\n0\r\nX-T: 1\r\n\r\n", "5 \r\nhello\r\n0\r\n\r\n",
-    "5\nhello\n0\n\n", "0x5\r\nhello\r\n0\r\n\r\n", "5\r\nhello0\r\n\r\n", "5\r\nhelloX\r\n0\r\n\r\n", "-5\r\nhello", "5\r\nhel",
-    "00000000000000005\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0\r\nContent-Length: 5\r\n\r\n", "0\r\n\r\nGET / HTTP/1.1\r\n",
-    "5;\x01\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n5\r\nhello\r\n0\r\nX-T : 1\r\n\r\n", "", "A\r\n0123456789\r\n00\r\n\r\n", "5;a\nb\r\nhello\r\n0\r\n\r\n",
+    "hello", "hellohello", "5\r\nhello\r\n0\r\n\r\n", "5;a=b\r\nhello\r\n0\r\nX-T: 1\r\n\r\n",
+    "5 \r\nhello\r\n0\r\n\r\n", "5\nhello\n0\n\n", "0x5\r\nhello\r\n0\r\n\r\n", "5\r\nhello0\r\n\r\n",
+    "5\r\nhelloX\r\n0\r\n\r\n", "-5\r\nhello", "5\r\nhel", "00000000000000005\r\nhello\r\n0\r\n\r\n",
+    "5\r\nhello\r\n0\r\nContent-Length: 5\r\n\r\n", "0\r\n\r\nGET / HTTP/1.1\r\n",
+    "5;\x01\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n5\r\nhello\r\n0\r\nX-T : 1\r\n\r\n", "",
+    "A\r\n0123456789\r\n00\r\n\r\n", "5;a\nb\r\nhello\r\n0\r\n\r\n",
 ]  # fmt: skip
-MARKS = [b"\r", b"\n", b"\r\n", b"\x00", b" ", b"\t", b":", b",", b"\x7f", b"\xff", b"0", b"chunked", b"\r\n\r\n", b"x"]
+MARKS = [
+    b"\r", b"\n", b"\r\n", b"\x00", b" ", b"\t", b":", b",", b"\x7f", b"\xff", b"0", b"chunked",
+    b"\r\n\r\n", b"x",
+]  # fmt: skip
 
 line_ends = st.sampled_from(["\r\n"] * 12 + ["\n", "\r", "\r\r\n", "\n\r"])
 
@@ -125,24 +153,65 @@ def messages(draw: st.DrawFn, first_lines: st.SearchStrategy[str]) -> bytes:
         lines.append("Host: a.example")
     lines += draw(st.lists(st.sampled_from(FIELDS), max_size=5))
     text = "".join(line + (draw(line_ends) if draw(st.integers(0, 9)) == 0 else "\r\n") for line in lines)
-    data = bytearray((text + "\r\n" + draw(st.sampled_from(BODIES))).encode("latin-1"))
-    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+    return mutated(draw, (text + "\r\n" + draw(st.sampled_from(BODIES))).encode("latin-1"))
+
+
+def mutated(draw: st.DrawFn, message: bytes) -> bytes:
+    data = bytearray(message)
+    for _ in range(draw(st.sampled_from([0, 0, 0, 0, 1, 2]))):
         start = draw(st.integers(0, len(data)))
         data[start : start + draw(st.integers(0, 2))] = draw(st.sampled_from(MARKS))
     return bytes(data)
 
 
-request_lines = st.builds("{} {} {}".format, *map(st.sampled_from, (["GET", *METHODS], ["/", *TARGETS], VERSIONS)))
+chunk_lines = st.sampled_from(["{:x}", "{:X}", "{:04x}", "{:x};a", '{:x};a="b"', "{:x} ", "{:x}; a"])
+trailer_lines = st.sampled_from(["X-T: 1", "X-U:\t2 ", "X-V:", "Host: b", "Content-Type: x"])
+
+
+@st.composite
+def sound_messages(draw: st.DrawFn, first_lines: st.SearchStrategy[str]) -> bytes:
+    """A message whose framing and body agree, with at most a scratch."""
+    lines = [draw(first_lines), "Host: a.example", *draw(st.lists(st.sampled_from(SOUND_FIELDS), max_size=3))]
+    parts = draw(st.lists(st.binary(min_size=1, max_size=20), max_size=4))
+    body = b"".join(parts)
+    match draw(st.sampled_from(["none", "length", "chunked", "chunked"])):
+        case "length":
+            lines.append(f"Content-Length: {len(body)}")
+        case "chunked":
+            lines.append("Transfer-Encoding: chunked")
+            sizes = [draw(chunk_lines).format(len(part)).encode() for part in parts]
+            body = b"".join(b"%b\r\n%b\r\n" % pair for pair in zip(sizes, parts, strict=True))
+            trailers = "".join(line + "\r\n" for line in draw(st.lists(trailer_lines, max_size=2)))
+            body += f"0\r\n{trailers}\r\n".encode()
+        case _:
+            body = draw(st.sampled_from([b"", body]))
+    return mutated(draw, "\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+
+
+request_lines = st.builds(
+    "{} {} {}".format, *map(st.sampled_from, (["GET", *METHODS], ["/", *TARGETS], VERSIONS))
+)
 plain_lines = st.sampled_from(["GET / HTTP/1.1", "POST /x HTTP/1.1"])
+ok_lines = st.just("HTTP/1.1 200 OK")
 status_lines = st.builds(
     "{} {}{}".format,
     st.sampled_from(VERSIONS),
     st.sampled_from(STATUSES),
     st.sampled_from([" OK", " OK", " ", "", " \xe9t\xe9", " a\x01", "  x"]),
 )
-requests = st.one_of(messages(plain_lines), messages(request_lines), st.binary(max_size=60))
+requests = st.one_of(
+    sound_messages(plain_lines),
+    sound_messages(plain_lines),
+    sound_messages(request_lines),
+    messages(plain_lines),
+    messages(request_lines),
+    st.binary(max_size=60),
+)
 responses = st.one_of(
-    messages(st.just("HTTP/1.1 200 OK")),
+    sound_messages(ok_lines),
+    sound_messages(ok_lines),
+    sound_messages(status_lines),
+    messages(ok_lines),
     messages(status_lines),
     st.tuples(messages(st.just("HTTP/1.1 103 x")), messages(status_lines)).map(b"".join),
     st.binary(max_size=60),
@@ -176,7 +245,9 @@ def same(whole: Outcome, cut: Outcome) -> None:
 
 @settings(max_examples=300)
 @given(requests, cuts)
-@example(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\nA: b\r\n\r\n", [])
+@example(
+    b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\nA: b\r\n\r\n", []
+)
 @example(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", [])
 @example(b"\r\n\x00\r\n\r\n", [])
 @example(b"GET / HTTP/9.9\r\nA: \x00\r\n\r\n", [])
@@ -197,7 +268,9 @@ def test_how_a_response_is_cut_changes_nothing(
     assert whole.fault is None or whole.fault[1] == 502
 
 
-TIGHT = Limits(head=60, fields=2, target=20, chunk_extension=4, chunk_extensions=6, trailers=20, trailer_fields=1)
+TIGHT = Limits(
+    head=60, fields=2, target=20, chunk_extension=4, chunk_extensions=6, trailers=20, trailer_fields=1
+)
 
 
 @settings(max_examples=200)
@@ -257,7 +330,7 @@ def _drain(connection: h11.Connection, heard: Heard) -> None:
                 return
 
 
-def text(headers: h11.Headers | list[tuple[bytes, bytes]]) -> Headers:
+def text(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
 
 
@@ -278,10 +351,15 @@ def agree(ours: Outcome, heard: Heard) -> None:
     head = ours.heads[-1]
     assert end_to_end(head.headers) == end_to_end(text(heard.head.headers))
     assert ours.body == heard.body
-    assert ours.end.trailers == heard.trailers
+    # Only a server's can differ: a client's would have been refused.
+    assert ours.end.trailers == tuple(pair for pair in heard.trailers if not is_forbidden(pair[0]))
     match head, heard.head:
         case RequestHead(), h11.Request(method=method, target=target, http_version=version):
-            assert (head.method, head.target, head.version) == (method.decode(), target.decode(), version.decode())
+            assert (head.method, head.target, head.version) == (
+                method.decode(),
+                target.decode(),
+                version.decode(),
+            )
         case ResponseHead(), h11.Response(status_code=status) | h11.InformationalResponse(status_code=status):
             assert (head.status, len(ours.heads) - 1) == (status, heard.interim)
         case _:
@@ -302,7 +380,7 @@ def client(method: str, upgrade: tuple[str, ...]) -> h11.Connection:
     return connection
 
 
-@settings(max_examples=300)
+@settings(max_examples=500)
 @given(requests)
 @example(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
 @example(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n")
@@ -310,11 +388,14 @@ def test_a_request_is_never_read_more_leniently_than_by_h11(data: bytes) -> None
     agree(read_request([data]), hear(server(), data))
 
 
-@settings(max_examples=300)
+@settings(max_examples=500)
 @given(responses, client_methods, upgrades)
 @example(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "GET", ())
 @example(b"HTTP/1.1 103 x\r\n\r\nHTTP/1.0 200\r\n\r\nhello", "GET", ())
 @example(b"HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nraw", "GET", ("websocket",))
+@example(b"HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nraw", "GET", ("websocket",))
+@example(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\nHost: b\r\n\r\n", "GET", ())
+@example(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "GET", ())
 def test_a_response_is_never_read_more_leniently_than_by_h11(
     data: bytes, method: str, upgrade: tuple[str, ...]
 ) -> None:

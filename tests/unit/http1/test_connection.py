@@ -35,7 +35,9 @@ def test_reads_the_options_of_every_field(values: list[str], expected: tuple[str
     assert options(*values) == expected
 
 
-@pytest.mark.parametrize("value", ["a b", "close; x", '"close"', "close\x80", "host", "X-A, Content-Length", "HOST"])
+@pytest.mark.parametrize(
+    "value", ["a b", "close; x", '"close"', "close\x80", "host", "X-A, Content-Length", "HOST"]
+)
 def test_refuses_what_is_no_option(value: str) -> None:
     with pytest.raises(WireError):
         options(value)
@@ -48,7 +50,12 @@ def test_the_last_of_two_fields_does_not_hide_the_first() -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("WebSocket", ("websocket",)), ("h2c, websocket", ("h2c", "websocket")), ("TLS/1.0", ("tls/1.0",)), ("", ())],
+    [
+        ("WebSocket", ("websocket",)),
+        ("h2c, websocket", ("h2c", "websocket")),
+        ("TLS/1.0", ("tls/1.0",)),
+        ("", ()),
+    ],
 )
 def test_reads_the_protocols_an_upgrade_names(value: str, expected: tuple[str, ...]) -> None:
     assert upgrade_protocols((("upgrade", value),), ("upgrade",)) == expected
@@ -84,7 +91,13 @@ def test_strips_each_hop_by_hop_field(field: tuple[str, str]) -> None:
 
 
 def test_strips_what_connection_nominates_every_time_it_occurs() -> None:
-    headers = (("x-a", "1"), ("connection", "close, X-A"), ("authorization", "b"), ("x-a", "2"), ("x-ab", "3"))
+    headers = (
+        ("x-a", "1"),
+        ("connection", "close, X-A"),
+        ("authorization", "b"),
+        ("x-a", "2"),
+        ("x-ab", "3"),
+    )
     assert strip_hop_by_hop(headers) == (("authorization", "b"), ("x-ab", "3"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from egress.errors import WireError
@@ -77,7 +79,10 @@ def test_a_request_head_with_everything() -> None:
     ],
 )
 def test_the_framing_is_spelt_by_us(framing: Framing, field: bytes) -> None:
-    assert encode_request_head("POST", "/", HOST, framing) == b"POST / HTTP/1.1\r\nhost: a.example\r\n" + field + b"\r\n"
+    assert (
+        encode_request_head("POST", "/", HOST, framing)
+        == b"POST / HTTP/1.1\r\nhost: a.example\r\n" + field + b"\r\n"
+    )
 
 
 def test_a_length_that_agrees_stays_where_it_is() -> None:
@@ -111,18 +116,21 @@ def test_a_connect_request_has_no_body() -> None:
 @pytest.mark.parametrize("field", BAD_FIELDS, ids=repr)
 def test_a_field_that_must_not_be_sent_is_refused_everywhere(field: tuple[str, str]) -> None:
     headers = (*HOST, field, ("z", "z"))
-    for attempt in (
+    attempts: list[Callable[[], bytes]] = [
         lambda: encode_request_head("GET", "/", headers),
         lambda: encode_response_head(200, "OK", headers, CHUNKED, method="GET"),
         lambda: encode_informational(103, "", headers),
         lambda: encode_trailers((("z", "z"), field)),
-    ):
+    ]
+    for attempt in attempts:
         with pytest.raises(WireError) as error:
             attempt()
         assert refused(error)
 
 
-@pytest.mark.parametrize("headers", [(), (*HOST, *HOST), (("host", ""),), (("host", "a@b"),), (("host", "a,b"),)])
+@pytest.mark.parametrize(
+    "headers", [(), (*HOST, *HOST), (("host", ""),), (("host", "a@b"),), (("host", "a,b"),)]
+)
 def test_a_request_has_exactly_one_proper_host(headers: Headers) -> None:
     with pytest.raises(WireError) as error:
         encode_request_head("GET", "/", headers)
@@ -161,7 +169,9 @@ def test_a_protocol_that_is_no_token_is_refused(protocol: str) -> None:
 
 
 def test_a_response_head() -> None:
-    wire = encode_response_head(200, "OK", (("set-cookie", "a"), ("set-cookie", "b")), Framing.sized(2), method="GET")
+    wire = encode_response_head(
+        200, "OK", (("set-cookie", "a"), ("set-cookie", "b")), Framing.sized(2), method="GET"
+    )
     assert wire == b"HTTP/1.1 200 OK\r\nset-cookie: a\r\nset-cookie: b\r\ncontent-length: 2\r\n\r\n"
 
 
@@ -224,19 +234,22 @@ def test_a_status_has_three_digits(status: int) -> None:
 
 @pytest.mark.parametrize("reason", ["a\r\nx: y", "a\nb", "a\x00", "a\u0100", " a", "a "])
 def test_a_reason_that_must_not_be_sent_is_refused(reason: str) -> None:
-    for attempt in (
-        lambda: encode_response_head(200, reason, (), CHUNKED, method="GET"),
-        lambda: encode_informational(103, reason),
-    ):
-        with pytest.raises(WireError):
-            attempt()
+    with pytest.raises(WireError):
+        encode_response_head(200, reason, (), CHUNKED, method="GET")
+    with pytest.raises(WireError):
+        encode_informational(103, reason)
 
 
 def test_an_interim_response() -> None:
-    assert encode_informational(103, "Early Hints", (("link", "</a>"),)) == b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
+    assert (
+        encode_informational(103, "Early Hints", (("link", "</a>"),))
+        == b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
+    )
 
 
-@pytest.mark.parametrize(("status", "headers"), [(101, ()), (200, ()), (99, ()), (103, (("content-length", "0"),))])
+@pytest.mark.parametrize(
+    ("status", "headers"), [(101, ()), (200, ()), (99, ()), (103, (("content-length", "0"),))]
+)
 def test_an_interim_response_is_refused_that_is_none(status: int, headers: Headers) -> None:
     with pytest.raises(WireError):
         encode_informational(status, "", headers)

@@ -14,7 +14,12 @@ def read(text: str, limit: int = 100) -> Headers:
 
 
 def test_names_become_lower_case_and_values_lose_their_blanks() -> None:
-    assert read("A-b: c\r\nD:\t e\tf \t\r\nG:\r\nH:i\r\n\r\n") == (("a-b", "c"), ("d", "e\tf"), ("g", ""), ("h", "i"))
+    assert read("A-b: c\r\nD:\t e\tf \t\r\nG:\r\nH:i\r\n\r\n") == (
+        ("a-b", "c"),
+        ("d", "e\tf"),
+        ("g", ""),
+        ("h", "i"),
+    )
 
 
 def test_order_and_repetition_are_kept() -> None:

@@ -25,7 +25,9 @@ def test_reads_what_a_head_states(fields: dict[str, str], framing: Framing) -> N
     assert stated_framing(fields, "1.1") == framing
 
 
-@pytest.mark.parametrize("text", ["", "+5", "-5", "5,5", "5, 5", "05", "0x5", "5.0", "5 5", "٥", "²", "1" * 19, "1_0", "5\x0b"])
+@pytest.mark.parametrize(
+    "text", ["", "+5", "-5", "5,5", "5, 5", "05", "0x5", "5.0", "5 5", "٥", "²", "1" * 19, "1_0", "5\x0b"]
+)
 def test_refuses_a_length_that_is_no_plain_number(text: str) -> None:
     with pytest.raises(WireError):
         read_length(text)
@@ -33,7 +35,18 @@ def test_refuses_a_length_that_is_no_plain_number(text: str) -> None:
 
 @pytest.mark.parametrize(
     "coding",
-    ["", "gzip", "identity", "gzip, chunked", "chunked, chunked", "chunked,", "chunked;q=1", "xchunked", "chunked\x80", "\u212a"],
+    [
+        "",
+        "gzip",
+        "identity",
+        "gzip, chunked",
+        "chunked, chunked",
+        "chunked,",
+        "chunked;q=1",
+        "xchunked",
+        "chunked\x80",
+        "\u212a",
+    ],
 )
 def test_refuses_every_coding_but_chunked(coding: str) -> None:
     with pytest.raises(WireError) as refusal:

@@ -38,24 +38,33 @@ PATTERNS: dict[str, re.Pattern[str]] = {
 }
 
 
+# Looked for anywhere in a text; all the others are tried at one place.
+SEARCHED = {"grammar.FIELD", "fields.FIELD", "fields._FOLD", "fields._BLANK_BEFORE_COLON"}
+
+
 @pytest.mark.parametrize("worst", WORST)
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_no_text_pattern_backtracks(pattern: str, worst: str) -> None:
+def test_no_text_pattern_backtracks(worst: str) -> None:
     """Quadratic work on 64 KiB would run into the timeout of the test."""
-    text = WORST[worst]
-    for variant in (text, text + "\r\n", text + "\x00"):
-        PATTERNS[pattern].match(variant)
-        PATTERNS[pattern].search(variant)
-        PATTERNS[pattern].fullmatch(variant)
-        PATTERNS[pattern].findall(variant)
+    for text in (WORST[worst], WORST[worst] + "\r\n", WORST[worst] + "\x00"):
+        for name, pattern in PATTERNS.items():
+            pattern.match(text)
+            pattern.fullmatch(text)
+            if name in SEARCHED:
+                pattern.findall(text)
+
+
+def test_every_pattern_that_is_searched_for_is_known() -> None:
+    """A pattern that may start anywhere is linear only when it is anchored to lines."""
+    anchored = {name for name, pattern in PATTERNS.items() if pattern.flags & re.MULTILINE}
+    assert anchored == SEARCHED
 
 
 @pytest.mark.parametrize("worst", WORST)
 def test_no_byte_pattern_backtracks(worst: str) -> None:
     data = WORST[worst].encode()
-    for pattern in (grammar.STRAY, *chunked._lines(SIZE), *chunked._lines(0)):
+    grammar.STRAY.search(data)
+    for pattern in (*chunked._lines(SIZE), *chunked._lines(0)):
         pattern.match(data)
-        pattern.search(data)
         pattern.fullmatch(data)
 
 
@@ -63,10 +72,10 @@ def test_no_byte_pattern_backtracks(worst: str) -> None:
 def test_every_byte_is_allowed_exactly_where_the_rfc_allows_it(byte: str) -> None:
     is_tchar = (byte.isascii() and byte.isalnum()) or byte in "!#$%&'*+-.^_`|~"
     assert bool(grammar.TOKEN.fullmatch(byte)) is is_tchar
-    in_value = byte == "\t" or byte == " " or "!" <= byte <= "~" or byte >= "\x80"
+    in_value = byte == "\t" or " " <= byte <= "~" or byte >= "\x80"
     assert bool(grammar.FIELD.fullmatch(f"a:x{byte}x\r\n")) is in_value
     assert bool(grammar.CANONICAL_BLOCK.fullmatch(f"a: x{byte}x\r\n\r\n")) is in_value
-    stray = ord(byte) < 0x20 and byte != "\t" or byte == "\x7f"
+    stray = (ord(byte) < 0x20 and byte != "\t") or byte == "\x7f"
     assert bool(grammar.STRAY.search(f"x{byte}x".encode("latin-1"))) is stray
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import WireError
-from egress.http1 import CHUNKED, NO_BODY, UNTIL_CLOSE, Framing, Informational, Limits, RequestHead, ResponseHead
+from egress.http1 import (
+    CHUNKED,
+    NO_BODY,
+    UNTIL_CLOSE,
+    Framing,
+    Informational,
+    Limits,
+    RequestHead,
+    ResponseHead,
+)
 from egress.http1.heads import parse_request_head, parse_response_head
 
 
@@ -17,10 +26,14 @@ def request(*lines: str, first: str = "POST /x HTTP/1.1", host: str = "Host: a.e
 def response(
     *lines: str, first: str = "HTTP/1.1 200 OK", method: str = "GET", asked: tuple[str, ...] = ()
 ) -> ResponseHead | Informational:
-    return parse_response_head("\r\n".join([first, *lines, "", ""]).encode("latin-1"), Limits(), method, asked)
+    return parse_response_head(
+        "\r\n".join([first, *lines, "", ""]).encode("latin-1"), Limits(), method, asked
+    )
 
 
-def final(*lines: str, first: str = "HTTP/1.1 200 OK", method: str = "GET", asked: tuple[str, ...] = ()) -> ResponseHead:
+def final(
+    *lines: str, first: str = "HTTP/1.1 200 OK", method: str = "GET", asked: tuple[str, ...] = ()
+) -> ResponseHead:
     head = response(*lines, first=first, method=method, asked=asked)
     assert isinstance(head, ResponseHead)
     return head
@@ -97,7 +110,9 @@ def test_refuses_a_request_with(lines: list[str], status: int) -> None:
     assert refusal.value.status == status
 
 
-@pytest.mark.parametrize("host", ["", "Host:", "Host: ", "Host: a b", "Host: a,b", "Host: a@b", "Host: a/", "Host: [a"])
+@pytest.mark.parametrize(
+    "host", ["", "Host:", "Host: ", "Host: a b", "Host: a,b", "Host: a@b", "Host: a/", "Host: [a"]
+)
 def test_refuses_a_request_without_exactly_one_proper_host(host: str) -> None:
     with pytest.raises(WireError) as refusal:
         request(host=host)

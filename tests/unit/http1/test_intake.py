@@ -17,11 +17,11 @@ def test_returns_the_block_and_what_follows() -> None:
 @pytest.mark.parametrize("cut", range(1, len(BLOCK)))
 def test_finds_the_end_across_every_cut(cut: int) -> None:
     intake = Intake(100)
-    assert not intake.started
+    started = [intake.started]
     assert intake.take(BLOCK[:cut]) is None
-    assert intake.started
+    started.append(intake.started)
     assert intake.take(BLOCK[cut:] + b"rest") == (BLOCK, b"rest")
-    assert not intake.started
+    assert [*started, intake.started] == [False, True, False]
 
 
 def test_can_be_used_again() -> None:

@@ -1,4 +1,4 @@
-"""Readers keep the order of a connection: one exchange at a time, faults for good, no byte unaccounted for."""
+"""Readers keep the order of a connection: one exchange at a time, faults for good, no byte lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def target(events: list[RequestHead | Data | End]) -> str:
     return events[0].target
 
 
-def expecting(method: str = "GET", limits: Limits | None = None, upgrade: tuple[str, ...] = ()) -> ResponseReader:
+def expecting(
+    method: str = "GET", limits: Limits | None = None, upgrade: tuple[str, ...] = ()
+) -> ResponseReader:
     reader = ResponseReader(limits or Limits())
     reader.expect(method, upgrade=upgrade)
     return reader
@@ -252,7 +254,9 @@ def test_a_server_must_not_leave_inside_a_response(sent: bytes) -> None:
     assert fault.value.status == 502
 
 
-@pytest.mark.parametrize(("sent", "started"), [(b"", False), (b"H", True), (b"HTTP/1.1 100 x\r\n\r\n", True), (OK, True)])
+@pytest.mark.parametrize(
+    ("sent", "started"), [(b"", False), (b"H", True), (b"HTTP/1.1 100 x\r\n\r\n", True), (OK, True)]
+)
 def test_tells_whether_the_server_has_said_anything(sent: bytes, started: bool) -> None:
     """A request on a stale connection may be sent again only if nothing of an answer came."""
     reader = expecting()

@@ -22,7 +22,9 @@ from egress.http1.target import is_authority, read_target
         ("CONNECT", "[::1]:443", "authority", "[::1]:443"),
     ],
 )
-def test_reads_the_form_and_leaves_the_target_alone(method: str, target: str, form: str, authority: str) -> None:
+def test_reads_the_form_and_leaves_the_target_alone(
+    method: str, target: str, form: str, authority: str
+) -> None:
     assert read_target(method, target) == (form, authority)
 
 
@@ -65,11 +67,16 @@ def test_refuses_what_has_no_form(method: str, target: str) -> None:
     assert refusal.value.status == 400
 
 
-@pytest.mark.parametrize("host", ["a.example", "A.EXAMPLE.", "a_b", "127.0.0.1:80", "[::1]", "[::1]:80", "localhost:1"])
+@pytest.mark.parametrize(
+    "host", ["a.example", "A.EXAMPLE.", "a_b", "127.0.0.1:80", "[::1]", "[::1]:80", "localhost:1"]
+)
 def test_a_host_may_be_a_name_or_an_address_with_or_without_port(host: str) -> None:
     assert is_authority(host)
 
 
-@pytest.mark.parametrize("host", ["", ":80", "a:", "a b", "a,b", "u@a", "a/b", "a#b", "a\\b", "::1", "[::1", "a%00", "é", "a:80:80"])
+@pytest.mark.parametrize(
+    "host",
+    ["", ":80", "a:", "a b", "a,b", "u@a", "a/b", "a#b", "a\\b", "::1", "[::1", "a%00", "é", "a:80:80"],
+)
 def test_a_host_may_be_nothing_else(host: str) -> None:
     assert not is_authority(host)

@@ -26,7 +26,9 @@ HOST: Headers = (("host", "a"),)
 def ask(
     method: str = "GET", version: Version = "1.1", *, keep_alive: bool = True, upgrade: tuple[str, ...] = ()
 ) -> RequestHead:
-    return RequestHead(method, "/", "origin", HOST, host="a", version=version, keep_alive=keep_alive, upgrade=upgrade)
+    return RequestHead(
+        method, "/", "origin", HOST, host="a", version=version, keep_alive=keep_alive, upgrade=upgrade
+    )
 
 
 def answering(request: RequestHead | None) -> ResponseWriter:
@@ -52,7 +54,9 @@ def posting(framing: Framing) -> RequestWriter:
         (NO_BODY, "1.0", NO_BODY),
     ],
 )
-def test_a_response_is_framed_for_the_client_that_reads_it(framing: Framing, version: Version, expected: Framing) -> None:
+def test_a_response_is_framed_for_the_client_that_reads_it(
+    framing: Framing, version: Version, expected: Framing
+) -> None:
     assert framing_for(framing, version) == expected
 
 

@@ -1,0 +1,255 @@
+"""What `egress init` learns about this machine: names of variables, hosts, repositories.
+
+Theory of operation. Everything is read from the environment mapping, the home and the working directory
+that are given; nothing is run and nothing is asked over the network. Values stay where they are: of a
+`.env` file only keys are looked at, of a URL only the host, of gh only that its file exists. A file that
+is missing, too large, no plain file or no text counts as not there.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from egress.cli.addresses import Repository, Site, repository, site
+from egress.rules.literals import looks_like_credential
+
+MAX_BYTES = 1024 * 1024
+MAX_NAMES = 12
+
+VARIABLES = {
+    "github": ("GITHUB_TOKEN", "GH_TOKEN"),
+    "gitlab": ("GITLAB_TOKEN",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+}
+"""By preset: the environment variables in which its token is commonly kept, the usual one first."""
+
+_DOTENV_NAME = re.compile(r"(?:export[ \t]+)?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[ \t]*=")
+_CREDENTIAL_NAME = re.compile(r"[A-Z0-9_]{1,56}_(?:TOKEN|KEY|SECRET|PASSWORD)")
+_GIT_SECTION = re.compile(r'\[remote[ \t]+"[^"]*"\]')
+_GIT_URL = re.compile(r'url[ \t]*=[ \t]*"?([^"\s]+)"?', re.IGNORECASE)
+_NPM_LINE = re.compile(r"(?:@[^:=\s]+:)?registry[ \t]*=[ \t]*[\"']?([^\"'\s]+)[\"']?")
+
+GH, DOTENV, ENVIRONMENT = "gh", ".env", "environment"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Where the value of a secret can be had, by name: a variable, or gh."""
+
+    variable: str
+    told_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A site that a tool is configured with, and the file or variable that says so."""
+
+    site: Site
+    told_by: str
+    is_from_folder: bool = False
+    """It stands in the working directory, which may be somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything that was found. Nothing in it is a value of a secret."""
+
+    tokens: Mapping[str, Token]
+    repositories: tuple[Repository, ...] = ()
+    python: tuple[Configured, ...] = ()
+    npm: tuple[Configured, ...] = ()
+    python_unclear: tuple[str, ...] = ()
+    npm_unclear: tuple[str, ...] = ()
+    """Where a URL stands whose host could not be told, is an address or a name of this machine alone."""
+    other_names: tuple[str, ...] = ()
+    """Further keys of the `.env` file that are named like credentials."""
+
+
+def discover(environ: Mapping[str, str], home: Path, cwd: Path, etc: Path = Path("/etc")) -> Found:
+    """Look around. Never raises for what it finds or does not find."""
+    dotenv = _dotenv_names(_text(cwd / ".env"))
+    tokens = {name: token for name in VARIABLES if (token := _token(name, environ, home, dotenv))}
+    python, python_unclear = _sites(_python_urls(environ, home, etc))
+    npm, npm_unclear = _sites(_npm_urls(environ, home, cwd))
+    known = {variable for variables in VARIABLES.values() for variable in variables}
+    return Found(
+        tokens=tokens,
+        repositories=tuple(dict.fromkeys(_repositories(cwd))),
+        python=python,
+        npm=npm,
+        python_unclear=python_unclear,
+        npm_unclear=npm_unclear,
+        other_names=tuple(name for name in dotenv if name not in known)[:MAX_NAMES],
+    )
+
+
+# Tokens ---------------------------------------------------------------------------------------
+
+
+def _token(service: str, environ: Mapping[str, str], home: Path, dotenv: Iterable[str]) -> Token | None:
+    for variable in VARIABLES[service]:
+        if environ.get(variable):
+            return Token(variable, ENVIRONMENT)
+    if service == "github" and _is_file(_gh_folder(environ, home) / "hosts.yml"):
+        return Token("", GH)
+    for variable in VARIABLES[service]:
+        if variable in dotenv:
+            return Token(variable, DOTENV)
+    return None
+
+
+def _gh_folder(environ: Mapping[str, str], home: Path) -> Path:
+    if environ.get("GH_CONFIG_DIR"):
+        return Path(environ["GH_CONFIG_DIR"])
+    return _config_folder(environ, home) / "gh"
+
+
+def _config_folder(environ: Mapping[str, str], home: Path) -> Path:
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def _dotenv_names(text: str) -> tuple[str, ...]:
+    """Keys named like credentials. So narrow a pattern that no line of a value passes for a key."""
+    names = (match[1] for line in text.splitlines() if (match := _DOTENV_NAME.match(line.lstrip())))
+    return tuple(
+        dict.fromkeys(
+            name for name in names if _CREDENTIAL_NAME.fullmatch(name) and not looks_like_credential(name)
+        )
+    )
+
+
+# Repositories ---------------------------------------------------------------------------------
+
+
+def _repositories(cwd: Path) -> Iterator[Repository]:
+    inside = False
+    for line in _text(_git_folder(cwd) / "config").splitlines():
+        text = line.strip()
+        if text.startswith("["):
+            inside = bool(_GIT_SECTION.match(text))
+        elif inside and (match := _GIT_URL.fullmatch(text)) and (found := repository(match[1])):
+            yield found
+
+
+def _git_folder(cwd: Path) -> Path:
+    """The folder that holds the configuration of the repository around `cwd`."""
+    for folder in (cwd, *cwd.parents):
+        git = folder / ".git"
+        if _is_file(git):
+            # A worktree or submodule: the file names its folder, and that one the common folder.
+            own = folder / _text(git).strip().removeprefix("gitdir:").strip()
+            common = _text(own / "commondir").strip()
+            return own / common if common else own
+        if _is_file(git / "config"):
+            return git
+    return cwd / ".git"
+
+
+# Package indexes ------------------------------------------------------------------------------
+
+Url = tuple[str, str, bool]
+"""A URL, what it was told by, and whether that stands in the working directory."""
+
+
+def _python_urls(environ: Mapping[str, str], home: Path, etc: Path) -> Iterator[Url]:
+    for name in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        yield from ((url, name, False) for url in _words(environ.get(name, "")))
+    for name in ("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL"):
+        yield from ((url, name, False) for url in _words(environ.get(name, "")))
+    for path in _pip_files(environ, home, etc):
+        yield from ((url, _shown(path, home), False) for url in _pip_urls(_text(path)))
+
+
+def _words(text: str) -> list[str]:
+    """The URLs of a list; uv writes `name=https://...` too."""
+    return [word.partition("=")[2] if re.match(r"[\w.-]+=https?:", word) else word for word in text.split()]
+
+
+def _pip_files(environ: Mapping[str, str], home: Path, etc: Path) -> Iterator[Path]:
+    if environ.get("PIP_CONFIG_FILE") == os.devnull:
+        return  # pip takes this for "no configuration at all"
+    if environ.get("PIP_CONFIG_FILE"):
+        yield Path(environ["PIP_CONFIG_FILE"])
+    if environ.get("VIRTUAL_ENV"):
+        yield Path(environ["VIRTUAL_ENV"]) / "pip.conf"
+    yield _config_folder(environ, home) / "pip" / "pip.conf"
+    yield home / ".pip" / "pip.conf"
+    yield etc / "pip.conf"
+    yield etc / "xdg" / "pip" / "pip.conf"
+
+
+def _pip_urls(text: str) -> Iterator[str]:
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
+    for key in ("index-url", "extra-index-url"):
+        for section in parser.sections():
+            for name, value in parser.items(section):
+                if name.replace("_", "-") == key:
+                    yield from value.split()
+
+
+def _npm_urls(environ: Mapping[str, str], home: Path, cwd: Path) -> Iterator[Url]:
+    for name in sorted(environ):
+        if name.lower() == "npm_config_registry" and environ[name]:
+            yield environ[name], name, False
+    user = Path(
+        environ.get("npm_config_userconfig") or environ.get("NPM_CONFIG_USERCONFIG") or home / ".npmrc"
+    )
+    yield from ((url, _shown(user, home), False) for url in _npmrc_urls(_text(user)))
+    if cwd / ".npmrc" != user:
+        yield from ((url, ".npmrc", True) for url in _npmrc_urls(_text(cwd / ".npmrc")))
+
+
+def _npmrc_urls(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if match := _NPM_LINE.fullmatch(line.strip()):
+            yield match[1]
+
+
+def _sites(urls: Iterable[Url]) -> tuple[tuple[Configured, ...], tuple[str, ...]]:
+    """Each site once, by its first mention; and the places of URLs without a host for a rule."""
+    found: dict[tuple[str, int], Configured] = {}
+    unclear: dict[str, None] = {}
+    for url, told_by, is_from_folder in urls:
+        where = site(url)
+        if where is None:
+            unclear[told_by] = None
+        else:
+            found.setdefault((where.host, where.port), Configured(where, told_by, is_from_folder))
+    return tuple(found.values()), tuple(unclear)
+
+
+# Files ----------------------------------------------------------------------------------------
+
+
+def _shown(path: Path, home: Path) -> str:
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _text(path: Path) -> str:
+    """The text of a plain file of modest size; empty for everything else."""
+    if not _is_file(path):
+        return ""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError:
+        return ""
+    return "" if len(data) > MAX_BYTES else data.decode("utf-8", "replace")

@@ -1,0 +1,84 @@
+"""`egress init`: a first rule file, from what this machine tells. It writes no value of any secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from egress import settings
+from egress.cli import discover, newfile, render, rulefiles, starter
+from egress.cli.render import BOLD, DIM, GOOD
+from egress.errors import ContentError, UnreadableError
+from egress.policy.shipped import preset_texts
+from egress.rules.cases import run
+from egress.rules.load import Source, load
+from egress.rules.schema import schema_text
+
+SCHEMA = "hosts.schema.json"
+
+
+@click.command()
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="Where to write it: config/hosts.yaml where config/ exists, else hosts.yaml.",
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--print", "only_print", is_flag=True, help="Print it and write nothing.")
+def init(output: Path | None, force: bool, only_print: bool) -> int:
+    """Write a commented hosts.yaml for this machine.
+
+    It looks at names of environment variables, keys of .env, git remotes, and the configuration of gh,
+    pip and npm. Values of secrets are neither read into the file nor shown.
+
+    \b
+    Examples:
+      egress init --print
+      egress init --output hosts.new.yaml
+    """
+    target = output or _default()
+    found = discover.discover(settings.environment(), _home(), Path())
+    schema = target.parent / SCHEMA
+    text = starter.text(found, with_schema=not only_print or schema.exists())
+    _refuse_broken(target, text)
+    if only_print:
+        render.text(text)
+        return 0
+    newfile.write(target, text, replace=force)
+    if not schema.exists():
+        newfile.write(schema, schema_text(), replace=False)
+    _report(target, found)
+    return 0
+
+
+def _default() -> Path:
+    return Path("config/hosts.yaml") if Path("config").is_dir() else Path("hosts.yaml")
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise UnreadableError("this user has no home directory", "set HOME") from None
+
+
+def _refuse_broken(target: Path, text: str) -> None:
+    """Never hand out rules that `check` or `test` would complain about."""
+    now = rulefiles.now()
+    loaded = load([Source(str(target), text)], preset_texts(), now)
+    if loaded.policy is not None and not any(result.problem for result in run(loaded.policy, now)):
+        return
+    render.findings(loaded.findings)
+    raise ContentError(
+        "what was found does not make sound rules; nothing was written",
+        "this is a mistake in egress: please report it",
+    )
+
+
+def _report(target: Path, found: discover.Found) -> None:
+    render.line(("wrote ", GOOD), (str(target), BOLD))
+    for item in starter.summary(found) or ["found nothing of use here: the file allows nothing yet"]:
+        render.line("  ", item)
+    render.line(("next: ", DIM), f"read it, then `egress check {target}` and `egress test {target}`")

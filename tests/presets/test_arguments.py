@@ -1,0 +1,137 @@
+"""What the arguments of a preset do, and what they cannot do."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.types import Decision
+from tests.presets.shelf import ask, loaded, policy
+
+OWN_SECRET = {"bot": {"from": "file:/run/secrets/bot", "hosts": ["api.github.com", "github.com"]}}
+
+
+def secrets_of(decision: Decision) -> set[str]:
+    return {need.secret for need in decision.effects.needs}
+
+
+def test_github_writes_nowhere_unless_told() -> None:
+    rules = policy("github", {})
+    assert ask(rules, "GET https://github.com/any/repo.git/info/refs?service=git-upload-pack").allowed
+    assert not ask(rules, "GET https://github.com/any/repo.git/info/refs?service=git-receive-pack").allowed
+    assert not ask(rules, "POST https://github.com/any/repo.git/git-receive-pack").allowed
+    assert not ask(rules, "POST https://api.github.com/repos/any/repo/issues").allowed
+    assert not ask(rules, "PATCH https://api.github.com/repos/any/repo/issues/1").allowed
+
+
+def test_github_reads_nothing_when_told_so() -> None:
+    rules = policy("github", {"read": []})
+    assert ask(rules, "GET https://api.github.com/user").allowed
+    for url in (
+        "https://api.github.com/repos/acme/widgets",
+        "https://github.com/acme/widgets/info/refs?service=git-upload-pack",
+        "https://codeload.github.com/acme/widgets/tar.gz/main",
+        "https://raw.githubusercontent.com/acme/widgets/main/README.md",
+    ):
+        assert not ask(rules, f"GET {url}").allowed, url
+
+
+@pytest.mark.parametrize("spelling", ["widgets", "widgets.git"])
+def test_github_takes_a_repository_with_and_without_its_suffix(spelling: str) -> None:
+    rules = policy("github", {"read": ["acme/widgets"], "write": ["acme/widgets"]})
+    assert ask(rules, f"GET https://github.com/acme/{spelling}/info/refs?service=git-upload-pack").allowed
+    assert ask(rules, f"POST https://github.com/acme/{spelling}/git-receive-pack").allowed
+    assert not ask(rules, f"POST https://github.com/acme/x{spelling}/git-receive-pack").allowed
+
+
+def test_a_wildcard_stays_in_its_part_of_the_name() -> None:
+    rules = policy("github", {"read": ["acme/lib-*"]})
+    assert ask(rules, "GET https://api.github.com/repos/acme/lib-core").allowed
+    assert not ask(rules, "GET https://api.github.com/repos/acme/core").allowed
+    assert not ask(rules, "GET https://api.github.com/repos/mallory/lib-core").allowed
+
+
+def test_a_renamed_secret_is_the_one_of_the_file() -> None:
+    rules = policy("github", {"secret": "bot"}, secrets=OWN_SECRET)
+    assert list(rules.secrets) == ["bot"]
+    assert rules.secrets["bot"].scheme == "file"
+    assert secrets_of(ask(rules, "GET https://api.github.com/user")) == {"bot"}
+
+
+def test_a_secret_of_the_file_must_be_bound_to_the_hosts_of_the_preset() -> None:
+    narrow = {"bot": {"from": "env:BOT", "hosts": ["api.github.com"]}}
+    result = loaded("github", {"secret": "bot"}, secrets=narrow)
+    assert result.policy is None
+    assert any("not bound to github.com" in finding.message for finding in result.findings)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("github", {"read": ["acme/../evil"]}),
+        ("github", {"read": ["/acme/widgets"]}),
+        ("github", {"read": ["acme/widgets?x"]}),
+        ("github", {"write": "acme/widgets"}),
+        ("github", {"secret": "GITHUB_TOKEN"}),
+        ("github", {"repos": ["acme/widgets"]}),
+        ("gitlab", {"host": "*.example.com"}),
+        ("gitlab", {"host": "https://gitlab.example.com"}),
+        ("gitlab", {"host": "10.0.0.1"}),
+        ("openai", {"host": "**.com"}),
+        ("openai", {"base": "*"}),
+        ("openai", {"also": ["files"]}),
+        ("python-index", {}),
+        ("python-index", {"index": "*.example.com", "files": []}),
+        ("npm-index", {"registry": "registry.example.com/npm"}),
+    ],
+)
+def test_an_argument_that_would_widen_or_break_a_preset_is_refused(
+    name: str, arguments: dict[str, object]
+) -> None:
+    result = loaded(name, arguments)
+    assert result.policy is None
+    assert result.findings[0].place.file == "hosts.yaml"
+
+
+def test_gitlab_keeps_the_api_closed_until_projects_are_named_in_its_spelling() -> None:
+    """Narrowing `read` and forgetting `api_read` must not leave the API open."""
+    rules = policy("gitlab", {"read": ["acme/widgets"]})
+    assert ask(rules, "GET https://gitlab.com/acme/widgets/info/refs?service=git-upload-pack").allowed
+    assert not ask(rules, "GET https://gitlab.com/api/v4/projects/acme%2Fwidgets/issues").allowed
+
+
+def test_openai_follows_host_and_base_together_with_its_secret() -> None:
+    rules = policy("openai", {"host": "llm.example.com", "base": "openai/v1"})
+    decision = ask(rules, "POST https://llm.example.com/openai/v1/chat/completions")
+    assert secrets_of(decision) == {"openai"}
+    assert not ask(rules, "POST https://llm.example.com/v1/chat/completions").allowed
+    assert not ask(rules, "POST https://api.openai.com/v1/chat/completions").allowed
+
+
+def test_a_limit_of_the_file_takes_the_place_of_the_presets() -> None:
+    more = {"hosts": {"api.anthropic.com": {"limits": {"request_body": "1 MiB"}}}}
+    decision = ask(policy("anthropic", {}, **more), "POST https://api.anthropic.com/v1/messages")
+    assert [limit.request_body for limit in decision.effects.limits] == [1024**2]
+
+
+def test_one_host_may_be_both_index_and_files() -> None:
+    host = "mirror.example.com"
+    python = policy("python-index", {"index": host, "files": [host]})
+    assert ask(python, f"GET https://{host}/simple/widgets/").allowed
+    assert ask(python, f"GET https://{host}/files/widgets.whl").allowed
+    npm = policy("npm-index", {"registry": host, "files": [host]})
+    assert ask(npm, f"GET https://{host}/@acme%2fwidgets").allowed
+    assert ask(npm, f"POST https://{host}/-/npm/v1/security/audits").allowed
+    assert ask(npm, f"GET https://{host}/-/npm/v1/tokens").code == "rule.denied"
+
+
+def test_all_presets_stand_together_in_one_file() -> None:
+    use = [
+        "anthropic",
+        "openai",
+        {"gitlab": {"read": ["acme/*"]}},
+        {"python-index": {"index": "index.example.com", "files": ["files.example.com"]}},
+        {"npm-index": {"registry": "registry.example.com", "files": ["files.example.com"]}},
+    ]
+    result = loaded("github", {}, use=[{"github": {}}, *use])
+    assert [str(finding) for finding in result.findings] == []
+    assert result.policy is not None

@@ -1,0 +1,201 @@
+"""What a thief inside a sandbox would want from the services that presets open.
+
+Each case has its positive control beside it: the honest twin of the request goes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from egress.types import Cookies, Decision, Redirects
+from tests.presets.shelf import ask, policy
+
+GITHUB = {"write": ["acme/widgets"]}
+GITLAB = {"write": ["acme/widgets"], "api_read": ["*"], "api_write": ["acme%2Fwidgets"]}
+
+
+def github(request: str) -> Decision:
+    return ask(policy("github", GITHUB), request)
+
+
+def gitlab(request: str) -> Decision:
+    return ask(policy("gitlab", GITLAB), request)
+
+
+def test_an_issue_or_a_gist_cannot_be_opened_elsewhere() -> None:
+    """S-57: creation with an injected token happens in the named repositories alone."""
+    assert github("POST https://api.github.com/repos/acme/widgets/issues").allowed
+    assert not github("POST https://api.github.com/repos/mallory/drop/issues").allowed
+    assert not github("POST https://api.github.com/repos/mallory/drop/issues/1/comments").allowed
+    assert not github("POST https://api.github.com/gists").allowed
+    assert not github("PATCH https://api.github.com/gists/1").allowed
+    assert gitlab("POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/issues").allowed
+    assert not gitlab("POST https://gitlab.com/api/v4/projects/mallory%2Fdrop/issues").allowed
+    assert not gitlab("POST https://gitlab.com/api/v4/snippets").allowed
+
+
+@pytest.mark.parametrize(("service", "host"), [(github, "github.com"), (gitlab, "gitlab.com")])
+@pytest.mark.parametrize("suffix", ["", ".git"])
+def test_a_push_goes_to_the_named_repository_alone(
+    service: Callable[[str], Decision], host: str, suffix: str
+) -> None:
+    """S-58: every repository may be read, and one be written."""
+    for request in ("GET {}/info/refs?service=git-receive-pack", "POST {}/git-receive-pack"):
+        assert service(request.format(f"https://{host}/acme/widgets{suffix}")).allowed
+        for foreign in ("mallory/drop", "acme/widgets2", "mallory/widgets", "acme/widgets.evil"):
+            assert not service(request.format(f"https://{host}/{foreign}{suffix}")).allowed
+    assert service(f"POST https://{host}/mallory/drop{suffix}/git-upload-pack").allowed
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "service=git-upload-pack&service=git-receive-pack",
+        "service=git-receive-pack&service=git-upload-pack",
+        "service=git-upload-pack%00git-receive-pack",
+        "SERVICE=git-upload-pack",
+        "service=git-upload-pack;service=git-receive-pack",
+        "",
+    ],
+)
+def test_the_service_of_a_clone_is_named_once_and_exactly(query: str) -> None:
+    """S-58: servers differ in which of two values they take."""
+    assert github("GET https://github.com/any/repo/info/refs?service=git-upload-pack").allowed
+    assert not github(f"GET https://github.com/any/repo/info/refs?{query}").allowed
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        "POST https://api.github.com/graphql",
+        "POST https://api.github.com/graphql/",
+        "GET https://api.github.com/graphql?query=mutation",
+        "POST https://api.github.com/GraphQL",
+    ],
+)
+def test_graphql_is_closed_as_a_whole(request_line: str) -> None:
+    """S-59: aliases, batches and persisted queries cannot be told apart by the head."""
+    decision = github(request_line)
+    assert decision.rule is not None
+    assert decision.rule.id == "github-no-graphql"
+
+
+MINTING = [
+    ("github", "POST https://api.github.com/app/installations/1/access_tokens"),
+    ("github", "POST https://api.github.com/repos/acme/widgets/actions/runners/registration-token"),
+    ("github", "POST https://github.com/login/oauth/access_token"),
+    ("gitlab", "POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/access_tokens"),
+    ("gitlab", "POST https://gitlab.com/oauth/token"),
+    ("anthropic", "POST https://api.anthropic.com/api/oauth/claude_cli/create_api_key"),
+    ("openai", "POST https://api.openai.com/v1/realtime/client_secrets"),
+    ("openai", "POST https://api.openai.com/v1/organization/admin_api_keys"),
+]
+BATCHES = [
+    ("github", "POST https://github.com/acme/widgets.git/info/lfs/objects/batch"),
+    ("gitlab", "POST https://gitlab.com/acme/widgets.git/info/lfs/objects/batch"),
+    ("gitlab", "POST https://gitlab.com/acme/tools/forge.git/info/lfs/objects/batch"),
+]
+PERSISTENCE = [
+    ("github", "POST https://api.github.com/user/keys"),
+    ("github", "POST https://api.github.com/repos/acme/widgets/keys"),
+    ("github", "POST https://api.github.com/repos/acme/widgets/hooks"),
+    ("github", "PUT https://api.github.com/repos/acme/widgets/collaborators/mallory"),
+    ("github", "POST https://api.github.com/repos/acme/widgets/forks"),
+    ("gitlab", "POST https://gitlab.com/api/v4/user/keys"),
+    ("gitlab", "POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/deploy_keys"),
+    ("gitlab", "POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/hooks"),
+    ("gitlab", "POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/remote_mirrors"),
+    ("gitlab", "POST https://gitlab.com/api/v4/projects/acme%2Fwidgets/members"),
+]
+LOOT = [
+    ("github", "GET https://api.github.com/repos/acme/widgets/secret-scanning/alerts"),
+    ("github", "GET https://api.github.com/repos/acme/widgets/actions/variables"),
+    ("gitlab", "GET https://gitlab.com/api/v4/projects/acme%2Fwidgets/variables"),
+    ("gitlab", "GET https://gitlab.com/api/v4/projects/acme%2Fwidgets/pipelines/1/variables"),
+]
+
+
+@pytest.mark.parametrize(("name", "request_line"), MINTING + BATCHES + PERSISTENCE + LOOT)
+def test_a_wide_rule_in_the_file_does_not_open_what_a_preset_denies(name: str, request_line: str) -> None:
+    """S-60, S-61, S-62: the deny rules hold beside a rule for everything that somebody adds."""
+    method, _, url = request_line.partition(" ")
+    host, _, _ = url.removeprefix("https://").partition("/")
+    rules = policy(name, {}, hosts={host: {"allow": [{"id": "everything", "encoded_slash": "data"}]}})
+    denied = ask(rules, request_line)
+    assert not denied.allowed
+    assert denied.rule is not None
+    assert denied.rule.id.startswith(f"{name}-no-")
+    assert ask(rules, f"{method} https://{host}/something/else").allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "request_line"),
+    [
+        ("anthropic", "POST https://api.anthropic.com/v1/messages"),
+        ("openai", "POST https://api.openai.com/v1/responses"),
+    ],
+)
+def test_a_prompt_is_bounded_in_size_and_number(name: str, request_line: str) -> None:
+    """S-63: what a sandbox can carry out through prompts has an upper end, and no store to put it in."""
+    decision = ask(policy(name, {}), request_line)
+    assert decision.allowed
+    (limit,) = decision.effects.limits
+    assert limit.request_body == 32 * 1024**2
+    assert limit.requests is not None
+    files = request_line.rpartition("/")[0] + "/files"
+    assert not ask(policy(name, {}), files).allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "request_line", "header"),
+    [
+        ("anthropic", "POST https://api.anthropic.com/v1/messages", "authorization"),
+        ("openai", "POST https://api.openai.com/v1/responses", "api-key"),
+        ("openai", "POST https://api.openai.com/v1/responses", "x-api-key"),
+    ],
+)
+def test_a_sandbox_cannot_work_in_a_strangers_account(name: str, request_line: str, header: str) -> None:
+    """A key that the thief gave along must not stand beside ours."""
+    rules = policy(name, {})
+    assert ask(rules, request_line).allowed
+    assert not ask(rules, request_line, {header: "of-a-stranger"}).allowed
+
+
+def test_a_signed_redirect_passes_only_where_a_download_begins() -> None:
+    """S-76: elsewhere a signed link in an answer is a credential that leaves."""
+    downloads = (
+        "GET https://api.github.com/repos/acme/widgets/tarball/main",
+        "GET https://api.github.com/repos/acme/widgets/releases/assets/1",
+        "GET https://github.com/acme/widgets/archive/main.tar.gz",
+    )
+    assert {github(request).effects.redirects for request in downloads} == {Redirects.SIGNED}
+    others = (
+        "GET https://api.github.com/user",
+        "GET https://api.github.com/repos/acme/widgets/releases/1/assets",
+        "GET https://github.com/acme/widgets/info/refs?service=git-upload-pack",
+        "POST https://github.com/acme/widgets/git-receive-pack",
+    )
+    assert all(github(request).allowed for request in others)
+    assert {github(request).effects.redirects for request in others} == {Redirects.PASS}
+
+
+def test_no_cookie_reaches_a_sandbox_from_these_services() -> None:
+    """S-76: a session cookie would be a credential of its own."""
+    for request in (
+        "GET https://api.github.com/user",
+        "GET https://github.com/acme/widgets/info/refs?service=git-upload-pack",
+        "GET https://codeload.github.com/acme/widgets/tar.gz/main",
+        "GET https://raw.githubusercontent.com/acme/widgets/main/README.md",
+    ):
+        decision = github(request)
+        assert decision.allowed
+        assert decision.effects.cookies is Cookies.DROP
+
+
+def test_the_credential_never_goes_to_a_download_host() -> None:
+    rules = policy("github", GITHUB)
+    hosts = [entry.key for entry in rules.entries.values() if not entry.inject]
+    assert "codeload.github.com" in hosts
+    assert [str(binding) for binding in rules.secrets["github"].bindings] == ["api.github.com", "github.com"]

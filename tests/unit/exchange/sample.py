@@ -1,0 +1,173 @@
+"""Rules, requests and whole exchanges for the tests of the exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from egress.credentials import NO_PLACEHOLDERS, Placeholders
+from egress.exchange import Answer, Cut, Deny, Destination, Exchange, NeedSecrets, Request, Response, Send
+from egress.exchange.machine import NO_NEEDLES, Spend
+from egress.rules.load import Source, load
+from egress.rules.policy import Policy
+from egress.scrub import Needles
+from egress.types import Head, Headers, Identity, Secret
+
+NOW = 1_800_000_000
+
+HEAD = """
+version: 1
+secrets:
+  github: { from: "env:GITHUB_TOKEN", hosts: [api.example.com] }
+  deploy: { from: "env:DEPLOY_KEY", hosts: [api.example.com, hooks.example.com, "*.wild.example.com"] }
+hosts:
+"""
+RULES = (
+    HEAD
+    + """
+  api.example.com:
+    allow:
+      - { id: read, methods: [GET, HEAD], paths: ["/**"] }
+      - { id: write, methods: [POST], paths: ["/items"], limits: { request_body: 10, response_body: 20 } }
+      - { id: live, methods: [GET], paths: ["/live"], websocket: true }
+    deny:
+      - { id: no-keys, paths: ["/keys/**"] }
+    inject:
+      - bearer: github
+  hooks.example.com:
+    allow: all
+    inject:
+      - header: { name: x-key, secret: deploy, format: "Key {}" }
+  swap.wild.example.com:
+    allow: all
+    inject:
+      - placeholder: { secret: deploy, like: uuid, in: ["header:x-key"] }
+  other.example.com: { websocket: true }
+  slow.example.com: { limits: { requests: 1/minute } }
+  odd.example.com: { ports: [8443] }
+  plain.example.com: { http: true }
+"""
+)
+
+
+def policy_of(rules: str = RULES) -> Policy:
+    """The compiled rules, which must have no error."""
+    loaded = load([Source("hosts.yaml", rules)])
+    assert loaded.policy is not None, loaded.findings
+    return loaded.policy
+
+
+POLICY = policy_of()
+SANDBOX = Identity("box")
+STAND_INS = Placeholders.of(bytes(range(32)), [("deploy", "uuid"), ("github", "github")])
+STAND_IN = STAND_INS.value("deploy", "uuid") or ""
+GITHUB_STAND_IN = STAND_INS.value("github", "github") or ""
+
+VALUES = {"github": b"ghp_A1b2C3d4E5f6G7h8I9j0", "deploy": b"d3pl0y-Key-Of/The+Lab="}
+SECRETS = {name: Secret(name, value) for name, value in VALUES.items()}
+NEEDLES = Needles.of(SECRETS.values())
+TOKEN = VALUES["github"].decode()
+
+
+def handling(text: str, *, inject: bool = True) -> Policy:
+    """A policy of one host, `api.example.com`, with `text` as its handling: `scrub: block` and the like."""
+    more = "allow: all, inject: [{ bearer: github }]" if inject else "allow: all"
+    both = ", ".join(filter(None, [more, text]))
+    return policy_of(f"{HEAD}  api.example.com: {{ {both} }}\n")
+
+
+def exchange(
+    host: str = "api.example.com",
+    *,
+    policy: Policy = POLICY,
+    port: int = 443,
+    needles: Needles = NO_NEEDLES,
+    placeholders: Placeholders = NO_PLACEHOLDERS,
+    spend: Spend | None = None,
+) -> Exchange:
+    """An exchange over https that has not begun."""
+    destination = Destination("https", host, port)
+    return Exchange(policy, SANDBOX, destination, needles=needles, placeholders=placeholders, spend=spend)
+
+
+def request(
+    target: str = "/",
+    *headers: tuple[str, str],
+    method: str = "GET",
+    host: str = "api.example.com",
+    upgrade: tuple[str, ...] = (),
+) -> Request:
+    """A request whose Host leads."""
+    return Request(method, target, (("host", host), *headers), upgrade=upgrade)
+
+
+def begun(
+    one: Exchange, asked: Request, *, held: Iterable[str] = VALUES, needles: Needles = NEEDLES
+) -> Deny | Send:
+    """The outcome of a request, with the secrets in `held` given where they are asked for."""
+    answer = one.begin(asked, NOW)
+    if isinstance(answer, NeedSecrets):
+        answer = one.provide({name: SECRETS[name] for name in answer.names if name in set(held)}, needles)
+    assert isinstance(answer, Deny | Send)
+    return answer
+
+
+def sent(outcome: Deny | NeedSecrets | Send) -> Head:
+    """The head that goes upstream."""
+    assert isinstance(outcome, Send), outcome
+    return outcome.head
+
+
+def denied(outcome: Deny | NeedSecrets | Send) -> str:
+    """The code of a denial."""
+    assert isinstance(outcome, Deny), outcome
+    return outcome.code
+
+
+def answered(outcome: Answer | Cut) -> Answer:
+    """The head that goes to the sandbox."""
+    assert isinstance(outcome, Answer), outcome
+    return outcome
+
+
+def running(
+    asked: Request | None = None, *, policy: Policy = POLICY, host: str = "api.example.com"
+) -> Exchange:
+    """An exchange whose request was sent, with credentials where the rules want them."""
+    one = exchange(host, policy=policy, needles=NEEDLES)
+    sent(begun(one, asked or request(host=host)))
+    return one
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the sandbox got."""
+
+    head: Answer
+    body: bytes
+    trailers: Headers
+
+
+def told(
+    one: Exchange, chunks: Sequence[bytes] = (), *headers: tuple[str, str], trailers: Headers = ()
+) -> Outcome | str:
+    """What comes of a whole response: what the sandbox got, or the code of the cut."""
+    answer = one.respond(Response(200, "OK", headers))
+    if isinstance(answer, Cut):
+        return answer.code
+    body = b""
+    for chunk in chunks:
+        pieces = one.data(chunk)
+        if isinstance(pieces, Cut):
+            return pieces.code
+        assert all(pieces), "an empty piece could end a body"
+        body += b"".join(pieces)
+    last = one.end(trailers)
+    if isinstance(last, Cut):
+        return last.code
+    return Outcome(answer, body + b"".join(last[0]), last[1])
+
+
+def values_of(headers: Headers, name: str) -> list[str]:
+    """All values of one header."""
+    return [value for field, value in headers if field == name]

@@ -1,0 +1,62 @@
+"""The error tree and the list of refusals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from egress import errors
+from egress.errors import CODES, EgressError, WireError
+
+ROOT = Path(__file__).parents[2]
+CODE = re.compile(r"[a-z]+(?:\.[a-z_]+)*")
+
+
+def tree(root: type[EgressError] = EgressError) -> Iterator[type[EgressError]]:
+    for kind in root.__subclasses__():
+        if kind.__module__ == errors.__name__:
+            yield kind
+            yield from tree(kind)
+
+
+def test_the_root_of_the_tree_cannot_be_raised_itself() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        EgressError("something")
+
+
+@pytest.mark.parametrize("kind", list(tree()), ids=lambda kind: kind.__name__)
+def test_every_error_has_message_hint_code_and_exit_status(kind: type[EgressError]) -> None:
+    error = kind("what happened", "what to do")
+    assert (error.message, error.hint, str(error)) == ("what happened", "what to do", "what happened")
+    assert CODE.fullmatch(error.code)
+    assert error.exit_status in {1, 2, 3}
+
+
+def test_a_wire_error_carries_the_answer_to_give() -> None:
+    assert WireError("The head is too long.", status=431).status == 431
+    assert WireError("The head is malformed.").status == 400
+
+
+@pytest.mark.parametrize("code", list(CODES))
+def test_every_refusal_is_a_dotted_code_with_a_status_and_two_sentences(code: str) -> None:
+    refusal = CODES[code]
+    assert CODE.fullmatch(code)
+    assert 400 <= refusal.status <= 599
+    for sentence in (refusal.message, refusal.hint):
+        assert sentence[0].isupper()
+        assert sentence.endswith(".")
+        assert sentence.isascii()
+        assert len(sentence) < 100
+
+
+def test_every_code_is_used_and_every_used_code_exists() -> None:
+    """A code that nobody gives is a promise nobody keeps; one that is not listed has no answer page."""
+    sources = [path for path in (ROOT / "egress").rglob("*.py") if path.name != "errors.py"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    to_come = {"limit.connections", "address.refused", "host.malformed"}
+    """Given by the door, which stands outside the pure core."""
+    unused = {code for code in CODES if f'"{code}"' not in text} - to_come
+    assert not unused
