@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from egress.cli import render, rulefiles
-from egress.cli.render import BAD, BOLD, DIM, GOOD
+from egress.cli.remedy import Remedy, remedy
+from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
 from egress.errors import CODES, UsageError
 from egress.rules import bounds
 from egress.rules.cases import Url, outcome, parse_url
 from egress.rules.explain import Considered, Explanation
 from egress.rules.explain import explain as explained
 from egress.rules.report import MeaningError
-from egress.types import Head, Headers, Identity, RuleRef, Verdict
+from egress.rules.show import limit_fields
+from egress.types import Head, Headers, Identity, Verdict
 
 
 @click.command()
@@ -57,12 +60,14 @@ def explain(
     where = _url(url)
     moment = rulefiles.now() if at is None else _moment(at)
     _, policy = rulefiles.policy(files)
-    head = Head(method, where.scheme, where.host, where.port, where.target, _headers(headers), websocket)
+    target = _on_the_wire(where.target)
+    head = Head(method, where.scheme, where.host, where.port, target, _headers(headers), websocket)
     answer = explained(policy, Identity("explain", profile), head, moment)
+    advice = Remedy("") if answer.decision.allowed else remedy(policy, head, answer)
     if as_json:
-        render.data(_as_data(answer))
+        render.data(_as_data(answer, advice))
     else:
-        _show(method, url, answer)
+        _show(method, url, answer, advice)
     return 0 if answer.decision.allowed else 1
 
 
@@ -86,60 +91,92 @@ def _headers(texts: tuple[str, ...]) -> Headers:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise UsageError("--header wants NAME: VALUE", "for example --header 'accept: application/json'")
-        pairs.append((name.strip().lower(), value.strip()))
+        if not text.isprintable():
+            raise UsageError("--header has a control character in it", "a header is one line of text")
+        pairs.append((_on_the_wire(name.strip().lower()), _on_the_wire(value.strip())))
     return tuple(pairs)
+
+
+def _on_the_wire(text: str) -> str:
+    """What was typed as it travels: one character a byte. Bytes that are no UTF-8 stay what they are."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 # For people -----------------------------------------------------------------------------------
 
 
-def _show(method: str, url: str, answer: Explanation) -> None:
+def _show(method: str, url: str, answer: Explanation, advice: Remedy) -> None:
     decision = answer.decision
     render.line((f"{method} {url}", BOLD))
-    style = GOOD if decision.allowed else BAD
-    by = str(decision.rule) if decision.rule else decision.code
-    place = f"  {decision.place}" if decision.place else ""
-    render.line("  ", (decision.verdict.upper(), style), f"  {by}", (place, DIM))
-    for text in _consequences(answer):
-        render.line(f"  {text}")
-    if answer.considered:
+    render.line()
+    render.line("  ", (decision.verdict.upper(), GOOD if decision.allowed else BAD), f"  {_headline(answer)}")
+    render.line()
+    render.table(list(_facts(answer)), indent=2)
+    others = [item for item in answer.considered if item.ref != decision.rule]
+    if others:
         render.line()
-        render.line("  considered:")
-        render.table([_row(item, decision.rule) for item in answer.considered], indent=4)
+        render.line("  also considered" if decision.rule else "  considered")
+        render.table([_row(item, answer) for item in others], indent=4)
+    if advice.sentence:
+        render.line()
+        render.line(("hint: ", DIM), advice.sentence)
+        for text in advice.yaml:
+            render.line(f"    {text}")
 
 
-def _consequences(answer: Explanation) -> list[str]:
+def _headline(answer: Explanation) -> str:
+    decision = answer.decision
+    if decision.observed:
+        return "no rule allows it; it passes because of `mode: observe`, and is recorded"
+    if decision.allowed:
+        return f"{decision.rule}"
+    message = CODES[decision.code].message.removesuffix(".")
+    return answer.reason or message[:1].lower() + message[1:]
+
+
+def _facts(answer: Explanation) -> Iterator[list[Cell]]:
     decision = answer.decision
     if not decision.allowed:
-        code = CODES[decision.code]
-        lines = [f"the sandbox gets {code.status} {decision.code}: {code.message}"]
-        if answer.near:
-            lines.append(f"hosts with a similar name: {', '.join(answer.near)}")
-        return lines
-    lines = []
-    if decision.observed:
-        lines.append("no rule allows it; it passes because of `mode: observe`, and is recorded")
+        yield ["code", f"{decision.code}, status {CODES[decision.code].status}", ""]
+    if answer.profile is not None:
+        yield ["profile", answer.profile, ""]
+    if answer.entry is not None:
+        yield ["entry", answer.entry.key, (str(answer.entry.place), DIM)]
+        for other in answer.entries[1:]:
+            yield ["passed over", other.key, ("less specific; only its denies hold", DIM)]
+        if not answer.entry.intercept:
+            yield ["unread", "`intercept: never`: only the host is decided on", ""]
+    if decision.rule is not None:
+        yield ["rule", decision.rule.id, (str(decision.rule.place), DIM)]
+    if decision.allowed:
+        yield from _consequences(answer)
+
+
+def _consequences(answer: Explanation) -> Iterator[list[Cell]]:
+    decision = answer.decision
     for item in answer.injected:
-        what = "swaps a placeholder for" if item.is_placeholder else "injects"
-        lines.append(f"{what} the secret {item.secret} in {', '.join(item.slots)} (from {item.source})")
+        what = "swaps" if item.is_placeholder else "injects"
+        yield [what, f"{item.secret} into {', '.join(item.slots)}", (f"from {item.source}", DIM)]
     if not answer.injected:
-        lines.append("injects nothing")
+        yield ["injects", "nothing", ""]
     if decision.target:
-        lines.append(f"forwards {decision.target}")
-    lines.extend(f"limited by {limit.place}" for limit in decision.effects.limits)
-    return lines
+        yield ["forwards", decision.target, ""]
+    for limit in decision.effects.limits:
+        bounds_there = ", ".join(f"{name} {value}" for name, value in limit_fields(limit).items())
+        yield ["limits", bounds_there, (str(limit.place), DIM)]
 
 
-def _row(item: Considered, decided: RuleRef | None) -> list[render.Part | str]:
-    fits = "decides" if item.ref == decided else "fits" if item.fits else "no"
+def _row(item: Considered, answer: Explanation) -> list[Cell]:
     style = (GOOD if item.kind is Verdict.ALLOW else BAD) if item.fits else DIM
-    return [item.kind.value, str(item.ref), (fits, style), (item.misses, DIM), (str(item.ref.place), DIM)]
+    name = item.ref.id if answer.entry and item.ref.key == answer.entry.key else str(item.ref)
+    fits = "fits too" if answer.decision.rule else "would fit"
+    return [item.kind.value, name, (item.misses or fits, style), (str(item.ref.place), DIM)]
 
 
 # For programs ---------------------------------------------------------------------------------
 
 
-def _as_data(answer: Explanation) -> dict[str, object]:
+def _as_data(answer: Explanation, advice: Remedy) -> dict[str, object]:
     decision = answer.decision
     return {
         "verdict": decision.verdict,
@@ -152,7 +189,7 @@ def _as_data(answer: Explanation) -> dict[str, object]:
         "observed": decision.observed,
         "profile": answer.profile,
         "inject": [{"secret": i.secret, "slots": list(i.slots), "source": i.source} for i in answer.injected],
-        "entries": [{"key": key, "place": str(place)} for key, place in answer.entries],
+        "entries": [{"key": entry.key, "place": str(entry.place)} for entry in answer.entries],
         "considered": [
             {
                 "rule": str(c.ref),
@@ -164,4 +201,7 @@ def _as_data(answer: Explanation) -> dict[str, object]:
             for c in answer.considered
         ],
         "near": list(answer.near),
+        "reason": answer.reason,
+        "hint": advice.sentence,
+        "hint_yaml": list(advice.yaml),
     }

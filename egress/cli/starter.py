@@ -108,7 +108,7 @@ def _in_words(token: Token) -> str:
 def _use(found: Found) -> Iterator[str]:
     lines = [*_github(found), *_gitlab(found), *_models(found), *_python(found), *_npm(found)]
     is_empty = all(line.lstrip().startswith("#") for line in lines)
-    yield "# Ready rules for known services: `egress presets` lists them, `egress rules show` spells them out."
+    yield "# Ready rules for known services: `egress presets` lists them, `egress rules show` spells out."
     yield "# use:" if is_empty else "use:"
     yield from lines
 

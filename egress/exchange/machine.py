@@ -21,7 +21,7 @@ decision, so they do not travel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
@@ -126,8 +126,9 @@ class Exchange:
         if not decision.allowed:
             return self._deny(decision.code)
         limits = decision.effects.limits
-        self._most_up = responses.smallest(limit.request_body for limit in limits)
-        self._most_down = responses.smallest(limit.response_body for limit in limits)
+        if limits:
+            self._most_up = _smallest(limit.request_body for limit in limits)
+            self._most_down = _smallest(limit.response_body for limit in limits)
         if self._most_up is not None and length > self._most_up:
             return self._deny("limit.request_body")
         if self._spend is not None and limits:
@@ -259,7 +260,7 @@ class Exchange:
         self._is_recorded = True
         self.abort("internal" if self._stage is Stage.HEAD else LEFT)
         request, decision, account = self._request, self._decision, self._account
-        if self._scrubber is not None:
+        if self._scrubber is not None and self._scrubber.found:
             account.found += self._scrubber.found
         return Record(
             identity=self._identity,
@@ -312,6 +313,7 @@ class Exchange:
             self._needles,
             account.found,
             injected=bool(account.injected),
+            most=self._most_down,
         )
         return self._cut(answer.code) if isinstance(answer, Cut) else answer
 
@@ -335,7 +337,7 @@ class Exchange:
         """The canonical path, or the raw one; a secret that the sandbox knew and wrote there is masked."""
         target = self._decision.target if self._decision else ""
         path = shown_path(target or (self._request.target if self._request else ""))
-        return self._needles.mask_text(path).text
+        return self._needles.mask_text(path).text if len(self._needles) else path
 
     def _deny(self, code: str, retry_after: int = 0) -> Deny:
         self._over(code)
@@ -362,6 +364,11 @@ class Exchange:
 def _forwarded(head: Head, target: str) -> Head:
     """The head with the target that was matched."""
     return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)
+
+
+def _smallest(bounds: Iterable[int | None]) -> int | None:
+    """The tightest of several bounds; None where none is set."""
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _finds(needles: Needles, written: tuple[tuple[str, Slot], ...], head: Head) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 
 from egress.errors import WireError
 from egress.exchange.coding import is_coded
@@ -40,8 +39,12 @@ def answer_of(
     found: Counter[str],
     *,
     injected: bool,
+    most: int | None = None,
 ) -> Answer | Cut:
-    """The head that the sandbox gets, or why it gets none. Counts what was scrubbed in `found`."""
+    """The head that the sandbox gets, or why it gets none. Counts what was scrubbed in `found`.
+
+    `most` is how long a body may say that it is.
+    """
     try:
         length = check_fields(response.headers)
         headers = strip_hop_by_hop(response.headers)
@@ -49,14 +52,15 @@ def answer_of(
         return Cut("upstream.malformed")
     if _REASON.fullmatch(response.reason) is None:
         return Cut("upstream.malformed")
-    if response.has_body and length is not None and _exceeds(length, effects):
+    if response.has_body and most is not None and length is not None and length > most:
         return Cut("limit.response_body")
     # Asked of the fields as they came: a nominated field is taken off, and the body stays coded.
     if _may_hide(response) and searches(effects, needles) and is_coded(response.headers):
         return Cut("response.withheld")
     if not may_redirect(response.status, headers, destination, effects.redirects, injected=injected):
         return Cut("redirect.refused")
-    headers = tuple([field for field in headers if not _is_dropped(field[0], effects)])
+    gone = _COOKIES if effects.cookies is Cookies.DROP else frozenset()
+    headers = tuple([each for each in headers if each[0] not in gone and not each[0].startswith(OWN_PREFIX)])
     reason, headers = scrub_fields(response.reason, headers, effects, needles, found)
     if effects.scrub is Scrub.BLOCK and found:
         return Cut("response.withheld")
@@ -65,6 +69,8 @@ def answer_of(
 
 def trailers_of(trailers: Headers, effects: Effects, needles: Needles, found: Counter[str]) -> Headers | Cut:
     """The trailers that the sandbox gets: nothing in them may act like a field of the head."""
+    if not trailers:
+        return trailers
     try:
         check_fields(trailers)
     except WireError:
@@ -100,19 +106,5 @@ def searches(effects: Effects, needles: Needles) -> bool:
     return effects.scrub is not Scrub.OFF and len(needles) > 0
 
 
-def smallest(bounds: Iterable[int | None]) -> int | None:
-    """The tightest of several bounds; None where none is set."""
-    return min((bound for bound in bounds if bound is not None), default=None)
-
-
 def _may_hide(response: Response) -> bool:
     return response.has_body or response.status == 101
-
-
-def _is_dropped(name: str, effects: Effects) -> bool:
-    return name.startswith(OWN_PREFIX) or (effects.cookies is Cookies.DROP and name in _COOKIES)
-
-
-def _exceeds(length: int, effects: Effects) -> bool:
-    most = smallest(limit.response_body for limit in effects.limits)
-    return most is not None and length > most

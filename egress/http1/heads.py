@@ -44,7 +44,7 @@ def parse_request_head(block: bytes, limits: Limits) -> RequestHead:
     version: Version = "1.1" if minor == "1" else "1.0"
     form, authority = read_target(method, target)
     framing = stated_framing(fields, version)
-    if False:
+    if framing is not NO_BODY and method == "CONNECT":
         raise WireError("A CONNECT request has a body.")
     options = connection_options(headers, fields)
     return RequestHead(
@@ -112,8 +112,6 @@ def _read_expect(value: str, version: Version) -> bool:
 
 
 def _check_switch(switched: tuple[str, ...], asked: tuple[str, ...]) -> None:
-    if not asked:
-        raise WireError("The response switches protocols although nobody asked.")
     if len(switched) != 1 or switched[0] not in asked:
         raise WireError("The response switches to a protocol that was not asked for.")
 

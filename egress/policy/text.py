@@ -26,7 +26,7 @@ MAX_BYTES = 16 * 1024 * 1024
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _SAVE = "save it as UTF-8"
 
 

@@ -17,6 +17,7 @@ from egress.errors import CODES
 from egress.rules import bounds, hosts
 from egress.rules.decide import decide
 from egress.rules.model import TestItem
+from egress.rules.paths import on_the_wire
 from egress.rules.policy import Case, Policy
 from egress.rules.report import At, MeaningError, quoted
 from egress.types import Decision, Head, Identity, Scheme
@@ -163,7 +164,10 @@ def run(policy: Policy, now: int) -> Iterator[Result]:
 def head_of(case: Case) -> Head:
     """The request head that the test describes."""
     url = parse_url(case.url)
-    return Head(case.method, url.scheme, url.host, url.port, url.target, case.headers, case.websocket)
+    headers = tuple((name, on_the_wire(value)) for name, value in case.headers)
+    return Head(
+        case.method, url.scheme, url.host, url.port, on_the_wire(url.target), headers, case.websocket
+    )
 
 
 def _problem(case: Case, decision: Decision) -> str:

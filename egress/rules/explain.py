@@ -14,8 +14,10 @@ from egress.rules import paths
 from egress.rules.decide import canonical_target, decide, matching_entries, profile_of, readings, route_of
 from egress.rules.plan import allow_path_fits, deny_path_fits, is_live
 from egress.rules.policy import Entry, Policy, Rule, SecretSpec
-from egress.rules.predicates import Predicates, allow_fits, deny_fits
-from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, Place, RuleRef, Verdict
+from egress.rules.predicates import NamedGlob, Predicates, allow_fits, deny_fits
+from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, RuleRef, Verdict
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,19 @@ class Explanation:
     """A decision with everything around it that a person asks about."""
 
     decision: Decision
-    entries: tuple[tuple[str, Place], ...]
+    entries: tuple[Entry, ...]
     """Every entry that names the host; the first is the chosen one."""
     considered: tuple[Considered, ...]
     injected: tuple[Injected, ...]
     profile: str | None
     near: tuple[str, ...]
     """For a host that no rule names: entries with a similar key."""
+    reason: str
+    """Why the target has no spelling that can be decided on; empty when it has one."""
+
+    @property
+    def entry(self) -> Entry | None:
+        return self.entries[0] if self.entries else None
 
 
 def explain(policy: Policy, identity: Identity, head: Head, now: int) -> Explanation:
@@ -61,12 +69,21 @@ def explain(policy: Policy, identity: Identity, head: Head, now: int) -> Explana
     entries = matching_entries(policy, head.host)
     return Explanation(
         decision=decision,
-        entries=tuple((entry.key, entry.place) for entry in entries),
+        entries=tuple(entries),
         considered=tuple(_considered(policy, identity, head, now)),
         injected=tuple(_injected(need, policy.secrets) for need in decision.effects.needs),
         profile=(identity.profile or "default") if policy.profiles is not None else None,
         near=() if entries else _near(policy, head.host),
+        reason=_ambiguity(policy, head) if decision.code == "path.ambiguous" else "",
     )
+
+
+def _ambiguity(policy: Policy, head: Head) -> str:
+    try:
+        canonical_target(route_of(policy, head.host), head)
+    except paths.PathError as error:
+        return str(error)
+    return ""
 
 
 def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Iterator[Considered]:
@@ -103,38 +120,41 @@ def _not_in_force(policy: Policy, identity: Identity, entry: Entry | None, rule:
 
 def _allow_misses(predicates: Predicates, path: str, query: str, head: Head) -> str:
     if predicates.methods is not None and head.method not in predicates.methods:
-        return f"methods: {_listed(sorted(predicates.methods))}"
+        return f"only methods {_listed(sorted(predicates.methods))}"
     if not allow_path_fits(predicates, path):
-        return f"paths: {_listed([glob.text for glob in predicates.paths or ()])}"
+        return f"only paths {_listed([glob.text for glob in predicates.paths or ()])}"
     if "%2F" in path and not predicates.encoded_slash:
-        return "encoded_slash: the path has %2F in it"
+        return "the path has %2F in it, and no `encoded_slash: data` stands here"
     if not allow_fits(predicates, query, head.headers):
         return _inside(predicates)
-    return "websocket: the request asks for one" if head.websocket and not predicates.websocket else ""
+    return "the request asks for a WebSocket" if head.websocket and not predicates.websocket else ""
 
 
 def _deny_misses(predicates: Predicates, loose: tuple[str, ...], query: str, head: Head) -> str:
     if predicates.methods is not None and head.method not in predicates.methods:
-        return f"methods: {_listed(sorted(predicates.methods))}"
+        return f"only methods {_listed(sorted(predicates.methods))}"
     if not deny_path_fits(predicates, loose):
-        return f"paths: {_listed([glob.text for glob in predicates.paths or ()])}"
+        return f"only paths {_listed([glob.text for glob in predicates.paths or ()])}"
     if predicates.websocket and not head.websocket:
-        return "websocket: the request does not ask for one"
+        return "only WebSockets"
     return "" if deny_fits(predicates, query, head.headers) else _inside(predicates)
 
 
 def _inside(predicates: Predicates) -> str:
-    names = [f"query {want.name}" for want in predicates.query] + [
-        f"header {want.name}" for want in predicates.headers
-    ]
+    names = [_named("query", want) for want in predicates.query]
+    names += [_named("header", want) for want in predicates.headers]
     if predicates.content_types:
         names.append(f"content type {_listed(list(predicates.content_types))}")
-    return _listed(names)
+    return f"only with {_listed(names)}"
+
+
+def _named(what: str, want: NamedGlob) -> str:
+    return f"{what} {want.name} absent" if want.glob is None else f"{what} {want.name}: {want.glob.text}"
 
 
 def _listed(items: list[str]) -> str:
-    shown = ", ".join(items[:4])
-    return f"{shown}, ..." if len(items) > 4 else shown
+    shown = ", ".join(items[:_SHOWN])
+    return f"{shown} and {len(items) - _SHOWN} more" if len(items) > _SHOWN else shown
 
 
 def _injected(need: Injection, secrets: dict[str, SecretSpec]) -> Injected:

@@ -6,7 +6,7 @@ argument can never change the structure. The result goes through the very code t
 own entries; its positions name the `use:` item and the line of the preset.
 
 A list parameter multiplies the host key or the path it stands in. A rule left without paths is
-dropped: that is how `write: []` takes writing away.
+dropped: that is how `write: []` takes writing away. An injection for dropped rules alone goes too.
 """
 
 from __future__ import annotations
@@ -78,14 +78,48 @@ def read(name: str, text: str, report: Report) -> Preset | None:
     """Read the text of a preset; reports what is wrong with it."""
     document, findings = documents.read(f"preset {name}", text)
     report.findings.extend(findings)
+    at = At(report, document)
+    if not isinstance(document.value, dict):
+        at.error("a preset is a mapping", "start with `title:`")
     if findings or not isinstance(document.value, dict):
         return None
-    at = At(report, document)
     for key in document.value:
         if key not in (*HEAD_KEYS, *RULE_KEYS):
             (at / key).key_error(f"unknown key {quoted(key)}", did_you_mean(key, (*HEAD_KEYS, *RULE_KEYS)))
     head = checked(PresetHead, {key: document.value[key] for key in HEAD_KEYS if key in document.value}, at)
-    return None if head is None else Preset(name, head, document)
+    if head is None or not _parameters_stand_where_they_may(document.value, (), head, at):
+        return None
+    return Preset(name, head, document)
+
+
+def _parameters_stand_where_they_may(value: Value, path: Path, head: PresetHead, at: At) -> bool:
+    """Whether every `${...}` in the rules is a known parameter in a place that takes one."""
+    if isinstance(value, str):
+        return _is_in_place(value, path, head, at, is_key=False)
+    if isinstance(value, list):
+        return all([_parameters_stand_where_they_may(v, (*path, n), head, at / n) for n, v in enumerate(value)])
+    if not isinstance(value, dict):
+        return True
+    keys = value if path else [key for key in value if key in ("secrets", "hosts")]
+    return all(
+        [
+            _is_in_place(key, (*path, key), head, at / key, is_key=True)
+            and _parameters_stand_where_they_may(value[key], (*path, key), head, at / key)
+            for key in keys
+        ]
+    )
+
+
+def _is_in_place(text: str, path: Path, head: PresetHead, at: At, *, is_key: bool) -> bool:
+    if "${" not in text:
+        return True
+    if not _takes_parameters(path, is_key=is_key):
+        at.error("no parameter is put in here", "only in host keys, paths and names of secrets")
+        return False
+    names = set(_PARAMETER.findall(text))
+    for name in sorted(names - set(head.parameters)):
+        at.error(f"the preset has no parameter {quoted(name)}", did_you_mean(name, head.parameters))
+    return names <= set(head.parameters)
 
 
 def expand(preset: Preset, given: object, use: At) -> Document | None:
@@ -174,8 +208,12 @@ class _Expansion:
         self.source = source
         self.arguments = arguments
         self.document = Document(source.name, used_at=use.place)
+        self.dropped: set[str] = set()
         value = source.value if isinstance(source.value, dict) else {}
-        self.document.value = self._mapping({key: value[key] for key in RULE_KEYS if key in value}, value, ())
+        rules = self._mapping({key: value[key] for key in RULE_KEYS if key in value}, value, ())
+        for entry in _mappings(rules.get("hosts")):
+            self._forget_dropped_rules(entry)
+        self.document.value = rules
 
     def _mapping(self, part: dict[str, Value], original: dict[str, Value], path: Path) -> dict[str, Value]:
         copy: dict[str, Value] = {}
@@ -195,7 +233,10 @@ class _Expansion:
     def _value(self, value: Value, path: Path) -> Value | None:
         if isinstance(value, dict):
             copy = self._mapping(value, value, path)
-            return None if value.get("paths") and copy.get("paths") == [] else copy
+            if value.get("paths") and copy.get("paths") == []:
+                self.dropped.add(str(value.get("id")))
+                return None
+            return copy
         if isinstance(value, list):
             return self._list(value, path)
         if isinstance(value, str) and _takes_parameters(path, is_key=False):
@@ -216,6 +257,26 @@ class _Expansion:
                     spots.append(spot)
         return copy
 
+    def _forget_dropped_rules(self, entry: dict[str, Value]) -> None:
+        """Take rules that were dropped out of `for:`, and injections that are for nothing else."""
+        kept = {rule.get("id") for rule in _mappings(entry.get("allow"))}
+        injections = entry.get("inject")
+        if not isinstance(injections, list):
+            return
+        for number in reversed(range(len(injections))):
+            item = injections[number]
+            names = item.get("for") if isinstance(item, dict) else None
+            if isinstance(names, list) and names:
+                self._remove(names, [name in self.dropped and name not in kept for name in names])
+                if not names:
+                    self._remove(injections, [other == number for other in range(len(injections))])
+
+    def _remove(self, values: list[Value], is_gone: list[bool]) -> None:
+        spots = self.document.items[id(values)]
+        for number in reversed(range(len(values))):
+            if is_gone[number]:
+                del values[number], spots[number]
+
     def _texts(self, text: str) -> Iterator[str]:
         """`text` with its parameters put in: once, or once for each item of a list parameter."""
         match = _PARAMETER.search(text)
@@ -232,7 +293,15 @@ def _takes_parameters(path: Path, *, is_key: bool) -> bool:
     """Whether `${...}` is put in here: host and secret keys, bindings, paths, names of secrets."""
     if is_key:
         return len(path) == 2 and path[0] in ("hosts", "secrets")
-    last = next((step for step in reversed(path) if isinstance(step, str)), "")
+    names = [step for step in path if isinstance(step, str)]
     if path[0] == "secrets":
-        return last == "hosts"
-    return path[0] == "hosts" and last in ("paths", "secret", "bearer")
+        return names[2:] == ["hosts"]
+    if "inject" in names[2:3]:
+        return names[-1] in ("secret", "bearer")
+    return path[0] == "hosts" and names[2:] in (["paths"], ["allow", "paths"], ["deny", "paths"])
+
+
+def _mappings(value: Value | None) -> list[dict[str, Value]]:
+    """The mappings directly below a list or mapping."""
+    below = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [item for item in below if isinstance(item, dict)]

@@ -306,7 +306,7 @@ secrets:
     found = warnings(text, now=now)
     assert [line.split(" (")[0] for line in found] == [
         f"hosts.yaml:2:3: the entry `a.example.com` {word}",
-        f"hosts.yaml:2:58: the rule a.example.com#it {word}",
+        f"hosts.yaml:2:60: the rule a.example.com#it {word}",
         f"hosts.yaml:4:3: the secret `one` {word}",
     ]
     assert warnings(text, now=NOW - DAY - 15 * DAY) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.types import Decision
+from egress.types import Decision, InjectBasic, InjectHeader
 from tests.presets.shelf import ask, loaded, policy
 
 OWN_SECRET = {"bot": {"from": "file:/run/secrets/bot", "hosts": ["api.github.com", "github.com"]}}
@@ -97,6 +97,15 @@ def test_gitlab_keeps_the_api_closed_until_projects_are_named_in_its_spelling() 
     rules = policy("gitlab", {"read": ["acme/widgets"]})
     assert ask(rules, "GET https://gitlab.com/acme/widgets/info/refs?service=git-upload-pack").allowed
     assert not ask(rules, "GET https://gitlab.com/api/v4/projects/acme%2Fwidgets/issues").allowed
+
+
+def test_gitlab_signs_in_once_to_git_and_once_to_the_api() -> None:
+    """Two credentials in one request would leave it to the server which of them counts."""
+    rules = policy("gitlab", {"api_read": ["42"]})
+    git = ask(rules, "GET https://gitlab.com/acme/widgets/info/refs?service=git-upload-pack")
+    api = ask(rules, "GET https://gitlab.com/api/v4/projects/42/issues")
+    assert [type(need) for need in git.effects.needs] == [InjectBasic]
+    assert [type(need) for need in api.effects.needs] == [InjectHeader]
 
 
 def test_openai_follows_host_and_base_together_with_its_secret() -> None:

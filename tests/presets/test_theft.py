@@ -168,7 +168,6 @@ def test_a_signed_redirect_passes_only_where_a_download_begins() -> None:
     downloads = (
         "GET https://api.github.com/repos/acme/widgets/tarball/main",
         "GET https://api.github.com/repos/acme/widgets/releases/assets/1",
-        "GET https://github.com/acme/widgets/archive/main.tar.gz",
     )
     assert {github(request).effects.redirects for request in downloads} == {Redirects.SIGNED}
     others = (
@@ -176,6 +175,7 @@ def test_a_signed_redirect_passes_only_where_a_download_begins() -> None:
         "GET https://api.github.com/repos/acme/widgets/releases/1/assets",
         "GET https://github.com/acme/widgets/info/refs?service=git-upload-pack",
         "POST https://github.com/acme/widgets/git-receive-pack",
+        "GET https://github.com/acme/widgets/archive/main.tar.gz",
     )
     assert all(github(request).allowed for request in others)
     assert {github(request).effects.redirects for request in others} == {Redirects.PASS}
@@ -194,7 +194,9 @@ def test_no_cookie_reaches_a_sandbox_from_these_services() -> None:
         assert decision.effects.cookies is Cookies.DROP
 
 
-def test_the_credential_never_goes_to_a_download_host() -> None:
+def test_the_credential_goes_to_no_download_and_no_download_host() -> None:
+    assert github("GET https://github.com/acme/widgets/info/refs?service=git-upload-pack").effects.needs
+    assert not github("GET https://github.com/acme/widgets/archive/main.tar.gz").effects.needs
     rules = policy("github", GITHUB)
     hosts = [entry.key for entry in rules.entries.values() if not entry.inject]
     assert "codeload.github.com" in hosts

@@ -294,6 +294,13 @@ def test_bytes_before_any_request_are_nobodys_response() -> None:
         reader.expect("GET")
 
 
+def test_a_read_of_nothing_does_no_harm() -> None:
+    reader = expecting()
+    reader.feed(OK)
+    assert reader.feed(b"") == []
+    assert reader.reusable
+
+
 def test_one_response_is_expected_at_a_time() -> None:
     with pytest.raises(UsageError):
         expecting().expect("GET")

@@ -220,6 +220,13 @@ def test_a_switch_must_have_been_asked_for() -> None:
         answering(None).head(101, "", (), NO_BODY, upgrade=("websocket",))
 
 
+def test_a_switch_leaves_the_connection_open_whatever_the_request_said() -> None:
+    writer = answering(ask(keep_alive=False, upgrade=("websocket",)))
+    assert b"close" not in writer.head(101, "", (), NO_BODY, upgrade=("websocket",))
+    writer.end()
+    assert not writer.must_close
+
+
 @pytest.mark.parametrize(
     ("request_", "status", "upgrade"),
     [(ask(upgrade=("websocket",)), 101, ("websocket",)), (ask("CONNECT"), 200, ())],

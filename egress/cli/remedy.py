@@ -1,0 +1,158 @@
+"""What to write so that a denied request is allowed: a sentence, and the YAML for it.
+
+Pure, and advice only: it may be incomplete where several things stand in the way. The YAML is the
+narrowest that fits the request, because a hint that is pasted unread should open little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from egress.errors import CODES
+from egress.rules.explain import Explanation
+from egress.rules.hosts import is_address
+from egress.rules.matching import IMPLICIT
+from egress.rules.policy import Entry, Policy
+from egress.rules.report import did_you_mean
+from egress.rules.show import Fields, flow
+from egress.types import Head
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A sentence for a person; `yaml` is what to add, line by line, or empty."""
+
+    sentence: str
+    yaml: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked, of which rules, and what came out."""
+
+    policy: Policy
+    head: Head
+    answer: Explanation
+
+
+def remedy(policy: Policy, head: Head, answer: Explanation) -> Remedy:
+    """What would turn a denial around. Never asks for less than what the rules say elsewhere."""
+    code = answer.decision.code
+    if code in _ADVICE:
+        return _ADVICE[code](Asked(policy, head, answer))
+    hint = CODES[code].hint if code in CODES else ""
+    return Remedy(hint[:1].lower() + hint[1:].removesuffix("."))
+
+
+def _unknown_host(asked: Asked) -> Remedy:
+    near = f" (or is it {', '.join(asked.answer.near)}?)" if asked.answer.near else ""
+    return Remedy(
+        f"to allow the whole host, add it to the rules{near}:",
+        ("hosts:", f"  {flow(asked.head.host)}: {flow(_port_fields(asked.head))}"),
+    )
+
+
+def _port_fields(head: Head) -> Fields:
+    if head.scheme == "http":
+        return {"ports": [], "http": [head.port]}
+    return {} if head.port == 443 else {"ports": [head.port]}
+
+
+def _literal(asked: Asked) -> Remedy:
+    if not is_address(asked.head.host):
+        return Remedy("use the name of the host")
+    bits = 128 if ":" in asked.head.host else 32
+    return Remedy(
+        "to allow the address itself, which can get no secret, add it:",
+        (
+            "networks:",
+            f"  - {flow({'cidr': f'{asked.head.host}/{bits}', **_port_fields(asked.head), 'allow': 'all'})}",
+        ),
+    )
+
+
+def _port(asked: Asked) -> Remedy:
+    entry = asked.answer.entry
+    ports = sorted({asked.head.port, *(entry.ports if entry else ())})
+    return Remedy(f"to open the port, write {_at(entry)}:", (f"ports: {ports}",))
+
+
+def _clear_text(asked: Asked) -> Remedy:
+    entry = asked.answer.entry
+    if entry is not None and entry.inject:
+        return Remedy("use https: a host that gets a credential is never opened for clear text")
+    ports = sorted({asked.head.port, *(entry.clear_ports if entry else ())})
+    return Remedy(f"use https; or, to open clear text, write {_at(entry)}:", (f"http: {ports}",))
+
+
+def _closed(asked: Asked) -> Remedy:
+    if asked.answer.considered:
+        return Remedy("no allow rule is in force: see the reasons above")
+    return Remedy(f"`allow: []` closes the host; write an allow rule {_at(asked.answer.entry)}")
+
+
+def _excluded(asked: Asked) -> Remedy:
+    profile = (asked.policy.profiles or {}).get(asked.answer.profile or "")
+    where = f" ({profile.place})" if profile else ""
+    key = asked.answer.entry.key if asked.answer.entry else asked.head.host
+    return Remedy(f"to include it, add {flow(key)} to `hosts` of the profile {asked.answer.profile}{where}")
+
+
+def _unknown_profile(asked: Asked) -> Remedy:
+    names = ", ".join(asked.policy.profiles or ())
+    if asked.answer.profile == "default":
+        return Remedy(f"there is no profile `default`; name one with --profile: {names}")
+    return Remedy(
+        did_you_mean(asked.answer.profile or "", asked.policy.profiles or ()) or f"there are: {names}"
+    )
+
+
+def _method(asked: Asked) -> Remedy:
+    if asked.head.method.upper() in _METHODS and asked.head.method not in _METHODS:
+        return Remedy(f"methods are upper case: ask about {asked.head.method.upper()}")
+    return Remedy("use another method: this one is never forwarded, whatever a rule says")
+
+
+def _denied(asked: Asked) -> Remedy:
+    rule = asked.answer.decision.rule
+    return Remedy(f"a deny wins over every allow: narrow {rule} or take it out" if rule else "")
+
+
+def _no_rule(asked: Asked) -> Remedy:
+    entry = asked.answer.entry
+    if entry is None:
+        return Remedy("")
+    if [rule.ref.id for rule in entry.allow] == [IMPLICIT]:
+        return Remedy(f"widen what stands {_at(entry)}, or give it a list of allow rules")
+    path = asked.answer.decision.target.partition("?")[0].replace("*", "%2A")
+    rule = f"- {flow({'id': 'new', 'methods': [asked.head.method], 'paths': [path]})}"
+    if entry.place.via:
+        lines = ("hosts:", f"  {flow(entry.key)}:", "    allow:", f"      {rule}")
+        return Remedy("to allow just this, add to what the preset allows:", lines)
+    return Remedy(f"to allow just this, add {_at(entry)}:", ("allow:", f"  {rule}"))
+
+
+def _no_websocket(_: Asked) -> Remedy:
+    return Remedy("to allow WebSockets, write `websocket: true` on the rule that allows the request")
+
+
+def _at(entry: Entry | None) -> str:
+    return f"under {flow(entry.key)} ({entry.place})" if entry else "under the host"
+
+
+_ADVICE: dict[str, Callable[[Asked], Remedy]] = {
+    "host.unknown": _unknown_host,
+    "host.literal": _literal,
+    "host.port": _port,
+    "host.cleartext": _clear_text,
+    "host.closed": _closed,
+    "profile.excluded": _excluded,
+    "profile.unknown": _unknown_profile,
+    "method.refused": _method,
+    "rule.denied": _denied,
+    "rule.none": _no_rule,
+    "rule.websocket": _no_websocket,
+}
