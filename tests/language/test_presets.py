@@ -100,7 +100,7 @@ def test_35_says_what_is_wrong_at_the_use_item(item: str, finding: str) -> None:
     assert errors(use(item), presets=PRESETS) == [f"hosts.yaml:{finding}"]
 
 
-@pytest.mark.parametrize("value", ["a%2e%2e", "a%2fb", "a**b", "%zz", "a%"])
+@pytest.mark.parametrize("value", ["a%2fb", "a**b", "%zz", "a%"])
 def test_35_an_argument_that_makes_no_pattern_is_reported_at_the_use_item(value: str) -> None:
     found = errors(use(f"{{forge: {{read: ['{value}']}}}}"), presets=PRESETS)
     assert found
@@ -247,7 +247,8 @@ def test_37_a_preset_that_is_wrong_is_reported_in_its_own_lines(text: str, findi
 def test_37_a_parameter_anywhere_else_is_an_error(rules: str) -> None:
     preset = f"title: P\nparameters: {{x: {{type: choice, choices: [a], help: h, default: a}}}}\n{rules}\n"
     (found,) = errors("use: [p]\n", presets={"p": preset})
-    assert found.startswith("hosts.yaml:1:7 (preset p:3): ")
+    assert found.startswith("preset p:3:")
+    assert ": no parameter is put in here (only in " in found
 
 
 def test_37_an_unknown_parameter_in_a_preset_is_an_error() -> None:

@@ -1,0 +1,54 @@
+"""What an audit may see of a request: names and numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.exchange.record import Account, shown_method, shown_path
+
+
+@pytest.mark.parametrize("method", ["GET", "get", "M-SEARCH", "x" * 32])
+def test_a_method_is_shown(method: str) -> None:
+    assert shown_method(method) == method
+
+
+@pytest.mark.parametrize("method", ["", "GET /?token=1", "GET\n", "x" * 33, "GÉT", "\ud800"])
+def test_what_is_no_method_is_not_shown(method: str) -> None:
+    """HTTP/2 would carry a whole URL there."""
+    assert shown_method(method) == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/a/b", "/a/b"),
+        ("/a?token=1", "/a"),
+        ("/a??b?c", "/a"),
+        ("/a#token=1", "/a"),
+        ("?a", ""),
+        ("", ""),
+        ("*", "*"),
+        ("/" + "a" * 20_000, "/" + "a" * 16_383),
+    ],
+)
+def test_a_path_is_shown_without_query_and_fragment(target: str, path: str) -> None:
+    assert shown_path(target) == path
+
+
+def test_the_first_reason_stays() -> None:
+    account = Account()
+    account.close("rule.denied")
+    account.close("internal")
+    assert (account.code, account.status) == ("rule.denied", 403)
+
+
+def test_the_status_is_that_of_the_page_unless_a_head_went_out_before() -> None:
+    account = Account(status=200)
+    account.close("response.withheld")
+    assert account.status == 200
+
+
+def test_a_reason_without_a_page_has_no_status() -> None:
+    account = Account()
+    account.close("client.left")
+    assert (account.code, account.status) == ("client.left", 0)
