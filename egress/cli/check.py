@@ -14,7 +14,7 @@ from egress.types import Severity
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
 @click.option("--strict", is_flag=True, help="Take warnings for errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:

@@ -28,7 +28,7 @@ from egress.types import Head, Headers, Identity, Verdict
     "-r",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=rulefiles.FILE,
     help="Rule file; may be repeated.",
 )
 @click.option(

@@ -22,7 +22,7 @@ SCHEMA = "hosts.schema.json"
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=rulefiles.FILE,
     help="Where to write it: config/hosts.yaml where config/ exists, else hosts.yaml.",
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")

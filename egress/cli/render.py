@@ -64,13 +64,13 @@ def error(message: str, hint: str = "") -> None:
         line(("hint: ", DIM), hint, stderr=True)
 
 
-def findings(items: Iterable[Finding]) -> None:
+def findings(items: Iterable[Finding], *, stderr: bool = False) -> None:
     """Findings, one after the other: where, what, and the hint below."""
     for item in items:
         style = BAD if item.severity is Severity.ERROR else DOUBT
-        line((f"{item.place}: ", BOLD), (f"{item.severity}: ", style), item.message)
+        line((f"{item.place}: ", BOLD), (f"{item.severity}: ", style), item.message, stderr=stderr)
         if item.hint:
-            line(("  hint: ", DIM), item.hint)
+            line(("  hint: ", DIM), item.hint, stderr=stderr)
 
 
 def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
@@ -182,8 +182,14 @@ def _grid(rows: Sequence[Sequence[Part]], indent: int) -> None:
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(max(len(row) for row in rows)):
-        grid.add_column(overflow="fold")
+    for number in range(max(len(row) for row in rows)):
+        column = [row[number][0] for row in rows if number < len(row)]
+        grid.add_column(overflow="fold", no_wrap=all(_is_name(text) for text in column))
     for row in rows:
         grid.add_row(*(Text(text, style) for text, style in row))
     _console().print(Padding(grid, (0, 0, 0, indent)))
+
+
+def _is_name(text: str) -> bool:
+    """Whether the text is better kept in one piece."""
+    return len(text) <= 32 and " " not in text

@@ -6,11 +6,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
+
 from egress.cli import render
 from egress.errors import ContentError
 from egress.policy.files import find_rule_files, load_policy
 from egress.rules.load import Loaded
 from egress.rules.policy import Policy
+
+FILE = click.Path(path_type=Path, readable=False)
+"""A path as it was typed. click would call a file that may not be read a wrong command line: it is not."""
 
 
 def now() -> int:
@@ -28,6 +33,6 @@ def policy(files: Sequence[Path]) -> tuple[list[Path], Policy]:
     """The policy of the files; shows what is wrong and stops when there is an error."""
     paths, loaded = read(files)
     if loaded.policy is None:
-        render.findings(loaded.findings)
-        raise ContentError("these rules cannot be used", "`egress check` lists what is wrong")
+        render.findings(loaded.findings, stderr=True)
+        raise ContentError("these rules cannot be used", "put right what is listed above")
     return paths, loaded.policy

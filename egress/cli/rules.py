@@ -15,7 +15,7 @@ def rules() -> None:
 
 
 @rules.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print entries and rules as JSON.")
 def show(files: tuple[Path, ...], as_json: bool) -> int:
     """Print the rules expanded: all files joined, presets written out, each rule with its origin.

@@ -12,7 +12,7 @@ from egress.rules.cases import Result, outcome, run
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def test(files: tuple[Path, ...], as_json: bool) -> int:
     """Run the tests of rule files and show how each one went.

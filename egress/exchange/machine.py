@@ -26,10 +26,10 @@ from enum import Enum
 
 from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
 from egress.errors import EgressError
-from egress.exchange import response as responses
 from egress.exchange.coding import asking_for_plain
 from egress.exchange.record import Account, Record, shown_method, shown_path
 from egress.exchange.request import head_of
+from egress.exchange.response import answer_of, searches, trailers_of
 from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
 from egress.rules.decide import decide
 from egress.rules.limits import Taken
@@ -240,7 +240,7 @@ class Exchange:
     def end(self, trailers: Headers = ()) -> tuple[list[bytes], Headers] | Cut:
         """The end of the response: what was held back, and the trailers."""
         self._enter(Stage.BODY, Stage.FRAMES)
-        kept = responses.trailers_of(trailers, self._effects, self._needles, self._account.found)
+        kept = trailers_of(trailers, self._effects, self._needles, self._account.found)
         if isinstance(kept, Cut):
             return self._cut(kept.code)
         self._stage = Stage.DONE
@@ -289,7 +289,7 @@ class Exchange:
 
     @property
     def _searches(self) -> bool:
-        return responses.searches(self._effects, self._needles)
+        return searches(self._effects, self._needles)
 
     def _wanted(self, head: Head) -> tuple[str, ...]:
         """The secrets this very request needs: a placeholder's only when its stand-in is there."""
@@ -306,7 +306,7 @@ class Exchange:
 
     def _cleaned(self, response: Response) -> Answer | Cut:
         account = self._account
-        answer = responses.answer_of(
+        answer = answer_of(
             response,
             self._destination,
             self._effects,

@@ -165,9 +165,7 @@ def head_of(case: Case) -> Head:
     """The request head that the test describes."""
     url = parse_url(case.url)
     headers = tuple((name, on_the_wire(value)) for name, value in case.headers)
-    return Head(
-        case.method, url.scheme, url.host, url.port, on_the_wire(url.target), headers, case.websocket
-    )
+    return Head(case.method, url.scheme, url.host, url.port, on_the_wire(url.target), headers, case.websocket)
 
 
 def _problem(case: Case, decision: Decision) -> str:

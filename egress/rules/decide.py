@@ -234,7 +234,7 @@ def _overrides_method(head: Head) -> bool:
     for name, _ in head.headers:
         if "method" in name and name.translate(_SPELLED_ALIKE) in METHOD_OVERRIDES:
             return True
-    if "?" not in head.target:
+    if "%" not in head.target and "method" not in head.target.lower():
         return False
     names = parameter_names(paths.split(head.target)[1])
     return any(name.strip().translate(_SPELLED_ALIKE) in METHOD_OVERRIDES for name in names)

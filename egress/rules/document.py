@@ -23,7 +23,6 @@ MAX_CHARACTERS = 16 * 1024 * 1024
 MAX_DEPTH = 16
 
 
-
 @dataclass(frozen=True, slots=True)
 class Missing:
     """Stands where no value was written, which is reported already: whoever reads it adds nothing."""

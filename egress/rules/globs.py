@@ -60,7 +60,7 @@ class PathGlob:
 def path_glob(text: str, *, encoded_slash: bool = False) -> PathGlob:
     """Read a path pattern; raises `GlobError`."""
     if not text.startswith("/"):
-        raise GlobError("a path pattern begins with a slash", f"write /{text}" if text.isprintable() else "")
+        raise GlobError("a path pattern begins with a slash", "put a / in front of it")
     if "?" in text:
         raise GlobError("a path pattern has no query in it", "use `query:` for parameters")
     if "\\" in text:

@@ -30,7 +30,7 @@ _KNOWN_SHAPES = re.compile(
 # Without a slash, which would make a path of words one blob; the length of AWS keys is taken with it.
 _BLOB = re.compile(r"[A-Za-z0-9+=_-]{32,}")
 _AWS_SECRET = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_-])")
-_HEX = re.compile(r"[0-9a-fA-F]{32,}")
+_HEX = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{32,}(?![0-9A-Za-z])")
 _MIN_ENTROPY = 3.6
 _MIN_ENTROPY_WITH_SLASHES = 4.4
 
@@ -39,7 +39,7 @@ def looks_like_credential(text: str) -> bool:
     """Whether the text has, or contains, the shape of a known credential or of a random key."""
     if len(text) < 16:
         return False
-    if _KNOWN_SHAPES.search(text) or _HEX.fullmatch(text):
+    if _KNOWN_SHAPES.search(text) or _HEX.search(text):
         return True
     return any(_is_random(blob, _MIN_ENTROPY) for blob in _BLOB.findall(text)) or any(
         _is_random(blob, _MIN_ENTROPY_WITH_SLASHES) for blob in _AWS_SECRET.findall(text)

@@ -87,39 +87,38 @@ def read(name: str, text: str, report: Report) -> Preset | None:
         if key not in (*HEAD_KEYS, *RULE_KEYS):
             (at / key).key_error(f"unknown key {quoted(key)}", did_you_mean(key, (*HEAD_KEYS, *RULE_KEYS)))
     head = checked(PresetHead, {key: document.value[key] for key in HEAD_KEYS if key in document.value}, at)
-    if head is None or not _parameters_stand_where_they_may(document.value, (), head, at):
+    if head is None:
+        return None
+    errors = report.error_count
+    rules = {key: document.value[key] for key in ("secrets", "hosts") if key in document.value}
+    _check_parameters(rules, head, at)
+    if report.error_count > errors:
         return None
     return Preset(name, head, document)
 
 
-def _parameters_stand_where_they_may(value: Value, path: Path, head: PresetHead, at: At) -> bool:
-    """Whether every `${...}` in the rules is a known parameter in a place that takes one."""
+def _check_parameters(rules: dict[str, Value], head: PresetHead, at: At) -> None:
+    """Report every `${...}` that is no parameter, or stands where none is put in."""
+    for text, path, here, is_key in _texts(rules, (), at):
+        if "${" not in text:
+            continue
+        if not _takes_parameters(path, is_key=is_key):
+            here.error("no parameter is put in here", "only in host keys, paths and names of secrets")
+        for name in sorted({*_PARAMETER.findall(text)} - {*head.parameters}):
+            here.error(f"the preset has no parameter {quoted(name)}", did_you_mean(name, head.parameters))
+
+
+def _texts(value: Value, path: Path, at: At) -> Iterator[tuple[str, Path, At, bool]]:
+    """Every text and key of a value, with its path, its place, and whether it is a key."""
     if isinstance(value, str):
-        return _is_in_place(value, path, head, at, is_key=False)
-    if isinstance(value, list):
-        return all([_parameters_stand_where_they_may(v, (*path, n), head, at / n) for n, v in enumerate(value)])
-    if not isinstance(value, dict):
-        return True
-    keys = value if path else [key for key in value if key in ("secrets", "hosts")]
-    return all(
-        [
-            _is_in_place(key, (*path, key), head, at / key, is_key=True)
-            and _parameters_stand_where_they_may(value[key], (*path, key), head, at / key)
-            for key in keys
-        ]
-    )
-
-
-def _is_in_place(text: str, path: Path, head: PresetHead, at: At, *, is_key: bool) -> bool:
-    if "${" not in text:
-        return True
-    if not _takes_parameters(path, is_key=is_key):
-        at.error("no parameter is put in here", "only in host keys, paths and names of secrets")
-        return False
-    names = set(_PARAMETER.findall(text))
-    for name in sorted(names - set(head.parameters)):
-        at.error(f"the preset has no parameter {quoted(name)}", did_you_mean(name, head.parameters))
-    return names <= set(head.parameters)
+        yield value, path, at, False
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _texts(item, (*path, number), at / number)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key, (*path, key), at / key, True
+            yield from _texts(item, (*path, key), at / key)
 
 
 def expand(preset: Preset, given: object, use: At) -> Document | None:

@@ -27,7 +27,9 @@ def profile(
     for number, key in enumerate(model.hosts):
         if key not in entries and key not in unsound:
             (at / "hosts" / number).error(f"there is no entry {quoted(key)}", did_you_mean(key, entries))
-    return Profile(name, at.key_place, frozenset(model.hosts), _narrowing(model, entries, unsound, at / "rules"))
+    return Profile(
+        name, at.key_place, frozenset(model.hosts), _narrowing(model, entries, unsound, at / "rules")
+    )
 
 
 def _narrowing(

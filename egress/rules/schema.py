@@ -13,6 +13,8 @@ from egress.rules.model import RuleFile
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+_FIRST = ("id", "methods", "paths", "query", "headers", "content_type")
+
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
@@ -22,7 +24,8 @@ def schema() -> dict[str, Json]:
     cleaned = _without_noise(generated)
     if not isinstance(cleaned, dict):  # pragma: no cover - a model's schema is a mapping
         raise TypeError("the schema is no mapping")
-    return {"$schema": DIALECT, "title": "Egress rules", **{k: v for k, v in cleaned.items() if k != "title"}}
+    definitions = cleaned.pop("$defs")
+    return {"$schema": DIALECT, "title": "Egress rules", **cleaned, "$defs": definitions}
 
 
 def schema_text() -> str:
@@ -50,6 +53,14 @@ def _without_noise(value: Json) -> Json:
     }
 
 
+def _in_reading_order(properties: Mapping[str, Json]) -> dict[str, Json]:
+    """Editors offer keys in this order: what a rule is and matches, before how it is treated."""
+    first = {key: properties[key] for key in _FIRST if key in properties}
+    return {**first, **properties}
+
+
 def _without_named_noise(value: Json) -> Json:
     """The same below `properties`, where keys are names: a property may be called `title`."""
-    return {key: _without_noise(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _without_noise(item) for key, item in _in_reading_order(value).items()}

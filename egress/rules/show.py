@@ -6,7 +6,6 @@ it came from. Secrets appear by name and by source, as in the files themselves.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -30,7 +29,9 @@ Json = str | int | bool | list["Json"] | dict[str, "Json"]
 Fields = dict[str, Json]
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
-_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_WIDTH = 100
+"""A rule longer than this is written over several lines."""
 _UNITS = {1: "second", 60: "minute", 3600: "hour"}
 
 
@@ -79,9 +80,8 @@ def _lines(policy: Policy) -> Iterator[str]:
     if policy.limit is not None:
         yield f"limits: {flow(limit_fields(policy.limit))}"
     yield from _section("secrets", {name: (secret_fields(s), s.place) for name, s in policy.secrets.items()})
-    if policy.entries:
-        yield from ("", "hosts:")
-    for entry in policy.entries.values():
+    for number, entry in enumerate(policy.entries.values()):
+        yield from ("",) if number else ("", "hosts:")
         yield from _entry_lines(entry)
     yield from _rule_lines("deny", policy.deny, "")
     if policy.networks:
@@ -103,17 +103,9 @@ def _section(name: str, items: dict[str, tuple[Fields, Place]]) -> Iterator[str]
 
 def _entry_lines(entry: Entry) -> Iterator[str]:
     yield f"  {scalar(entry.key)}:{_origin(entry.place)}"
-    for name, value in entry_fields(entry).items():
-        yield f"    {name}: {flow(value)}"
+    yield from _field_lines(entry_fields(entry), "    ")
     if _has_implicit_rule(entry):
-        predicates = predicate_fields(entry.allow[0].predicates)
-        websocket = entry.allow[0].predicates.websocket
-        if not predicates and entry.intercept:
-            yield "    allow: all"
-        for name, value in predicates.items():
-            yield f"    {name}: {flow(value)}"
-        if websocket:
-            yield "    websocket: true"
+        yield from _field_lines(_implicit_fields(entry), "    ")
     elif not entry.allow:
         yield "    allow: []"
     else:
@@ -122,22 +114,58 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
     if entry.inject:
         yield "    inject:"
     for item in entry.inject:
-        yield f"      - {flow(inject_fields(item))}{_origin(item.place)}"
+        yield from _item_lines(inject_fields(item), item.place, "      ")
+
+
+def _implicit_fields(entry: Entry) -> Fields:
+    """The one rule of an entry that is its own rule: its predicates, or `allow: all`."""
+    predicates = entry.allow[0].predicates
+    fields = predicate_fields(predicates)
+    if entry.intercept and not fields.keys() - {"encoded_slash"}:
+        fields["allow"] = "all"
+    if predicates.websocket:
+        fields["websocket"] = True
+    return fields
 
 
 def _rule_lines(name: str, rules: tuple[Rule, ...], indent: str) -> Iterator[str]:
     if rules:
         yield f"{indent}{name}:" if indent else f"\n{name}:"
     for rule in rules:
-        yield f"{indent}  - {flow(rule_fields(rule))}{_origin(rule.ref.place)}"
+        yield from _item_lines(rule_fields(rule), rule.ref.place, f"{indent}  ")
+
+
+def _item_lines(fields: Fields, place: Place, indent: str) -> Iterator[str]:
+    """One item of a list: on one line where it fits, else a line for each of its keys."""
+    short = f"{indent}- {flow(fields)}"
+    if len(short) <= _WIDTH:
+        yield short + _origin(place)
+        return
+    first, *rest = _field_lines(fields, f"{indent}  ")
+    yield f"{indent}- {first.lstrip()}{_origin(place)}"
+    yield from rest
+
+
+def _field_lines(fields: Fields, indent: str) -> Iterator[str]:
+    for name, value in fields.items():
+        short = f"{indent}{scalar(name)}: {flow(value)}"
+        if isinstance(value, list) and len(short) > _WIDTH:
+            yield f"{indent}{scalar(name)}:"
+            yield from (f"{indent}  - {flow(item)}" for item in value)
+        else:
+            yield short
 
 
 def _origin(place: Place) -> str:
-    return f"  # {place}".replace("\n", "?")
+    return f"  # {_visible(str(place))}"
 
 
 def _has_implicit_rule(entry: Entry) -> bool:
-    return len(entry.allow) == 1 and entry.allow[0].ref.id == IMPLICIT
+    """Whether the one rule says nothing that only a list of rules can say."""
+    if len(entry.allow) != 1:
+        return False
+    rule = entry.allow[0]
+    return rule.ref.id == IMPLICIT and rule.handling == Handling() and rule.expires is None
 
 
 def _network_rules(entry: Entry) -> Fields:
@@ -165,7 +193,24 @@ def scalar(value: str | int) -> str:
         return str(value)
     if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
-    return json.dumps(value, ensure_ascii=not value.isprintable())
+    plain = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{_visible(plain)}"'
+
+
+def _visible(text: str) -> str:
+    """The text with everything that a terminal would act on, or not show, in YAML's own escapes."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return (
+        f"\\x{number:02x}"
+        if number < 0x100
+        else f"\\u{number:04x}"
+        if number < 0x10000
+        else f"\\U{number:08x}"
+    )
 
 
 # The parts ------------------------------------------------------------------------------------
@@ -251,12 +296,23 @@ def limit_fields(limit: Limit) -> Fields:
     fields: Fields = {}
     if limit.requests is not None:
         fields["requests"] = f"{limit.requests.count}/{_UNITS[limit.requests.seconds]}"
-        fields["burst"] = limit.requests.burst
-    for name in ("request_body", "response_body", "connections"):
-        value = getattr(limit, name)
-        if value is not None:
-            fields[name] = value
+        if limit.requests.burst != limit.requests.count:
+            fields["burst"] = limit.requests.burst
+    if limit.request_body is not None:
+        fields["request_body"] = _size(limit.request_body)
+    if limit.response_body is not None:
+        fields["response_body"] = _size(limit.response_body)
+    if limit.connections is not None:
+        fields["connections"] = limit.connections
     return fields
+
+
+def _size(number: int) -> Json:
+    """A number of bytes as people write it."""
+    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if number and number % size == 0:
+            return f"{number // size} {unit}"
+    return number
 
 
 def inject_fields(item: InjectItem) -> Fields:
@@ -271,6 +327,8 @@ def inject_fields(item: InjectItem) -> Fields:
 
 def _injection_fields(injection: Injection) -> Fields:
     match injection:
+        case InjectHeader(secret, "authorization", "Bearer ", ""):
+            return {"bearer": secret}
         case InjectHeader(secret, name, prefix, suffix):
             return {"header": {"name": name, "secret": secret, "format": f"{prefix}{{}}{suffix}"}}
         case InjectBasic(secret, user):
@@ -294,7 +352,15 @@ def profile_fields(profile: Profile) -> Fields:
 
 
 def _named(globs: tuple[NamedGlob, ...]) -> Fields:
-    return {want.name: {"absent": True} if want.glob is None else want.glob.text for want in globs}
+    return {
+        _as_written(want.name): {"absent": True} if want.glob is None else _as_written(want.glob.text)
+        for want in globs
+    }
+
+
+def _as_written(text: str) -> str:
+    """The opposite of `on_the_wire`: what a person wrote for these bytes."""
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "replace")
 
 
 def _expires(moment: int | None) -> Fields:

@@ -7,7 +7,7 @@ import pytest
 from egress.policy.shipped import preset_texts
 from egress.rules.cases import run
 from egress.rules.load import Loaded, Source, load
-from tests.docs.pages import PAGES, Block, blocks
+from scripts.pages import PAGES, Block, blocks
 
 NOW = 1_800_000_000
 SHOWN = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]

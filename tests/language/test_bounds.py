@@ -147,7 +147,9 @@ def test_25_what_is_observed_keeps_the_handling_of_its_entry() -> None:
 
 
 def test_25_the_mode_is_one_of_two() -> None:
-    assert errors("mode: observ\n") == ["hosts.yaml:1:7: the mode is `enforce` or `observe` (did you mean `observe`?)"]
+    assert errors("mode: observ\n") == [
+        "hosts.yaml:1:7: the mode is `enforce` or `observe` (did you mean `observe`?)"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -159,12 +161,15 @@ def test_25_the_mode_is_one_of_two() -> None:
     ],
 )
 def test_26_a_rate_is_requests_a_time_with_a_burst(written: str, rate: Rate) -> None:
-    (limit,) = ask(policy(f"hosts: {{a.example.com: {{limits: {{{written}}}}}}}"), f"GET {HOST}/").effects.limits
+    (limit,) = ask(
+        policy(f"hosts: {{a.example.com: {{limits: {{{written}}}}}}}"), f"GET {HOST}/"
+    ).effects.limits
     assert limit.requests == rate
 
 
 @pytest.mark.parametrize(
-    ("written", "size"), [("0", 0), ("1024", 1024), ("1KiB", 1024), ("2 MiB", 2 << 20), ("1GiB", 1 << 30), ('"7"', 7)]
+    ("written", "size"),
+    [("0", 0), ("1024", 1024), ("1KiB", 1024), ("2 MiB", 2 << 20), ("1GiB", 1 << 30), ('"7"', 7)],
 )
 def test_26_a_size_is_bytes_or_has_a_unit(written: str, size: int) -> None:
     text = f"hosts: {{a.example.com: {{limits: {{request_body: {written}, response_body: {written}}}}}}}"
@@ -181,7 +186,10 @@ def test_26_a_size_is_bytes_or_has_a_unit(written: str, size: int) -> None:
         ("requests: 1/day", "2:40: this is not a rate (write N/second, N/minute or N/hour)"),
         ("burst: 3", "2:37: `burst` stands here without `requests` (write the rate beside it)"),
         ("requests: 1/hour, burst: 0", "2:55: this must be at least 1 ()"),
-        ("request_body: 1MB", "2:44: this is not a size (write bytes as an integer, or a number with KiB, MiB or GiB)"),
+        (
+            "request_body: 1MB",
+            "2:44: this is not a size (write bytes as an integer, or a number with KiB, MiB or GiB)",
+        ),
         ("request_body: -1", "2:44: a size is not negative ()"),
         ("request_body: 1.5", "2:44: this must be a whole number or text, not a number ()"),
         ("request_body: true", "2:44: this must be a whole number or text, not true or false ()"),
@@ -217,7 +225,11 @@ def test_27_the_defaults_of_a_plain_and_of_an_injected_response() -> None:
         hosts: {a.example.com: {allow: all, inject: [{bearer: one}]}, b.example.com: {}}
     """)
     injected, plain = ask(rules, f"GET {HOST}/").effects, ask(rules, "GET https://b.example.com/").effects
-    assert (injected.scrub, injected.redirects, injected.cookies) == (Scrub.MASK, Redirects.PASS, Cookies.DROP)
+    assert (injected.scrub, injected.redirects, injected.cookies) == (
+        Scrub.MASK,
+        Redirects.PASS,
+        Cookies.DROP,
+    )
     assert (plain.scrub, plain.redirects, plain.cookies) == (Scrub.MASK, Redirects.PASS, Cookies.PASS)
 
 
@@ -261,7 +273,16 @@ def test_28_holds_through_the_day_or_until_the_moment(written: str, last: int) -
 
 @pytest.mark.parametrize(
     "written",
-    ["2027-02-30", "2027-13-01", "tomorrow", "2027-01-15T08:00:00", "15.01.2027", '"2027-1-5"', "2027-01-15T25:00:00Z", "0000-01-01"],
+    [
+        "2027-02-30",
+        "2027-13-01",
+        "tomorrow",
+        "2027-01-15T08:00:00",
+        "15.01.2027",
+        '"2027-1-5"',
+        "2027-01-15T25:00:00Z",
+        "0000-01-01",
+    ],
 )
 def test_28_refuses_what_is_no_day_or_moment(written: str) -> None:
     (found,) = errors(f"hosts:\n  a.example.com:\n    expires: {written}\n")
@@ -275,12 +296,16 @@ def test_28_the_last_day_there_is_does_not_upset_the_calendar() -> None:
 
 
 def test_28_on_a_deny_it_is_an_error() -> None:
-    (found,) = errors("hosts:\n  a.example.com:\n    allow: all\n    deny: [{id: no, paths: [/x], expires: 2027-01-01}]\n")
+    (found,) = errors(
+        "hosts:\n  a.example.com:\n    allow: all\n    deny: [{id: no, paths: [/x], expires: 2027-01-01}]\n"
+    )
     assert found.startswith("hosts.yaml:4:34: unknown key `expires`")
 
 
 def test_28_an_expired_rule_does_not_match_and_the_others_do() -> None:
-    rules = policy("hosts: {a.example.com: {allow: [{id: old, expires: 2027-01-14}, {id: new, methods: [GET]}]}}")
+    rules = policy(
+        "hosts: {a.example.com: {allow: [{id: old, expires: 2027-01-14}, {id: new, methods: [GET]}]}}"
+    )
     assert told(rules, f"GET {HOST}/", at=NOW - DAY) == "allow old"
     assert told(rules, f"GET {HOST}/") == "allow new"
     assert told(rules, f"PUT {HOST}/") == "deny rule.none"
@@ -322,11 +347,23 @@ def test_29_addresses_are_handed_to_the_address_gate() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("10.1.0.1/16", "`10.1.0.1/16` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)"),
-        ("intranet", "`intranet` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)"),
-        ("010.1.0.0/16", "`010.1.0.0/16` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)"),
+        (
+            "10.1.0.1/16",
+            "`10.1.0.1/16` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)",
+        ),
+        (
+            "intranet",
+            "`intranet` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)",
+        ),
+        (
+            "010.1.0.0/16",
+            "`010.1.0.0/16` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)",
+        ),
         ("FD00::/8", "`FD00::/8` is not the canonical spelling of the network (write fd00::/8)"),
-        ("10.0.0.0/255.0.0.0", "`10.0.0.0/255.0.0.0` is not the canonical spelling of the network (write 10.0.0.0/8)"),
+        (
+            "10.0.0.0/255.0.0.0",
+            "`10.0.0.0/255.0.0.0` is not the canonical spelling of the network (write 10.0.0.0/8)",
+        ),
     ],
 )
 def test_29_refuses_what_is_no_network(text: str, message: str) -> None:
@@ -368,7 +405,9 @@ NETWORKS = """
         ("https://10.2.1/", "deny host.malformed"),
     ],
 )
-def test_30_a_literal_is_asked_for_by_its_canonical_spelling_and_longest_prefix(url: str, outcome: str) -> None:
+def test_30_a_literal_is_asked_for_by_its_canonical_spelling_and_longest_prefix(
+    url: str, outcome: str
+) -> None:
     assert told(policy(NETWORKS), f"GET {url}") == outcome
 
 
@@ -394,4 +433,6 @@ def test_30_a_network_has_no_secrets_and_few_keys(key: str) -> None:
 
 def test_30_a_network_may_stand_once() -> None:
     (found,) = errors("networks: [{cidr: 10.0.0.0/8}, {cidr: 10.0.0.0/8}]\n")
-    assert found.startswith("hosts.yaml:1:32: the network `10.0.0.0/8` is written twice (first at hosts.yaml:1:12)")
+    assert found.startswith(
+        "hosts.yaml:1:32: the network `10.0.0.0/8` is written twice (first at hosts.yaml:1:12)"
+    )

@@ -32,7 +32,9 @@ def test_04_two_stars_stand_for_one_label_or_more_and_never_for_the_apex() -> No
     assert told(rules, "GET https://badexample.com/") == "deny host.unknown"
 
 
-@pytest.mark.parametrize("key", ["a*.example.com", "*a.example.com", "a.*.com", "*", "**", "***.com", "*.*.com"])
+@pytest.mark.parametrize(
+    "key", ["a*.example.com", "*a.example.com", "a.*.com", "*", "**", "***.com", "*.*.com"]
+)
 def test_04_refuses_an_asterisk_that_is_not_a_whole_first_label(key: str) -> None:
     assert key_error(key) == (
         f"`{key}` is not a host: an asterisk can only stand for whole first labels"
@@ -90,7 +92,14 @@ def test_05_brings_a_key_to_its_canonical_spelling(written: str, asked: str) -> 
 
 @pytest.mark.parametrize(
     "name",
-    ["a" * 64 + ".example", ".".join(["a" * 60] * 5), "xn--a.example", "xn--.example", "xn--bücher", "ex%61mple.com"],
+    [
+        "a" * 64 + ".example",
+        ".".join(["a" * 60] * 5),
+        "xn--a.example",
+        "xn--.example",
+        "xn--bücher",
+        "ex%61mple.com",
+    ],
 )
 def test_05_refuses_what_has_no_canonical_spelling(name: str) -> None:
     assert "is not a host" in key_error(name)
@@ -279,10 +288,18 @@ def test_08_an_empty_entry_allows_the_whole_host() -> None:
 
 @pytest.mark.parametrize(
     "keys",
-    ["deny: [{id: no, paths: [/x]}]", "deny: []", "inject: [{bearer: github}]", "inject: []", "websocket: true, deny: []"],
+    [
+        "deny: [{id: no, paths: [/x]}]",
+        "deny: []",
+        "inject: [{bearer: github}]",
+        "inject: []",
+        "websocket: true, deny: []",
+    ],
 )
 def test_08_deny_or_inject_without_allow_is_an_error(keys: str) -> None:
-    found = errors(f"hosts:\n  a.example.com: {{{keys}}}\nsecrets: {{github: {{from: 'env:G', hosts: [a.example.com]}}}}\n")
+    found = errors(
+        f"hosts:\n  a.example.com: {{{keys}}}\nsecrets: {{github: {{from: 'env:G', hosts: [a.example.com]}}}}\n"
+    )
     assert found == [
         "hosts.yaml:2:3: this entry has `deny` or `inject` and no `allow`"
         " (write `allow: all`, or list what is allowed)"
@@ -318,7 +335,10 @@ def test_09_deny_may_stand_beside_predicates() -> None:
     assert told(rules, "GET https://a.example.com/x") == "deny no-x"
 
 
-@pytest.mark.parametrize("name", ["methods: [GET]", "paths: [/x]", 'query: {a: "*"}', 'headers: {a: "*"}', "content_type: [text/plain]"])
+@pytest.mark.parametrize(
+    "name",
+    ["methods: [GET]", "paths: [/x]", 'query: {a: "*"}', 'headers: {a: "*"}', "content_type: [text/plain]"],
+)
 def test_09_predicates_beside_allow_are_an_error(name: str) -> None:
     key = name.split(":", maxsplit=1)[0]
     assert errors(f"hosts:\n  a.example.com:\n    allow: [{{id: all}}]\n    {name}\n") == [

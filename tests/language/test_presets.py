@@ -164,7 +164,9 @@ def test_36_written_again_without_allow_the_entry_gets_none_from_the_file() -> N
 
 
 def test_36_a_switch_that_nothing_would_act_on_is_an_error() -> None:
-    found = errors(use("{forge: {read: [a]}}", "hosts:\n  forge.example: {websocket: true}\n"), presets=PRESETS)
+    found = errors(
+        use("{forge: {read: [a]}}", "hosts:\n  forge.example: {websocket: true}\n"), presets=PRESETS
+    )
     assert found == [
         "hosts.yaml:4:19: `websocket` has no rule here to act on: the preset has its own rules"
         " (write a rule with it under `allow`)"
@@ -175,7 +177,10 @@ def test_36_the_whole_host_of_a_preset_and_of_the_file_keep_their_ids_apart() ->
     rules = policy("use: [plain]\nhosts: {plain.example: {methods: [GET]}}\n", presets=PRESETS)
     (entry,) = rules.entries.values()
     assert [rule.ref.id for rule in entry.allow] == ["host"]
-    rules = policy("use: [p]\nhosts: {p.example: {methods: [GET]}}\n", presets={"p": "title: P\nhosts: {p.example: {methods: [PUT]}}\n"})
+    rules = policy(
+        "use: [p]\nhosts: {p.example: {methods: [GET]}}\n",
+        presets={"p": "title: P\nhosts: {p.example: {methods: [PUT]}}\n"},
+    )
     (entry,) = rules.entries.values()
     assert [rule.ref.id for rule in entry.allow] == ["p-host", "host"]
 
@@ -206,7 +211,8 @@ def test_36_a_preset_used_twice_on_one_host_is_an_error_at_the_second() -> None:
     assert found
     assert all(line.startswith("hosts.yaml:3:5 (preset forge:") for line in found)
     twice = policy(
-        "use:\n  - {forge: {read: [a]}}\n  - {forge: {read: [b], host: b.example, secret: other}}\n", presets=PRESETS
+        "use:\n  - {forge: {read: [a]}}\n  - {forge: {read: [b], host: b.example, secret: other}}\n",
+        presets=PRESETS,
     )
     assert told(twice, "GET https://b.example/r/b") == "allow forge-read, inject other"
 

@@ -48,7 +48,10 @@ def test_32_deny_rules_hold_in_every_profile(request_line: str) -> None:
 @pytest.mark.parametrize(
     ("profile", "finding"),
     [
-        ("hosts: [aa.example.com]", "3:15: there is no entry `aa.example.com` (did you mean `a.example.com`?)"),
+        (
+            "hosts: [aa.example.com]",
+            "3:15: there is no entry `aa.example.com` (did you mean `a.example.com`?)",
+        ),
         ("hosts: [A.example.com]", "3:15: there is no entry `A.example.com` (did you mean `a.example.com`?)"),
         (
             'hosts: [a.example.com], rules: ["a.example.com#reed"]',
@@ -108,7 +111,9 @@ def test_34_without_profiles_everyone_gets_the_policy() -> None:
 
 
 def test_34_without_a_name_it_is_default_and_without_default_it_is_denied() -> None:
-    rules = policy("hosts: {a.example.com: {}}\nprofiles: {default: {hosts: [a.example.com]}, p: {hosts: []}}")
+    rules = policy(
+        "hosts: {a.example.com: {}}\nprofiles: {default: {hosts: [a.example.com]}, p: {hosts: []}}"
+    )
     assert told(rules, "GET https://a.example.com/") == "allow host"
     assert told(rules, "GET https://a.example.com/", profile="p") == "deny profile.excluded"
     rules = policy("hosts: {a.example.com: {}}\nprofiles: {p: {hosts: [a.example.com]}}")

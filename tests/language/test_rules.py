@@ -77,8 +77,7 @@ def test_10_the_same_id_may_stand_in_two_entries() -> None:
 @pytest.mark.parametrize("deny", ["{id: all}", "{id: all, encoded_slash: data}"])
 def test_10_a_deny_needs_a_predicate(deny: str) -> None:
     assert errors(entry(deny=deny)) == [
-        "hosts.yaml:4:12: a deny rule needs at least one predicate"
-        ' (to deny everything write paths: ["/**"])'
+        'hosts.yaml:4:12: a deny rule needs at least one predicate (to deny everything write paths: ["/**"])'
     ]
 
 
@@ -158,7 +157,10 @@ def test_12_methods_are_exact_and_get_does_not_imply_head() -> None:
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        ("CONNECT", "CONNECT is never forwarded: a tunnel inside the connection is never allowed (remove it)"),
+        (
+            "CONNECT",
+            "CONNECT is never forwarded: a tunnel inside the connection is never allowed (remove it)",
+        ),
         ("TRACE", "TRACE is never forwarded: it would return what was injected (remove it)"),
         ("trace", "TRACE is never forwarded: it would return what was injected (remove it)"),
         ("get", "methods are upper case, and `get` is not (write GET)"),
@@ -168,7 +170,9 @@ def test_12_methods_are_exact_and_get_does_not_imply_head() -> None:
 )
 def test_12_refuses_methods_that_can_never_be(method: str, message: str) -> None:
     assert errors(entry(f"id: it, methods: [{method}]")) == [f"hosts.yaml:4:28: {message}"]
-    assert [line.split(": ", 1)[1] for line in errors(entry(deny=f"{{id: it, methods: [{method}]}}"))] == [message]
+    assert [line.split(": ", 1)[1] for line in errors(entry(deny=f"{{id: it, methods: [{method}]}}"))] == [
+        message
+    ]
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE", "connect", "Trace"])
@@ -208,7 +212,9 @@ def test_12_on_a_deny_websocket_narrows_it_to_upgrades() -> None:
     assert told(rules, f"GET {HOST}/") == "allow host"
 
 
-@pytest.mark.parametrize("name", ["x-http-method-override", "x-http-method", "x-method-override", "x_http_method_override"])
+@pytest.mark.parametrize(
+    "name", ["x-http-method-override", "x-http-method", "x-method-override", "x_http_method_override"]
+)
 def test_12_refuses_a_header_that_overrides_the_method(name: str) -> None:
     rules = policy(entry("id: it, methods: [POST]"))
     assert told(rules, f"POST {HOST}/") == "allow it"
@@ -216,7 +222,18 @@ def test_12_refuses_a_header_that_overrides_the_method(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["_method=PUT", "a=1&_method=PUT", "a;_method=PUT", "%5Fmethod=PUT", "_METHOD=PUT", "_%6dethod", ".method=PUT", "_method%00x=PUT", "+_method=PUT"]
+    "query",
+    [
+        "_method=PUT",
+        "a=1&_method=PUT",
+        "a;_method=PUT",
+        "%5Fmethod=PUT",
+        "_METHOD=PUT",
+        "_%6dethod",
+        ".method=PUT",
+        "_method%00x=PUT",
+        "+_method=PUT",
+    ],
 )
 def test_12_refuses_a_query_that_overrides_the_method(query: str) -> None:
     rules = policy(entry("id: it, methods: [POST]"))
@@ -263,9 +280,9 @@ def test_13_path_patterns_fit_whole_paths(pattern: str, fitting: list[str], othe
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("a", "a path pattern begins with a slash (write /a)"),
-        ("", "a path pattern begins with a slash (write /)"),
-        ("*", "a path pattern begins with a slash (write /*)"),
+        ("a", "a path pattern begins with a slash (put a / in front of it)"),
+        ("", "a path pattern begins with a slash (put a / in front of it)"),
+        ("*", "a path pattern begins with a slash (put a / in front of it)"),
         ("/a**", "** stands alone in its segment (write * for a part of one segment)"),
         ("/a/**b/c", "** stands alone in its segment (write * for a part of one segment)"),
         ("/***", "** stands alone in its segment (write * for a part of one segment)"),
@@ -277,7 +294,9 @@ def test_13_refuses_a_pattern_that_is_none(pattern: str, message: str) -> None:
     assert errors(entry(f'id: it, paths: ["{pattern}"]')) == [f"hosts.yaml:4:26: {message}"]
 
 
-@pytest.mark.parametrize("pattern", ["/a/../b", "/a//b", "/a;b", "/a#b", "/a b", "/a%2Fb", "/%zz", "/%25ab", "/./a"])
+@pytest.mark.parametrize(
+    "pattern", ["/a/../b", "/a//b", "/a;b", "/a#b", "/a b", "/a%2Fb", "/%zz", "/%25ab", "/./a"]
+)
 def test_13_refuses_a_pattern_that_no_canonical_path_can_match(pattern: str) -> None:
     (found,) = errors(entry(f'id: it, paths: ["{pattern}"]'))
     assert found.startswith("hosts.yaml:4:26: no canonical path can match this pattern: the path ")
@@ -378,7 +397,9 @@ def test_14_encoded_slash_data_makes_it_one_character_of_a_segment() -> None:
     assert told(rules, f"GET {HOST}/o/a") == "allow other"
 
 
-@pytest.mark.parametrize("target", ["/p/%2F..%2Fx", "/p/..%2F", "/p%2F.", "/p/.%2E%2Fx", "/p%2F..", "/p/%252F"])
+@pytest.mark.parametrize(
+    "target", ["/p/%2F..%2Fx", "/p/..%2F", "/p%2F.", "/p/.%2E%2Fx", "/p%2F..", "/p/%252F"]
+)
 def test_14_encoded_slash_does_not_smuggle_dots(target: str) -> None:
     rules = policy(entry('id: it, paths: ["/p/**"], encoded_slash: data'))
     assert told(rules, f"GET {HOST}{target}") == "deny path.ambiguous"
@@ -587,7 +608,9 @@ def test_16_refuses_what_is_no_media_type(text: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("predicate", ["methods: []", "paths: []", "query: {}", "headers: {}", "content_type: []"])
+@pytest.mark.parametrize(
+    "predicate", ["methods: []", "paths: []", "query: {}", "headers: {}", "content_type: []"]
+)
 def test_16_an_empty_predicate_is_an_error(predicate: str) -> None:
     (found,) = errors(entry(f"id: it, {predicate}"))
     assert found == "hosts.yaml:4:18: an empty list matches nothing (leave the key out to match everything)"

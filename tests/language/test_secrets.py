@@ -31,7 +31,9 @@ def secret(keys: str) -> str:
     return f"secrets:\n  it: {{{keys}}}\n"
 
 
-def injecting(item: str, hosts: str = "a.example.com", key: str = "a.example.com", keys: str = "allow: all") -> str:
+def injecting(
+    item: str, hosts: str = "a.example.com", key: str = "a.example.com", keys: str = "allow: all"
+) -> str:
     """A rule file whose one entry injects."""
     return f"""hosts:
   "{key}":
@@ -65,7 +67,11 @@ def spec(keys: str) -> SecretSpec:
         ('"keyring:service/it"', "keyring", ("service/it",)),
         ('"vault:secret/data/it#token"', "vault", ("secret/data/it#token",)),
         ('"aws-sm:it"', "aws-sm", ("it",)),
-        ('"file:/home/Alice/Projects2027/secrets/github-token"', "file", ("/home/Alice/Projects2027/secrets/github-token",)),
+        (
+            '"file:/home/Alice/Projects2027/secrets/github-token"',
+            "file",
+            ("/home/Alice/Projects2027/secrets/github-token",),
+        ),
     ],
 )
 def test_17_reads_where_a_secret_comes_from(source: str, scheme: str, reference: tuple[str, ...]) -> None:
@@ -77,11 +83,14 @@ def test_17_reads_where_a_secret_comes_from(source: str, scheme: str, reference:
     ("keys", "finding"),
     [
         ("from: GITHUB, hosts: [a.example.com]", "2:14: a source is written SCHEME:REFERENCE"),
-        ('from: "enw:GITHUB", hosts: [a.example.com]', "2:14: this kind of source does not exist (did you mean `env`?)"),
+        (
+            'from: "enw:GITHUB", hosts: [a.example.com]',
+            "2:14: this kind of source does not exist (did you mean `env`?)",
+        ),
         ('from: "env:", hosts: [a.example.com]', "2:14: nothing stands after `env:`"),
         ('from: "env:a-b", hosts: [a.example.com]', "2:14: this is not the name of an environment variable"),
         ('from: "file:token", hosts: [a.example.com]', "2:14: a secret file is named by its full path"),
-        ("from: \"command:pass 'x\", hosts: [a.example.com]", "2:14: the quotes of this command do not match"),
+        ('from: "command:pass \'x", hosts: [a.example.com]', "2:14: the quotes of this command do not match"),
         ("from: {command: []}, hosts: [a.example.com]", "2:15: this list must not be empty"),
         ("from: 3, hosts: [a.example.com]", "2:14: this must be text or a mapping, not a number"),
         ("hosts: [a.example.com]", "2:3: the key `from` is missing here"),
@@ -110,7 +119,9 @@ def test_17_refuses_a_literal_credential_and_does_not_print_it(source: str) -> N
     assert CREDENTIAL not in found
 
 
-@pytest.mark.parametrize(("written", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("2 h", 7200), ("1d", 86400)])
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("2 h", 7200), ("1d", 86400)]
+)
 def test_17_ttl_is_a_number_of_seconds_or_a_duration(written: str, seconds: int) -> None:
     assert spec(f'from: "env:A", hosts: [a.example.com], ttl: {written}').ttl == seconds
 
@@ -168,7 +179,9 @@ def test_18_refuses_a_binding_that_is_no_host_and_port(host: str) -> None:
 
 def test_18_the_binding_is_checked_again_when_a_request_is_decided() -> None:
     rules = policy(injecting("{bearer: one}"))
-    stripped = replace(rules, secrets={"one": replace(rules.secrets["one"], bindings=())}, routes={}, shared_routes={})
+    stripped = replace(
+        rules, secrets={"one": replace(rules.secrets["one"], bindings=())}, routes={}, shared_routes={}
+    )
     assert decide(stripped, Identity("box"), head(f"GET {HOST}/"), NOW).code == "secret.unbound"
     none = replace(rules, secrets={}, routes={}, shared_routes={})
     assert decide(none, Identity("box"), head(f"GET {HOST}/"), NOW).code == "secret.unbound"
@@ -230,7 +243,10 @@ def test_19_each_kind_of_injection(item: str, injection: Injection) -> None:
         ('{cookie: {name: "a;b", secret: one}}', "5:25: `a;b` is not a cookie name"),
         ("{placeholder: {secret: one, like: gitlab, in: [path]}}", "5:43: `gitlab` is not one of"),
         ("{placeholder: {secret: one, like: github, in: []}}", "5:51: a placeholder that is swapped nowhere"),
-        ("{placeholder: {secret: one, like: github, in: [body]}}", "5:56: `body` is not a place for a placeholder"),
+        (
+            "{placeholder: {secret: one, like: github, in: [body]}}",
+            "5:56: `body` is not a place for a placeholder",
+        ),
         ('{placeholder: {secret: one, like: github, in: ["path:x"]}}', "5:56: `path:x` is not a place"),
         ('{placeholder: {secret: one, like: github, in: ["header:"]}}', "5:56: `header:` is not a place"),
         ("{placeholder: {secret: one, like: github, in: [path], max: 0}}", "5:68: this must be at least 1"),
@@ -269,7 +285,10 @@ def test_20_for_names_the_rules_that_an_injection_is_meant_for() -> None:
 
 def test_20_for_an_unknown_rule_is_an_error() -> None:
     (found,) = errors(injecting("{bearer: one, for: [writ]}", keys=RULES))
-    assert found == "hosts.yaml:5:9: `for` names `writ`, and this entry has no such allow rule (did you mean `write`?)"
+    assert (
+        found
+        == "hosts.yaml:5:9: `for` names `writ`, and this entry has no such allow rule (did you mean `write`?)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -282,8 +301,16 @@ def test_20_for_an_unknown_rule_is_an_error() -> None:
         ("query: {name: a, secret: one}", "query: {name: a, secret: two}", "query:a"),
         ("cookie: {name: a, secret: one}", "cookie: {name: a, secret: two}", "cookie:a"),
         ("bearer: one", "placeholder: {secret: two, like: hex32, in: [basic]}", "header:authorization"),
-        ("bearer: one", "placeholder: {secret: two, like: hex32, in: ['header:authorization']}", "header:authorization"),
-        ("query: {name: a, secret: one}", "placeholder: {secret: two, like: hex32, in: ['query:a']}", "query:a"),
+        (
+            "bearer: one",
+            "placeholder: {secret: two, like: hex32, in: ['header:authorization']}",
+            "header:authorization",
+        ),
+        (
+            "query: {name: a, secret: one}",
+            "placeholder: {secret: two, like: hex32, in: ['query:a']}",
+            "query:a",
+        ),
         (
             "placeholder: {secret: one, like: hex32, in: [path]}",
             "placeholder: {secret: two, like: hex32, in: [path]}",
@@ -350,7 +377,10 @@ def test_21_what_can_never_hold_beside_inject_is_an_error(keys: str, message: st
 
 def test_21_intercept_never_beside_inject_is_an_error() -> None:
     found = errors(injecting("{bearer: one}", keys="intercept: never"))
-    assert "hosts.yaml:4:5: `inject` cannot hold where `intercept: never` passes bytes through (remove one of the two)" in found
+    assert (
+        "hosts.yaml:4:5: `inject` cannot hold where `intercept: never` passes bytes through (remove one of the two)"
+        in found
+    )
 
 
 def test_22_a_misplaced_placeholder_may_pass_where_an_entry_says_so() -> None:

@@ -120,7 +120,9 @@ def test_39_a_test_with_a_colon_must_be_quoted() -> None:
     assert errors("tests:\n  - GET https://a.example.com/: x -> deny\n") == [
         "hosts.yaml:2:5: this test holds `: `, which makes it a mapping (put the test in quotes)"
     ]
-    assert problems('"GET https://a.example.com/x -> deny rule.none"', rules="hosts: {a.example.com: {methods: [PUT]}}") == [""]
+    assert problems(
+        '"GET https://a.example.com/x -> deny rule.none"', rules="hosts: {a.example.com: {methods: [PUT]}}"
+    ) == [""]
 
 
 def test_39_a_url_between_brackets_must_be_quoted() -> None:

@@ -13,8 +13,10 @@ ODD = Destination("https", "api.example.com", 8443)
 PLAIN = Destination("http", "api.example.com", 80)
 
 STAYING = [
-    "", "/", "/a?b#c", "a/b", "../a", "?page=2", "#top", ".", "/a:b", "//api.example.com/x", "/a//evil.example",
-    "https://api.example.com", "https://api.example.com/", "HTTPS://API.Example.COM/x", "https://api.example.com?x",
+    "", "/", "/a?b#c", "a/b", "../a", "?page=2", "#top", ".", "/a:b", "//api.example.com/x",
+    "/a//evil.example",
+    "https://api.example.com", "https://api.example.com/", "HTTPS://API.Example.COM/x",
+    "https://api.example.com?x",
     "https://api.example.com:443/x", "https://api.example.com./x", "https://api.example.com#x", " /a ",
     "/\xe9", "/a?u=https://evil.example/",
 ]  # fmt: skip
@@ -24,13 +26,15 @@ LEAVING = [
     "/\t/evil.example", "\t//evil.example", "ht\ntps://evil.example", "/\r/evil.example", " //evil.example",
     "https:/evil.example", "https:evil.example", "https:\\\\evil.example", "https:///evil.example",
     "https://api.example.com@evil.example/", "https://api.example.com:443@evil.example/",
-    "https://user:pass@api.example.com/", "https://@api.example.com/", "https://api.example.com\\@evil.example/",
+    "https://user:pass@api.example.com/", "https://@api.example.com/",
+    "https://api.example.com\\@evil.example/",
     "https://evil.example\\@api.example.com/", "https://api.example.com\\.evil.example/",
     "https://api.example.com.evil.example/", "https://evil-api.example.com/", "https://api.example.com..",
     "https://api.example.com:8443/", "https://api.example.com:/", "https://api.example.com:443443443/",
     "http://api.example.com/", "http://api.example.com:443/", "javascript:alert(1)", "JavaScript:alert(1)",
     "java\tscript:alert(1)", "data:text/html,x", "file:///etc/passwd", "mailto:a@b", "ftp://api.example.com/",
-    "https://api%2eexample.com/", "https://api.example.c\xf6m/", "https://[::1]/", "https://1.2.3.4/", "https://",
+    "https://api%2eexample.com/", "https://api.example.c\xf6m/", "https://[::1]/", "https://1.2.3.4/",
+    "https://",
     "//", "https://api.example.com /", "https://api.example.com\x00.evil.example/",
 ]  # fmt: skip
 
@@ -61,13 +65,16 @@ SIGNED = [
     "https://bucket.example/o?X-Amz-Signature=ab", "/o?x=1&x-amz-signature=ab", "/o?X-Amz-%53ignature=ab",
     "/o?X-Amz-%2553ignature=ab", "/o?X-Amz-Security-Token=x", "/o?X-Goog-Signature=x", "/o?x-oss-signature=x",
     "/o?q-signature=x", "/o?temp_url_sig=x", "/o?sv=2021&sp=r&sig=x", "/o?SIG=x", "/cb?code=abc&state=x",
-    "/cb#access_token=abc", "/cb#id_token=abc", "/cb?accessToken=x", "/x;token=abc", "/x?jwt=x", "/x?api_key=x",
+    "/cb#access_token=abc", "/cb#id_token=abc", "/cb?accessToken=x", "/x;token=abc", "/x?jwt=x",
+    "/x?api_key=x",
     "/x?apikey=x", "/x?client_secret=x", "/x?Key-Pair-Id=K&Expires=1", "/x?tok\ten=1", "/x?password=x",
-    "/x?hdnts=exp", "https://user:pass@bucket.example/", "https://token@bucket.example/", "//t@bucket.example",
+    "/x?hdnts=exp", "https://user:pass@bucket.example/", "https://token@bucket.example/",
+    "//t@bucket.example",
     "https:\\\\t@bucket.example", "/x?next=https%3A%2F%2Fb%2Fo%3Fsig%3Dx", "/x?a%3D%25252525252525",
 ]  # fmt: skip
 UNSIGNED = [
-    "", "/", "/token/signature", "/a?page=2", "/a?tokens=1", "/a?q=sig", "/a?design=x", "/a?barcode=1", "/a@b",
+    "", "/", "/token/signature", "/a?page=2", "/a?tokens=1", "/a?q=sig", "/a?design=x", "/a?barcode=1",
+    "/a@b",
     "/a?mail=a@b.example", "/a?sort=code", "/a?key=photos/1", "/a%20b?c=%41", "#section", "/a?signed",
 ]  # fmt: skip
 
@@ -127,7 +134,8 @@ def test_every_location_counts() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["0;url=https://evil.example/", "0; URL = 'https://evil.example'", '5,url="//evil.example"', "0 //evil.example",
+    ["0;url=https://evil.example/", "0; URL = 'https://evil.example'", '5,url="//evil.example"',
+     "0 //evil.example",
      "0;//evil.example", "1.5;\turl=\\\\evil.example", "url=https://evil.example/"],
 )  # fmt: skip
 @pytest.mark.parametrize("status", [200, 302])

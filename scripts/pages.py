@@ -2,7 +2,7 @@
 
 A rule file is a block that begins with ```yaml. A name may follow (`hosts.yaml` when there is none), and
 the word `wrong` after it marks an intended mistake. Commands stand in ```console blocks, see
-`test_console.py`. Every other kind of block is left alone.
+`scripts/console.py`. Every other kind of block is left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
 _BLOCK = re.compile(r"^```(\S+)(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)
@@ -43,10 +43,12 @@ class Block:
 
 
 def name(page: Path) -> str:
+    """The path of a page, as people write it."""
     return page.relative_to(ROOT).as_posix()
 
 
 def text(page: Path) -> str:
+    """The whole page."""
     return page.read_text(encoding="utf-8")
 
 
