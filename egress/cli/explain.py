@@ -48,9 +48,10 @@ def explain(
     websocket: bool,
     as_json: bool,
 ) -> int:
-    """Say what would happen to a request, which line decides it, and what else was considered.
+    """Say what would happen to a request, and which line decides it.
 
-    No secret is resolved and nothing is sent. The exit status is 0 for allowed, 1 for denied.
+    It also shows what else was considered, and for a denial what would allow it. No secret is
+    resolved and nothing is sent. The exit status is 0 for allowed, 1 for denied.
 
     \b
     Examples:
@@ -91,7 +92,7 @@ def _headers(texts: tuple[str, ...]) -> Headers:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise UsageError("--header wants NAME: VALUE", "for example --header 'accept: application/json'")
-        if not text.isprintable():
+        if any(character < " " or character == "\x7f" for character in text):
             raise UsageError("--header has a control character in it", "a header is one line of text")
         pairs.append((_on_the_wire(name.strip().lower()), _on_the_wire(value.strip())))
     return tuple(pairs)
@@ -170,7 +171,9 @@ def _row(item: Considered, answer: Explanation) -> list[Cell]:
     style = (GOOD if item.kind is Verdict.ALLOW else BAD) if item.fits else DIM
     name = item.ref.id if answer.entry and item.ref.key == answer.entry.key else str(item.ref)
     fits = "fits too" if answer.decision.rule else "would fit"
-    return [item.kind.value, name, (item.misses or fits, style), (str(item.ref.place), DIM)]
+    # Where the preset is used stands with the entry; here its own line says more.
+    place = item.ref.place.via or str(item.ref.place)
+    return [item.kind.value, name, (item.misses or fits, style), (place, DIM)]
 
 
 # For programs ---------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from egress.errors import CODES
 from egress.rules.explain import Explanation
+from egress.rules.globs import GlobError, path_glob
 from egress.rules.hosts import is_address
 from egress.rules.matching import IMPLICIT
 from egress.rules.policy import Entry, Policy
 from egress.rules.report import did_you_mean
 from egress.rules.show import Fields, flow
-from egress.types import Head
+from egress.types import Head, Verdict
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 
@@ -89,7 +90,7 @@ def _clear_text(asked: Asked) -> Remedy:
 
 
 def _closed(asked: Asked) -> Remedy:
-    if asked.answer.considered:
+    if any(item.kind is Verdict.ALLOW for item in asked.answer.considered):
         return Remedy("no allow rule is in force: see the reasons above")
     return Remedy(f"`allow: []` closes the host; write an allow rule {_at(asked.answer.entry)}")
 
@@ -118,7 +119,14 @@ def _method(asked: Asked) -> Remedy:
 
 def _denied(asked: Asked) -> Remedy:
     rule = asked.answer.decision.rule
-    return Remedy(f"a deny wins over every allow: narrow {rule} or take it out" if rule else "")
+    if rule is None:
+        return Remedy("")
+    if rule.place.via:
+        return Remedy(
+            "a deny wins over every allow, and this one belongs to the preset: without the preset, "
+            "an entry of your own can do without it (`egress rules show` prints what the preset stands for)"
+        )
+    return Remedy(f"a deny wins over every allow: narrow {rule} or take it out")
 
 
 def _no_rule(asked: Asked) -> Remedy:
@@ -127,12 +135,25 @@ def _no_rule(asked: Asked) -> Remedy:
         return Remedy("")
     if [rule.ref.id for rule in entry.allow] == [IMPLICIT]:
         return Remedy(f"widen what stands {_at(entry)}, or give it a list of allow rules")
-    path = asked.answer.decision.target.partition("?")[0].replace("*", "%2A")
-    rule = f"- {flow({'id': 'new', 'methods': [asked.head.method], 'paths': [path]})}"
+    path = asked.answer.decision.target.partition("?")[0]
+    if not _is_its_own_pattern(path):
+        return Remedy(f"to allow it, add a rule {_at(entry)}; no pattern in `paths` says exactly this path")
+    fields: Fields = {"id": "new", "methods": [asked.head.method], "paths": [path]}
+    if "%2F" in path:
+        fields["encoded_slash"] = "data"
+    rule = f"- {flow(fields)}"
     if entry.place.via:
         lines = ("hosts:", f"  {flow(entry.key)}:", "    allow:", f"      {rule}")
         return Remedy("to allow just this, add to what the preset allows:", lines)
     return Remedy(f"to allow just this, add {_at(entry)}:", ("allow:", f"  {rule}"))
+
+
+def _is_its_own_pattern(path: str) -> bool:
+    """Whether the path means itself when it is written as a pattern; a wider rule is not ours to propose."""
+    try:
+        return path_glob(path, encoded_slash=True).is_literal
+    except GlobError:
+        return False
 
 
 def _no_websocket(_: Asked) -> Remedy:

@@ -192,4 +192,4 @@ def _grid(rows: Sequence[Sequence[Part]], indent: int) -> None:
 
 def _is_name(text: str) -> bool:
     """Whether the text is better kept in one piece."""
-    return len(text) <= 32 and " " not in text
+    return len(text) <= 20 or (len(text) <= 32 and " " not in text)

@@ -18,9 +18,9 @@ def rules() -> None:
 @click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print entries and rules as JSON.")
 def show(files: tuple[Path, ...], as_json: bool) -> int:
-    """Print the rules expanded: all files joined, presets written out, each rule with its origin.
+    """Print the rules with all files joined and presets written out.
 
-    What is printed is itself a rule file, and means the same.
+    What is printed is itself a rule file and means the same. Comments say where each rule stands.
 
     \b
     Examples:

@@ -6,7 +6,7 @@ answers. Nothing about the order of checks, about what may leave or come back, s
 
 from __future__ import annotations
 
-from egress.exchange.machine import Exchange, OrderError
+from egress.exchange.machine import Exchange, OrderError, Spend
 from egress.exchange.record import Record
 from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
 
@@ -22,4 +22,5 @@ __all__ = [
     "Request",
     "Response",
     "Send",
+    "Spend",
 ]

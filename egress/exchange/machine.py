@@ -136,8 +136,8 @@ class Exchange:
             if not taken.allowed:
                 return self._deny("limit.requests", taken.retry_after)
         self._head = _forwarded(head, decision.target)
-        self._stage = Stage.SECRETS
         wanted = self._wanted(self._head)
+        self._stage = Stage.SECRETS
         return NeedSecrets(wanted) if wanted else self.provide({}, self._needles)
 
     def provide(self, secrets: Mapping[str, Secret], needles: Needles) -> Deny | Send:
@@ -206,7 +206,10 @@ class Exchange:
         self._enter(Stage.BODY)
         if chunk and not self._has_body:
             return self._cut("upstream.malformed")
-        return self._passed(chunk, Stage.BODY)
+        pieces = self._passed(chunk)
+        if not isinstance(pieces, Cut):
+            self._stage = Stage.BODY
+        return pieces
 
     def message(self, chunk: bytes, *, ends: bool) -> list[bytes] | Cut:
         """A piece of a WebSocket message from the upstream, as the pieces that may go out now.
@@ -214,9 +217,12 @@ class Exchange:
         With the end of a message comes all of it that was held back. Limits count over all messages.
         """
         self._enter(Stage.FRAMES)
-        pieces = self._passed(chunk, Stage.FRAMES)
-        if ends and self._scrubber is not None and not isinstance(pieces, Cut):
-            return [*pieces, *self._scrubber.finish()]
+        pieces = self._passed(chunk)
+        if isinstance(pieces, Cut):
+            return pieces
+        if ends and self._scrubber is not None:
+            pieces += self._scrubber.finish()
+        self._stage = Stage.FRAMES
         return pieces
 
     def control(self, payload: bytes) -> bytes | Cut:
@@ -243,8 +249,9 @@ class Exchange:
         kept = trailers_of(trailers, self._effects, self._needles, self._account.found)
         if isinstance(kept, Cut):
             return self._cut(kept.code)
+        rest = [] if self._scrubber is None else self._scrubber.finish()
         self._stage = Stage.DONE
-        return ([] if self._scrubber is None else self._scrubber.finish()), kept
+        return rest, kept
 
     # The record
 
@@ -317,17 +324,15 @@ class Exchange:
         )
         return self._cut(answer.code) if isinstance(answer, Cut) else answer
 
-    def _passed(self, chunk: bytes, stage: Stage) -> list[bytes] | Cut:
+    def _passed(self, chunk: bytes) -> list[bytes] | Cut:
         if self._is_too_much(chunk):
             return self._cut("limit.response_body")
         self._account.down += len(chunk)
         if self._scrubber is None:
-            pieces = [chunk] if chunk else []
-        else:
-            pieces = self._scrubber.feed(chunk)
-            if self._effects.scrub is Scrub.BLOCK and self._scrubber.hits:
-                return self._cut("response.withheld")
-        self._stage = stage
+            return [chunk] if chunk else []
+        pieces = self._scrubber.feed(chunk)
+        if self._effects.scrub is Scrub.BLOCK and self._scrubber.hits:
+            return self._cut("response.withheld")
         return pieces
 
     def _is_too_much(self, chunk: bytes) -> bool:

@@ -106,9 +106,9 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
 
 def route_of(policy: Policy, host: str) -> Route:
     """The chosen entry for a host and every deny that can apply to it."""
-    route = policy.routes.get(host)
-    if route is not None:
-        return route
+    known = policy.routes.get(host)
+    if isinstance(known, Route):
+        return known
     route = _find_route(policy, host)
     if route.entry is not None:
         # Only names that the rules know are kept: a sandbox must not fill the cache with inventions.
@@ -132,11 +132,12 @@ def _find_route(policy: Policy, host: str) -> Route:
     entries = matching_entries(policy, host)
     top = [rule for rule in policy.deny if _is_about(rule, host)]
     key = (*(entry.key for entry in entries), "", *(rule.ref.id for rule in top))
-    route = policy.shared_routes.get(key)
-    if route is None:
-        deny = [*(rule for entry in entries for rule in entry.deny), *top]
-        route = Route(entries[0] if entries else None, deny)
-        policy.shared_routes[key] = route
+    known = policy.shared_routes.get(key)
+    if isinstance(known, Route):
+        return known
+    deny = [*(rule for entry in entries for rule in entry.deny), *top]
+    route = Route(entries[0] if entries else None, deny)
+    policy.shared_routes[key] = route
     return route
 
 

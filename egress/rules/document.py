@@ -188,7 +188,7 @@ class _Composer:
                 "a rule file is one YAML document: remove `---`",
             )
 
-    def _value(self, event: object, depth: int) -> Value:
+    def _value(self, event: object, depth: int, spot: Spot | None = None) -> Value:
         kind = type(event).__name__
         if kind == "AliasEvent":
             self._stop(
@@ -198,7 +198,7 @@ class _Composer:
             )
         self._refuse_decoration(event)
         if kind == "ScalarEvent":
-            return self._scalar(event)
+            return self._scalar(event, spot or _spot(event))
         if depth > MAX_DEPTH:
             self._stop(_spot(event), "this is nested more than 16 levels deep", "nothing in a rule file is")
         if kind == "MappingStartEvent":
@@ -213,11 +213,11 @@ class _Composer:
         self.document.values[id(mapping)] = values
         next_event = self._next
         while type(event := next_event()).__name__ != "MappingEndEvent":
-            spot = _spot(event)
+            spot, behind = _spot(event), _behind(event)
             key = self._key(event, depth)
             event = next_event()
-            value_spot = _spot(event)
-            value = self._value(event, depth + 1)
+            value_spot = behind if _is_left_out(event) else _spot(event)
+            value = self._value(event, depth + 1, value_spot)
             if key is None:
                 continue
             if key in mapping:
@@ -239,7 +239,7 @@ class _Composer:
             self._value(event, depth + 1)
             self._finding(spot, "a key must be plain text", "a key cannot be a list or a mapping")
             return None
-        key: str = event.value  # type: ignore[attr-defined]
+        key = self._text(event)
         if key == "<<" and _is_plain(event):
             self._finding(_spot(event), "merge keys are not allowed here", "write the keys out")
             return None
@@ -262,12 +262,12 @@ class _Composer:
             sequence.append(self._value(event, depth + 1))
         return sequence
 
-    def _scalar(self, event: object) -> Scalar:
-        text: str = event.value  # type: ignore[attr-defined]
+    def _scalar(self, event: object, spot: Spot) -> Scalar:
+        text = self._text(event)
         if not _is_plain(event):
             return text
         if text in _NULLS:
-            self._finding(_spot(event), "there is no value here", NULL_HINT)
+            self._finding(spot, "there is no value here", NULL_HINT)
             return Missing()
         word = _WORDS.get(text)
         if word is not None:
@@ -277,6 +277,13 @@ class _Composer:
                 return int(text)
             if _FLOAT.fullmatch(text):
                 return float(text)
+        return text
+
+    def _text(self, event: object) -> str:
+        text: str = event.value  # type: ignore[attr-defined]
+        if not text.isascii() and _SURROGATE.search(text):
+            # Only the parser in Python lets such an escape through.
+            self._stop(_spot(event), *_LONE_SURROGATE)
         return text
 
     def _finding(self, spot: Spot, message: str, hint: str = "") -> None:
@@ -313,10 +320,27 @@ def _spot(event: object) -> Spot:
     return mark.line, mark.column
 
 
+def _behind(event: object) -> Spot:
+    """Where the value of a key would begin: after its colon."""
+    mark = event.end_mark  # type: ignore[attr-defined]
+    return mark.line, mark.column + 1
+
+
+def _is_left_out(event: object) -> bool:
+    """Whether nothing at all was written: then the parsers differ about where that nothing stands."""
+    return getattr(event, "value", None) == "" and _is_plain(event)
+
+
 def _is_plain(event: object) -> bool:
     implicit = getattr(event, "implicit", None)
     return isinstance(implicit, tuple) and bool(implicit[0])
 
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = (
+    "this escape is a lone surrogate or no character at all",
+    "write the character itself",
+)
 
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
     (
@@ -379,8 +403,12 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("found undefined tag handle", "tags are not allowed here", "quote the value if it begins with `!`"),
     (
         "invalid Unicode character escape code",
-        "this escape is a lone surrogate or no character at all",
-        "write the character itself",
+        *_LONE_SURROGATE,
+    ),
+    (
+        "expected <document start>",
+        "a second document begins here",
+        "a rule file is one YAML document: remove `---`",
     ),
     (
         "control characters are not allowed",

@@ -54,7 +54,7 @@ class Explanation:
     injected: tuple[Injected, ...]
     profile: str | None
     near: tuple[str, ...]
-    """For a host that no rule names: entries with a similar key."""
+    """For a host that no rule names: the entry with the most similar key, if one is similar at all."""
     reason: str
     """Why the target has no spelling that can be decided on; empty when it has one."""
 
@@ -169,4 +169,4 @@ def _injected(need: Injection, secrets: dict[str, SecretSpec]) -> Injected:
 
 def _near(policy: Policy, host: str) -> tuple[str, ...]:
     keys = [entry.key for entry in policy.entries.values()]
-    return tuple(difflib.get_close_matches(host, keys, n=3, cutoff=0.75))
+    return tuple(difflib.get_close_matches(host, keys, n=1, cutoff=0.75))

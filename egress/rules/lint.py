@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from egress.rules.hosts import Pattern, candidates
 from egress.rules.overlap import rule_covers
+from egress.rules.plan import denies_everything
 from egress.rules.policy import Entry, Policy, Rule
 from egress.rules.report import Report, quoted
 from egress.types import Place
@@ -185,6 +186,8 @@ def _denies_a_tunnel_cannot_see(policy: Policy, entry: Entry, report: Report) ->
     if entry.intercept:
         return
     for rule in _denies_for(policy, entry):
+        if denies_everything(rule.predicates):
+            continue  # it closes the host, which takes no reading
         report.warning(
             entry.place,
             f"{rule.ref} cannot hold for {quoted(entry.key)}, which `intercept: never` passes unread",

@@ -182,6 +182,7 @@ class _Loader:
             return
         model = checked(Host, value, at)
         if model is None:
+            self._all.unsound.add(key)
             return
         parts = self._all.parts.setdefault(host, [])
         for other in parts:

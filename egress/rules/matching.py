@@ -105,7 +105,7 @@ def deny_rule(model: Deny, at: At, ids: RuleIds) -> Rule:
     )
     if isinstance(model, TopDeny) and model.hosts is not None:
         predicates = replace(predicates, hosts=_host_patterns(model.hosts, at / "hosts"))
-    if not replace(predicates, encoded_slash=False):
+    if not any(getattr(model, name, None) is not None for name in (*PREDICATES, "websocket", "hosts")):
         at.error("a deny rule needs at least one predicate", 'to deny everything write paths: ["/**"]')
     return Rule(ids.claim(model.id, at), predicates)
 

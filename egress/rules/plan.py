@@ -122,7 +122,7 @@ class Route:
         self.scopes_methods = bool(self._methods)
         self.strict_paths = any(looks_at_paths(predicates) for predicates in rules)
         self.encoded_slash = any(rule.predicates.encoded_slash for rule in allow)
-        self.is_closed = next((rule for rule in deny if _denies_everything(rule.predicates)), None)
+        self.is_closed = next((rule for rule in deny if denies_everything(rule.predicates)), None)
 
     def is_odd_case(self, method: str) -> bool:
         """Whether only its case makes the method one that no rule names."""
@@ -212,7 +212,7 @@ def _deny_applies(rule: Rule, query: str, head: Head) -> bool:
     return not predicates.looks_inside or deny_fits(predicates, query, head.headers)
 
 
-def _denies_everything(predicates: Predicates) -> bool:
+def denies_everything(predicates: Predicates) -> bool:
     """Whether the deny is about hosts alone, so that it holds before there is a request."""
     return not (predicates.methods or predicates.looks_inside or predicates.websocket) and (
         predicates.paths is None or any(glob.is_everything for glob in predicates.paths)

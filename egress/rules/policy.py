@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from egress.rules.hosts import Pattern
 from egress.rules.predicates import Predicates
 from egress.types import Cookies, Injection, Limit, Place, Redirects, RuleRef, Scrub
-
-if TYPE_CHECKING:
-    from egress.rules.plan import Route
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Mode = Literal["enforce", "observe"]
@@ -153,8 +150,10 @@ class Policy:
     limit: Limit | None = None
     cases: tuple[Case, ...] = ()
     digest: str = ""
-    routes: dict[str, Route] = field(default_factory=dict, repr=False, compare=False)
-    shared_routes: dict[tuple[str, ...], Route] = field(default_factory=dict, repr=False, compare=False)
+    routes: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
+    """The `plan.Route` of hosts that were asked for; `object`, because `plan` builds on this file."""
+    shared_routes: dict[tuple[str, ...], object] = field(default_factory=dict, repr=False, compare=False)
+    """The same by what makes a route: hosts of one wildcard share it."""
 
     @property
     def ports(self) -> frozenset[int]:

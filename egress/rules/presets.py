@@ -90,7 +90,7 @@ def read(name: str, text: str, report: Report) -> Preset | None:
     if head is None:
         return None
     errors = report.error_count
-    rules = {key: document.value[key] for key in ("secrets", "hosts") if key in document.value}
+    rules = {key: value for key, value in document.value.items() if key in ("secrets", "hosts")}
     _check_parameters(rules, head, at)
     if report.error_count > errors:
         return None

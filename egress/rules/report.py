@@ -82,9 +82,10 @@ def quoted(text: object) -> str:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint that names the nearest known word, or all of them when there are few."""
     words = sorted(known)
-    close = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
+    lower = {known_word.lower(): known_word for known_word in words}
+    close = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
     if close:
-        return f"did you mean {quoted(close[0])}?"
+        return f"did you mean {quoted(lower[close[0]])}?"
     if 0 < len(words) <= 12:
         return "known here: " + ", ".join(quoted(known_word) for known_word in words)
     return ""

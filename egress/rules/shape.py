@@ -67,7 +67,7 @@ def _wrong_value(error: ErrorDetails, name: str) -> tuple[str, str]:
     if kind == "union":
         return f"this must be {_article(error['msg'])}, not {found}", ""
     if kind == "literal_error":
-        expected = str(context.get("expected", "")).replace("'", "`")
+        expected = str(context.get("expected", "")).replace("'", "`").replace("True", "`true`")
         if isinstance(error["input"], str):
             choices = [str(choice) for choice in expected.replace("`", "").replace(" or ", ", ").split(", ")]
             return f"{quoted(error['input'])} is not one of {expected}", did_you_mean(error["input"], choices)

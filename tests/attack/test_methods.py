@@ -35,26 +35,61 @@ def test_the_named_methods_pass() -> None:
     assert told(RULES, f"POST {API}/search", headers=JSON) == "allow query, inject token"
 
 
-@pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "POST", "OPTIONS", "PROPFIND", "M-SEARCH", "QUERY", "FOO"])
+@pytest.mark.parametrize(
+    "method", ["DELETE", "PUT", "PATCH", "POST", "OPTIONS", "PROPFIND", "M-SEARCH", "QUERY", "FOO"]
+)
 def test_a_method_that_no_rule_names_is_denied(method: str) -> None:
     """S-17."""
     decision = ask(RULES, f"{method} {API}/x")
     assert (decision.code, decision.effects.needs) == ("rule.none", ())
 
 
-@pytest.mark.parametrize("method", ["get", "Get", "gET", "head", "post", "delete", "Options", "connect", "trace", "CONNECT", "TRACE", "Trace"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "get",
+        "Get",
+        "gET",
+        "head",
+        "post",
+        "delete",
+        "Options",
+        "connect",
+        "trace",
+        "CONNECT",
+        "TRACE",
+        "Trace",
+    ],
+)
 def test_an_odd_case_and_a_tunnel_are_refused(method: str) -> None:
     assert told(RULES, f"{method} {API}/x") == "deny method.refused"
 
 
-@pytest.mark.parametrize("method", ["", "\x00GET", "GET\x00", "GET\r\nX: y", "GET\t/evil", "G\xc9T", "GET/", "G(T", "\u212aGET", "GET,POST", '"GET"'])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "",
+        "\x00GET",
+        "GET\x00",
+        "GET\r\nX: y",
+        "GET\t/evil",
+        "G\xc9T",
+        "GET/",
+        "G(T",
+        "\u212aGET",
+        "GET,POST",
+        '"GET"',
+    ],
+)
 def test_what_is_no_token_is_refused(method: str) -> None:
     asked = replace(head(f"GET {API}/x"), method=method)
     for rules in (RULES, policy("hosts: {api.example.com: {}}"), policy("mode: observe")):
         assert decide(rules, Identity("box"), asked, NOW).code == "method.refused"
 
 
-@pytest.mark.parametrize("name", sorted(METHOD_OVERRIDES | {"x_http_method_override", "x_http_method", "x-http_method"}))
+@pytest.mark.parametrize(
+    "name", sorted(METHOD_OVERRIDES | {"x_http_method_override", "x_http_method", "x-http_method"})
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_no_header_overrides_the_method(name: str, method: str) -> None:
     path = "/x" if method == "GET" else "/search"
@@ -65,7 +100,7 @@ def test_no_header_overrides_the_method(name: str, method: str) -> None:
     "query",
     [
         "_method=DELETE", "a=b&_method=DELETE", "_METHOD=DELETE", "_Method=DELETE", "%5fmethod=DELETE",
-        "_%6Dethod=DELETE", "%5F%6d%65%74%68%6f%64=DELETE", "a;_method=DELETE", "_method", "_method=", 
+        "_%6Dethod=DELETE", "%5F%6d%65%74%68%6f%64=DELETE", "a;_method=DELETE", "_method", "_method=",
         "+_method=DELETE", "%20_method=DELETE", ".method=DELETE", "[method=DELETE", "_method%00=DELETE",
         "x-http-method-override=DELETE", "X-HTTP-Method-Override=DELETE", "b=%zz&_method=DELETE",
     ],
@@ -81,7 +116,10 @@ def test_a_name_that_only_sounds_like_it_passes(query: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("target", ["/graphql", "/graphql?query=mutation%7Bx%7D", "/GraphQL", "/graphql/", "/%67raphql", "/graphql?a"])
+@pytest.mark.parametrize(
+    "target",
+    ["/graphql", "/graphql?query=mutation%7Bx%7D", "/GraphQL", "/graphql/", "/%67raphql", "/graphql?a"],
+)
 def test_no_mutation_hides_behind_a_read(method: str, target: str) -> None:
     """S-59: whatever the body says, the endpoint that takes mutations is closed."""
     assert told(RULES, f"{method} {API}{target}", headers=JSON) == "deny no-graphql"
@@ -102,7 +140,10 @@ def test_a_doubtful_content_type_fits_no_allow(headers: tuple[tuple[str, str], .
     assert told(RULES, f"POST {API}/search", headers=headers) == "deny rule.none"
 
 
-@pytest.mark.parametrize("sent", ["text/plain", "application/json, text/plain", "text/plain, application/json", "TEXT/PLAIN", "", "x"])
+@pytest.mark.parametrize(
+    "sent",
+    ["text/plain", "application/json, text/plain", "text/plain, application/json", "TEXT/PLAIN", "", "x"],
+)
 def test_a_doubtful_content_type_fits_every_deny(sent: str) -> None:
     rules = policy("hosts: {api.example.com: {allow: all, deny: [{id: no, content_type: [text/plain]}]}}")
     assert told(rules, f"POST {API}/x", headers=(("content-type", sent),)) == "deny no"
@@ -110,7 +151,17 @@ def test_a_doubtful_content_type_fits_every_deny(sent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["admin=1", "Admin=1", "a=2&admin=1", "admin=2&admin=1", "x;admin=1", "%61dmin=%31", "a=%zz", "ADMIN=1&admin=2"]
+    "query",
+    [
+        "admin=1",
+        "Admin=1",
+        "a=2&admin=1",
+        "admin=2&admin=1",
+        "x;admin=1",
+        "%61dmin=%31",
+        "a=%zz",
+        "ADMIN=1&admin=2",
+    ],
 )
 def test_a_doubtful_query_fits_every_deny(query: str) -> None:
     rules = policy("hosts: {api.example.com: {allow: all, deny: [{id: no, query: {admin: '1'}}]}}")

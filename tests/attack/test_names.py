@@ -38,7 +38,13 @@ def is_open(name: str) -> bool:
 
 @pytest.mark.parametrize(
     "name",
-    ["api.example.com", "a.static.example.com", "a.deep.example.com", "a.b.deep.example.com", "xn--bcher-kva.example"],
+    [
+        "api.example.com",
+        "a.static.example.com",
+        "a.deep.example.com",
+        "a.b.deep.example.com",
+        "xn--bcher-kva.example",
+    ],
 )
 def test_the_named_hosts_are_open(name: str) -> None:
     """The positive control."""
@@ -46,7 +52,9 @@ def test_the_named_hosts_are_open(name: str) -> None:
     assert is_open(name)
 
 
-@pytest.mark.parametrize("name", ["API.EXAMPLE.COM", "api.example.com.", "Api.Example.Com.", "aPi.eXample.com"])
+@pytest.mark.parametrize(
+    "name", ["API.EXAMPLE.COM", "api.example.com.", "Api.Example.Com.", "aPi.eXample.com"]
+)
 def test_case_and_one_trailing_dot_are_the_same_host(name: str) -> None:
     """S-12: the same verdict as the canonical spelling, and only after it became that."""
     assert wire(name) == "api.example.com"
@@ -71,21 +79,26 @@ def test_a_name_that_is_only_alike_is_denied(name: str) -> None:
 
 MALFORMED = [
     "[api.example.com]", "[[api.example.com]]", "[api.example.com", "api.example.com]",
-    "evil.example\x00.static.example.com", "api.example.com\x00", "\x00api.example.com", "a\x00.deep.example.com",
+    "evil.example\x00.static.example.com", "api.example.com\x00", "\x00api.example.com",
+    "a\x00.deep.example.com",
     "evil.example%00.deep.example.com", "api%2eexample.com", "%61pi.example.com", "a%00.static.example.com",
     "api。example。com", "api.example.com。", "a。deep.example.com", "api．example.com", "api｡example.com",
     "ａｐｉ.example.com", "api.ｅxample.com", "ａ.deep.example.com", "apı.example.com", "аpi.example.com",
-    "a@api.example.com", "api.example.com@evil.example", "evil.example:443@api.example.com", "x:y@a.deep.example.com",
+    "a@api.example.com", "api.example.com@evil.example", "evil.example:443@api.example.com",
+    "x:y@a.deep.example.com",
     "api.example.com:443", "api.example.com:", "a.deep.example.com:8443", ":443",
-    "api.example.com/", "/api.example.com", "evil.example/.static.example.com", "evil.example#.deep.example.com",
+    "api.example.com/", "/api.example.com", "evil.example/.static.example.com",
+    "evil.example#.deep.example.com",
     "evil.example?.deep.example.com", "evil.example\\.deep.example.com", "https://api.example.com",
     " api.example.com", "api.example.com ", "api .example.com", "api.example.com\t", "api.example.com\n",
     "api.example.com\r\nx: y", "a\n.deep.example.com",
     "api..example.com", ".api.example.com", "api.example.com..", "..deep.example.com", "", ".", "..",
     "*.static.example.com", "*", "**.deep.example.com", "a*.static.example.com",
     "a" * 64 + ".deep.example.com", ("a" * 60 + ".") * 4 + "deep.example.com",
-    "xn--.example", "xn--a.deep.example.com", "xn--bcher-kva\x00.example", "xn--bücher.example", "bücher.example",
-    "xn--api-.example.com", "xn--zzzzzz99999.deep.example.com", "\u200bapi.example.com", "api\u00ad.example.com",
+    "xn--.example", "xn--a.deep.example.com", "xn--bcher-kva\x00.example", "xn--bücher.example",
+    "bücher.example",
+    "xn--api-.example.com", "xn--zzzzzz99999.deep.example.com", "\u200bapi.example.com",
+    "api\u00ad.example.com",
     "api.example.com\ud800", "ſtatic.example.com", "\u212a.deep.example.com",
 ]  # fmt: skip
 
@@ -106,7 +119,18 @@ def test_observing_does_not_let_it_through_either(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["127.1", "0x7f.1", "2130706433", "0x7f000001", "017700000001", "0177.0.0.1", "127.0.0.1.", "1.2.3", "a.0x0", "0x"],
+    [
+        "127.1",
+        "0x7f.1",
+        "2130706433",
+        "0x7f000001",
+        "017700000001",
+        "0177.0.0.1",
+        "127.0.0.1.",
+        "1.2.3",
+        "a.0x0",
+        "0x",
+    ],
 )
 def test_a_number_that_resolvers_take_for_an_address_is_no_name(name: str) -> None:
     assert wire(name) == "refused"
@@ -116,7 +140,15 @@ def test_a_number_that_resolvers_take_for_an_address_is_no_name(name: str) -> No
 
 @pytest.mark.parametrize(
     "literal",
-    ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"],
+    [
+        "127.0.0.1",
+        "169.254.169.254",
+        "10.0.0.1",
+        "::1",
+        "fd00:ec2::254",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+    ],
 )
 def test_an_address_is_no_host_even_under_observe(literal: str) -> None:
     """Neighbours of S-18: only `networks:` opens a literal."""
@@ -125,7 +157,8 @@ def test_an_address_is_no_host_even_under_observe(literal: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "literal", ["::FFFF:10.0.0.1", "0:0:0:0:0:0:0:1", "::0001", "fe80::1%eth0", "fd00::1%25", "[fd00::1]", "10.0.0.01"]
+    "literal",
+    ["::FFFF:10.0.0.1", "0:0:0:0:0:0:0:1", "::0001", "fe80::1%eth0", "fd00::1%25", "[fd00::1]", "10.0.0.01"],
 )
 def test_another_spelling_of_an_address_is_not_the_address(literal: str) -> None:
     rules = policy('networks: [{cidr: "::/0"}, {cidr: 10.0.0.0/8}]')

@@ -51,14 +51,18 @@ def test_what_the_rules_allow_is_allowed_and_injected(request_line: str, outcome
     assert told(RULES, request_line) == outcome
 
 
-@pytest.mark.parametrize("url", ["https://api.example.com:8443", "https://api.example.com:80", "https://api.example.com:22"])
+@pytest.mark.parametrize(
+    "url", ["https://api.example.com:8443", "https://api.example.com:80", "https://api.example.com:22"]
+)
 def test_another_port_of_the_host_is_another_host(url: str) -> None:
     """S-14."""
     assert ask_host(RULES, url).code == "host.port"
     assert ask(RULES, f"GET {url}/user").code == "host.port"
 
 
-@pytest.mark.parametrize("url", ["http://api.example.com", "http://api.example.com:443", "http://api.example.com:8080"])
+@pytest.mark.parametrize(
+    "url", ["http://api.example.com", "http://api.example.com:443", "http://api.example.com:8080"]
+)
 def test_nothing_is_sent_in_clear_text(url: str) -> None:
     """S-15."""
     decision = ask(RULES, f"GET {url}/user")
@@ -74,7 +78,8 @@ UP = [
     "/repos/acme/%252e%252e/evil", "/repos/acme/%252e%252e%252fevil", "/repos/acme/%25%32%65%25%32%65/evil",
     "/repos/acme/..;/evil", "/repos/acme/..;x=y/evil", "/repos/acme/%2e%2e;/evil", "/repos/acme/..%3b/evil",
     "/repos/acme/..%00/evil", "/repos/acme/..\x00/evil", "/repos/acme/%c0%ae%c0%ae/evil",
-    "/repos/acme/%c0%ae%c0%ae%c0%afevil", "/repos/acme/\xc0\xae\xc0\xae/evil", "/repos/acme/%e0%80%ae%e0%80%ae/evil",
+    "/repos/acme/%c0%ae%c0%ae%c0%afevil", "/repos/acme/\xc0\xae\xc0\xae/evil",
+    "/repos/acme/%e0%80%ae%e0%80%ae/evil",
     "/repos/acme/%f0%80%80%ae/evil", "/repos/acme/%f8%80%80%80%ae/evil", "/repos/acme/%u002e%u002e/evil",
     "/repos/acme/..#/evil", "/repos/acme/..%23/evil", "/repos/acme/.. /evil", "/repos/acme/..%20/evil",
     "/repos/acme/..\t/evil", "/repos/acme/..%09/evil", "/repos/acme/..%0a/evil", "/repos/acme/..\r\n/evil",
@@ -91,9 +96,12 @@ def test_no_spelling_of_a_dot_segment_leaves_the_scope(target: str) -> None:
 @pytest.mark.parametrize(
     "target",
     [
-        "/user;x", "/user%3bx", "/user%3B", "/user#", "/user#x", "/user%23x", "/user\\", "/user%5c", "/user%00",
-        "/user\x00", "/user%0a", "/user%20", "/user ", "/user%2f", "/user%2F", "/user%252f", "/user%", "/user%zz",
-        "/user?a#b", "/user?a b", "/user?\x00", "user", "", "*", "http://api.example.com/user", "//api.example.com/user",
+        "/user;x", "/user%3bx", "/user%3B", "/user#", "/user#x", "/user%23x", "/user\\", "/user%5c",
+        "/user%00",
+        "/user\x00", "/user%0a", "/user%20", "/user ", "/user%2f", "/user%2F", "/user%252f", "/user%",
+        "/user%zz",
+        "/user?a#b", "/user?a b", "/user?\x00", "user", "", "*", "http://api.example.com/user",
+        "//api.example.com/user",
         "https://evil.example/user", "/user\xa0\u2028", "?/user", "/user\n", "/%75ser%2",
     ],
 )  # fmt: skip
@@ -102,7 +110,20 @@ def test_an_ambiguous_spelling_of_an_allowed_path_is_refused(target: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "target", ["/User", "/user/", "/USER", "/user.", "/user..", "/user.json", "/users", "/use", "/user:x", "/user@x", "/usER"]
+    "target",
+    [
+        "/User",
+        "/user/",
+        "/USER",
+        "/user.",
+        "/user..",
+        "/user.json",
+        "/users",
+        "/use",
+        "/user:x",
+        "/user@x",
+        "/usER",
+    ],
 )
 def test_an_allow_reaches_no_other_path(target: str) -> None:
     assert at(target).code == "rule.none"
@@ -110,7 +131,12 @@ def test_an_allow_reaches_no_other_path(target: str) -> None:
 
 @pytest.mark.parametrize(
     ("target", "forwarded"),
-    [("/%75ser", "/user"), ("/repos/acme/%7Ex", "/repos/acme/~x"), ("/repos/acme/\xc3\xa9", "/repos/acme/%C3%A9"), ("/user?a=%2e%2e", "/user?a=%2e%2e")],
+    [
+        ("/%75ser", "/user"),
+        ("/repos/acme/%7Ex", "/repos/acme/~x"),
+        ("/repos/acme/\xc3\xa9", "/repos/acme/%C3%A9"),
+        ("/user?a=%2e%2e", "/user?a=%2e%2e"),
+    ],
 )
 def test_the_path_that_was_matched_is_the_one_that_is_forwarded(target: str, forwarded: str) -> None:
     decision = at(target)
@@ -121,7 +147,8 @@ def test_the_path_that_was_matched_is_the_one_that_is_forwarded(target: str, for
     "target",
     [
         "/repos/acme/site/keys", "/repos/acme/site/keys/", "/repos/acme/site/Keys", "/REPOS/acme/site/KEYS/1",
-        "/repos/acme/site/%6beys", "/repos/acme/site/hooks", "/repos/acme/site/hooks/1/test", "/repos/acme/site/HooKs",
+        "/repos/acme/site/%6beys", "/repos/acme/site/hooks", "/repos/acme/site/hooks/1/test",
+        "/repos/acme/site/HooKs",
     ],
 )  # fmt: skip
 def test_a_deny_holds_in_every_spelling_that_a_server_may_take_for_it(target: str) -> None:
@@ -135,20 +162,34 @@ def test_a_deny_holds_in_every_spelling_that_a_server_may_take_for_it(target: st
     [
         ("/v1/keys:rotate", "/v1/keys%3Arotate"), ("/v1/keys:rotate", "/v1/keys%3arotate"),
         ("/a,b", "/a%2Cb"), ("/a=b", "/a%3Db"), ("/a+b", "/a%2Bb"), ("/a@b", "/a%40b"), ("/a$b", "/a%24b"),
-        ("/a!b", "/a%21b"), ("/a'b", "/a%27b"), ("/(a)", "/%28a%29"), ("/a&b", "/a%26b"), ("/[a]", "/%5Ba%5d"),
-        ("/a%3Ab", "/a:b"), ("/a%5Bb", "/a[b"), ("/a%2Ab", "/a*b"), ("/a/**", "/A/b/"), ("/a", "/a/"), ("/a/", "/a"),
+        ("/a!b", "/a%21b"), ("/a'b", "/a%27b"), ("/(a)", "/%28a%29"), ("/a&b", "/a%26b"),
+        ("/[a]", "/%5Ba%5d"),
+        ("/a%3Ab", "/a:b"), ("/a%5Bb", "/a[b"), ("/a%2Ab", "/a*b"), ("/a/**", "/A/b/"), ("/a", "/a/"),
+        ("/a/", "/a"),
         ('/a"b', "/a%22b"), ("/é", "/%C3%a9"), ("/é", "/\xc3\xa9"), ("/a-b", "/a%2Db"), ("/a~b", "/a%7eb"),
     ],
 )  # fmt: skip
 def test_a_reserved_character_is_denied_escaped_or_not(pattern: str, target: str) -> None:
-    rules = policy(f"hosts: {{api.example.com: {{allow: all, deny: [{{id: no, paths: ['{pattern.replace(chr(39), chr(39) * 2)}']}}]}}}}")
+    rules = policy(
+        f"hosts: {{api.example.com: {{allow: all, deny: [{{id: no,"
+        f" paths: ['{pattern.replace(chr(39), chr(39) * 2)}']}}]}}}}"
+    )
     asked = replace(head(f"GET {API}/"), target=target)
     assert decide(rules, Identity("box"), asked, NOW).code == "rule.denied"
     assert decide(rules, Identity("box"), replace(asked, target="/other"), NOW).allowed
 
 
 @pytest.mark.parametrize(
-    "target", ["/admin%2Fx", "/%61dmin%2fx", "/x%2F..%2Fadmin%2Fx", "/Admin%2F", "/admin%2F%2Fx", "/admin%252Fx", "/x%2f%2e%2e%2fadmin"]
+    "target",
+    [
+        "/admin%2Fx",
+        "/%61dmin%2fx",
+        "/x%2F..%2Fadmin%2Fx",
+        "/Admin%2F",
+        "/admin%2F%2Fx",
+        "/admin%252Fx",
+        "/x%2f%2e%2e%2fadmin",
+    ],
 )
 def test_taking_an_encoded_slash_as_data_opens_no_way_around_a_deny(target: str) -> None:
     rules = policy("""
@@ -159,13 +200,15 @@ def test_taking_an_encoded_slash_as_data_opens_no_way_around_a_deny(target: str)
 
 
 @pytest.mark.parametrize(
-    "pattern", ["/**/a/**/a/**/a/**/a/**/z", "/*a*a*a*a*a*a*a*a*a*z", "/**/*a*/**/*a*/**/*a*/z", "/" + "*a" * 30 + "z"]
+    "pattern",
+    ["/**/a/**/a/**/a/**/a/**/z", "/*a*a*a*a*a*a*a*a*a*z", "/**/*a*/**/*a*/**/*a*/z", "/" + "*a" * 30 + "z"],
 )
 @pytest.mark.parametrize("path", ["/" + "a" * 16000, "/a" * 8000, "/aaaaaaa" * 2000])
 def test_no_pattern_takes_for_ever(pattern: str, path: str) -> None:
     """S-34: the test is that it ends."""
     rules = policy(
-        f'hosts: {{api.example.com: {{allow: [{{id: it, paths: ["{pattern}", /ok]}}], deny: [{{id: no, paths: ["{pattern}"]}}]}}}}'
+        f'hosts: {{api.example.com: {{allow: [{{id: it, paths: ["{pattern}",'
+        f' /ok]}}], deny: [{{id: no, paths: ["{pattern}"]}}]}}}}'
     )
     assert told(rules, f"GET {API}{path}") == "deny rule.none"
     assert told(rules, f"GET {API}/ok") == "allow it"
@@ -174,7 +217,10 @@ def test_no_pattern_takes_for_ever(pattern: str, path: str) -> None:
 @pytest.mark.parametrize(
     "request_line",
     [
-        f"POST {API}/gists", f"POST {API}/repos/acme/site/issues/1/comments", f"POST {API}/repos/evil/site/issues",
+        f"POST {API}/gists", (
+        f"POST"
+        f" {API}/repos/acme/site/issues/1/comments"
+        ), f"POST {API}/repos/evil/site/issues",
         f"POST {API}/repos/acme/issues", f"POST {API}/repos/acme/site/x/issues", f"POST {API}/user/repos",
     ],
 )  # fmt: skip
@@ -195,7 +241,9 @@ def test_nothing_is_pushed_to_a_foreign_repository(target: str) -> None:
     assert at(target, "POST").code == "rule.none"
 
 
-@pytest.mark.parametrize("target", ["/app/installations/1/access_tokens", "/login/oauth/access_token", "/applications/grants"])
+@pytest.mark.parametrize(
+    "target", ["/app/installations/1/access_tokens", "/login/oauth/access_token", "/applications/grants"]
+)
 def test_no_new_credential_is_minted(target: str) -> None:
     """S-60."""
     for method in ("POST", "GET", "PUT"):

@@ -39,7 +39,9 @@ def test_the_good_file_works() -> None:
     assert told(rules, "GET https://other.example.com/echo") == "allow host"
 
 
-@pytest.mark.parametrize("text", ["version: 1", "version: 1\nhosts: {}", "version: 1\nhosts: {}\ndeny: []\nnetworks: []"])
+@pytest.mark.parametrize(
+    "text", ["version: 1", "version: 1\nhosts: {}", "version: 1\nhosts: {}\ndeny: []\nnetworks: []"]
+)
 def test_an_empty_file_denies_everything(text: str) -> None:
     """S-31: a list that restricts to nothing must not become no restriction."""
     rules = policy(text)
@@ -51,7 +53,18 @@ def test_an_empty_file_denies_everything(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "# nothing\n", "[]", "rules: []", "{", "\x00", "version: 1\nrules: []", "null", "version: 1\nhosts:", "a: &x\nb: *x"],
+    [
+        "",
+        "# nothing\n",
+        "[]",
+        "rules: []",
+        "{",
+        "\x00",
+        "version: 1\nrules: []",
+        "null",
+        "version: 1\nhosts:",
+        "a: &x\nb: *x",
+    ],
 )
 def test_garbage_is_no_policy(text: str) -> None:
     result = load([Source("hosts.yaml", text)])
@@ -65,7 +78,19 @@ def test_no_text_at_all_is_a_policy_that_denies() -> None:
     assert not ask(result.policy, f"GET {API}/x").allowed
 
 
-@pytest.mark.parametrize("key", ["allow: []", "methods: []", "paths: []", "query: {}", "headers: {}", "content_type: []", "allow: [{id: a, methods: []}]", "allow: [{id: a, paths: []}]"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "allow: []",
+        "methods: []",
+        "paths: []",
+        "query: {}",
+        "headers: {}",
+        "content_type: []",
+        "allow: [{id: a, methods: []}]",
+        "allow: [{id: a, paths: []}]",
+    ],
+)
 def test_an_empty_list_never_stands_for_everything(key: str) -> None:
     result = loaded(f"hosts: {{api.example.com: {{{key}}}}}")
     assert result.policy is None or not ask(result.policy, f"GET {API}/x").allowed
@@ -73,7 +98,19 @@ def test_an_empty_list_never_stands_for_everything(key: str) -> None:
 
 def typos() -> list[str]:
     """Every key of the good file with one letter missing."""
-    keys = ["version", "secrets", "from", "hosts", "allow", "methods", "deny", "paths", "inject", "bearer", "id"]
+    keys = [
+        "version",
+        "secrets",
+        "from",
+        "hosts",
+        "allow",
+        "methods",
+        "deny",
+        "paths",
+        "inject",
+        "bearer",
+        "id",
+    ]
     return [GOOD.replace(f"{key}:", f"{key[:1]}{key[2:]}:", 1) for key in keys]
 
 
@@ -86,7 +123,9 @@ def test_a_typo_is_refused_with_its_line(text: str) -> None:
     assert loaded(text).policy is None
 
 
-@pytest.mark.parametrize("key", ["alow", "denny", "inejct", "path", "method", "allow_all", "Deny", "DENY", "deny ", "rules"])
+@pytest.mark.parametrize(
+    "key", ["alow", "denny", "inejct", "path", "method", "allow_all", "Deny", "DENY", "deny ", "rules"]
+)
 def test_a_misspelt_key_of_an_entry_opens_nothing(key: str) -> None:
     """`{denny: ...}` beside nothing else would be a whole host."""
     (found,) = errors(Source("a", json.dumps({"version": 1, "hosts": {"api.example.com": {key: []}}})))
@@ -106,7 +145,14 @@ def test_where_rules_overlap_the_deny_wins_in_any_order(order: int) -> None:
 
 @pytest.mark.parametrize(
     "hosts",
-    ["[other.example.com]", '["*.api.example.com"]', "[example.com]", '["api.example.com:8443"]', "[xapi.example.com]", "[]"],
+    [
+        "[other.example.com]",
+        '["*.api.example.com"]',
+        "[example.com]",
+        '["api.example.com:8443"]',
+        "[xapi.example.com]",
+        "[]",
+    ],
 )
 def test_a_secret_goes_nowhere_but_to_the_hosts_it_is_bound_to(hosts: str) -> None:
     """S-05's neighbour: a rule cannot widen the binding of a secret."""
@@ -162,11 +208,15 @@ def test_no_control_character_enters_a_head_through_the_file(value: str) -> None
     assert loaded(GOOD.replace("{bearer: token}", item)).policy is None
 
 
-@pytest.mark.parametrize("name", ["host", "Transfer-Encoding", "content-length", "connection", "cookie", "x\\r\\ny", "a b", ""])
+@pytest.mark.parametrize(
+    "name", ["host", "Transfer-Encoding", "content-length", "connection", "cookie", "x\\r\\ny", "a b", ""]
+)
 def test_no_injection_writes_a_header_that_frames_or_routes(name: str) -> None:
     item = f'{{header: {{name: "{name}", secret: token}}}}'
     assert loaded(GOOD.replace("{bearer: token}", item)).policy is None
-    assert loaded(GOOD.replace("{bearer: token}", "{header: {name: x-key, secret: token}}")).policy is not None
+    assert (
+        loaded(GOOD.replace("{bearer: token}", "{header: {name: x-key, secret: token}}")).policy is not None
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,12 @@ def egress(
         timeout=timeout,
         check=False,
     )
-    return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+    return Outcome(
+        done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+    )
 
 
-def command(arguments: Sequence[Argument]) -> list[Argument]:
+def command[A: Argument](arguments: Sequence[A]) -> list[A | str]:
     return [sys.executable, "-m", "egress", *arguments]
 
 

@@ -48,7 +48,8 @@ def test_24_everything_else_beside_a_tunnel_is_an_error(key: str) -> None:
     name = key.split(":", maxsplit=1)[0]
     found = errors(f"hosts:\n  a.example.com:\n    intercept: never\n    {key}\n")
     assert (
-        f"hosts.yaml:4:5: `{name}` cannot hold where `intercept: never` passes bytes through (remove one of the two)"
+        f"hosts.yaml:4:5: `{name}` cannot hold where `intercept:"
+        f" never` passes bytes through (remove one of the two)"
     ) in found
 
 
@@ -323,7 +324,8 @@ def test_28_an_expired_entry_is_still_chosen() -> None:
 @pytest.mark.parametrize(("days", "word"), [(13, "expires soon"), (-1, "has expired")])
 def test_28_check_warns_fourteen_days_ahead(days: int, word: str) -> None:
     text = """hosts:
-  a.example.com: {expires: '2027-01-14T08:00:00Z', allow: [{id: it, expires: '2027-01-14T08:00:00Z'}], inject: [{bearer: one}]}
+  a.example.com: {expires: '2027-01-14T08:00:00Z', allow: [{id: it, expires: '2027-01-14T08:00:00Z'}],
+    inject: [{bearer: one}]}
 secrets:
   one: {from: "env:A", hosts: [a.example.com], expires: '2027-01-14T08:00:00Z'}
 """
@@ -332,7 +334,7 @@ secrets:
     assert [line.split(" (")[0] for line in found] == [
         f"hosts.yaml:2:3: the entry `a.example.com` {word}",
         f"hosts.yaml:2:60: the rule a.example.com#it {word}",
-        f"hosts.yaml:4:3: the secret `one` {word}",
+        f"hosts.yaml:5:3: the secret `one` {word}",
     ]
     assert warnings(text, now=NOW - DAY - 15 * DAY) == []
     assert warnings(text) == []

@@ -87,8 +87,10 @@ def test_02_takes_quoted_plain_and_block_style_alike() -> None:
         ("hosts: {<<: {}}\n", "1:9: merge keys are not allowed here (write the keys out)"),
         (
             "hosts: {a.example: *all}\n",
-            "1:20: this is a YAML alias, which rule files do not use "
-            '(quote a name that begins with an asterisk: "*.example.com")',
+            (
+                "1:20: this is a YAML alias, which rule files do not use "
+                '(quote a name that begins with an asterisk: "*.example.com")'
+            ),
         ),
         (
             "hosts: {}\nhosts: {}\n",
@@ -141,7 +143,10 @@ def test_03_takes_another_spelling_of_a_host_for_the_same() -> None:
         Source("b.yaml", "version: 1\nhosts: {API.example.com.: {}}\n"),
     )
     assert found == [
-        "b.yaml:2:9: the host `API.example.com.` is written twice (first at a.yaml:2:9) (write it in one place)"
+        (
+            "b.yaml:2:9: the host `API.example.com.` is written"
+            " twice (first at a.yaml:2:9) (write it in one place)"
+        )
     ]
 
 
@@ -171,6 +176,8 @@ def test_03_lints_the_sound_entries_beside_the_wrong_ones() -> None:
     """)
     assert result.policy is None
     assert [str(finding) for finding in result.findings][1:] == [
-        "hosts.yaml:4:38: the rule sound.example#some adds nothing: sound.example#all allows all of it "
-        "(at hosts.yaml:4:27)"
+        (
+            "hosts.yaml:4:38: the rule sound.example#some adds nothing: sound.example#all allows all of it "
+            "(at hosts.yaml:4:27)"
+        )
     ]

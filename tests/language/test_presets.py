@@ -75,25 +75,58 @@ def test_35_a_list_of_hosts_makes_an_entry_for_each() -> None:
         ("forge", "2:5: the preset forge needs the parameter `read` (Repositories to read.)"),
         (
             "{forge: {read: [a], colour: red}}",
-            "2:25: the preset forge has no parameter `colour` (known here: `host`, `mirrors`, `read`, `secret`, `size`, `write`)",
+            (
+        "2:25: the preset forge has no parameter `colour` (known"
+        " here: `host`, `mirrors`, `read`, `secret`, `size`, `write`)"
+        ),
         ),
         ("{forge: {read: a}}", "2:20: this parameter is a list (put it in brackets: [...])"),
         ("{forge: {read: [[a]]}}", "2:21: this parameter is one text (Repositories to read.)"),
         ("{forge: {read: [3]}}", "2:21: this parameter is one text (Repositories to read.)"),
-        ("{forge: {read: [a], host: 'a b'}}", "2:31: the host name has a character that host names do not have (Name of the forge.)"),
-        ("{forge: {read: [a], host: '*.example'}}", "2:31: this parameter takes no wildcard (Name of the forge.)"),
-        ("{forge: {read: [a], write: ['*']}}", "2:33: this parameter takes no wildcard (Repositories to write.)"),
+        ("{forge: {read: [a], host: 'a b'}}", (
+        "2:31: the host name has a character that"
+        " host names do not have (Name of the forge.)"
+        )),
+        ("{forge: {read: [a], host: '*.example'}}", (
+        "2:31: this parameter takes no"
+        " wildcard (Name of the forge.)"
+        )),
+        ("{forge: {read: [a], write: ['*']}}", (
+        "2:33: this parameter takes no"
+        " wildcard (Repositories to write.)"
+        )),
         ("{forge: {read: [a], secret: 'A B'}}", "2:33: `A B` is not a secret name (Name of the secret.)"),
         ("{forge: {read: [a], size: huge}}", "2:31: `huge` is not one of small, big (How much.)"),
-        ("{forge: {read: ['../x']}}", "2:21: `../x` is not a path fragment like acme/widgets (Repositories to read.)"),
-        ("{forge: {read: ['a//b']}}", "2:21: `a//b` is not a path fragment like acme/widgets (Repositories to read.)"),
-        ("{forge: {read: ['/a']}}", "2:21: `/a` is not a path fragment like acme/widgets (Repositories to read.)"),
-        ("{forge: {read: ['']}}", "2:21: `` is not a path fragment like acme/widgets (Repositories to read.)"),
-        ("{forge: {read: ['${host}']}}", "2:21: `${host}` is not a path fragment like acme/widgets (Repositories to read.)"),
+        ("{forge: {read: ['../x']}}", (
+        "2:21: `../x` is not a path fragment like"
+        " acme/widgets (Repositories to read.)"
+        )),
+        ("{forge: {read: ['a//b']}}", (
+        "2:21: `a//b` is not a path fragment like"
+        " acme/widgets (Repositories to read.)"
+        )),
+        ("{forge: {read: ['/a']}}", (
+        "2:21: `/a` is not a path fragment like"
+        " acme/widgets (Repositories to read.)"
+        )),
+        ("{forge: {read: ['']}}", (
+        "2:21: `` is not a path fragment like"
+        " acme/widgets (Repositories to read.)"
+        )),
+        ("{forge: {read: ['${host}']}}", (
+        "2:21: `${host}` is not a path fragment"
+        " like acme/widgets (Repositories to read.)"
+        )),
         ("{forge: [a]}", "2:5: the parameters of forge must be a mapping (write {parameter: value})"),
         ("froge", "2:5: there is no preset `froge` (did you mean `forge`?)"),
-        ("{forge: {read: [a]}, plain: {}}", "2:5: an item of `use` is a name, or one name with its parameters (write - github or - github: {...})"),
-        ("3", "2:5: an item of `use` is a name, or one name with its parameters (write - github or - github: {...})"),
+        ("{forge: {read: [a]}, plain: {}}", (
+        "2:5: an item of `use` is a name, or one name with"
+        " its parameters (write - github or - github: {...})"
+        )),
+        ("3", (
+        "2:5: an item of `use` is a name, or one name with"
+        " its parameters (write - github or - github: {...})"
+        )),
     ],
 )  # fmt: skip
 def test_35_says_what_is_wrong_at_the_use_item(item: str, finding: str) -> None:
@@ -138,9 +171,13 @@ def test_36_the_other_keys_are_the_files_whatever_stands_first(order: int) -> No
     preset = """
         title: P
         hosts:
-          p.example: {allow: [{id: it}], redirects: deny, http: true, expires: 2020-01-01, mode: observe, http2: true}
+          p.example: {allow: [{id: it}], redirects: deny, http: true,
+            expires: 2020-01-01, mode: observe, http2: true}
     """
-    own = "hosts: {p.example: {redirects: pass, http: false, expires: 2030-01-01, mode: enforce, http2: false}}\n"
+    own = (
+        "hosts: {p.example: {redirects: pass, http: false,"
+        " expires: 2030-01-01, mode: enforce, http2: false}}\n"
+    )
     used = "use: [p]\n"
     rules = policy(*((own + used, used + own)[order],), presets={"p": preset})
     (entry,) = rules.entries.values()
@@ -168,8 +205,10 @@ def test_36_a_switch_that_nothing_would_act_on_is_an_error() -> None:
         use("{forge: {read: [a]}}", "hosts:\n  forge.example: {websocket: true}\n"), presets=PRESETS
     )
     assert found == [
-        "hosts.yaml:4:19: `websocket` has no rule here to act on: the preset has its own rules"
-        " (write a rule with it under `allow`)"
+        (
+            "hosts.yaml:4:19: `websocket` has no rule here to act on: the preset has its own rules"
+            " (write a rule with it under `allow`)"
+        )
     ]
 
 
@@ -221,7 +260,10 @@ def test_37_a_preset_has_a_head_and_rules() -> None:
     found = errors("use: [p]\n", presets={"p": "title: P\nhosts: {}\nhots: {}\nmode: observe\n"})
     assert found == [
         "preset p:3:1: unknown key `hots` (did you mean `hosts`?)",
-        "preset p:4:1: unknown key `mode` (known here: `example`, `hosts`, `parameters`, `secrets`, `tests`, `title`)",
+        (
+            "preset p:4:1: unknown key `mode` (known here: `example`,"
+            " `hosts`, `parameters`, `secrets`, `tests`, `title`)"
+        ),
     ]
 
 

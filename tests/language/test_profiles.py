@@ -8,7 +8,8 @@ from tests.unit.rules.written import ask_host, errors, policy, told
 
 RULES = """
     hosts:
-      a.example.com: {allow: [{id: read, methods: [GET]}, {id: write, methods: [PUT]}], deny: [{id: no, paths: [/x]}]}
+      a.example.com: {allow: [{id: read, methods: [GET]}, {id: write, methods: [PUT]}],
+        deny: [{id: no, paths: [/x]}]}
       b.example.com: {}
       "*.example.com": {}
     networks: [{cidr: 10.0.0.0/8}]
@@ -70,7 +71,10 @@ def test_32_deny_rules_hold_in_every_profile(request_line: str) -> None:
 )
 def test_32_says_what_is_wrong_with_a_profile(profile: str, finding: str) -> None:
     body = "" if profile == "{}" else profile
-    text = f"hosts: {{a.example.com: {{allow: [{{id: read}}]}}, b.example.com: {{}}}}\nprofiles:\n  p: {{{body}}}\n"
+    text = (
+        f"hosts: {{a.example.com: {{allow: [{{id: read}}]}},"
+        f" b.example.com: {{}}}}\nprofiles:\n  p: {{{body}}}\n"
+    )
     (found,) = errors(text)
     assert found.split(": ", 1)[1].startswith(finding.split(": ", 1)[1])
     assert found.startswith("hosts.yaml:3:")
@@ -78,8 +82,10 @@ def test_32_says_what_is_wrong_with_a_profile(profile: str, finding: str) -> Non
 
 def test_32_a_profile_has_a_plain_name() -> None:
     assert errors("profiles:\n  Big One: {hosts: []}\n") == [
-        "hosts.yaml:2:3: `Big One` is not a profile name"
-        " (names are lower case: a letter, then letters, digits, - and _)"
+        (
+            "hosts.yaml:2:3: `Big One` is not a profile name"
+            " (names are lower case: a letter, then letters, digits, - and _)"
+        )
     ]
 
 

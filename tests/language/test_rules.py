@@ -47,7 +47,10 @@ def test_10_a_rule_needs_an_id() -> None:
 def test_10_refuses_what_is_no_id(name: str) -> None:
     shown = name if len(name) <= 60 else name[:57] + "..."
     assert errors(entry(f'id: "{name}"')) == [
-        f"hosts.yaml:4:14: `{shown}` is not a rule id (ids are lower case: a letter, then letters, digits and -)"
+        (
+            f"hosts.yaml:4:14: `{shown}` is not a rule id (ids are"
+            f" lower case: a letter, then letters, digits and -)"
+        )
     ]
 
 
@@ -202,7 +205,10 @@ def test_12_an_entry_without_a_list_takes_websocket_from_the_entry(keys: str) ->
 def test_12_websocket_beside_a_list_is_an_error(key: str) -> None:
     name = key.split(":", maxsplit=1)[0]
     assert errors(entry("id: it") + f"    {key}\n") == [
-        f"hosts.yaml:5:5: `{name}` stands beside a list of allow rules (write it on the rules it is meant for)"
+        (
+            f"hosts.yaml:5:5: `{name}` stands beside a list of"
+            f" allow rules (write it on the rules it is meant for)"
+        )
     ]
 
 
@@ -419,8 +425,10 @@ def test_14_encoded_slash_may_stand_on_a_whole_entry(text: str) -> None:
 
 def test_14_a_pattern_with_an_encoded_slash_needs_the_switch() -> None:
     assert errors(entry('id: it, paths: ["/a%2Fb"]')) == [
-        "hosts.yaml:4:26: no canonical path can match this pattern: the path has an escaped slash,"
-        " and no rule takes it as data (add `encoded_slash: data` to the rule)"
+        (
+            "hosts.yaml:4:26: no canonical path can match this pattern: the path has an escaped slash,"
+            " and no rule takes it as data (add `encoded_slash: data` to the rule)"
+        )
     ]
 
 
@@ -603,8 +611,10 @@ def test_16_without_a_content_type_neither_allow_nor_deny_fits() -> None:
 def test_16_refuses_what_is_no_media_type(text: str) -> None:
     shown = text.strip('"')
     assert errors(entry(f"id: it, content_type: [{text}]")) == [
-        f"hosts.yaml:4:33: `{shown}` is not a media type"
-        " (write it in lower case, like application/json or text/*)"
+        (
+            f"hosts.yaml:4:33: `{shown}` is not a media type"
+            " (write it in lower case, like application/json or text/*)"
+        )
     ]
 
 

@@ -68,9 +68,9 @@ def spec(keys: str) -> SecretSpec:
         ('"vault:secret/data/it#token"', "vault", ("secret/data/it#token",)),
         ('"aws-sm:it"', "aws-sm", ("it",)),
         (
-            '"file:/home/Alice/Projects2027/secrets/github-token"',
+            '"file:/srv/Alice/Projects2027/secrets/github-token"',
             "file",
-            ("/home/Alice/Projects2027/secrets/github-token",),
+            ("/srv/Alice/Projects2027/secrets/github-token",),
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_18_an_entry_that_is_not_covered_is_an_error(hosts: str, key: str, keys:
 @pytest.mark.parametrize("host", ["a.example.com:0", "a.example.com:65536", "a*.example.com", "10.0.0.1", ""])
 def test_18_refuses_a_binding_that_is_no_host_and_port(host: str) -> None:
     (found,) = errors(secret(f'from: "env:A", hosts: ["{host}"]'))
-    assert found.startswith("hosts.yaml:2:31: ") or found.startswith("hosts.yaml:2:30: ")
+    assert found.startswith(("hosts.yaml:2:31: ", "hosts.yaml:2:30: "))
 
 
 def test_18_the_binding_is_checked_again_when_a_request_is_decided() -> None:
@@ -202,7 +202,10 @@ def test_18_the_binding_is_checked_again_when_a_request_is_decided() -> None:
         ("{query: {name: api_key, secret: one}}", InjectQuery("one", "api_key")),
         ("{cookie: {name: session, secret: one}}", InjectCookie("one", "session")),
         (
-            '{placeholder: {secret: one, like: github, in: ["header:Authorization", "query:key", "cookie:c", path, basic], max: 2}}',
+            (
+                '{placeholder: {secret: one, like: github, in: ["header:Authorization",'
+                ' "query:key", "cookie:c", path, basic], max: 2}}'
+            ),
             InjectPlaceholder(
                 "one",
                 "github",
@@ -322,7 +325,8 @@ def test_21_two_items_that_meet_in_one_slot_are_an_error(one: str, two: str, slo
     for first, second in ((one, two), (two, one)):
         (found,) = errors(injecting(f"{{{first}}}\n      - {{{second}}}"))
         assert found == (
-            f"hosts.yaml:6:9: two credentials can meet in {slot} of one request (the other is at hosts.yaml:5:9)"
+            f"hosts.yaml:6:9: two credentials can meet in {slot} of one request"
+            " (the other is at hosts.yaml:5:9)"
             " (give each its own `for:` with rules that cannot match the same request)"
         )
 
@@ -378,9 +382,9 @@ def test_21_what_can_never_hold_beside_inject_is_an_error(keys: str, message: st
 def test_21_intercept_never_beside_inject_is_an_error() -> None:
     found = errors(injecting("{bearer: one}", keys="intercept: never"))
     assert (
-        "hosts.yaml:4:5: `inject` cannot hold where `intercept: never` passes bytes through (remove one of the two)"
-        in found
-    )
+        "hosts.yaml:4:5: `inject` cannot hold where `intercept:"
+        " never` passes bytes through (remove one of the two)"
+    ) in found
 
 
 def test_22_a_misplaced_placeholder_may_pass_where_an_entry_says_so() -> None:

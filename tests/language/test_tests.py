@@ -22,7 +22,8 @@ hosts:
   "*.example.com": {}
   "b.example.com": {ports: [8443]}
   "c.example.com": {ports: [], http: true}
-profiles: {default: {hosts: [a.example.com, "*.example.com", b.example.com, c.example.com]}, none: {hosts: []}}
+profiles: {default: {hosts: [a.example.com, "*.example.com", b.example.com, c.example.com]},
+  none: {hosts: []}}
 """
 
 
@@ -127,7 +128,10 @@ def test_39_a_test_with_a_colon_must_be_quoted() -> None:
 
 def test_39_a_url_between_brackets_must_be_quoted() -> None:
     assert errors("tests: [GET https://a.example.com/ -> deny]\n") == [
-        "hosts.yaml:1:18: a value with `:` in it stands bare between brackets or braces (put the value in quotes)"
+        (
+            "hosts.yaml:1:18: a value with `:` in it stands bare"
+            " between brackets or braces (put the value in quotes)"
+        )
     ]
 
 
@@ -171,7 +175,7 @@ def test_39_the_long_form(path: str, expect: str, more: str, problem: str) -> No
     ],
 )
 def test_39_says_what_is_wrong_with_the_long_form(test: str, finding: str) -> None:
-    found = [line for line in errors(f"tests:\n  - {test}\nprofiles: {{p: {{hosts: []}}}}\n")]
+    found = list(errors(f"tests:\n  - {test}\nprofiles: {{p: {{hosts: []}}}}\n"))
     assert len(found) == 1
     place, text = finding.split(": ", 1)
     assert f": {text.split(' (')[0]}" in found[0]
@@ -197,7 +201,8 @@ def test_40_a_test_that_another_entry_decides_fails() -> None:
         hosts:
           a.example.com: {}
           "*.example.com":
-            tests: ["GET https://a.example.com/ -> allow", "GET https://b.example.com/ -> allow", "GET https://c.example/ -> deny"]
+            tests: ["GET https://a.example.com/ -> allow", "GET https://b.example.com/ -> allow",
+              "GET https://c.example/ -> deny"]
     """)
     assert [result.problem for result in run(rules, NOW)] == [
         "another entry decides it: a.example.com",

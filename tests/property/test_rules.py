@@ -24,11 +24,13 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 WORDS = st.sampled_from(
     [
-        "version", "hosts", "secrets", "deny", "use", "networks", "profiles", "mode", "limits", "tests", "allow",
+        "version", "hosts", "secrets", "deny", "use", "networks", "profiles", "mode", "limits", "tests",
+        "allow",
         "inject", "id", "methods", "paths", "query", "headers", "absent", "for", "bearer", "header", "basic",
         "placeholder", "like", "in", "max", "from", "cidr", "rules", "all", "observe", "GET", "/**", "/a/*",
         "api.example.com", "*.example.com", "10.0.0.0/8", "env:A", "expires", "2027-01-01", "ports", "http",
-        "GET / -> allow", "GET https://a.example/ -> deny", "request", "expect", "command", "p", "${x}", "~", "*", "",
+        "GET / -> allow", "GET https://a.example/ -> deny", "request", "expect", "command", "p", "${x}",
+        "~", "*", "",
     ]
 )  # fmt: skip
 SCALARS = st.one_of(WORDS, st.text(max_size=8), st.integers(), st.booleans(), st.floats(allow_nan=False))
@@ -99,7 +101,8 @@ secrets: {{{name}: {{from: "{source}", hosts: ["{binding}"], {secret_key}: 1}}}}
 hosts:
   "{host}":
     allow: [{{id: "{id}", methods: ["{method}"], paths: ["{path}"], query: {{"{parameter}": "{value}"}},
-             headers: {{"{header}": "{value}"}}, content_type: ["{type}"], expires: "{expires}", scrub: "{scrub}"}}]
+             headers: {{"{header}": "{value}"}}, content_type: ["{type}"],
+               expires: "{expires}", scrub: "{scrub}"}}]
     inject: [{{bearer: "{bearer}"}}, {{header: {{name: "{header}", secret: x, format: "{format}"}}}},
              {{placeholder: {{secret: x, like: "{like}", in: ["{slot}"]}}}}, {{"{kind}": x}}]
     addresses: ["{network}"]
@@ -110,16 +113,19 @@ hosts:
 profiles: {{"{profile}": {{hosts: ["{listed}"], rules: ["{listed}", "{listed}#x"]}}}}
 mode: "{mode}"
 networks: [{{cidr: "{network}"}}]
-use: ["{preset}", {{"{preset}": {{x: ["{argument}"]}}}}, {{p: {{"{argument}": "{argument}"}}}}, {{p: {{x: ["{argument}"]}}}}]
+use: ["{preset}", {{"{preset}": {{x: ["{argument}"]}}}}, {{p: {{"{argument}": "{argument}"}}}},
+  {{p: {{x: ["{argument}"]}}}}]
 "{top}": 1
 """
 FIELDS = [name for _, name, _, _ in string.Formatter().parse(SKELETON) if name]
 PLAIN = {
-    "name": "x", "source": "env:A", "binding": "a.example", "secret_key": "ttl", "host": "a.example", "id": "it",
+    "name": "x", "source": "env:A", "binding": "a.example", "secret_key": "ttl", "host": "a.example",
+    "id": "it",
     "method": "GET", "path": "/a", "parameter": "q", "value": "v", "header": "h", "type": "text/plain",
     "expires": "2027-01-01", "scrub": "mask", "bearer": "x", "format": "{}", "like": "github", "slot": "path",
     "kind": "bearer", "network": "10.0.0.0/8", "rate": "1/hour", "size": "1KiB", "test": "GET /a -> allow",
-    "host_key": "b.example", "key": "http2", "tree": "t", "profile": "p", "listed": "a.example", "mode": "enforce",
+    "host_key": "b.example", "key": "http2", "tree": "t", "profile": "p", "listed": "a.example",
+    "mode": "enforce",
     "preset": "p", "argument": "a", "top": "limits",
 }  # fmt: skip
 

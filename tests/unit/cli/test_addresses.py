@@ -129,6 +129,9 @@ _ODD = st.text(st.sampled_from("ab.:/@?#%\\[]=- \x1b\u202e"), max_size=30)
 @given(before=_ODD, after=_ODD)
 def test_a_credential_before_the_last_at_sign_never_comes_out(before: str, after: str) -> None:
     """Whatever stands around it: the word is either cut off with the user part, or nothing is read."""
-    for url in (f"https://{before}sentinel{after}@index.example.com/x", f"https://u:{before}sentinel@h.example"):
+    for url in (
+        f"https://{before}sentinel{after}@index.example.com/x",
+        f"https://u:{before}sentinel@h.example",
+    ):
         assert "sentinel" not in str(site(url))
         assert "sentinel" not in str(repository(url))

@@ -107,7 +107,10 @@ def test_reads_the_names_of_a_dotenv_file(machine: Machine) -> None:
         f"ADMIN_PASSWORD={SENTINEL}\nADMIN_PASSWORD={SENTINEL}\n",
     )
     found = machine.look()
-    assert found.tokens == {"gitlab": Token("GITLAB_TOKEN", ".env"), "openai": Token("OPENAI_API_KEY", ".env")}
+    assert found.tokens == {
+        "gitlab": Token("GITLAB_TOKEN", ".env"),
+        "openai": Token("OPENAI_API_KEY", ".env"),
+    }
     assert found.other_names == ("STRIPE_SECRET_KEY", "ADMIN_PASSWORD")
     assert SENTINEL not in repr(found)
 
@@ -204,7 +207,9 @@ def test_reads_lists_and_the_named_indexes_of_uv(machine: Machine) -> None:
         ("xdg/pip/pip.conf", {"XDG_CONFIG_HOME": "xdg"}),
     ],
 )
-def test_reads_the_files_of_pip(place: str, environ: dict[str, str], machine: Machine, tmp_path: Path) -> None:
+def test_reads_the_files_of_pip(
+    place: str, environ: dict[str, str], machine: Machine, tmp_path: Path
+) -> None:
     machine.put(
         tmp_path / place,
         f"[global]\nindex-url = https://u:{SENTINEL}@index.example.com/simple\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.cli import init as module
+from egress import settings
 from egress.cli import starter
 from egress.cli.main import main
 from egress.rules.schema import schema_text
@@ -20,7 +20,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty home and folder, and an environment without a token."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setattr(module.settings, "environment", lambda: {"GITHUB_TOKEN": "sentinel-9f3a"})
+    monkeypatch.setattr(settings, "environment", lambda: {"GITHUB_TOKEN": "sentinel-9f3a"})
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
 
@@ -87,9 +87,7 @@ def test_a_target_that_cannot_be_written_is_status_three(target: str, capsys: Ca
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_refuses_to_write_rules_that_are_not_sound(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refuses_to_write_rules_that_are_not_sound(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways of being unsound: rules that do not load, and a test that does not pass."""
     for broken in ("version: 1\nhosts: nonsense\n", "version: 1\ntests: [GET https://a.example/ -> allow]\n"):
         monkeypatch.setattr(starter, "text", lambda *_, text=broken, **__: text)
@@ -99,16 +97,14 @@ def test_refuses_to_write_rules_that_are_not_sound(
 
 
 def test_says_so_when_nothing_was_found(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.settings, "environment", dict)
+    monkeypatch.setattr(settings, "environment", dict)
     assert main(["init"]) == 0
     assert "found nothing of use here: the file allows nothing yet" in capsys.readouterr().out
     assert main(["check", "--strict"]) == 0
     assert main(["test"]) == 0
 
 
-def test_a_user_without_a_home_is_told_what_to_set(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_without_a_home_is_told_what_to_set(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError
 

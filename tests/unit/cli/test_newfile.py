@@ -12,6 +12,10 @@ from egress.cli import newfile
 from egress.errors import ContentError, UnreadableError
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 def test_writes_a_file_that_others_may_read(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
@@ -22,7 +26,7 @@ def test_writes_a_file_that_others_may_read(tmp_path: Path) -> None:
     assert path.read_text("utf-8") == "version: 1\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert path.stat().st_nlink == 1
-    assert os.listdir(tmp_path) == ["hosts.yaml"]
+    assert names(tmp_path) == ["hosts.yaml"]
 
 
 def test_leaves_what_is_there_alone(tmp_path: Path) -> None:
@@ -32,7 +36,7 @@ def test_leaves_what_is_there_alone(tmp_path: Path) -> None:
         newfile.write(path, "new", replace=False)
     assert "--force" in caught.value.hint
     assert path.read_text("utf-8") == "mine"
-    assert os.listdir(tmp_path) == ["hosts.yaml"]
+    assert names(tmp_path) == ["hosts.yaml"]
 
 
 def test_replaces_it_when_told_to(tmp_path: Path) -> None:
@@ -40,7 +44,7 @@ def test_replaces_it_when_told_to(tmp_path: Path) -> None:
     path.write_text("mine", "utf-8")
     newfile.write(path, "new", replace=True)
     assert path.read_text("utf-8") == "new"
-    assert os.listdir(tmp_path) == ["hosts.yaml"]
+    assert names(tmp_path) == ["hosts.yaml"]
 
 
 def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +59,7 @@ def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path: Path, monkeypatch
     with pytest.raises(ContentError):
         newfile.write(path, "new", replace=False)
     assert path.read_text("utf-8") == "theirs"
-    assert os.listdir(tmp_path) == ["hosts.yaml"]
+    assert names(tmp_path) == ["hosts.yaml"]
 
 
 def test_a_file_system_without_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,11 +124,13 @@ def test_says_that_a_name_has_a_nul_in_it() -> None:
         newfile.write(Path("a\0b"), "new", replace=False)
 
 
-def test_a_failure_in_the_middle_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_the_middle_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UnreadableError, match="no space left on device"):
         newfile.write(tmp_path / "hosts.yaml", "new", replace=False)
-    assert os.listdir(tmp_path) == []
+    assert names(tmp_path) == []

@@ -85,9 +85,7 @@ def test_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_a_terminal_that_wants_none_gets_none(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_that_wants_none_gets_none(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_a_terminal(monkeypatch)
     monkeypatch.setenv(name, value)
     render.line(("ok", GOOD), " fine")
@@ -95,7 +93,9 @@ def test_a_terminal_that_wants_none_gets_none(
     assert terminal.getvalue() == "ok fine\nok  fine\n"
 
 
-def test_a_narrow_terminal_continues_a_line_below_itself_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_continues_a_line_below_itself_between_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     terminal = on_a_terminal(monkeypatch)
     render.line("  a line that is a good deal longer than the forty columns that there are")
     assert terminal.getvalue().splitlines() == [
@@ -104,7 +104,9 @@ def test_a_narrow_terminal_continues_a_line_below_itself_between_words(monkeypat
     ]
 
 
-def test_a_narrow_terminal_wraps_inside_the_cells_and_keeps_names_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_wraps_inside_the_cells_and_keeps_names_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     terminal = on_a_terminal(monkeypatch)
     render.table([["api.example.com", "a text that is longer than what is left"], ["x", "y"]], indent=2)
     lines = [line.rstrip() for line in terminal.getvalue().splitlines()]

@@ -123,9 +123,7 @@ def test_what_only_the_folder_names_stays_a_comment() -> None:
 
 
 def test_the_users_registry_is_taken_and_the_folders_beside_it_is_not() -> None:
-    found = Found(
-        tokens={}, npm=(configured("npm.example.com"), configured("evil.example.net", folder=True))
-    )
+    found = Found(tokens={}, npm=(configured("npm.example.com"), configured("evil.example.net", folder=True)))
     rules = sound(found)
     assert [entry.key for entry in rules.entries.values()] == ["npm.example.com"]
 
@@ -133,15 +131,27 @@ def test_the_users_registry_is_taken_and_the_folders_beside_it_is_not() -> None:
 @pytest.mark.parametrize(
     ("sites", "allowed", "denied"),
     [
-        ([("index.example.com", 8443, "https")], ["https://index.example.com:8443/"], ["https://index.example.com/"]),
+        (
+            [("index.example.com", 8443, "https")],
+            ["https://index.example.com:8443/"],
+            ["https://index.example.com/"],
+        ),
         ([("index.example.com", 80, "http")], ["http://index.example.com/"], ["https://index.example.com/"]),
         (
-            [("index.example.com", 443, "https"), ("index.example.com", 8443, "https"), ("index.example.com", 3141, "http")],
-            ["https://index.example.com/", "https://index.example.com:8443/", "http://index.example.com:3141/"],
+            [
+                ("index.example.com", 443, "https"),
+                ("index.example.com", 8443, "https"),
+                ("index.example.com", 3141, "http"),
+            ],
+            [
+                "https://index.example.com/",
+                "https://index.example.com:8443/",
+                "http://index.example.com:3141/",
+            ],
             ["http://index.example.com/"],
         ),
     ],
-)  # fmt: skip
+)
 def test_unusual_ports_get_an_entry_of_their_own(
     sites: list[tuple[str, int, str]], allowed: list[str], denied: list[str]
 ) -> None:
@@ -198,8 +208,16 @@ def test_the_summary_names_everything_once() -> None:
 
 
 HOSTS = st.sampled_from(
-    ["index.example.com", "npm.example.com", "github.com", "gitlab.com", "no.example", "xn--bcher-kva.example", "-a.example"]
-)  # fmt: skip
+    [
+        "index.example.com",
+        "npm.example.com",
+        "github.com",
+        "gitlab.com",
+        "no.example",
+        "xn--bcher-kva.example",
+        "-a.example",
+    ]
+)
 SITES = st.builds(
     Configured,
     st.builds(
@@ -212,7 +230,9 @@ SITES = st.builds(
     st.sampled_from(["~/.npmrc", "a # b", "x: y"]),
     st.booleans(),
 )
-PARTS = st.text(st.sampled_from("abn019._-"), min_size=1, max_size=8).filter(lambda part: part not in (".", ".."))
+PARTS = st.text(st.sampled_from("abn019._-"), min_size=1, max_size=8).filter(
+    lambda part: part not in (".", "..")
+)
 REPOSITORIES = st.builds(
     Repository,
     st.sampled_from(["github.com", "gitlab.com", "gitlab.example.com", "git.example.com"]),

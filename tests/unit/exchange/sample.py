@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from egress.credentials import NO_PLACEHOLDERS, Placeholders
@@ -171,3 +171,26 @@ def told(
 def values_of(headers: Headers, name: str) -> list[str]:
     """All values of one header."""
     return [value for field, value in headers if field == name]
+
+
+# Every step, and the stages that take it -----------------------------------------------------
+
+STEPS: Mapping[str, Callable[[Exchange], object]] = {
+    "begin": lambda one: one.begin(request(), NOW),
+    "provide": lambda one: one.provide(SECRETS, NEEDLES),
+    "request_data": lambda one: one.request_data(b"x"),
+    "informational": lambda one: one.informational(Response(103, "", ())),
+    "respond": lambda one: one.respond(Response(200, "OK", ())),
+    "data": lambda one: one.data(b"x"),
+    "message": lambda one: one.message(b"x", ends=True),
+    "control": lambda one: one.control(b"x"),
+    "end": lambda one: one.end(),
+}
+FITTING: Mapping[str, frozenset[str]] = {
+    "head": frozenset({"begin"}),
+    "secrets": frozenset({"provide"}),
+    "sent": frozenset({"request_data", "informational", "respond"}),
+    "body": frozenset({"request_data", "data", "end"}),
+    "frames": frozenset({"request_data", "message", "control", "end"}),
+    "over": frozenset(),
+}

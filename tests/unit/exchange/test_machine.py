@@ -28,6 +28,7 @@ from egress.rules.limits import Key, Taken, take
 from egress.scrub import Needles, Scrubber
 from egress.types import Limit, Secret, Slot, Verdict
 from tests.unit.exchange.sample import (
+    FITTING,
     GITHUB_STAND_IN,
     HEAD,
     NEEDLES,
@@ -37,6 +38,7 @@ from tests.unit.exchange.sample import (
     SECRETS,
     STAND_IN,
     STAND_INS,
+    STEPS,
     TOKEN,
     VALUES,
     Outcome,
@@ -110,24 +112,6 @@ STAGES: Mapping[str, Callable[[], Exchange]] = {
     "refused": refused,
     "broken": broken,
 }
-STEPS: Mapping[str, Callable[[Exchange], object]] = {
-    "begin": lambda one: one.begin(request(), NOW),
-    "provide": lambda one: one.provide(SECRETS, NEEDLES),
-    "request_data": lambda one: one.request_data(b"x"),
-    "informational": lambda one: one.informational(Response(103, "", ())),
-    "respond": lambda one: one.respond(OK),
-    "data": lambda one: one.data(b"x"),
-    "message": lambda one: one.message(b"x", ends=True),
-    "control": lambda one: one.control(b"x"),
-    "end": lambda one: one.end(),
-}
-FITTING = {
-    "head": {"begin"},
-    "secrets": {"provide"},
-    "sent": {"request_data", "informational", "respond"},
-    "body": {"request_data", "data", "end"},
-    "frames": {"request_data", "message", "control", "end"},
-}
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -135,7 +119,7 @@ FITTING = {
 def test_a_step_is_taken_in_its_stages_and_nowhere_else(stage: str, step: str) -> None:
     """The whole table: a misplaced step raises and ends the exchange for good."""
     one = STAGES[stage]()
-    if step in FITTING.get(stage, set()):
+    if step in FITTING.get(stage, FITTING["over"]):
         assert not isinstance(STEPS[step](one), Cut | Deny)
         return
     with pytest.raises(OrderError):
@@ -262,9 +246,10 @@ def test_a_fault_in_the_placeholders_leaves_no_way_to_send(monkeypatch: pytest.M
 
 
 def assert_denied_and_dead(one: Exchange) -> None:
-    for step in STEPS.values():
+    """`provide` is asked first: it is the step that would send, and any misplaced step ends it anyway."""
+    for step in ("provide", *STEPS):
         with pytest.raises(OrderError):
-            step(one)
+            STEPS[step](one)
     record = one.finish()
     assert (record.verdict, record.code, record.status) == (Verdict.DENY, "internal", 500)
     assert record.injected == ()
@@ -279,6 +264,8 @@ def assert_denied_and_dead(one: Exchange) -> None:
         ("sent", "respond", machines, "answer_of"),
         ("sent", "respond", machines, "Scrubber"),
         ("body", "data", Scrubber, "feed"),
+        ("body", "end", Scrubber, "finish"),
+        ("frames", "message", Scrubber, "finish"),
         ("body", "end", machines, "trailers_of"),
         ("frames", "message", Scrubber, "feed"),
         ("frames", "control", Needles, "mask"),
@@ -292,9 +279,9 @@ def test_a_fault_in_the_response_lets_nothing_more_through(
         patch.setattr(where, name, boom)
         with pytest.raises(BoomError):
             STEPS[step](one)
-    for again in STEPS.values():
+    for again in (step, *STEPS):
         with pytest.raises(OrderError):
-            again(one)
+            STEPS[again](one)
     assert one.finish().code == "internal"
 
 
@@ -477,6 +464,12 @@ def test_one_missing_secret_of_two_denies() -> None:
 def test_the_secret_of_another_name_denies() -> None:
     """A resolver that mixes up two names must not send one secret in place of another."""
     assert denied(at_secrets().provide({"github": SECRETS["deploy"]}, NEEDLES)) == "internal"
+
+
+def test_the_secret_of_another_name_denies_where_nothing_is_searched_too() -> None:
+    one = exchange(policy=handling("scrub: off"))
+    assert one.begin(request(), NOW) == NeedSecrets(("github",))
+    assert denied(one.provide({"github": SECRETS["deploy"]}, NO_NEEDLES)) == "internal"
 
 
 def test_secrets_that_were_not_asked_for_go_nowhere() -> None:
@@ -755,6 +748,11 @@ def test_interim_heads_do_not_go_on_for_ever() -> None:
     assert one.informational(Response(102, "", ())) == Cut("upstream.malformed")
 
 
+def test_an_interim_head_has_no_body_to_hold_against_it() -> None:
+    fields = (("content-encoding", "gzip"), ("content-length", "9999"))
+    assert answered(posting().informational(Response(103, "", fields))).headers == fields
+
+
 def test_block_cuts_an_interim_head_with_a_secret() -> None:
     one = running(policy=handling("scrub: block"))
     assert one.informational(Response(103, "", (("x-a", TOKEN),))) == Cut("response.withheld")
@@ -828,6 +826,8 @@ def live(text: str) -> Exchange:
 def test_frames_are_held_to_the_rules() -> None:
     assert live("scrub: block").message(TOKEN.encode(), ends=True) == Cut("response.withheld")
     assert live("scrub: block").control(TOKEN.encode()) == Cut("response.withheld")
+    assert live("scrub: block").control(b"ping") == b"ping"
+    assert live("scrub: block").message(b"hello", ends=True) == [b"hello"]
     assert live("scrub: off").control(TOKEN.encode()) == TOKEN.encode()
     assert live("scrub: off").message(TOKEN.encode(), ends=True) == [TOKEN.encode()]
     assert live("limits: { response_body: 3 }").message(b"1234", ends=True) == Cut("limit.response_body")
@@ -867,6 +867,18 @@ def test_a_path_with_a_secret_in_it_is_masked() -> None:
     early = at_head()
     early.begin(request(f"/{TOKEN}/../x"), NOW)
     assert TOKEN not in early.finish().path
+
+
+def test_a_request_that_never_got_a_canonical_path_is_shown_with_its_own() -> None:
+    one = at_head()
+    one.begin(request("/a/../b?c"), NOW)
+    assert one.finish().path == "/a/../b"
+
+
+def test_what_was_never_decided_was_not_observed() -> None:
+    record = at_head().finish()
+    assert not record.observed
+    assert (record.method, record.path, record.rule, record.place) == ("", "", None, None)
 
 
 def test_an_observed_request_is_marked() -> None:

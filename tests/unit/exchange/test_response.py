@@ -265,4 +265,5 @@ def test_malformed_trailers_are_cut() -> None:
 
 def test_block_cuts_trailers_with_a_secret() -> None:
     assert trailers(("x-a", TOKEN), effects=BLOCK) == "response.withheld"
+    assert trailers(("x-a", "1"), effects=BLOCK) == (("x-a", "1"),)
     assert trailers(("x-a", TOKEN), effects=OFF) == (("x-a", TOKEN),)

@@ -1,0 +1,183 @@
+"""`egress explain`: readable for a tired person, exact for a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from egress.cli.main import main
+
+Captured = pytest.CaptureFixture[str]
+
+RULES = """\
+version: 1
+secrets:
+  token: {from: "env:TOKEN", hosts: [api.example.com]}
+  other: {from: "env:OTHER", hosts: [api.example.com]}
+limits: {connections: 5}
+hosts:
+  api.example.com:
+    allow:
+      - {id: read, methods: [GET], paths: ["/bücher/*", "/a"], limits: {requests: 5/minute}}
+      - {id: all-json, headers: {accept: "application/*"}}
+      - {id: live, websocket: true, paths: [/live]}
+      - {id: late, methods: [PUT], expires: 2030-01-01}
+    inject:
+      - {bearer: token}
+      - placeholder: {secret: other, like: uuid, in: ["header:x-key"]}
+  "*.example.com": {}
+  free.example.org: {mode: observe, methods: [GET]}
+  pinned.example.net: {intercept: never}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yaml").write_text(RULES, "utf-8")
+
+
+def squeezed(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def test_an_allowed_request_shows_what_decides_and_what_comes_with_it(capsys: Captured) -> None:
+    assert main(["explain", "GET", "https://api.example.com/a"]) == 0
+    assert squeezed(capsys.readouterr().out) == [
+        "GET https://api.example.com/a",
+        "ALLOW api.example.com#read",
+        "entry api.example.com hosts.yaml:7:3",
+        "passed over *.example.com less specific; only its denies hold",
+        "rule read hosts.yaml:9:9",
+        "injects token into header:authorization from env",
+        "swaps other into header:x-key from env",
+        "forwards /a",
+        "limits connections 5 hosts.yaml:5:1",
+        "limits requests 5/minute hosts.yaml:9:64",
+        "also considered",
+        "allow all-json only with header accept: application/* hosts.yaml:10:9",
+        "allow live only paths /live hosts.yaml:11:9",
+        "allow late only methods PUT hosts.yaml:12:9",
+    ]
+
+
+def test_a_denied_request_shows_why_and_what_would_allow_it(capsys: Captured) -> None:
+    assert main(["explain", "POST", "https://api.example.com/b"]) == 1
+    lines = squeezed(capsys.readouterr().out)
+    assert lines[:5] == [
+        "POST https://api.example.com/b",
+        "DENY no rule allows this request",
+        "code rule.none, status 403",
+        "entry api.example.com hosts.yaml:7:3",
+        "passed over *.example.com less specific; only its denies hold",
+    ]
+    assert lines[-3:] == [
+        "hint: to allow just this, add under api.example.com (hosts.yaml:7:3):",
+        "allow:",
+        "- {id: new, methods: [POST], paths: [/b]}",
+    ]
+
+
+def test_what_is_observed_or_unread_says_so(capsys: Captured) -> None:
+    assert main(["explain", "POST", "https://free.example.org/"]) == 0
+    assert "it passes because of `mode: observe`" in capsys.readouterr().out
+    assert main(["explain", "POST", "https://pinned.example.net/"]) == 0
+    assert "only the host is decided on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["GET", "api.example.com/a"], 0),
+        (["GET", "https://API.example.com./a"], 0),
+        (["GET", "https://api.example.com/bücher/x"], 0),
+        (["GET", "https://api.example.com/b%C3%BCcher/x"], 0),
+        (["GET", "https://api.example.com/live"], 0),
+        (["GET", "https://api.example.com/live", "--websocket"], 0),
+        (["GET", "https://api.example.com/a", "--websocket"], 1),
+        (["POST", "https://api.example.com/b"], 1),
+        (["POST", "https://api.example.com/b", "-H", "Accept: application/json"], 0),
+        (["POST", "https://api.example.com/b", "-H", "accept: text/html"], 1),
+        (["PUT", "https://api.example.com/b", "--at", "2029-12-31"], 0),
+        (["PUT", "https://api.example.com/b", "--at", "2030-01-02T00:00:00Z"], 1),
+        (["GET", "http://api.example.com/a"], 1),
+        (["GET", "https://[2001:db8::1]/"], 1),
+    ],
+)
+def test_a_request_can_be_told_in_full(words: list[str], status: int) -> None:
+    assert main(["explain", *words]) == status
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["GET", "https://api.example.com:99999/"], "a port is a number"),
+        (["GET", "https:///a"], "not a full URL"),
+        (["GET", "ftp://api.example.com/"], "not a full URL"),
+        (["GET", "https://u:p@api.example.com/"], "not a full URL"),
+        (["GET", "https://exa_mple!.com/"], "host name"),
+        (["GET", ""], "not a full URL"),
+        (["GET", "https://api.example.com/a", "-H", "nonsense"], "--header wants NAME: VALUE"),
+        (["GET", "https://api.example.com/a", "-H", "a: b\r\nc: d"], "control character"),
+        (["GET", "https://api.example.com/a", "--at", "tomorrow"], "--at: this is not a day or moment"),
+    ],
+)
+def test_a_request_that_cannot_be_is_status_two(words: list[str], says: str, capsys: Captured) -> None:
+    assert main(["explain", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_rules_come_from_the_files_that_are_named() -> None:
+    Path("more.yaml").write_text("version: 1\nhosts: {new.example.org: {}}\n", "utf-8")
+    ask = ["explain", "GET", "https://new.example.org/"]
+    assert main(ask) == 1
+    assert main([*ask, "--rules", "more.yaml"]) == 0
+    assert main([*ask, "-r", "hosts.yaml", "-r", "more.yaml"]) == 0
+
+
+def test_a_profile_is_asked_for_by_name(capsys: Captured) -> None:
+    with Path("hosts.yaml").open("a", encoding="utf-8") as file:
+        file.write("profiles:\n  agents: {hosts: [api.example.com]}\n")
+    ask = ["explain", "GET", "https://api.example.com/a"]
+    assert main(ask) == 1
+    assert main([*ask, "--profile", "agents"]) == 0
+    assert "profile agents" in squeezed(capsys.readouterr().out)
+
+
+def test_as_json_a_program_gets_all_of_it(capsys: Captured) -> None:
+    assert main(["explain", "GET", "https://api.example.com/a", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["verdict"] == "allow"
+    assert data["outcome"] == "allow read, inject token, inject other"
+    assert data["rule"] == "api.example.com#read"
+    assert data["place"] == "hosts.yaml:9:9"
+    assert data["entries"] == [
+        {"key": "api.example.com", "place": "hosts.yaml:7:3"},
+        {"key": "*.example.com", "place": "hosts.yaml:16:3"},
+    ]
+    assert data["inject"][0] == {"secret": "token", "slots": ["header:authorization"], "source": "env"}
+    assert data["considered"][0] == {
+        "rule": "api.example.com#read",
+        "kind": "allow",
+        "fits": True,
+        "misses": "",
+        "place": "hosts.yaml:9:9",
+    }
+    assert (data["hint"], data["hint_yaml"]) == ("", [])
+
+
+def test_as_json_a_denial_brings_its_hint(capsys: Captured) -> None:
+    assert main(["explain", "GET", "https://new.example.org/", "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert (data["verdict"], data["code"], data["rule"]) == ("deny", "host.unknown", None)
+    assert data["hint_yaml"] == ["hosts:", "  new.example.org: {}"]
+
+
+def test_a_hostile_url_stays_one_printable_line(capsys: Captured) -> None:
+    """What a sandbox asked for is pasted here from a log; it must not act on the terminal."""
+    for url in ("https://api.example.com/\x1b[2J\u202e\n", "https://api.example.com/\x9b31m"):
+        main(["explain", "GET\x1b[1m", url])
+        said = capsys.readouterr()
+        assert all(line.isprintable() for line in (said.out + said.err).splitlines())

@@ -1,0 +1,64 @@
+"""Tests beside the rules: URLs taken apart, and what a failed test says."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.rules.cases import Url, head_of, outcome, parse_url, run
+from egress.rules.report import MeaningError
+from tests.unit.rules.written import NOW, ask, policy
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("https://a.example", Url("https", "a.example", 443, "/")),
+        ("http://a.example/", Url("http", "a.example", 80, "/")),
+        ("https://A.Example.:8443/x?y#", Url("https", "a.example", 8443, "/x?y#")),
+        ("https://bücher.example/é", Url("https", "xn--bcher-kva.example", 443, "/é")),
+        ("https://10.0.0.1/", Url("https", "10.0.0.1", 443, "/")),
+        ("https://[fd00::1]:8443/", Url("https", "fd00::1", 8443, "/")),
+        ("https://a.example/../%2e", Url("https", "a.example", 443, "/../%2e")),
+    ],
+)
+def test_takes_a_url_apart_and_leaves_its_path(text: str, url: Url) -> None:
+    assert parse_url(text) == url
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "a.example", "ftp://a.example/", "https://", "https:///x", "https://a b/", "https://u@a.example/",
+        "https://a.example:65536/", "https://a.example:0/", "https://a.example:x/", "https://a.example?x",
+        "https://[::1", "https://[FD00::1]/", "https://010.0.0.1/", "https://a.1/", "https://a.example/ b",
+    ],
+)  # fmt: skip
+def test_refuses_what_is_no_full_url(text: str) -> None:
+    with pytest.raises(MeaningError):
+        parse_url(text)
+
+
+def test_the_head_of_a_test_is_what_would_come_off_the_wire() -> None:
+    rules = policy("""
+        hosts: {a.example: {websocket: true}}
+        tests: [{request: "PUT https://A.example/é?q=ü", expect: allow, headers: {X-A: "ö"}, websocket: true}]
+    """)
+    head = head_of(rules.cases[0])
+    assert (head.method, head.host, head.websocket) == ("PUT", "a.example", True)
+    assert head.target == "/é?q=ü".encode().decode("latin-1")
+    assert head.headers == (("x-a", "ö".encode().decode("latin-1")),)
+    assert [result.problem for result in run(rules, NOW)] == [""]
+
+
+def test_says_an_outcome_in_the_words_of_a_test() -> None:
+    rules = policy("""
+        mode: observe
+        secrets: {one: {from: "env:ONE", hosts: [a.example]}}
+        hosts:
+          a.example:
+            allow: [{id: it, methods: [GET]}]
+            inject: [{bearer: one}, {query: {name: k, secret: one}}]
+    """)
+    assert outcome(ask(rules, "GET https://a.example/")) == "allow it, inject one"
+    assert outcome(ask(rules, "PUT https://a.example/")) == "deny rule.none"
+    assert outcome(ask(rules, "PUT https://b.example/")) == "allow observed"

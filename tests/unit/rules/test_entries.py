@@ -1,0 +1,113 @@
+"""Entries: one host from all the places that say something about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.rules.entries import METADATA
+from egress.rules.policy import Entry
+from egress.types import Limit, Redirects, Scrub
+from tests.unit.rules.written import errors, policy, warnings
+
+
+def entry(text: str, preset: str = "title: P\n") -> Entry:
+    (found,) = policy(text, presets={"p": preset}).entries.values()
+    return found
+
+
+def test_an_entry_keeps_its_key_as_written_and_its_place() -> None:
+    found = entry("hosts:\n  API.Example.: {}\n")
+    assert (found.key, str(found.place), str(found.pattern)) == (
+        "API.Example.",
+        "hosts.yaml:2:3",
+        "api.example",
+    )
+
+
+def test_the_defaults() -> None:
+    found = entry("hosts: {a.example: {}}")
+    assert (found.ports, found.clear_ports, found.intercept, found.http2) == (
+        frozenset({443}),
+        frozenset(),
+        True,
+        False,
+    )
+    assert (found.mode, found.expires, found.addresses, found.misplaced_pass) == (None, None, (), False)
+
+
+PRESET = """
+title: P
+hosts:
+  a.example:
+    allow: [{id: it}]
+    ports: [8443]
+    http2: true
+    misplaced: pass
+    addresses: [10.0.0.0/8]
+    redirects: deny
+    limits: {connections: 3}
+"""
+
+
+def test_the_file_takes_the_place_of_what_it_writes_and_leaves_the_rest() -> None:
+    found = entry("use: [p]\nhosts: {a.example: {scrub: block, ports: [443]}}\n", PRESET)
+    assert found.ports == {443}
+    assert found.addresses == ("10.0.0.0/8",)
+    assert (found.http2, found.misplaced_pass) == (True, True)
+    assert (found.handling.redirects, found.handling.scrub) == (Redirects.DENY, Scrub.BLOCK)
+    assert isinstance(found.handling.limit, Limit)
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "value"),
+    [
+        ("http2: false", "http2", False),
+        ("misplaced: deny", "misplaced_pass", False),
+        ("addresses: [10.9.0.0/16]", "addresses", ("10.9.0.0/16",)),
+        ("addresses: []", "addresses", ()),
+        ("intercept: always", "intercept", True),
+    ],
+)
+def test_each_key_of_the_file_wins(key: str, name: str, value: object) -> None:
+    assert getattr(entry(f"use: [p]\nhosts: {{a.example: {{{key}}}}}\n", PRESET), name) == value
+
+
+def test_a_tunnel_of_a_preset_can_be_opened_by_the_file() -> None:
+    preset = "title: P\nhosts: {a.example: {intercept: never}}\n"
+    assert not entry("use: [p]\n", preset).intercept
+    assert entry("use: [p]\nhosts: {a.example: {intercept: always}}\n", preset).intercept
+
+
+@pytest.mark.parametrize("key", ["websocket: true", "encoded_slash: data"])
+def test_a_switch_acts_on_the_rule_of_its_own_part(key: str) -> None:
+    alone = entry(f"hosts: {{a.example: {{{key}}}}}").allow[0].predicates
+    assert alone.websocket or alone.encoded_slash
+    assert len(errors(f"use: [p]\nhosts: {{a.example: {{{key}}}}}\n", presets={"p": PRESET})) == 1
+    theirs, mine = entry(f"use: [p]\nhosts: {{a.example: {{allow: all, {key}}}}}\n", PRESET).allow
+    assert not theirs.predicates
+    assert mine.predicates == alone
+
+
+def test_the_lists_of_preset_and_file_stand_together() -> None:
+    found = entry(
+        "use: [p]\nhosts: {a.example: {allow: [{id: mine}], deny: [{id: no, paths: [/x]}]}}\n", PRESET
+    )
+    assert [rule.ref.id for rule in (*found.allow, *found.deny)] == ["p-it", "mine", "no"]
+
+
+def test_the_metadata_addresses_are_worth_a_word() -> None:
+    for address in METADATA:
+        wide = f"{address}/{address.max_prefixlen - 8}"
+        text = f"hosts: {{a.example: {{addresses: ['{address}/{address.max_prefixlen}']}}}}"
+        assert warnings(text) == []
+        assert errors(text) == []
+        assert errors(f"hosts: {{a.example: {{addresses: ['{wide}']}}}}") != []
+    assert len(warnings("networks: [{cidr: 168.63.0.0/16}]")) == 1
+
+
+def test_an_entry_whose_injections_were_all_refused_still_needs_allow() -> None:
+    found = errors("hosts: {a.example: {inject: [{}]}}")
+    assert [line.split(": ", 1)[1].split(" (")[0] for line in found] == [
+        "this entry has `deny` or `inject` and no `allow`",
+        "an item of `inject` has exactly one kind, and this one has none",
+    ]

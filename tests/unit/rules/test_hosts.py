@@ -1,0 +1,107 @@
+"""Host names and patterns, where docs/reference/language.md leaves the small print to the code."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.rules.hosts import (
+    HostError,
+    Pattern,
+    candidates,
+    canonical,
+    canonical_wire,
+    is_address,
+    is_canonical,
+    pattern,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "the host name is empty"),
+        ("a" * 64, "a label of the host name is longer than 63 characters"),
+        ("a." * 128, "the host name is longer than 253 characters"),
+        ("a..b", "the host name has an empty label"),
+        ("a.1", "the last part of the host name is a number"),
+        ("[::1]", "this is an address, not a host name"),
+        ("fd00::1", "this is an address, not a host name"),
+        ("a:1", "a host name has no port in it"),
+        ("a/b", "this is a URL or part of one, not a host name"),
+        ("a*b", "an asterisk can only stand for whole first labels"),
+        ("a b", "the host name has a character that host names do not have"),
+        ("xn--a", "an xn-- label of the host name does not stand for any name"),
+        ("ü..b", "the host name has no valid international spelling"),
+        ("\ud800", "the host name has no valid international spelling"),
+    ],
+)
+def test_says_why_a_name_is_none(text: str, reason: str) -> None:
+    with pytest.raises(HostError) as caught:
+        canonical(text)
+    assert caught.value.message == reason
+
+
+def test_the_wire_takes_no_international_spelling() -> None:
+    assert canonical("bücher.example") == "xn--bcher-kva.example"
+    with pytest.raises(HostError):
+        canonical_wire("bücher.example")
+
+
+@pytest.mark.parametrize("text", ["bücher.example.", "bücher。example。", "ｅxample.com", "EXÄMPLE.com"])
+def test_people_may_write_one_trailing_dot_and_any_width(text: str) -> None:
+    assert is_canonical(canonical(text))
+
+
+def test_two_trailing_dots_are_one_too_many_in_any_script() -> None:
+    for text in ("a.example..", "ä.example..", "ä.example。。"):
+        with pytest.raises(HostError):
+            canonical(text)
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1", "::1", "fd00::1", "255.255.255.255"])
+def test_an_address_is_known_in_its_one_spelling(text: str) -> None:
+    assert is_address(text)
+    assert is_canonical(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["10.0.0.01", "10.1", "::0", "FD00::1", "fe80::1%1", "[::1]", "", "1", "٣.0.0.1", "a1", "²"]
+)
+def test_any_other_spelling_is_no_address(text: str) -> None:
+    assert not is_address(text)
+
+
+def test_a_pattern_shows_itself_as_it_is_written() -> None:
+    for text in ("a.example", "*.example", "**.a.example"):
+        assert str(pattern(text)) == text
+
+
+def test_the_candidates_come_in_the_order_of_choice() -> None:
+    assert [str(found) for found in candidates("a.b.c")] == ["a.b.c", "*.b.c", "**.b.c", "**.c"]
+    assert [str(found) for found in candidates("a")] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "does"),
+    [
+        ("a.x", "a.x", True),
+        ("*.x", "a.x", True),
+        ("*.x", "a.b.x", False),
+        ("**.x", "a.b.x", True),
+        ("**.x", "x", False),
+        ("*.x", "*.x", True),
+        ("*.x", "**.x", False),
+        ("**.x", "*.x", True),
+        ("**.x", "**.b.x", True),
+        ("**.b.x", "**.x", False),
+        ("**.x", "**.bx", False),
+        ("a.x", "*.x", False),
+    ],
+)
+def test_covers_what_is_equal_or_narrower(wide: str, narrow: str, does: bool) -> None:
+    assert pattern(wide).covers(pattern(narrow)) is does
+
+
+def test_a_suffix_counts_at_a_dot() -> None:
+    assert Pattern(2, "example.com").matches("a.example.com")
+    assert not Pattern(2, "example.com").matches("aexample.com")

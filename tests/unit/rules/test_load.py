@@ -1,0 +1,139 @@
+"""From texts to a policy: all files at once, all mistakes at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.rules.load import Source, load
+from egress.types import Severity
+from tests.unit.rules.written import NOW, errors, loaded, policy
+
+
+def test_there_is_a_policy_only_without_errors() -> None:
+    assert loaded("hosts: {a.example.org: {}}").policy is not None
+    assert loaded("hosts: {a.example.org: 3}").policy is None
+    warned = loaded('hosts: {"*.com": {}}')
+    assert warned.policy is not None
+    assert [finding.severity for finding in warned.findings] == [Severity.WARNING]
+
+
+def test_findings_come_in_reading_order() -> None:
+    result = load(
+        [Source("b.yaml", "version: 1\nmode: x\nhosts: {a: 1}\n"), Source("a.yaml", "version: 2\nhots: 1\n")],
+        {},
+        NOW,
+    )
+    assert [str(finding.place) for finding in result.findings] == [
+        "b.yaml:2:7",
+        "b.yaml:3:12",
+        "a.yaml:1:10",
+        "a.yaml:2:1",
+    ]
+
+
+def test_the_digest_names_the_texts_and_where_they_end() -> None:
+    one = load([Source("a", "version: 1\n")]).policy
+    same = load([Source("other name", "version: 1\n")]).policy
+    other = load([Source("a", "version: 1 \n")]).policy
+    assert one is not None
+    assert same is not None
+    assert other is not None
+    assert one.digest == same.digest != other.digest
+    split = [
+        load([Source("a", "version: 1\n#x"), Source("b", "\nversion: 1\n")]),
+        load([Source("a", "version: 1\n#"), Source("b", "x\nversion: 1\n"[1:])]),
+    ]
+    assert len({part.policy.digest for part in split if part.policy}) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("hosts: 3\n", "1:8: this must be a mapping (names on the left, their contents below)"),
+        ("secrets: []\n", "1:1: this must be a mapping (names on the left, their contents below)"),
+        ("profiles: x\n", "1:11: this must be a mapping (names on the left, their contents below)"),
+        ("deny: {}\n", "1:1: this must be a list (begin each item with `- `)"),
+        ("use: x\n", "1:6: this must be a list (begin each item with `- `)"),
+        ("networks: 3\n", "1:11: this must be a list (begin each item with `- `)"),
+        ("tests: x\n", "1:8: this must be a list (begin each item with `- `)"),
+        ("limits: 3\n", "1:9: this must be a mapping, not a number ()"),
+        ("mode: [observe]\n", "1:1: the mode is `enforce` or `observe`"),
+        ("deny: [3]\n", "1:8: this must be a mapping, not a number ()"),
+        ("networks: [x]\n", "1:12: this must be a mapping, not text ()"),
+        ("- x\n", "1:1: a rule file is a mapping (start with `version: 1`)"),
+    ],
+)
+def test_says_what_a_section_must_be(text: str, finding: str) -> None:
+    found = list(errors(text if text[0] != "-" else Source("hosts.yaml", text)))
+    assert len(found) == 1
+    assert found[0].startswith(f"hosts.yaml:{finding}")
+
+
+@pytest.mark.parametrize(
+    "section", ["hosts", "secrets", "profiles", "deny", "use", "networks", "tests", "limits", "mode"]
+)
+def test_a_section_without_a_value_is_reported_once(section: str) -> None:
+    (found,) = errors(f"{section}:\n")
+    assert found.startswith(f"hosts.yaml:1:{len(section) + 2}: there is no value here")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hosts: {a.example.org: ~}", "hosts: {a.example.org: {allow: ~}}",
+        "hosts: {a.example.org: {allow: [~]}}",
+        (
+        "hosts: {a.example.org:"
+        " {allow: [{id: ~}]}}"
+        ), "hosts: {a.example.org: {paths: [~]}}", "deny: [~]", "use: [~]",
+        "secrets: {s: ~}", "secrets: {s: {from: ~, hosts: [a.example.org]}}", "networks: [~]", "tests: [~]",
+        "profiles: {p: ~}", "hosts: {a.example.org: {http: ~}}", "hosts: {a.example.org: {query: {q: ~}}}",
+        "limits: {connections: ~}", "use: [{p: ~}]", "hosts: {a.example.org: {inject: [{bearer: ~}]}}",
+    ],
+)  # fmt: skip
+def test_a_value_that_is_not_there_is_reported_once(text: str) -> None:
+    found = errors(text, presets={"p": "title: P\n"})
+    assert len([line for line in found if "there is no value here" in line]) == 1
+    assert all("there is no value here" in line or "exactly one kind" in line for line in found)
+
+
+def test_mistakes_do_not_hide_each_other() -> None:
+    found = errors("""
+        secrets: {A: {from: x, hosts: []}}
+        hosts:
+          a..b: {}
+          a.example.org: {methods: [get, TRACE], paths: [x], query: {}, denny: 1}
+          b.example.org: {allow: [{id: X, methods: []}, {methods: [GET]}], inject: [{}, {bearer: nobody}]}
+        deny: [{id: d}]
+        mode: x
+        limits: {burst: 0}
+        networks: [{cidr: x}]
+        tests: [x]
+        use: [x]
+        nothing: 1
+    """)
+    assert len(found) >= 13
+
+
+def test_a_syntax_error_ends_the_reading_of_its_own_file_alone() -> None:
+    result = load([Source("a", "version: 1\nhosts: [\n"), Source("b", "version: 1\nhosts: {a..b: {}}\n")])
+    assert [finding.place.file for finding in result.findings] == ["a", "b"]
+
+
+def test_a_broken_preset_is_reported_once_however_often_it_is_used() -> None:
+    found = errors("use: [p, p]\n", presets={"p": "title: [\n"})
+    assert len(found) == 1
+    assert found[0].startswith("preset p:")
+
+
+def test_one_preset_may_serve_two_uses() -> None:
+    preset = "title: P\nparameters: {h: {type: host, help: h}}\nhosts: {'${h}': {}}\n"
+    rules = policy("use: [{p: {h: a.example.org}}, {p: {h: b.example.org}}]", presets={"p": preset})
+    assert sorted(entry.key for entry in rules.entries.values()) == ["a.example.org", "b.example.org"]
+
+
+def test_a_host_key_that_looks_like_a_credential_is_refused_unshown() -> None:
+    key = "0123456789abcdef" * 2
+    (found,) = errors(f"hosts: {{{key}.example.org: {{}}}}")
+    assert "this key looks like a credential (not shown)" in found
+    assert key not in found

@@ -1,0 +1,51 @@
+"""Where secrets come from: the schemes, and the sentences about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.rules.secrets import NAME, SCHEMES
+from tests.unit.rules.written import errors, policy
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+def test_each_scheme_wants_a_reference_and_says_what_it_is(scheme: str) -> None:
+    (found,) = errors(f"secrets:\n  s: {{from: '{scheme}: ', hosts: [a.example]}}\n")
+    assert found == f"hosts.yaml:2:13: nothing stands after `{scheme}:` ({scheme}: is {SCHEMES[scheme]})"
+
+
+@pytest.mark.parametrize("name", ["a", "a-b_c1", "a" * 63])
+def test_takes_a_name(name: str) -> None:
+    assert NAME.fullmatch(name)
+    policy(f"secrets: {{{name}: {{from: 'env:A', hosts: [a.example]}}}}")
+
+
+@pytest.mark.parametrize("name", ["", "A", "1a", "a.b", "a b", "a" * 64, "ä"])
+def test_refuses_what_is_no_name(name: str) -> None:
+    assert any(
+        "is not a secret name" in line
+        for line in errors(f"secrets: {{'{name}': {{from: 'env:A', hosts: [a.example]}}}}")
+    )
+
+
+def test_a_command_is_split_as_a_shell_would_and_run_without_one() -> None:
+    secret = policy("""secrets: {s: {from: "command:pass show 'a b' $HOME", hosts: [a.example]}}""").secrets[
+        "s"
+    ]
+    assert secret.reference == ("pass", "show", "a b", "$HOME")
+
+
+@pytest.mark.parametrize(
+    "source", ["ghp_" + "a1B2" * 9, "AKIA" + "IOSFODNN7EXAMPLE", "hunter2", "env:hunter-2", "Bearer x"]
+)
+def test_no_sentence_about_a_source_repeats_it(source: str) -> None:
+    (found,) = errors(f"secrets: {{s: {{from: '{source}', hosts: [a.example]}}}}")
+    assert source.removeprefix("env:") not in found
+
+
+def test_a_wrong_secret_is_not_blamed_on_who_injects_it() -> None:
+    (found,) = errors("""
+        secrets: {s: {hosts: [a.example]}}
+        hosts: {a.example: {allow: all, inject: [{bearer: s}]}}
+    """)
+    assert "the key `from` is missing here" in found
