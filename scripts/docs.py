@@ -158,7 +158,9 @@ def commands() -> str:
         "the help of the commands",
         "Commands",
         "The help of every command, as it prints it.",
-        *helps(egress, click.Context(egress, info_name="egress", terminal_width=90)),
+        *helps(
+            egress, click.Context(egress, info_name="egress", terminal_width=90, **egress.context_settings)
+        ),
     )
 
 

@@ -115,7 +115,8 @@ def _parts(item: str | TestItem, at: At) -> tuple[str, str, str] | None:
     if isinstance(item, str):
         match = _CASE.fullmatch(item.strip())
         if match is None:
-            at.error("this is not a test", _FORM)
+            # A comma splits a list in brackets, and what is left is half a test.
+            at.error("this is not a test", f"{_FORM}; one with a comma in it stands on a line of its own")
             return None
         return match[1], match[2], match[3].strip()
     request = _REQUEST.fullmatch(item.request.strip())

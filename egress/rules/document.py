@@ -150,8 +150,17 @@ class _Composer:
             self._stop((0, 0), "the file is larger than 16 MiB", "split it into hosts.d/*.yaml")
         for number, line in enumerate(self.text.split("\n")):
             for column, character in enumerate(line) if not line.isprintable() else ():
-                if character in "\t\r" or character.isprintable():
+                if character == "\t" or character.isprintable():
                     continue
+                if character == "\r":
+                    if column == len(line) - 1:
+                        continue
+                    # YAML begins a line here, and many editors show none: what follows hides in a comment.
+                    self._stop(
+                        (number, column),
+                        "a carriage return stands here alone",
+                        "end lines with \\n or \\r\\n",
+                    )
                 if character == "\ufeff" and (number, column) == (0, 0):
                     continue
                 if "\ud800" <= character <= "\udfff":

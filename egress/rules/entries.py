@@ -33,18 +33,17 @@ class Part:
     pattern: Pattern | None
     model: Host | Network
     ids: matching.RuleIds
-    from_preset: bool = False
+    preset: str = ""
+    """The name of the preset that says it; empty for the file itself."""
     allow: list[Rule] = field(default_factory=list)
     has_allow: bool = False
     deny: list[Rule] = field(default_factory=list)
     inject: list[InjectItem] = field(default_factory=list)
 
 
-def read_part(
-    key: str, model: Host, pattern: Pattern, at: At, ids: matching.RuleIds, *, from_preset: bool
-) -> Part:
+def read_part(key: str, model: Host, pattern: Pattern, at: At, ids: matching.RuleIds, *, preset: str) -> Part:
     """Read one place; reports what is wrong within it."""
-    part = Part(key, at, pattern, model, ids, from_preset)
+    part = Part(key, at, pattern, model, ids, preset)
     _read_rules(part)
     for number, item in enumerate(model.inject or ()):
         injection = inject_item(item, at / "inject" / number)

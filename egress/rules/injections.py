@@ -222,7 +222,8 @@ def _is_same_place(a: Slot, b: Slot) -> bool:
         return "authorization" in (a.name, b.name)
     if kinds == {"cookie", "header"}:
         return (a if a.kind == "header" else b).name == "cookie"
-    return a == b
+    # Many servers take `x_key` for `x-key`.
+    return a.kind == b.kind and a.name.replace("_", "-") == b.name.replace("_", "-")
 
 
 def _can_meet(rules: Sequence[Rule], one: InjectItem, other: InjectItem) -> bool:

@@ -56,7 +56,7 @@ def load(texts: Sequence[Source], presets: Mapping[str, str] | None = None, now:
     loader = _Loader(presets or {})
     for source in texts:
         loader.read(source)
-    policy = loader.policy(_digest(texts))
+    policy = loader.policy(_digest([*texts, *loader.used_presets()]))
     report = loader.report
     if report.has_errors:
         lint(loader.sound(policy), report, now, is_whole=False)
@@ -186,12 +186,12 @@ class _Loader:
             return
         parts = self._all.parts.setdefault(host, [])
         for other in parts:
-            if not preset and not other.from_preset:
-                self._conflict("host", key, at, other.at.key_place)
+            if other.preset == preset:
+                self._repeated(preset, key, at, other.at.key_place)
                 return
         shared = self._all.ids.setdefault(host, matching.RuleIds(key))
         ids = matching.RuleIds(key, f"{preset}-" if preset else "", shared.seen)
-        parts.append(entries.read_part(key, model, host, at, ids, from_preset=bool(preset)))
+        parts.append(entries.read_part(key, model, host, at, ids, preset=preset))
         for number, test in enumerate(model.tests or ()):
             self._all.tests.append((test, at / "tests" / number, host))
 
@@ -290,6 +290,13 @@ class _Loader:
         for key, item in self._mapping(value.get("hosts", {}), at).items():
             self._read_host(key, item, at / "hosts" / key, preset=name)
 
+    def _repeated(self, preset: str, key: str, at: At, first: Place) -> None:
+        if not preset:
+            self._conflict("host", key, at, first)
+            return
+        message = f"the preset {preset} says twice what holds for {quoted(key)} (first at {first})"
+        at.key_error(message, "give each use of it, and each parameter, a host of its own")
+
     def _conflict(self, what: str, name: str, at: At, first: Place) -> None:
         at.key_error(
             f"the {what} {quoted(name)} is written twice (first at {first})", "write it in one place"
@@ -297,6 +304,10 @@ class _Loader:
 
     def _once(self, key: str, at: At, first: Place) -> None:
         at.key_error(f"`{key}` stands in two files (first at {first})", "write it in one of them")
+
+    def used_presets(self) -> list[Source]:
+        """The texts of the presets that the files use: they are rules too."""
+        return [Source(f"preset {name}", self._preset_texts[name]) for name in sorted(self._presets)]
 
     # Joining
 
@@ -328,7 +339,7 @@ class _Loader:
         return {name: secret_spec(name, model, at) for name, (model, at) in items.items()}
 
     def _assembled(self, host: Pattern) -> Entry:
-        parts = sorted(self._all.parts[host], key=lambda part: not part.from_preset)
+        parts = sorted(self._all.parts[host], key=lambda part: not part.preset)
         return entries.assemble(parts, self.report)
 
     def _profiles(self, by_key: Mapping[str, Entry]) -> dict[str, Profile] | None:

@@ -206,6 +206,7 @@ class _Expansion:
     def __init__(self, source: Document, arguments: Arguments, use: At) -> None:
         self.source = source
         self.arguments = arguments
+        self.use = use
         self.document = Document(source.name, used_at=use.place)
         self.dropped: set[str] = set()
         value = source.value if isinstance(source.value, dict) else {}
@@ -224,6 +225,9 @@ class _Expansion:
                 new = self._value(value, (*path, key))
                 if new is None:
                     continue
+                if copy.get(name, new) != new:
+                    message = f"the preset says twice what holds for {quoted(name)}, in different ways"
+                    self.use.error(message, "give each parameter a host of its own")
                 copy[name] = new
                 keys[name] = self.source.keys[id(original)][key]
                 spots[name] = self.source.values[id(original)][key]

@@ -102,6 +102,13 @@ def test_02_refuses_yaml_beyond_the_subset(text: str, finding: str) -> None:
     assert errors(text) == [f"hosts.yaml:{finding}"]
 
 
+def test_02_refuses_a_carriage_return_that_stands_alone() -> None:
+    """YAML begins a line there and most editors show none: a host hides in what looks like a comment."""
+    (found,) = errors("version: 1\n# all is well\rhosts: {evil.example.com: {}}\n")
+    assert found.startswith("hosts.yaml:2:14: a carriage return stands here alone")
+    assert policy("version: 1\r\nhosts: {a.example.com: {}}\r\n").entries
+
+
 def test_02_refuses_a_second_document() -> None:
     assert errors("version: 1\n---\nhosts: {}\n") == [
         "hosts.yaml:2:1: a second document begins here (a rule file is one YAML document: remove `---`)"

@@ -256,6 +256,33 @@ def test_36_a_preset_used_twice_on_one_host_is_an_error_at_the_second() -> None:
     assert told(twice, "GET https://b.example/r/b") == "allow forge-read, inject other"
 
 
+def test_36_uses_of_one_preset_never_add_up_on_one_host() -> None:
+    """Closed by one use and whole by the other: whichever wins in silence is wrong."""
+    shelf = {
+        "pair": """
+            title: Pair
+            parameters: {shut: {type: host, help: h}, open: {type: host, help: h}}
+            hosts:
+              "${shut}": {allow: []}
+              "${open}": {}
+        """
+    }
+    for second in ("b.example", "B.example."):
+        use = f"use:\n  - {{pair: {{shut: a.example, open: c.example}}}}\n  - {{pair: {{shut: {second}, open: a.example}}}}"
+        (found,) = errors(use, presets=shelf)
+        assert "the preset pair says twice what holds for `a.example`" in found
+    for same in ("a.example", "A.example", "a.example."):
+        (found,) = errors(f"use: [{{pair: {{shut: a.example, open: {same}}}}}]", presets=shelf)
+        assert "says twice what holds for" in found
+    assert (
+        told(
+            policy("use: [{pair: {shut: a.example, open: b.example}}]", presets=shelf),
+            "GET https://b.example/",
+        )
+        == "allow pair-host"
+    )
+
+
 def test_37_a_preset_has_a_head_and_rules() -> None:
     found = errors("use: [p]\n", presets={"p": "title: P\nhosts: {}\nhots: {}\nmode: observe\n"})
     assert found == [

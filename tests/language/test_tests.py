@@ -138,7 +138,10 @@ def test_39_a_url_between_brackets_must_be_quoted() -> None:
 def test_39_a_comma_in_a_flow_list_splits_a_test_and_is_reported() -> None:
     found = errors("hosts: {a.example.com: {tests: [GET / -> allow host, inject one]}}")
     assert [line.split(": ", 1)[1] for line in found] == [
-        "this is not a test (write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id or code])"
+        (
+            "this is not a test (write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id or code];"
+            " one with a comma in it stands on a line of its own)"
+        )
     ]
 
 

@@ -127,10 +127,15 @@ def test_one_host_may_be_both_index_and_files() -> None:
     python = policy("python-index", {"index": host, "files": [host]})
     assert ask(python, f"GET https://{host}/simple/widgets/").allowed
     assert ask(python, f"GET https://{host}/files/widgets.whl").allowed
-    npm = policy("npm-index", {"registry": host, "files": [host]})
-    assert ask(npm, f"GET https://{host}/@acme%2fwidgets").allowed
-    assert ask(npm, f"POST https://{host}/-/npm/v1/security/audits").allowed
-    assert ask(npm, f"GET https://{host}/-/npm/v1/tokens").code == "rule.denied"
+
+
+def test_one_host_cannot_be_registry_and_files_where_the_two_get_different_rules() -> None:
+    """One of the two blocks would win in silence, and only one of them denies signing in."""
+    host = "mirror.example.com"
+    result = loaded("npm-index", {"registry": host, "files": [host]})
+    assert [finding.message for finding in result.findings] == [
+        f"the preset says twice what holds for `{host}`, in different ways"
+    ]
 
 
 def test_all_presets_stand_together_in_one_file() -> None:

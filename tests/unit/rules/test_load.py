@@ -46,6 +46,18 @@ def test_the_digest_names_the_texts_and_where_they_end() -> None:
     assert len({part.policy.digest for part in split if part.policy}) == 2
 
 
+def test_the_digest_names_the_presets_that_are_used_and_no_others() -> None:
+    """An upgrade that changes a preset changes the rules, though no file of the user's has changed."""
+    text = "version: 1\nuse: [one]\n"
+    one, other = "title: One\nhosts: {a.example: {}}\n", "title: One\nhosts: {b.example: {}}\n"
+
+    def digest(presets: dict[str, str]) -> str:
+        loaded = load([Source("hosts.yaml", text)], presets)
+        return loaded.policy.digest if loaded.policy else ""
+
+    assert digest({"one": one}) == digest({"one": one, "two": other}) != digest({"one": other})
+
+
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
