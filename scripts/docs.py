@@ -15,8 +15,9 @@ import click
 from egress.cli.main import cli as egress
 from egress.errors import CODES
 from egress.policy.shipped import preset_texts
+from egress.rules.entry import Entry
 from egress.rules.load import Source, load
-from egress.rules.policy import Entry, Policy
+from egress.rules.policy import Policy
 from egress.rules.presets import Parameter, Preset, read
 from egress.rules.report import Report
 from egress.rules.schema import Json, schema

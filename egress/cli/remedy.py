@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from egress.errors import CODES
+from egress.rules.entry import Entry
 from egress.rules.explain import Explanation
 from egress.rules.globs import GlobError, path_glob
 from egress.rules.hosts import is_address
 from egress.rules.matching import IMPLICIT
-from egress.rules.policy import Entry, Policy
+from egress.rules.policy import Policy
 from egress.rules.report import did_you_mean
 from egress.rules.show import Fields, flow
 from egress.types import Head, Verdict

@@ -16,9 +16,10 @@ import ipaddress
 from collections.abc import Sequence
 
 from egress.rules import hosts, paths
+from egress.rules.entry import Entry, Rule
 from egress.rules.hosts import is_address, is_canonical
 from egress.rules.plan import Route, is_live
-from egress.rules.policy import Entry, Policy, Profile, Rule
+from egress.rules.policy import Policy, Profile
 from egress.rules.predicates import parameter_names
 from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Verdict
 
@@ -107,7 +108,7 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
 def route_of(policy: Policy, host: str) -> Route:
     """The chosen entry for a host and every deny that can apply to it."""
     known = policy.routes.get(host)
-    if isinstance(known, Route):
+    if known is not None:
         return known
     route = _find_route(policy, host)
     if route.entry is not None:
@@ -133,7 +134,7 @@ def _find_route(policy: Policy, host: str) -> Route:
     top = [rule for rule in policy.deny if _is_about(rule, host)]
     key = (*(entry.key for entry in entries), "", *(rule.ref.id for rule in top))
     known = policy.shared_routes.get(key)
-    if isinstance(known, Route):
+    if known is not None:
         return known
     deny = [*(rule for entry in entries for rule in entry.deny), *top]
     route = Route(entries[0] if entries else None, deny)

@@ -16,7 +16,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from egress.rules.characters import first_fault
 from egress.rules.literals import looks_like_credential
+from egress.rules.syntax import LONE_SURROGATE, describe
 from egress.types import Finding, Place, Severity
 
 MAX_CHARACTERS = 16 * 1024 * 1024
@@ -45,12 +47,6 @@ _WORDS: dict[str, bool] = {
     "FALSE": False,
 }
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-
-_INVISIBLE = frozenset(
-    "\ufeff\u00ad\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e"
-    "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufff9\ufffa\ufffb"
-)
-"""What turns the direction of text, breaks lines only for some, or has no width."""
 
 NULL_HINT = "write {} for a whole host, [] for nothing, or remove the key"
 
@@ -143,42 +139,19 @@ class _Composer:
             # The parser's classes differ between its C and Python forms; both carry marks.
             if not hasattr(error, "problem") and type(error).__name__ != "ReaderError":
                 raise
-            raise UnreadableYamlError(_syntax_finding(self.document.name, self.text, error)) from None
+            raise UnreadableYamlError(self._syntax_finding(error)) from None
+
+    def _syntax_finding(self, error: Exception) -> Finding:
+        fault = describe(self.text, error)
+        place = Place(self.document.name, fault.line + 1, fault.column + 1)
+        return Finding(place, Severity.ERROR, fault.message, fault.hint)
 
     def _refuse_unreadable_text(self) -> None:
         if len(self.text) > MAX_CHARACTERS:
             self._stop((0, 0), "the file is larger than 16 MiB", "split it into hosts.d/*.yaml")
-        for number, line in enumerate(self.text.split("\n")):
-            for column, character in enumerate(line) if not line.isprintable() else ():
-                if character == "\t" or character.isprintable():
-                    continue
-                if character == "\r":
-                    if column == len(line) - 1:
-                        continue
-                    # YAML begins a line here, and many editors show none: what follows hides in a comment.
-                    self._stop(
-                        (number, column),
-                        "a carriage return stands here alone",
-                        "end lines with \\n or \\r\\n",
-                    )
-                if character == "\ufeff" and (number, column) == (0, 0):
-                    continue
-                if "\ud800" <= character <= "\udfff":
-                    self._stop(
-                        (number, column), "a lone surrogate stands here: the text is not valid Unicode"
-                    )
-                if ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 or character in "\ufffe\uffff":
-                    self._stop(
-                        (number, column),
-                        f"a control character (U+{ord(character):04X}) stands here",
-                        "a rule file is plain UTF-8 text",
-                    )
-                if character in _INVISIBLE:
-                    self._stop(
-                        (number, column),
-                        f"an invisible character (U+{ord(character):04X}) stands here",
-                        "remove it: a reviewer cannot see what it does",
-                    )
+        fault = first_fault(self.text)
+        if fault is not None:
+            self._stop((fault.line, fault.column), fault.message, fault.hint)
 
     def _document(self) -> None:
         next_event = self._next
@@ -292,7 +265,7 @@ class _Composer:
         text: str = event.value  # type: ignore[attr-defined]
         if not text.isascii() and _SURROGATE.search(text):
             # Only the parser in Python lets such an escape through.
-            self._stop(_spot(event), *_LONE_SURROGATE)
+            self._stop(_spot(event), *LONE_SURROGATE)
         return text
 
     def _finding(self, spot: Spot, message: str, hint: str = "") -> None:
@@ -346,110 +319,3 @@ def _is_plain(event: object) -> bool:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LONE_SURROGATE = (
-    "this escape is a lone surrogate or no character at all",
-    "write the character itself",
-)
-
-_SYNTAX: tuple[tuple[str, str, str], ...] = (
-    (
-        "character '\\t'",
-        "a tab stands where YAML wants spaces",
-        "indent with spaces",
-    ),
-    (
-        "character that cannot start any token",
-        "this character cannot begin a value here",
-        "quote the value; if this is a tab, indent with spaces",
-    ),
-    (
-        "did not find expected alphabetic or numeric character",
-        "a name that begins with an asterisk or an ampersand must be quoted",
-        'write it as "*.example.com"',
-    ),
-    (
-        "mapping values are not allowed",
-        "a second `: ` stands in this line",
-        "quote the value, or begin a new line",
-    ),
-    (
-        "could not find expected ':'",
-        "this line is neither `key: value` nor part of the value above",
-        "add the colon, or check the indentation",
-    ),
-    (
-        "did not find expected key",
-        "the indentation does not fit the lines above",
-        "line the key up with its neighbours",
-    ),
-    (
-        "did not find expected '-' indicator",
-        "the indentation does not fit the list above",
-        "line the items up",
-    ),
-    ("did not find expected ',' or ']'", "this list in brackets is not closed", "add the missing `]` or `,`"),
-    (
-        "did not find expected ',' or '}'",
-        "this mapping in braces is not closed",
-        "add the missing `}` or `,`",
-    ),
-    (
-        "found unexpected ':'",
-        "a value with `:` in it stands bare between brackets or braces",
-        "put the value in quotes",
-    ),
-    (
-        "did not find expected node content",
-        "a value is missing here, or a bracket is not closed",
-        "close what was opened, or write the value",
-    ),
-    ("found unexpected end of stream", "the file ends inside a quoted text", "add the closing quote"),
-    (
-        "found unknown escape character",
-        "this backslash escape does not exist",
-        "use single quotes for text with backslashes",
-    ),
-    ("found undefined tag handle", "tags are not allowed here", "quote the value if it begins with `!`"),
-    (
-        "invalid Unicode character escape code",
-        *_LONE_SURROGATE,
-    ),
-    (
-        "expected <document start>",
-        "a second document begins here",
-        "a rule file is one YAML document: remove `---`",
-    ),
-    (
-        "control characters are not allowed",
-        "a control character stands here",
-        "a rule file is plain UTF-8 text",
-    ),
-    ("found duplicate anchor", "anchors are not allowed here", "write the value out in each place"),
-    (
-        "undefined alias",
-        "this is a YAML alias, which rule files do not use",
-        'quote a name that begins with an asterisk: "*.example.com"',
-    ),
-)
-
-
-_UNCLOSED = ("',' or ']'", "',' or '}'", "unexpected end of stream")
-
-
-def _syntax_finding(name: str, text: str, error: Exception) -> Finding:
-    problem = str(getattr(error, "problem", "") or getattr(error, "reason", "") or "")
-    marks = [getattr(error, name, None) for name in ("problem_mark", "context_mark")]
-    if any(part in problem for part in _UNCLOSED):
-        # What was opened is where to look; the parser only notices at the end of the file.
-        marks.reverse()
-    mark = marks[0] or marks[1]
-    line, column = (mark.line, mark.column) if mark is not None else (0, 0)
-    message, hint = "this is not valid YAML", "check quotes, colons and indentation around this line"
-    for part, ours, cure in _SYNTAX:
-        if part in problem:
-            message, hint = ours, cure
-            break
-    lines = text.split("\n")
-    if line < len(lines) and "\t" in lines[line][: column + 1]:
-        message, hint = "a tab stands where YAML wants spaces", "indent with spaces"
-    return Finding(Place(name, line + 1, column + 1), Severity.ERROR, message, hint)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from egress.rules import matching
+from egress.rules.entry import Entry, Handling, InjectItem, NetworkEntry, Rule
 from egress.rules.hosts import Pattern
 from egress.rules.injections import inject_item
 from egress.rules.model import Host, Network
-from egress.rules.policy import Entry, Handling, InjectItem, NetworkEntry, Rule
 from egress.rules.report import At, Report, quoted
 
 METADATA = tuple(

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from egress.rules import paths
 from egress.rules.decide import canonical_target, decide, matching_entries, profile_of, readings, route_of
+from egress.rules.entry import Entry, Rule
 from egress.rules.plan import allow_path_fits, deny_path_fits, is_live
-from egress.rules.policy import Entry, Policy, Rule, SecretSpec
+from egress.rules.policy import Policy, SecretSpec
 from egress.rules.predicates import NamedGlob, Predicates, allow_fits, deny_fits
 from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, RuleRef, Verdict
 

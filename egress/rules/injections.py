@@ -11,10 +11,11 @@ import re
 from collections.abc import Container, Sequence
 from itertools import combinations
 
+from egress.rules.entry import Entry, InjectItem, Rule
 from egress.rules.literals import looks_like_credential
 from egress.rules.model import INJECTION_KINDS, BasicItem, HeaderItem, Inject, NamedItem, PlaceholderItem
 from egress.rules.overlap import rules_may_meet
-from egress.rules.policy import Entry, InjectItem, Rule, SecretSpec
+from egress.rules.policy import SecretSpec
 from egress.rules.report import At, Report, did_you_mean, quoted
 from egress.types import (
     InjectBasic,

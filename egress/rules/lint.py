@@ -12,10 +12,11 @@ from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from egress.rules.entry import Entry, Rule
 from egress.rules.hosts import Pattern, candidates
 from egress.rules.overlap import rule_covers
 from egress.rules.plan import denies_everything
-from egress.rules.policy import Entry, Policy, Rule
+from egress.rules.policy import Policy
 from egress.rules.report import Report, quoted
 from egress.types import Place
 

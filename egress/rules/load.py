@@ -16,12 +16,13 @@ from egress.rules import entries, matching
 from egress.rules import presets as preset_files
 from egress.rules.cases import read_case
 from egress.rules.document import Document, Missing, Value
+from egress.rules.entry import Entry, Mode, NetworkEntry, Rule
 from egress.rules.hosts import HostError, Pattern, pattern
 from egress.rules.injections import check_injections
 from egress.rules.lint import lint
 from egress.rules.literals import looks_like_credential
 from egress.rules.model import Host, Limits, Network, ProfileItem, RuleFile, SecretItem, TestItem, TopDeny
-from egress.rules.policy import Case, Entry, Mode, NetworkEntry, Policy, Profile, Rule, SecretSpec
+from egress.rules.policy import Case, Policy, Profile, SecretSpec
 from egress.rules.profiles import profile
 from egress.rules.report import At, Report, did_you_mean, quoted
 from egress.rules.secrets import secret_spec

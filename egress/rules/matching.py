@@ -7,6 +7,7 @@ from collections.abc import Sized
 from dataclasses import dataclass, field, replace
 
 from egress.rules import bounds
+from egress.rules.entry import Handling, Rule
 from egress.rules.globs import GlobError, PathGlob, ValueGlob, path_glob
 from egress.rules.hosts import HostError, Pattern, pattern
 from egress.rules.literals import looks_like_credential
@@ -22,7 +23,6 @@ from egress.rules.model import (
     Treatment,
 )
 from egress.rules.paths import on_the_wire
-from egress.rules.policy import Handling, Rule
 from egress.rules.predicates import NamedGlob, Predicates
 from egress.rules.report import At, MeaningError, did_you_mean, quoted
 from egress.types import Cookies, Limit, Place, Rate, Redirects, RuleRef, Scrub

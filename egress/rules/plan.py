@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from egress.rules.policy import Entry, Handling, InjectItem, Rule
+from egress.rules.entry import Entry, Handling, InjectItem, Rule
 from egress.rules.predicates import Predicates, allow_fits, deny_fits
 from egress.types import Cookies, Effects, Head, Limit, Redirects, Scrub
 

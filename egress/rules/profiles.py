@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 
+from egress.rules.entry import Entry
 from egress.rules.model import ProfileItem
-from egress.rules.policy import Entry, Profile
+from egress.rules.policy import Profile
 from egress.rules.report import At, did_you_mean, quoted
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from egress.rules.entry import Entry, Handling, InjectItem, Rule
 from egress.rules.matching import IMPLICIT
-from egress.rules.policy import Entry, Handling, InjectItem, Policy, Profile, Rule, SecretSpec
+from egress.rules.policy import Policy, Profile, SecretSpec
 from egress.rules.predicates import NamedGlob, Predicates
 from egress.types import (
     InjectBasic,

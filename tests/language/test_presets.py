@@ -268,8 +268,8 @@ def test_36_uses_of_one_preset_never_add_up_on_one_host() -> None:
         """
     }
     for second in ("b.example", "B.example."):
-        use = f"use:\n  - {{pair: {{shut: a.example, open: c.example}}}}\n  - {{pair: {{shut: {second}, open: a.example}}}}"
-        (found,) = errors(use, presets=shelf)
+        first = "{pair: {shut: a.example, open: c.example}}"
+        (found,) = errors(f"use: [{first}, {{pair: {{shut: {second}, open: a.example}}}}]", presets=shelf)
         assert "the preset pair says twice what holds for `a.example`" in found
     for same in ("a.example", "A.example", "a.example."):
         (found,) = errors(f"use: [{{pair: {{shut: a.example, open: {same}}}}}]", presets=shelf)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from egress.rules.decide import decide
-from egress.rules.policy import Entry, Rule
+from egress.rules.entry import Entry, Rule
 from egress.types import Decision, Head, Identity, Verdict
 from tests.presets.shelf import NAMES, NOW, Ran, all_ran, example, loaded, part, preset, ran
 

@@ -11,12 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from egress.rules import hosts, paths
+from egress.rules.entry import Rule
 from egress.rules.globs import GlobError, PathGlob, ValueGlob, path_glob
 from egress.rules.hosts import HostError, Pattern
 from egress.rules.overlap import covers, may_meet, rule_covers, rules_may_meet
 from egress.rules.paths import PathError
 from egress.rules.plan import AllowGate, DenyGate, allow_path_fits, deny_path_fits
-from egress.rules.policy import Rule
 from egress.rules.predicates import Predicates
 from egress.types import Head, Place, RuleRef
 

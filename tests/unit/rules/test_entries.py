@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.rules.entries import METADATA
-from egress.rules.policy import Entry
+from egress.rules.entry import Entry
 from egress.types import Limit, Redirects, Scrub
 from tests.unit.rules.written import errors, policy, warnings
 

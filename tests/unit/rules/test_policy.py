@@ -34,11 +34,6 @@ def test_where_a_secret_comes_from_is_not_shown() -> None:
     assert "VERY_PRIVATE" not in repr(secret)
 
 
-def test_an_entry_counts_its_ports() -> None:
-    (entry,) = policy("hosts: {a.example: {ports: [443, 8443], http: true}}").entries.values()
-    assert entry.port_count() == 3
-
-
 def test_a_whole_entry_says_so() -> None:
     found = policy(
         "hosts: {a.example: {}, b.example: {methods: [GET]}, c.example: {allow: []}, d.example: {allow: all}}"
