@@ -6,7 +6,9 @@ what a lint needs that must not cry wolf.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import eq
 
 from egress.rules.globs import PathGlob
 from egress.rules.predicates import Predicates
@@ -34,11 +36,23 @@ def rule_covers(one: Predicates, other: Predicates) -> bool:
 
 def may_meet(one: PathGlob, other: PathGlob) -> bool:
     """Whether there is a path that both patterns match."""
-    return _segments_meet(one.segments, other.segments)
+    return _meet(one.segments, other.segments, "**", _segments_meet)
 
 
-def _segments_meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    # Dynamic programming over suffixes: meets[j] answers for one[i:] and other[j:].
+def covers(one: PathGlob, other: PathGlob) -> bool:
+    """Whether every path that `other` matches is matched by `one`; may say no where it is so."""
+    return _cover(one.segments, other.segments, "**", _segment_covers)
+
+
+# A path is a sequence of segments, with `**` for a run of any; a segment is a sequence of characters,
+# with `*` for a run of any. So one walk serves both. Each fills a table from the ends: `row[j]` answers for
+# `one[i:]` and `other[j:]`, and `below` is the row of `one[i + 1:]`.
+
+Fits = Callable[[str, str], bool]
+
+
+def _meet(one: Sequence[str], other: Sequence[str], wild: str, fits: Fits) -> bool:
+    """Whether there is a sequence that both patterns match."""
     width = len(other)
     below = [False] * (width + 1)
     for i in range(len(one), -1, -1):
@@ -46,78 +60,42 @@ def _segments_meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         for j in range(width, -1, -1):
             if i == len(one) and j == width:
                 row[j] = True
-            elif i < len(one) and one[i] == "**":
+            elif i < len(one) and one[i] == wild:
                 row[j] = below[j] or (j < width and row[j + 1])
-            elif j < width and other[j] == "**":
+            elif j < width and other[j] == wild:
                 row[j] = row[j + 1] or (i < len(one) and below[j])
             elif i < len(one) and j < width:
-                row[j] = below[j + 1] and _globs_meet(one[i], other[j])
+                row[j] = below[j + 1] and fits(one[i], other[j])
+        below = row
+    return below[0]
+
+
+def _cover(one: Sequence[str], other: Sequence[str], wild: str, fits: Fits) -> bool:
+    """Whether `one` matches all of `other`, whose wildcards count as symbols only a wildcard stands for."""
+    width = len(other)
+    below = [False] * (width + 1)
+    for i in range(len(one), -1, -1):
+        row = [False] * (width + 1)
+        for j in range(width, -1, -1):
+            if i == len(one):
+                row[j] = j == width
+            elif one[i] == wild:
+                row[j] = below[j] or (j < width and row[j + 1])
+            elif j < width and other[j] != wild:
+                row[j] = below[j + 1] and fits(one[i], other[j])
         below = row
     return below[0]
 
 
 @lru_cache(maxsize=4096)
-def _globs_meet(one: str, other: str) -> bool:
-    if one == "*" or other == "*":
-        return not (one == "" or other == "")
-    if "*" not in one and "*" not in other:
-        return one == other
-    width = len(other)
-    below = [False] * (width + 1)
-    for i in range(len(one), -1, -1):
-        row = [False] * (width + 1)
-        for j in range(width, -1, -1):
-            if i == len(one) and j == width:
-                row[j] = True
-            elif i < len(one) and one[i] == "*":
-                row[j] = below[j] or (j < width and row[j + 1])
-            elif j < width and other[j] == "*":
-                row[j] = row[j + 1] or (i < len(one) and below[j])
-            elif i < len(one) and j < width:
-                row[j] = below[j + 1] and one[i] == other[j]
-        below = row
-    return below[0]
+def _segments_meet(one: str, other: str) -> bool:
+    if "*" in (one, other):
+        # A `*` alone is at least one character.
+        return one != "" and other != ""
+    return _meet(one, other, "*", eq)
 
 
-def covers(one: PathGlob, other: PathGlob) -> bool:
-    """Whether every path that `other` matches is matched by `one`; may say no where it is so."""
-    return _segments_cover(one.segments, other.segments)
-
-
-def _segments_cover(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    # The wildcards of `other` are taken as symbols that only wildcards of `one` can stand for.
-    width = len(other)
-    below = [False] * (width + 1)
-    for i in range(len(one), -1, -1):
-        row = [False] * (width + 1)
-        for j in range(width, -1, -1):
-            if i == len(one):
-                row[j] = j == width
-            elif one[i] == "**":
-                row[j] = below[j] or (j < width and row[j + 1])
-            elif j < width and other[j] != "**":
-                row[j] = below[j + 1] and _glob_covers(one[i], other[j])
-        below = row
-    return below[0]
-
-
-def _glob_covers(one: str, other: str) -> bool:
-    if one == other:
-        return True
+def _segment_covers(one: str, other: str) -> bool:
     if one == "*":
         return other != ""
-    if "*" not in one:
-        return False
-    width = len(other)
-    below = [False] * (width + 1)
-    for i in range(len(one), -1, -1):
-        row = [False] * (width + 1)
-        for j in range(width, -1, -1):
-            if i == len(one):
-                row[j] = j == width
-            elif one[i] == "*":
-                row[j] = below[j] or (j < width and row[j + 1])
-            elif j < width and other[j] != "*":
-                row[j] = below[j + 1] and one[i] == other[j]
-        below = row
-    return below[0]
+    return one == other or _cover(one, other, "*", eq)
