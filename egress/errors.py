@@ -103,7 +103,9 @@ CODES: dict[str, Code] = {
         "The path has a spelling that servers read in different ways.",
         "Send the path in its plain form.",
     ),
-    "method.refused": Code(403, "This method is never forwarded.", "Use another method."),
+    "method.refused": Code(
+        403, "This method, or this spelling of it, is never forwarded.", "Use a common method, in upper case."
+    ),
     "method.override": Code(403, "The request tries to override its method.", "Send the method itself."),
     "rule.denied": Code(403, "A rule denies this request.", ASK),
     "rule.none": Code(403, "No rule allows this request.", ASK),

@@ -73,8 +73,8 @@ def load(texts: Sequence[Source], presets: Mapping[str, str] | None = None, now:
 
 def _digest(texts: Sequence[Source]) -> str:
     digest = hashlib.sha256()
-    for source in texts:
-        data = source.text.encode("utf-8", "surrogatepass")
+    # Sorted, because the order of files changes no rule.
+    for data in sorted(source.text.encode("utf-8", "surrogatepass") for source in texts):
         digest.update(b"%d:" % len(data) + data)
     return digest.hexdigest()
 

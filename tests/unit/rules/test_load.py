@@ -46,6 +46,13 @@ def test_the_digest_names_the_texts_and_where_they_end() -> None:
     assert len({part.policy.digest for part in split if part.policy}) == 2
 
 
+def test_the_digest_is_the_same_in_whatever_order_files_are_named() -> None:
+    one = Source("a.yaml", "version: 1\nhosts: {a.example: {}}\n")
+    other = Source("b.yaml", "version: 1\nhosts: {b.example: {}}\n")
+    digests = {part.policy.digest for part in (load([one, other]), load([other, one])) if part.policy}
+    assert len(digests) == 1
+
+
 def test_the_digest_names_the_presets_that_are_used_and_no_others() -> None:
     """An upgrade that changes a preset changes the rules, though no file of the user's has changed."""
     text = "version: 1\nuse: [one]\n"
