@@ -69,6 +69,8 @@ def path_glob(text: str, *, encoded_slash: bool = False) -> PathGlob:
         spelled = paths.canonical(paths.on_the_wire(text), strict=True, encoded_slash=encoded_slash)
     except paths.PathError as error:
         hint = "add `encoded_slash: data` to the rule" if "escaped slash" in str(error) else ""
+        if " " in text.strip():
+            hint = "write a space as %20"
         raise GlobError(f"no canonical path can match this pattern: {error}", hint) from None
     segments = tuple(spelled[1:].split("/"))
     for segment in segments:

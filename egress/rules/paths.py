@@ -8,8 +8,9 @@ brought to a spelling that everybody reads alike, and exactly that is forwarded,
     decoded     %XX of unreserved characters
     upper-cased every other %XX
     encoded     bytes >= 0x80 and " < > ^ ` { | }
-    refused     anything else, `.` and `..` segments, %2F (unless a rule takes it as data), %25 before
-                two hex digits, overlong UTF-8; and where rules look at paths, empty segments and `;`
+    refused     anything else, `.` and `..` segments, %20 at either end of a segment, %2F (unless a rule
+                takes it as data), %25 before two hex digits, overlong UTF-8; and where rules look at
+                paths, empty segments and `;`
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _ESCAPE = re.compile(r"%(..?)?", re.DOTALL)
 _HEX = re.compile(r"[0-9A-Fa-f]{2}")
 _ENCODE = re.compile(r'[\x80-\xff"<>^`{|}]')
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f#\\]|[^\x00-\xff]")
-_FORBIDDEN_ESCAPE = re.compile(r"%(?:[01][0-9A-F]|20|7F|23|5C)")
+_FORBIDDEN_ESCAPE = re.compile(r"%(?:[01][0-9A-F]|7F|23|5C)")
+# Some servers trim spaces, and dots behind them, off a segment: then `/user%20` is `/user`.
+_SPACE_AT_EDGE = re.compile(r"(?:/|%2F)%20|%20\.*(?:/|%2F|%3B|;|\Z)")
 _DOUBLE = re.compile(r"%25[0-9A-Fa-f]{2}")
 _DOTS = re.compile(r"(?:/|%2F)\.\.?(?:/|%2F|\Z)")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -115,7 +118,9 @@ def _refuse_escapes(path: str, *, encoded_slash: bool) -> None:
     if "%" not in path:
         return
     if _FORBIDDEN_ESCAPE.search(path):
-        raise PathError("the path has an escaped control character, space, # or \\ in it")
+        raise PathError("the path has an escaped control character, # or \\ in it")
+    if _SPACE_AT_EDGE.search(path):
+        raise PathError("the path has a segment that begins or ends with a space")
     if _DOUBLE.search(path):
         raise PathError("the path is escaped twice")
     if _OVERLONG.search(path):

@@ -334,6 +334,7 @@ def test_13_the_worst_path_is_decided_without_blowing_up(pattern: str, path: str
         ("/a?q=%61%2f#".removesuffix("#"), "/a?q=%61%2f"),
         ("/%25", "/%25"),
         ("/100%25zz", "/100%25zz"),
+        ("/my%20notes/a%20b%20c.txt", "/my%20notes/a%20b%20c.txt"),
     ],
 )
 def test_14_forwards_the_canonical_spelling(sent: str, forwarded: str) -> None:
@@ -343,7 +344,8 @@ def test_14_forwards_the_canonical_spelling(sent: str, forwarded: str) -> None:
 
 AMBIGUOUS = [
     "", "a", "a.example.com", "http://a.example.com/", "https://a.example.com/", "*", "*/", "?a",
-    "/a\x00", "/a\x1f", "/a\x7f", "/a b", "/a\tb", "/a\nb", "/a%00", "/a%0a", "/a%20b", "/a%7F",
+    "/a\x00", "/a\x1f", "/a\x7f", "/a b", "/a\tb", "/a\nb", "/a%00", "/a%0a", "/a%7F",
+    "/%20a", "/a%20", "/a%20/b", "/a/%20b", "/%20", "/a%20.", "/.%20./b", "/a%20..", "/a%20;b", "/a%20%3Bb",
     "/a#b", "/a%23b", "/a\\b", "/a%5Cb", "/a%5cb",
     "/%", "/%4", "/%zz", "/%u002e", "/%%41",
     "/%252e", "/%2541", "/%25%34%31",

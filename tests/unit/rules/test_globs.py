@@ -93,3 +93,10 @@ def test_case_is_folded_in_ascii_alone() -> None:
     assert not ValueGlob("K").matches("\u212a", ignore_case=True)
     assert not ValueGlob("\xc9").matches("\xe9", ignore_case=True)
     assert not ValueGlob("A").matches("a")
+
+
+def test_says_how_a_space_is_written() -> None:
+    with pytest.raises(GlobError) as caught:
+        path_glob("/my notes/**")
+    assert caught.value.hint == "write a space as %20"
+    assert path_glob("/my%20notes/**").segments == ("my%20notes", "**")
