@@ -103,6 +103,9 @@ CODES: dict[str, Code] = {
         "The path has a spelling that servers read in different ways.",
         "Send the path in its plain form.",
     ),
+    "path.override": Code(
+        403, "The request tries to override its path.", "Send the request for that path itself."
+    ),
     "method.refused": Code(
         403, "This method, or this spelling of it, is never forwarded.", "Use a common method, in upper case."
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from egress.rules.explain import explain as explained
 from egress.rules.report import MeaningError
 from egress.rules.show import limit_fields
 from egress.types import Head, Headers, Identity, Verdict
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @click.command()
@@ -94,6 +97,10 @@ def _headers(texts: tuple[str, ...]) -> Headers:
             raise UsageError("--header wants NAME: VALUE", "for example --header 'accept: application/json'")
         if any(character < " " or character == "\x7f" for character in text):
             raise UsageError("--header has a control character in it", "a header is one line of text")
+        if name.strip().lower() == "host":
+            raise UsageError("--header cannot name Host", "the destination is that of the URL")
+        if not _TOKEN.fullmatch(name.strip()):
+            raise UsageError("--header wants NAME: VALUE", "a header name is letters, digits and -")
         pairs.append((_on_the_wire(name.strip().lower()), _on_the_wire(value.strip())))
     return tuple(pairs)
 

@@ -8,6 +8,8 @@ declared cannot be recognised; that is a stated limit.
 
 from __future__ import annotations
 
+import re
+
 from egress.types import Head, Headers
 
 ASKING = frozenset(
@@ -15,6 +17,7 @@ ASKING = frozenset(
         "accept-encoding",
         "grpc-accept-encoding",
         "connect-accept-encoding",
+        "accept-charset",
         "a-im",  # differences against an older version, and compression by another name
         "sec-websocket-extensions",  # permessage-deflate
     }
@@ -23,6 +26,11 @@ _TELLING = frozenset(
     {"content-encoding", "grpc-encoding", "connect-content-encoding", "im", "sec-websocket-extensions"}
 )
 _PLAIN = frozenset({"", "identity"})
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]*)", re.IGNORECASE)
+_READABLE = frozenset(
+    {"", "utf-8", "utf8", "us-ascii", "ascii", "big5", "gb2312", "gbk", "shift_jis", "euc-jp", "euc-kr"}
+)
+_FAMILY = re.compile(r"(?:iso-8859-|iso8859-|latin-?|windows-125|cp125|koi8-)[0-9a-z]{1,2}", re.IGNORECASE)
 
 
 def asking_for_plain(head: Head) -> Head:
@@ -34,4 +42,14 @@ def asking_for_plain(head: Head) -> Head:
 
 def is_coded(headers: Headers) -> bool:
     """Whether a response says that its contents, messages or frames are coded."""
-    return any(name in _TELLING and value.strip(" \t").lower() not in _PLAIN for name, value in headers)
+    return any(
+        (name in _TELLING and value.strip(" \t").lower() not in _PLAIN)
+        or (name == "content-type" and not _is_readable(value))
+        for name, value in headers
+    )
+
+
+def _is_readable(content_type: str) -> bool:
+    """Whether its charset, if it names one, writes ASCII as ASCII: a secret is searched for as such."""
+    charsets = _CHARSET.findall(content_type)
+    return all(charset.lower() in _READABLE or _FAMILY.fullmatch(charset) for charset in charsets)

@@ -27,7 +27,13 @@ _MAX_ROUTES = 4096
 _STANDARD = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"})
 _REFUSED = frozenset({"CONNECT", "TRACE"})
 _TOKEN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~")
-METHOD_OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override", "-method"})
+METHOD_OVERRIDES = frozenset(
+    {"x-http-method-override", "x-http-method", "x-method-override", "-method", "-httpmethod"}
+)
+PATH_OVERRIDES = frozenset({"x-original-url", "x-rewrite-url", "x-original-uri", "x-rewrite-uri"})
+_OVERRIDES = dict.fromkeys(METHOD_OVERRIDES, "method.override") | dict.fromkeys(
+    PATH_OVERRIDES, "path.override"
+)
 _SPELLED_ALIKE = str.maketrans("_.[ ", "----")
 """Characters of header and parameter names that servers and their frameworks take for one another."""
 
@@ -227,19 +233,24 @@ def method_denial(route: Route, head: Head) -> Denial | None:
         return "method.refused", None
     if method in _REFUSED or route.is_odd_case(method):
         return "method.refused", None
-    if route.scopes_methods and _overrides_method(head):
-        return "method.override", None
-    return None
+    return _override_denial(route, head)
 
 
-def _overrides_method(head: Head) -> bool:
+def _override_denial(route: Route, head: Head) -> Denial | None:
+    """Headers and parameters by which some servers replace what a rule has looked at."""
+    if not (route.scopes_methods or route.strict_paths):
+        return None
     for name, _ in head.headers:
-        if "method" in name and name.translate(_SPELLED_ALIKE) in METHOD_OVERRIDES:
-            return True
-    if "%" not in head.target and "method" not in head.target.lower():
-        return False
-    names = parameter_names(paths.split(head.target)[1])
-    return any(name.strip().translate(_SPELLED_ALIKE) in METHOD_OVERRIDES for name in names)
+        plain = name.translate(_SPELLED_ALIKE) if "_" in name or "." in name else name
+        code = _OVERRIDES.get(plain)
+        if code and (route.strict_paths if code == "path.override" else route.scopes_methods):
+            return code, None
+    if route.scopes_methods and ("%" in head.target or "method" in head.target.lower()):
+        for name in parameter_names(paths.split(head.target)[1]):
+            plain = name.strip().removesuffix("[]").translate(_SPELLED_ALIKE)
+            if _OVERRIDES.get(plain) == "method.override":
+                return "method.override", None
+    return None
 
 
 def canonical_target(route: Route, head: Head) -> tuple[str, str]:

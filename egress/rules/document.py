@@ -36,7 +36,8 @@ Path = tuple[str | int, ...]
 Spot = tuple[int, int]
 """Line and column, counted from zero as the parser does."""
 
-_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+# Not 0443: YAML 1.1 reads that as an octal number.
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+)")
 _WORDS: dict[str, bool] = {
     "true": True,

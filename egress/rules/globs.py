@@ -48,13 +48,17 @@ class PathGlob:
 
     def deny_regex(self) -> str:
         """The same for a deny: one trailing slash more or less, on loosened paths, with its end anchor."""
+        return "(?:" + "|".join(f"{_path_regex(spelling)}\\Z" for spelling in self.deny_spellings()) + ")"
+
+    def deny_spellings(self) -> list[tuple[str, ...]]:
+        """The segments that a deny looks for, loosened: as written, and with a slash more or less."""
         segments = tuple(paths.loosened(segment) for segment in self.segments)
         spellings = [segments]
         if segments[-1] == "":
             spellings.append(segments[:-1])
         if segments[-1] != "**":
             spellings.append((*segments, ""))
-        return "(?:" + "|".join(f"{_path_regex(spelling)}\\Z" for spelling in spellings) + ")"
+        return spellings
 
 
 def path_glob(text: str, *, encoded_slash: bool = False) -> PathGlob:

@@ -188,7 +188,9 @@ def _methods(methods: list[str], at: At) -> frozenset[str]:
     _refuse_empty(methods, at)
     for number, method in enumerate(methods):
         here = at / number
-        if method.upper() in _NEVER:
+        if method.upper() in ("*", "ANY", "ALL"):
+            here.error(f"{quoted(method)} is not a method", "leave `methods` out to take every method")
+        elif method.upper() in _NEVER:
             here.error(f"{method.upper()} is never forwarded: {_NEVER[method.upper()]}", "remove it")
         elif not _TOKEN.fullmatch(method):
             here.error(f"{quoted(method)} is not a method", "methods are single words such as GET")

@@ -10,7 +10,7 @@ brought to a spelling that everybody reads alike, and exactly that is forwarded,
     encoded     bytes >= 0x80 and " < > ^ ` { | }
     refused     anything else, `.` and `..` segments, %20 at either end of a segment, %2F (unless a rule
                 takes it as data), %25 before two hex digits, overlong UTF-8; and where rules look at
-                paths, empty segments and `;`
+                paths, empty segments, `;` and %3F
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 
 MAX_PATH = 16 * 1024
+MAX_ESCAPED_SLASHES = 32
 
 _SUSPECT = re.compile(r"[^A-Za-z0-9._~!$&'()*+,=:@/-]|//|/\.")
 _ESCAPE = re.compile(r"%(..?)?", re.DOTALL)
@@ -27,6 +28,8 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\x7f#\\]|[^\x00-\xff]")
 _FORBIDDEN_ESCAPE = re.compile(r"%(?:[01][0-9A-F]|7F|23|5C)")
 # Some servers trim spaces, and dots behind them, off a segment: then `/user%20` is `/user`.
 _SPACE_AT_EDGE = re.compile(r"(?:/|%2F)%20|%20\.*(?:/|%2F|%3B|;|\Z)")
+# Where a server decodes it, an empty segment comes out of it.
+_SLASH_BESIDE_SLASH = re.compile(r"(?:/|%2F)%2F|%2F(?:/|\Z)")
 _DOUBLE = re.compile(r"%25[0-9A-Fa-f]{2}")
 _DOTS = re.compile(r"(?:/|%2F)\.\.?(?:/|%2F|\Z)")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -64,6 +67,8 @@ def canonical(path: str, *, strict: bool = False, encoded_slash: bool = False) -
             raise PathError("the path has an empty segment, and rules of this host look at paths")
         if ";" in path or "%3B" in path:
             raise PathError("the path has a ; in it, and rules of this host look at paths")
+        if "%3F" in path:
+            raise PathError("the path has an escaped ? in it, and rules of this host look at paths")
     return path
 
 
@@ -125,5 +130,11 @@ def _refuse_escapes(path: str, *, encoded_slash: bool) -> None:
         raise PathError("the path is escaped twice")
     if _OVERLONG.search(path):
         raise PathError("the path has a character in it that is encoded too long")
-    if not encoded_slash and "%2F" in path:
+    if "%2F" not in path:
+        return
+    if not encoded_slash:
         raise PathError("the path has an escaped slash, and no rule takes it as data")
+    if _SLASH_BESIDE_SLASH.search(path):
+        raise PathError("the path has an escaped slash beside another slash or at its end")
+    if path.count("%2F") > MAX_ESCAPED_SLASHES:
+        raise PathError("the path has more than 32 escaped slashes")

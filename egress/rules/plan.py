@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from egress.rules import softslash
 from egress.rules.entry import Entry, Handling, InjectItem, Rule
 from egress.rules.predicates import Predicates, allow_fits, deny_fits
 from egress.types import Cookies, Effects, Head, Limit, Redirects, Scrub
@@ -76,7 +77,10 @@ class DenyGate:
         for rule in self._everywhere:
             if _deny_applies(rule, query, head):
                 return rule
-        if self._regex is None or not any(self._regex.match(reading) for reading in loose):
+        # Each %2F may be a slash or not: then no single expression can rule a deny out.
+        if self._regex is None or (
+            "%2F" not in loose[0] and not any(self._regex.match(reading) for reading in loose)
+        ):
             return None
         for rule in self._on_paths:
             if deny_path_fits(rule.predicates, loose) and _deny_applies(rule, query, head):
@@ -198,7 +202,9 @@ def deny_path_fits(predicates: Predicates, loose: Sequence[str]) -> bool:
     if predicates.paths is None:
         return True
     expression = _deny_regex(_deny_expression(predicates))
-    return any(expression.match(reading) for reading in loose)
+    if any(expression.match(reading) for reading in loose):
+        return True
+    return "%2F" in loose[0] and any(softslash.deny_fits(glob, loose[0]) for glob in predicates.paths)
 
 
 def _is_meant(item: InjectItem, ids: set[str]) -> bool:

@@ -11,7 +11,7 @@ Paths are matched by `plan`, all rules of a host at once; here is what is looked
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from egress.rules.globs import PathGlob, ValueGlob
@@ -61,9 +61,9 @@ def allow_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
     """Whether query and headers satisfy an allow rule; doubt means no."""
     if predicates.query:
         parameters = parse_query(query)
-        if parameters is None or not _all_fit(predicates.query, parameters):
+        if parameters is None or not _all_fit(predicates.query, parameters, _hidden(query), _same_parameter):
             return False
-    if predicates.headers and not _all_fit(predicates.headers, headers):
+    if predicates.headers and not _all_fit(predicates.headers, headers, (), _same_header):
         return False
     return not predicates.content_types or _media_type_fits(predicates.content_types, headers, of_any=False)
 
@@ -72,7 +72,7 @@ def deny_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
     """Whether query and headers satisfy a deny rule; doubt means yes."""
     if predicates.query and not any(_query_fits(predicates.query, text) for text in _readings(query)):
         return False
-    if predicates.headers and not _any_fits(predicates.headers, headers):
+    if predicates.headers and not _any_fits(predicates.headers, _with_elements(headers), _same_header):
         return False
     return not predicates.content_types or _media_type_fits(predicates.content_types, headers, of_any=True)
 
@@ -84,7 +84,7 @@ def _readings(query: str) -> tuple[str, ...]:
 
 def _query_fits(wanted: tuple[NamedGlob, ...], query: str) -> bool:
     parameters = parse_query(query)
-    return parameters is None or _any_fits(wanted, parameters)
+    return parameters is None or _any_fits(wanted, parameters, _same_parameter)
 
 
 def parameter_names(query: str) -> Iterator[str]:
@@ -112,24 +112,56 @@ def _decoded(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text
 
 
-def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers) -> bool:
+def _hidden(query: str) -> Headers:
+    """Parameters that only a server sees that takes `;` for `&`."""
+    parts = [part for chunk in query.removeprefix("?").split("&") for part in chunk.split(";")[1:]]
+    return parse_query("&".join(parts)) or ()
+
+
+def _with_elements(headers: Headers) -> Headers:
+    """The headers, and each element of those that hold a list: a deny looks at both."""
+    elements = [(n, part.strip(" \t")) for n, value in headers if "," in value for part in value.split(",")]
+    return (*headers, *elements)
+
+
+Same = Callable[[str, str], bool]
+
+
+def _same_parameter(name: str, other: str) -> bool:
+    return name == other or _folded(name) == _folded(other)
+
+
+def _folded(name: str) -> str:
+    """A parameter name as the loosest of servers reads it: case, spaces around it, a NUL, `[]` behind it."""
+    return name.partition("\0")[0].strip().lower().removesuffix("[]")
+
+
+def _same_header(name: str, other: str) -> bool:
+    return name == other or name.replace("_", "-").lower() == other.replace("_", "-").lower()
+
+
+def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers, hidden: Headers, same: Same) -> bool:
+    """One occurrence must be there as it is written, and every one that may be taken for it must fit."""
     for want in wanted:
-        values = [value for name, value in pairs if name == want.name]
+        values = [value for name, value in (*pairs, *hidden) if same(name, want.name)]
         if want.glob is None:
             if values:
                 return False
-        elif not values or not all(want.glob.matches(value) for value in values):
+        elif not any(name == want.name for name, _ in pairs) or not all(
+            want.glob.matches(value) for value in values
+        ):
             return False
     return True
 
 
-def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers) -> bool:
+def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers, same: Same) -> bool:
     for want in wanted:
         if want.glob is None:
+            # Absent: only the name as it is written counts as there.
             if any(name == want.name for name, _ in pairs):
                 return False
             continue
-        values = [value for name, value in pairs if name.lower() == want.name.lower()]
+        values = [value for name, value in pairs if same(name, want.name)]
         if not any(want.glob.matches(value, ignore_case=True) for value in values):
             return False
     return True
@@ -141,7 +173,9 @@ def _media_type_fits(wanted: tuple[str, ...], headers: Headers, *, of_any: bool)
     One that is no media type can be read as any: it fits no allow and every deny.
     """
     found = [
-        value.partition(";")[0].strip(" \t").lower() for name, value in headers if name == "content-type"
+        value.partition(";")[0].strip(" \t").lower()
+        for name, value in headers
+        if _same_header(name, "content-type")
     ]
     if not found:
         return False

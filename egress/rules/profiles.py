@@ -36,6 +36,8 @@ def profile(
 def _narrowing(
     model: ProfileItem, entries: Mapping[str, Entry], unsound: Container[str], at: At
 ) -> dict[str, frozenset[str]]:
+    if model.rules == []:
+        at.error("an empty list narrows nothing", "leave `rules` out, or take the host out of the profile")
     narrowed: dict[str, set[str]] = {}
     for number, text in enumerate(model.rules or ()):
         key, mark, name = text.rpartition("#")

@@ -50,7 +50,7 @@ def test_a_star_takes_an_escape_as_one_character() -> None:
     assert fits("/*2", "/%3A2")
     assert not fits("/*A", "/%3A")
     assert not fits("/*2F", "/%2F")
-    assert fits("/*%2F", "/a%2F")
+    assert fits("/*%2Fb", "/a%2Fb")
 
 
 def test_a_piece_between_stars_is_searched_from_the_left() -> None:

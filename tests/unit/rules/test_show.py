@@ -42,7 +42,7 @@ hosts:
       - {id: no, methods: [GET, "*X", PROPFIND], paths: ["/a/**", "/b*c", "/bücher", "/x/%25"]}
       - {id: "y", query: {"no": "1", "null": "*", ü: "é*", "#": "", "a: b": "{}"}, scrub: "off"}
       - {id: sent, headers: {x-a: {absent: true}, x-b: "~", x-c: 'a"b\\c'}, content_type: [text/*]}
-      - {id: slash, paths: ["/p/%2F/*"], encoded_slash: data, websocket: true, limits: {requests: 5/second}}
+      - {id: slash, paths: ["/p/x%2Fy/*"], encoded_slash: data, websocket: true, limits: {requests: 5/second}}
       - {id: late, methods: [POST], expires: 2029-12-31, cookies: drop}
     deny:
       - {id: none, paths: ["/secret/**"], query: {q: {absent: true}}}
@@ -117,7 +117,7 @@ TARGETS = (
     "/bxc",
     "/b%C3%BCcher",
     "/x/%25",
-    "/p/%2F/y",
+    "/p/x%2Fy/y",
     "/secret/x",
     "/secret/x?q=1",
     "/keys",
