@@ -26,7 +26,7 @@ from egress.rules.policy import Case, Policy, Profile, SecretSpec
 from egress.rules.profiles import profile
 from egress.rules.report import At, Report, did_you_mean, quoted
 from egress.rules.secrets import secret_spec
-from egress.rules.shape import checked, keys_of
+from egress.rules.shape import checked, keys_of, well_typed
 from egress.types import Finding, Limit, Place
 
 TOP = "deny"
@@ -184,6 +184,10 @@ class _Loader:
         model = checked(Host, value, at)
         if model is None:
             self._all.unsound.add(key)
+            rest = well_typed(Host, value)
+            if rest is not None:
+                # Read for its findings alone: one mistake of type must not hide the others.
+                entries.read_part(key, rest, host, at, matching.RuleIds(key), preset=preset)
             return
         parts = self._all.parts.setdefault(host, [])
         for other in parts:

@@ -13,7 +13,7 @@ from typing import get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from egress.rules.document import Missing
+from egress.rules.document import Missing, Value
 from egress.rules.model import Model
 from egress.rules.report import At, did_you_mean, quoted
 
@@ -36,6 +36,18 @@ def checked[M: Model](model: type[M], value: object, at: At) -> M | None:
             if not isinstance(error["input"], Missing):
                 _report(model, error, at)
         return None
+
+
+def well_typed[M: Model](model: type[M], value: Value) -> M | None:
+    """`value` without the keys whose shape is wrong, so that what stands beside them can be read too."""
+    if not isinstance(value, dict):
+        return None
+    try:
+        return model.model_validate(value)
+    except ValidationError as errors:
+        wrong = {error["loc"][0] for error in errors.errors(include_url=False) if error["loc"]}
+        rest = {key: item for key, item in value.items() if key not in wrong}
+        return well_typed(model, rest) if len(rest) < len(value) else None
 
 
 def _report(model: type[Model], error: ErrorDetails, at: At) -> None:

@@ -188,3 +188,20 @@ def test_03_lints_the_sound_entries_beside_the_wrong_ones() -> None:
             "(at hosts.yaml:4:27)"
         )
     ]
+
+
+def test_03_a_wrong_type_does_not_hide_what_stands_beside_it() -> None:
+    found = errors(
+        """
+        hosts:
+          a.example.com:
+            ports: 8443
+            paths: ["^/v1", "/v1/?x=1"]
+            inject: [{bearer: none}]
+        """
+    )
+    assert [line.split(": ")[1].split(" (")[0] for line in found] == [
+        "this must be a list, not a number",
+        "a path pattern begins with a slash",
+        "a path pattern has no query in it",
+    ]
