@@ -140,7 +140,9 @@ def _repositories(cwd: Path) -> Iterator[Repository]:
 
 def _git_folder(cwd: Path) -> Path:
     """The folder that holds the configuration of the repository around `cwd`."""
-    for folder in (cwd, *cwd.parents):
+    # A relative path such as `.` has no parents of its own.
+    whole = cwd.absolute()
+    for folder in (whole, *whole.parents):
         git = folder / ".git"
         if _is_file(git):
             # A worktree or submodule: the file names its folder, and that one the common folder.

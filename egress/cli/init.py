@@ -47,9 +47,11 @@ def init(output: Path | None, force: bool, only_print: bool) -> int:
         render.text(text)
         return 0
     newfile.write(target, text, replace=force)
+    written = [target]
     if not schema.exists():
         newfile.write(schema, schema_text(), replace=False)
-    _report(target, found)
+        written.append(schema)
+    _report(written, found)
     return 0
 
 
@@ -77,8 +79,9 @@ def _refuse_broken(target: Path, text: str) -> None:
     )
 
 
-def _report(target: Path, found: discover.Found) -> None:
-    render.line(("wrote ", GOOD), (str(target), BOLD))
+def _report(written: list[Path], found: discover.Found) -> None:
+    target = written[0]
+    render.line(("wrote ", GOOD), (", ".join(str(path) for path in written), BOLD))
     for item in starter.summary(found) or ["found nothing of use here: the file allows nothing yet"]:
         render.line("  ", item)
     render.line(("next: ", DIM), f"read it, then `egress check {target}` and `egress test {target}`")

@@ -78,3 +78,13 @@ def test_a_folder_that_takes_no_file_is_status_three(tmp_path: Path) -> None:
     outcome = egress("init", "--output", "/proc/hosts.yaml", cwd=tmp_path)
     assert_is_an_answer(outcome)
     assert outcome.status == 3
+
+
+def test_in_a_subfolder_the_remotes_of_the_repository_still_narrow_the_preset(folder: Path) -> None:
+    """Without them the preset stands for everything that the token can read."""
+    below = folder / "services/worker"
+    below.mkdir(parents=True)
+    outcome = egress("init", "--print", cwd=below, env=ENVIRONMENT)
+    assert outcome.status == 0, outcome
+    assert "acme/widgets" in outcome.out
+    assert "All that the token can read" not in outcome.out

@@ -28,7 +28,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_writes_rules_that_check_and_test_are_content_with(capsys: Captured) -> None:
     assert main(["init"]) == 0
     said = capsys.readouterr()
-    assert said.out.splitlines()[0] == "wrote hosts.yaml"
+    assert said.out.splitlines()[0] == "wrote hosts.yaml, hosts.schema.json"
     assert "  github: GITHUB_TOKEN, set in the environment" in said.out
     assert "next: read it, then `egress check hosts.yaml`" in said.out
     assert main(["check", "--strict"]) == 0
