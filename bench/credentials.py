@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import timeit
 from collections.abc import Callable
 from dataclasses import replace
 
+from bench._timing import microseconds
 from egress.credentials import Placeholders, apply
 from egress.types import (
     Head,
@@ -40,11 +40,6 @@ SANDBOX = Placeholders.of(
 STAND_IN = SANDBOX.value("token", "github") or ""
 
 
-def best(call: Callable[[], object], number: int = 5000, repeat: int = 9) -> float:
-    """Microseconds per call, the best of several runs: the others measure the neighbours."""
-    return min(timeit.repeat(call, number=number, repeat=repeat)) / number * 1e6
-
-
 def run() -> list[Row]:
     bearer = (InjectHeader("token", "authorization", "Bearer "),)
     swap = (InjectPlaceholder("token", "github", (Slot("header", "authorization"),)),)
@@ -62,10 +57,14 @@ def run() -> list[Row]:
         ("apply, cookie", lambda: apply(HEAD, (InjectCookie("token", "sid"),), SECRETS), None),
         ("apply, placeholder swapped", lambda: apply(asking, swap, SECRETS, SANDBOX), None),
     ]
-    rows: list[Row] = [(name, best(call), "us", target) for name, call, target in calls]
-    rows.append(("search, 60 kB of nested escapes", best(lambda: SANDBOX.is_in(hostile), 10, 3), "us", None))
+    rows: list[Row] = [(name, microseconds(call), "us", target) for name, call, target in calls]
+    rows.append(
+        ("search, 60 kB of nested escapes", microseconds(lambda: SANDBOX.is_in(hostile), 10), "us", None)
+    )
     wanted = [(each.secret, each.like) for each in SANDBOX.all]
-    rows.append(("make 5 placeholders", best(lambda: Placeholders.of(bytes(32), wanted), 50, 5), "us", None))
+    rows.append(
+        ("make 5 placeholders", microseconds(lambda: Placeholders.of(bytes(32), wanted), 50), "us", None)
+    )
     return rows
 
 

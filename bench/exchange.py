@@ -5,9 +5,7 @@ Prints numbers; judges nothing.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
+from bench._timing import microseconds
 from egress.exchange import Destination, Exchange, NeedSecrets, Request, Response, Send
 from egress.rules.load import Source, load
 from egress.rules.policy import Policy
@@ -66,7 +64,7 @@ def run() -> list[Row]:
         ("exchange, nothing injected", lambda: passed(policy)),
         ("exchange, denied by a rule", lambda: denied(policy)),
     ):
-        rows.append((name, _microseconds(job), "us", None))
+        rows.append((name, microseconds(job, 1000), "us", None))
     return rows
 
 
@@ -98,16 +96,6 @@ def _answer(exchange: Exchange) -> None:
     exchange.data(BODY)
     exchange.end()
     exchange.finish()
-
-
-def _microseconds(job: Callable[[], object], times: int = 1000) -> float:
-    best = float("inf")
-    for _ in range(9):
-        begin = time.perf_counter()
-        for _ in range(times):
-            job()
-        best = min(best, (time.perf_counter() - begin) / times)
-    return best * 1e6
 
 
 if __name__ == "__main__":

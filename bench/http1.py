@@ -5,9 +5,9 @@ Prints numbers; judges nothing. A target is what the number should reach on two 
 
 from __future__ import annotations
 
-import timeit
 from collections.abc import Callable
 
+from bench._timing import microseconds, seconds
 from egress.http1 import (
     Limits,
     RequestReader,
@@ -56,8 +56,8 @@ def run() -> list[Row]:
     headers = strip_hop_by_hop(request.headers)
     back = strip_hop_by_hop(parse_response_head(RESPONSE, LIMITS, "GET", ()).headers)
     framing = parse_request_head(REQUEST.replace(b"143", b"5120"), LIMITS).framing
-    asked = _microseconds(lambda: parse_request_head(REQUEST, LIMITS))
-    answered = _microseconds(lambda: parse_response_head(RESPONSE, LIMITS, "GET", ()))
+    asked = microseconds(lambda: parse_request_head(REQUEST, LIMITS), 5000)
+    answered = microseconds(lambda: parse_response_head(RESPONSE, LIMITS, "GET", ()), 5000)
     jobs: list[tuple[str, Callable[[], object]]] = [
         ("http1, request head through a new reader", lambda: RequestReader().feed(REQUEST)),
         ("http1, response head through a new reader", _read_response),
@@ -69,7 +69,7 @@ def run() -> list[Row]:
         ("http1, request head parse", asked, "us", None),
         ("http1, response head parse", answered, "us", None),
         ("http1, both heads parse", asked + answered, "us", 12.0),
-        *[(name, _microseconds(job), "us", None) for name, job in jobs],
+        *[(name, microseconds(job, 5000), "us", None) for name, job in jobs],
         ("http1, chunked decode, 16 KiB chunks", _rate(16 * 1024), "MB/s", None),
         ("http1, chunked decode, 1 KiB chunks", _rate(1024), "MB/s", None),
         ("http1, chunked decode, 1 byte chunks", _rate(1), "MB/s", None),
@@ -82,11 +82,6 @@ def _read_response() -> None:
     reader.feed(RESPONSE)
 
 
-def _microseconds(job: Callable[[], object]) -> float:
-    times = 5000
-    return min(timeit.repeat(job, number=times, repeat=9)) / times * 1e6
-
-
 def _rate(size: int) -> float:
     """Decode reads of 64 KiB; return megabytes of wire a second."""
     wire = (b"%x\r\n%b\r\n" % (size, b"x" * size)) * max(1, (1 << 20) // (size + 8))
@@ -97,7 +92,7 @@ def _rate(size: int) -> float:
         for read in reads:
             body.take(read, _drop)
 
-    return len(wire) / min(timeit.repeat(decode, number=1, repeat=9)) / 1e6
+    return len(wire) / seconds(decode) / 1e6
 
 
 def _drop(_event: object) -> None:

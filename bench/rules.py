@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-import timeit
-from collections.abc import Callable
 from pathlib import Path
 
+from bench._timing import microseconds, seconds
 from egress.rules.decide import decide, decide_host
 from egress.rules.load import Source, load
 from egress.rules.policy import Policy
@@ -18,6 +16,7 @@ Row = tuple[str, float, str, float | None]
 
 ROOT = Path(__file__).parents[1]
 IDENTITY = Identity("bench")
+CALLS = 20_000
 HEADERS = tuple(
     (name, "value of a usual length")
     for name in (
@@ -61,27 +60,12 @@ def head(target: str, host: str = "api.example.com") -> Head:
     return Head("GET", "https", host, 443, target, HEADERS)
 
 
-def microseconds(call: Callable[[], object], number: int = 20_000) -> float:
-    """The best of seven rounds, for one call."""
-    return min(timeit.repeat(call, number=number, repeat=7)) / number * 1e6
-
-
-def seconds(call: Callable[[], object], rounds: int = 3) -> float:
-    """The best of a few single calls."""
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
 def run() -> list[Row]:
     """All rows of this benchmark."""
     few, many = policy(10), policy(10_000)
     last = head("/repos/acme/widgets/thing19/42?state=open")
-    with_few = microseconds(lambda: decide(few, IDENTITY, last, 0))
-    with_many = microseconds(lambda: decide(many, IDENTITY, last, 0))
+    with_few = microseconds(lambda: decide(few, IDENTITY, last, 0), CALLS)
+    with_many = microseconds(lambda: decide(many, IDENTITY, last, 0), CALLS)
     first = head("/repos/acme/widgets/thing0/42")
     nothing = head("/nothing/of/this")
     escaped = head("/repos/acme/wid%67ets/thing19/%E4%B8%AD")
@@ -94,28 +78,38 @@ def run() -> list[Row]:
         ("  as a ratio to 10 entries", with_many / with_few, "x", 1.2),
         (
             "decide, the first of 20 matches",
-            microseconds(lambda: decide(few, IDENTITY, first, 0)),
+            microseconds(lambda: decide(few, IDENTITY, first, 0), CALLS),
             "us",
             None,
         ),
-        ("decide, none matches", microseconds(lambda: decide(few, IDENTITY, nothing, 0)), "us", None),
-        ("decide, a path with escapes", microseconds(lambda: decide(few, IDENTITY, escaped, 0)), "us", None),
+        ("decide, none matches", microseconds(lambda: decide(few, IDENTITY, nothing, 0), CALLS), "us", None),
+        (
+            "decide, a path with escapes",
+            microseconds(lambda: decide(few, IDENTITY, escaped, 0), CALLS),
+            "us",
+            None,
+        ),
         (
             "decide, a host no rule names",
-            microseconds(lambda: decide(many, IDENTITY, stranger, 0)),
+            microseconds(lambda: decide(many, IDENTITY, stranger, 0), CALLS),
             "us",
             None,
         ),
         (
             "decide_host, a known host",
-            microseconds(lambda: decide_host(many, IDENTITY, "api.example.com", 443, 0)),
+            microseconds(lambda: decide_host(many, IDENTITY, "api.example.com", 443, 0), CALLS),
             "us",
             None,
         ),
-        ("load 10 000 entries of five lines", seconds(lambda: load([Source("bench.yaml", text)])), "s", 3),
+        (
+            "load 10 000 entries of five lines",
+            seconds(lambda: load([Source("bench.yaml", text)]), rounds=3),
+            "s",
+            3,
+        ),
         (
             "egress check config/hosts.yaml, start-up included",
-            seconds(lambda: subprocess.run(command, cwd=ROOT, check=True, capture_output=True), 5),
+            seconds(lambda: subprocess.run(command, cwd=ROOT, check=True, capture_output=True), rounds=5),
             "s",
             0.3,
         ),

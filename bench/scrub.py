@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import random
-import time
-from collections.abc import Callable
 
+from bench._timing import seconds
 from egress.scrub import Needles, Scrubber
 from egress.types import Secret
 
@@ -41,7 +40,7 @@ def run() -> list[Row]:
         ("scrub, one header value", lambda: one.mask_text(header)),
         ("scrub, compile 1 secret", lambda: Needles.of([secret])),
     ):
-        rows.append((name, _seconds(job, 200) * 1e6, "us", None))
+        rows.append((name, seconds(job, 200) * 1e6, "us", None))
     return rows
 
 
@@ -73,17 +72,7 @@ def _rate(needles: Needles, chunks: list[bytes]) -> float:
         for chunk in chunks:
             scrubber.feed(chunk)
 
-    return sum(map(len, chunks)) / _seconds(stream, 3) / 1e9
-
-
-def _seconds(job: Callable[[], object], times: int = 2000) -> float:
-    best = float("inf")
-    for _ in range(9):
-        begin = time.perf_counter()
-        for _ in range(times):
-            job()
-        best = min(best, (time.perf_counter() - begin) / times)
-    return best
+    return sum(map(len, chunks)) / seconds(stream, 3) / 1e9
 
 
 if __name__ == "__main__":

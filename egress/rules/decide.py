@@ -247,8 +247,7 @@ def _override_denial(route: Route, head: Head) -> Denial | None:
             return code, None
     if route.scopes_methods and ("%" in head.target or "method" in head.target.lower()):
         for name in parameter_names(paths.split(head.target)[1]):
-            plain = name.strip().removesuffix("[]").translate(_SPELLED_ALIKE)
-            if _OVERRIDES.get(plain) == "method.override":
+            if _OVERRIDES.get(name.translate(_SPELLED_ALIKE)) == "method.override":
                 return "method.override", None
     return None
 

@@ -88,10 +88,9 @@ def _query_fits(wanted: tuple[NamedGlob, ...], query: str) -> bool:
 
 
 def parameter_names(query: str) -> Iterator[str]:
-    """Every parameter name that some server may read in a query, in lower case."""
+    """Every parameter name that some server may read in a query, folded."""
     for part in query.removeprefix("?").replace(";", "&").split("&"):
-        # Some frameworks end a name at a NUL.
-        yield _decoded(part.partition("=")[0]).lower().partition("\0")[0]
+        yield _folded(_decoded(part.partition("=")[0]))
 
 
 def parse_query(query: str) -> Headers | None:
