@@ -139,6 +139,30 @@ CODES: dict[str, Code] = {
     "upstream.malformed": Code(502, "The upstream's response is malformed.", "Tell the operator."),
     "response.withheld": Code(502, "The response was withheld: it could return a credential.", ASK),
     "redirect.refused": Code(502, "The rules do not let this redirect through.", ASK),
+    "upstream.unresolved": Code(502, "The host name has no address.", "Check the spelling of the host."),
+    "upstream.unreachable": Code(502, "The upstream cannot be reached.", "Try again later."),
+    "upstream.tls": Code(
+        502, "The upstream did not prove that it is this host.", "Tell the operator; nothing was sent."
+    ),
+    "upstream.closed": Code(
+        502, "The upstream closed the connection before it had answered.", "Try again later."
+    ),
+    "upstream.timeout": Code(504, "The upstream did not answer in time.", "Try again later."),
+    # The connection to the proxy
+    "proxy.form": Code(400, "This is a proxy port.", "Send CONNECT, or set it as the proxy of the client."),
+    "proxy.authentication": Code(
+        407,
+        "This proxy asks for the password of the sandbox.",
+        "Use the proxy address the sandbox was given.",
+    ),
+    "proxy.identity": Code(403, "This proxy serves somebody else.", "Use the proxy of your own sandbox."),
+    "protocol.refused": Code(400, "Only TLS and HTTP are carried here.", "Speak HTTPS to the host."),
+    "request.timeout": Code(408, "The request took too long to arrive.", "Send it without pauses."),
+    "access.withdrawn": Code(403, "What was allowed before is not allowed any more.", ASK),
     # Ourselves
+    "audit.stopped": Code(
+        503, "The audit log cannot be written, so nothing is let through.", "Tell the operator."
+    ),
+    "proxy.stopping": Code(503, "The proxy is stopping.", "Try again in a moment."),
     "internal": Code(500, "The proxy could not decide.", "Tell the operator."),
 }
