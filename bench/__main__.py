@@ -2,9 +2,11 @@
 
 Each module has `run()`, which returns rows: what, how much, unit, target (or None). Machines differ and
 are noisy: the best of several tries is taken, and a target is a bound for a quiet machine like ours.
+A folder is a benchmark too; instead of rows it may have `table(quick=...)`, which returns Markdown.
 
-    python -m bench            all
-    python -m bench scrub      one
+    python -m bench                  all
+    python -m bench scrub            one
+    python -m bench proxy --quick    less exact, in less time
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ Row = tuple[str, float, str, float | None]
 
 def modules(wanted: list[str]) -> list[str]:
     """The benchmarks of this folder, or those that were asked for."""
-    here = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    folder = Path(__file__).parent
+    found = [*folder.glob("*.py"), *(path.parent for path in folder.glob("*/__init__.py"))]
+    here = sorted(path.stem for path in found if not path.stem.startswith("_"))
     unknown = set(wanted) - set(here)
     if unknown:
         sys.exit(f"bench: no such benchmark: {', '.join(sorted(unknown))} (there are {', '.join(here)})")
@@ -38,9 +42,15 @@ def show(row: Row) -> str:
 
 def main() -> None:
     """Print the table, module by module."""
-    for name in modules(sys.argv[1:]):
+    words = sys.argv[1:]
+    quick = "--quick" in words
+    for name in modules([word for word in words if word != "--quick"]):
         print(name, flush=True)
-        for row in importlib.import_module(f"bench.{name}").run():
+        module = importlib.import_module(f"bench.{name}")
+        if hasattr(module, "table"):
+            print(module.table(quick=quick), flush=True)
+            continue
+        for row in module.run():
             print(show(row), flush=True)
 
 

@@ -2,15 +2,31 @@
 
 A compressed body shows nothing of a secret that it returns. Where a response is going to be
 searched, the upstream is asked for plain contents, in every dialect in which a client can ask for
-others; an upstream that codes them all the same is not passed on. What is coded without being
-declared cannot be recognised; that is a stated limit.
+others. From an upstream that codes them all the same, one plain compression of the whole body is
+decoded (`decode`); anything else is not passed on. What is coded without being declared cannot be
+recognised; that is a stated limit.
 """
 
 from __future__ import annotations
 
 import re
+from enum import Enum
+from typing import Final
 
 from egress.types import Head, Headers
+
+
+class Coding(Enum):
+    """How the contents of a response are coded."""
+
+    PLAIN = "identity"
+    GZIP = "gzip"
+    DEFLATE = "deflate"
+    BROTLI = "br"
+    ZSTD = "zstd"
+    UNREADABLE = ""
+    """In a way that is not decoded: stacked, unknown, of single messages, or of the characters."""
+
 
 ASKING = frozenset(
     {
@@ -25,7 +41,15 @@ ASKING = frozenset(
 _TELLING = frozenset(
     {"content-encoding", "grpc-encoding", "connect-content-encoding", "im", "sec-websocket-extensions"}
 )
+_SPEAKING = _TELLING | {"content-type"}
 _PLAIN = frozenset({"", "identity"})
+_DECODABLE: Final = {
+    "gzip": Coding.GZIP,
+    "x-gzip": Coding.GZIP,
+    "deflate": Coding.DEFLATE,
+    "br": Coding.BROTLI,
+    "zstd": Coding.ZSTD,
+}
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]*)", re.IGNORECASE)
 _READABLE = frozenset(
     {"", "utf-8", "utf8", "us-ascii", "ascii", "big5", "gb2312", "gbk", "shift_jis", "euc-jp", "euc-kr"}
@@ -40,16 +64,25 @@ def asking_for_plain(head: Head) -> Head:
     return type(head)(head.method, head.scheme, head.host, head.port, head.target, headers, head.websocket)
 
 
-def is_coded(headers: Headers) -> bool:
-    """Whether a response says that its contents, messages or frames are coded."""
-    return any(
-        (name in _TELLING and value.strip(" \t").lower() not in _PLAIN)
-        or (name == "content-type" and not _is_readable(value))
-        for name, value in headers
-    )
+def coding_of(headers: Headers) -> Coding:
+    """What a response says of how its contents, messages or frames are coded."""
+    told = [field for field in headers if field[0] in _SPEAKING]
+    if not all(_is_readable(value) for name, value in told if name == "content-type"):
+        return Coding.UNREADABLE
+    codings = [(name, value.strip(" \t").lower()) for name, value in told if name != "content-type"]
+    coded = [each for each in codings if each[1] not in _PLAIN]
+    if not coded:
+        return Coding.PLAIN
+    of_body = [coding for name, coding in codings if name == "content-encoding"]
+    # Two fields are a list, even where one of them says nothing.
+    if len(coded) > 1 or len(of_body) != 1 or coded[0][0] != "content-encoding":
+        return Coding.UNREADABLE
+    return _DECODABLE.get(of_body[0], Coding.UNREADABLE)
 
 
 def _is_readable(content_type: str) -> bool:
     """Whether its charset, if it names one, writes ASCII as ASCII: a secret is searched for as such."""
+    if "charset" not in content_type.lower():
+        return True
     charsets = _CHARSET.findall(content_type)
     return all(charset.lower() in _READABLE or _FAMILY.fullmatch(charset) for charset in charsets)

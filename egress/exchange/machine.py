@@ -27,9 +27,10 @@ from enum import Enum
 from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
 from egress.errors import EgressError
 from egress.exchange.coding import asking_for_plain
+from egress.exchange.decode import CodingError, Decoder
 from egress.exchange.record import Account, Record, shown_method, shown_path
 from egress.exchange.request import head_of
-from egress.exchange.response import answer_of, searches, trailers_of
+from egress.exchange.response import DIGESTS, answer_of, holds, searches, trailers_of
 from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
 from egress.rules.decide import decide
 from egress.rules.limits import Taken
@@ -38,7 +39,6 @@ from egress.scrub import Needles, Scrubber
 from egress.types import (
     NO_EFFECTS,
     Decision,
-    Effects,
     Head,
     Headers,
     Identity,
@@ -83,6 +83,29 @@ class Stage(Enum):
 class Exchange:
     """One request and its response, from head to record."""
 
+    __slots__ = (
+        "_account",
+        "_decision",
+        "_decoded_length",
+        "_decoder",
+        "_destination",
+        "_effects",
+        "_has_body",
+        "_head",
+        "_identity",
+        "_interim",
+        "_is_recorded",
+        "_most_down",
+        "_most_up",
+        "_needles",
+        "_placeholders",
+        "_policy",
+        "_request",
+        "_scrubber",
+        "_spend",
+        "_stage",
+    )
+
     def __init__(
         self,
         policy: Policy,
@@ -104,7 +127,10 @@ class Exchange:
         self._request: Request | None = None
         self._head: Head | None = None
         self._decision: Decision | None = None
+        self._effects = NO_EFFECTS
         self._scrubber: Scrubber | None = None
+        self._decoder: Decoder | None = None
+        self._decoded_length = 0
         self._has_body = False
         self._interim = 0
         self._most_up: int | None = None
@@ -125,6 +151,7 @@ class Exchange:
         self._decision = decision = decide(self._policy, self._identity, head, now)
         if not decision.allowed:
             return self._deny(decision.code)
+        self._effects = decision.effects
         limits = decision.effects.limits
         if limits:
             self._most_up = _smallest(limit.request_body for limit in limits)
@@ -198,6 +225,7 @@ class Exchange:
             self._account.status = answer.status
             self._has_body = response.has_body
             self._scrubber = Scrubber(self._needles) if self._searches else None
+            self._decoder = Decoder(answer.coding) if answer.decoded else None
             self._stage = Stage.FRAMES if switches else Stage.BODY
         return answer
 
@@ -246,7 +274,14 @@ class Exchange:
     def end(self, trailers: Headers = ()) -> tuple[list[bytes], Headers] | Cut:
         """The end of the response: what was held back, and the trailers."""
         self._enter(Stage.BODY, Stage.FRAMES)
-        kept = trailers_of(trailers, self._effects, self._needles, self._account.found)
+        gone = frozenset[str]()
+        if self._decoder is not None:
+            try:
+                self._decoder.finish()
+            except CodingError as fault:
+                return self._cut(fault.code)
+            gone = DIGESTS
+        kept = trailers_of(trailers, self._effects, self._needles, self._account.found, gone)
         if isinstance(kept, Cut):
             return self._cut(kept.code)
         rest = [] if self._scrubber is None else self._scrubber.finish()
@@ -291,10 +326,6 @@ class Exchange:
     # Inside
 
     @property
-    def _effects(self) -> Effects:
-        return self._decision.effects if self._decision else NO_EFFECTS
-
-    @property
     def _searches(self) -> bool:
         return searches(self._effects, self._needles)
 
@@ -328,6 +359,25 @@ class Exchange:
         if self._is_too_much(chunk):
             return self._cut("limit.response_body")
         self._account.down += len(chunk)
+        return self._searched(chunk) if self._decoder is None else self._decoded(self._decoder, chunk)
+
+    def _decoded(self, decoder: Decoder, chunk: bytes) -> list[bytes] | Cut:
+        """What a coded chunk holds, searched. The limit is for what comes and for what it decodes to."""
+        passed: list[bytes] = []
+        try:
+            for piece in decoder.feed(chunk):
+                self._decoded_length += len(piece)
+                if self._most_down is not None and self._decoded_length > self._most_down:
+                    return self._cut("limit.response_body")
+                pieces = self._searched(piece)
+                if isinstance(pieces, Cut):
+                    return pieces
+                passed += pieces
+        except CodingError as fault:
+            return self._cut(fault.code)
+        return passed
+
+    def _searched(self, chunk: bytes) -> list[bytes] | Cut:
         if self._scrubber is None:
             return [chunk] if chunk else []
         pieces = self._scrubber.feed(chunk)
@@ -342,7 +392,7 @@ class Exchange:
         """The canonical path, or the raw one; a secret that the sandbox knew and wrote there is masked."""
         target = self._decision.target if self._decision else ""
         path = shown_path(target or (self._request.target if self._request else ""))
-        return self._needles.mask_text(path).text if len(self._needles) else path
+        return self._needles.mask_text(path).text if holds(self._needles, path) else path
 
     def _deny(self, code: str, retry_after: int = 0) -> Deny:
         self._over(code)
@@ -368,6 +418,8 @@ class Exchange:
 
 def _forwarded(head: Head, target: str) -> Head:
     """The head with the target that was matched."""
+    if target == head.target:
+        return head
     return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)
 
 
@@ -377,9 +429,18 @@ def _smallest(bounds: Iterable[int | None]) -> int | None:
 
 
 def _finds(needles: Needles, written: tuple[tuple[str, Slot], ...], head: Head) -> bool:
-    """Whether the needles find every written secret in the head that is to be sent."""
-    if not written:
-        return True
-    text = "\n".join([head.target, *[value for _, value in head.headers]])
-    found = {name for hit in needles.occurrences(text.encode("latin-1", "replace")) for name in hit.names}
-    return all(secret in found for secret, _ in written)
+    """Whether the needles find every secret in the slot of the head to be sent where it was written."""
+    for secret, slot in written:
+        text = "\n".join(_slot_texts(slot, head))
+        hits = needles.occurrences(text.encode("latin-1", "replace"))
+        if not any(secret in hit.names for hit in hits):
+            return False
+    return True
+
+
+def _slot_texts(slot: Slot, head: Head) -> list[str]:
+    """What stands in the head where such a slot is."""
+    if slot.kind in ("path", "query"):
+        return [head.target]
+    name = {"cookie": "cookie", "basic": "authorization"}.get(slot.kind, slot.name)
+    return [value for each, value in head.headers if each == name]

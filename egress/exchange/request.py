@@ -12,9 +12,8 @@ import ipaddress
 import re
 
 from egress.errors import WireError
-from egress.exchange.fields import check_fields
+from egress.exchange.fields import Fields
 from egress.exchange.values import Deny, Destination, Request
-from egress.http1.connection import strip_hop_by_hop
 from egress.rules import hosts
 from egress.types import Head, Headers
 
@@ -26,23 +25,24 @@ def head_of(request: Request, destination: Destination) -> tuple[Head, int] | De
 
     Or why there is none.
     """
-    named = [value for name, value in request.headers if name == "host"]
+    try:
+        fields = Fields(request.headers)
+        kept = fields.travelling()
+    except WireError:
+        return Deny("request.malformed")
+    named = fields.values("host")
     if len(named) > 1 or not (named or request.authority):
         return Deny("request.malformed")
     if request.authority:
         named.append(request.authority)
-    if any(not names(destination, authority) for authority in named):
+    authority = destination.authority
+    if any(each != authority and not names(destination, each) for each in named):
         return Deny("request.mismatch")
     if request.scheme and request.scheme.lower() != destination.scheme:
         return Deny("request.mismatch")
-    try:
-        length = check_fields(request.headers)
-        kept = strip_hop_by_hop(request.headers)
-    except WireError:
-        return Deny("request.malformed")
-    if request.upgrade and (denied := _upgrade_denial(request, length)) is not None:
+    if request.upgrade and (denied := _upgrade_denial(request, fields)) is not None:
         return denied
-    headers: Headers = (("host", destination.authority), *[field for field in kept if field[0] != "host"])
+    headers: Headers = (("host", authority), *[field for field in kept if field[0] != "host"])
     head = Head(
         request.method,
         destination.scheme,
@@ -52,7 +52,7 @@ def head_of(request: Request, destination: Destination) -> tuple[Head, int] | De
         headers,
         websocket=bool(request.upgrade),
     )
-    return head, length or 0
+    return head, fields.length or 0
 
 
 def names(destination: Destination, authority: str) -> bool:
@@ -66,11 +66,11 @@ def names(destination: Destination, authority: str) -> bool:
     return port == destination.port and _canonical(match[1]) == destination.host
 
 
-def _upgrade_denial(request: Request, length: int | None) -> Deny | None:
+def _upgrade_denial(request: Request, fields: Fields) -> Deny | None:
     if request.upgrade != ("websocket",):
         return Deny("request.upgrade")
     # Behind a switch of protocols there is no telling a body from frames.
-    has_body = length or any(name == "transfer-encoding" for name, _ in request.headers)
+    has_body = fields.length or fields.values("transfer-encoding")
     return Deny("request.malformed") if has_body or request.method != "GET" else None
 
 

@@ -4,6 +4,10 @@ Every byte of a response was chosen by the upstream, or by whoever wrote what it
 the connection and fields in our own name are taken off; cookies and redirects are held to the rules;
 then the whole head is searched for the secrets of the host, names and reason too.
 
+A body that is going to be searched although it is coded goes out decoded. Then the head speaks of
+other bytes than those that follow, so what states their length, digest, ranges or exact version goes.
+Digests in fields of a vendor's own are not known here and stay.
+
 Stated limits: those of `egress.scrub`, of `redirect` and of `coding`. A secret that comes back in
 pieces, such as two ranges of one resource, is not seen: Range stays, since downloads resume with it.
 """
@@ -14,11 +18,10 @@ import re
 from collections import Counter
 
 from egress.errors import WireError
-from egress.exchange.coding import is_coded
-from egress.exchange.fields import check_fields
+from egress.exchange.coding import Coding, coding_of
+from egress.exchange.fields import Fields
 from egress.exchange.redirect import may_redirect
 from egress.exchange.values import Answer, Cut, Destination, Response
-from egress.http1.connection import strip_hop_by_hop
 from egress.http1.grammar import VALUE
 from egress.http1.trailers import is_forbidden
 from egress.scrub import Needles
@@ -27,6 +30,11 @@ from egress.types import Cookies, Effects, Headers, Scrub
 OWN_PREFIX = "egress-"
 """Fields in our own name: only we may say them to a sandbox."""
 
+DIGESTS = frozenset({"content-md5", "digest", "content-digest", "repr-digest"})
+"""Fields, of a head or of trailers, that no longer hold for a body that was decoded."""
+
+_OF_THE_CODED = DIGESTS | {"content-encoding", "content-length", "accept-ranges"}
+_NONE = frozenset[str]()
 _COOKIES = frozenset({"set-cookie", "set-cookie2"})
 _REASON = re.compile(rf"[{VALUE}]*+")
 
@@ -46,37 +54,63 @@ def answer_of(
     `most` is how long a body may say that it is.
     """
     try:
-        length = check_fields(response.headers)
-        headers = strip_hop_by_hop(response.headers)
+        fields = Fields(response.headers)
+        headers = fields.travelling()
     except WireError:
         return Cut("upstream.malformed")
     if _REASON.fullmatch(response.reason) is None:
         return Cut("upstream.malformed")
-    if response.has_body and most is not None and length is not None and length > most:
+    if response.has_body and most is not None and (fields.length or 0) > most:
         return Cut("limit.response_body")
-    # Asked of the fields as they came: a nominated field is taken off, and the body stays coded.
-    if _may_hide(response) and searches(effects, needles) and is_coded(response.headers):
-        return Cut("response.withheld")
+    coding = Coding.PLAIN
+    is_searched = searches(effects, needles)
+    if is_searched:
+        # Asked of the fields as they came: a nominated field is taken off, and the body stays coded.
+        coding = coding_of(response.headers)
+        if coding is not Coding.PLAIN and not _is_decodable(coding, response, headers):
+            if _may_hide(response):
+                return Cut("response.withheld")
+            coding = Coding.PLAIN
     if not may_redirect(response.status, headers, destination, effects.redirects, injected=injected):
         return Cut("redirect.refused")
-    gone = _COOKIES if effects.cookies is Cookies.DROP else frozenset()
-    headers = tuple([each for each in headers if each[0] not in gone and not each[0].startswith(OWN_PREFIX)])
-    reason, headers = scrub_fields(response.reason, headers, effects, needles, found)
+    gone = _COOKIES if effects.cookies is Cookies.DROP else _NONE
+    if fields.has_prefix(OWN_PREFIX) or fields.has_any(gone):
+        headers = tuple([e for e in headers if e[0] not in gone and not e[0].startswith(OWN_PREFIX)])
+    reason = response.reason
+    # Over all fields that came, in the text that is there already: nearly always the answer is no.
+    if is_searched and holds(needles, f"{reason}\n{fields.text}"):
+        reason, headers = scrub_fields(reason, headers, effects, needles, found)
     if effects.scrub is Scrub.BLOCK and found:
         return Cut("response.withheld")
-    return Answer(response.status, reason, headers)
+    if coding is not Coding.PLAIN:
+        headers = _of_the_decoded(headers, is_empty=fields.length == 0 and not response.has_body)
+        coding = coding if response.has_body else Coding.PLAIN
+    return Answer(response.status, reason, headers, coding)
 
 
-def trailers_of(trailers: Headers, effects: Effects, needles: Needles, found: Counter[str]) -> Headers | Cut:
-    """The trailers that the sandbox gets: nothing in them may act like a field of the head."""
+def trailers_of(
+    trailers: Headers,
+    effects: Effects,
+    needles: Needles,
+    found: Counter[str],
+    gone: frozenset[str] = _NONE,
+) -> Headers | Cut:
+    """The trailers that the sandbox gets: nothing in them may act like a field of the head.
+
+    `gone` are the names of more fields that do not go on.
+    """
     if not trailers:
         return trailers
     try:
-        check_fields(trailers)
+        Fields(trailers)
     except WireError:
         return Cut("upstream.malformed")
     kept = tuple(
-        [field for field in trailers if not is_forbidden(field[0]) and not field[0].startswith(OWN_PREFIX)]
+        [
+            field
+            for field in trailers
+            if field[0] not in gone and not is_forbidden(field[0]) and not field[0].startswith(OWN_PREFIX)
+        ]
     )
     _, cleaned = scrub_fields("", kept, effects, needles, found)
     return Cut("response.withheld") if effects.scrub is Scrub.BLOCK and found else cleaned
@@ -89,8 +123,7 @@ def scrub_fields(
     if not searches(effects, needles):
         return reason, headers
     # One search over everything answers for nearly every head; only a hit is worth the details.
-    text = "\n".join([reason, *[part for field in headers for part in field]])
-    if next(needles.occurrences(text.encode("latin-1", "replace")), None) is None:
+    if not holds(needles, "\n".join([reason, *[part for field in headers for part in field]])):
         return reason, headers
 
     def clean(text: str) -> str:
@@ -106,5 +139,30 @@ def searches(effects: Effects, needles: Needles) -> bool:
     return effects.scrub is not Scrub.OFF and len(needles) > 0
 
 
+def holds(needles: Needles, text: str) -> bool:
+    """Whether any secret stands in this text off the wire."""
+    return next(needles.occurrences(text.encode("latin-1", "replace")), None) is not None
+
+
 def _may_hide(response: Response) -> bool:
     return response.has_body or response.status == 101
+
+
+def _is_decodable(coding: Coding, response: Response, headers: Headers) -> bool:
+    """Whether this is one known coding of a whole body, said in a field that is not of the connection."""
+    if coding is Coding.UNREADABLE or response.status < 200 or response.status == 206:
+        return False
+    names = [name for name, _ in headers]
+    return "content-encoding" in names and "content-range" not in names
+
+
+def _of_the_decoded(headers: Headers, *, is_empty: bool) -> Headers:
+    """The fields as they hold for the decoded contents; the length of an empty body stays."""
+    gone = _OF_THE_CODED - {"content-length"} if is_empty else _OF_THE_CODED
+    return tuple([_weakened(field) for field in headers if field[0] not in gone])
+
+
+def _weakened(field: tuple[str, str]) -> tuple[str, str]:
+    """A strong ETag promises the same bytes, which these are not any more."""
+    name, value = field
+    return (name, f"W/{value}") if name == "etag" and not value.startswith("W/") else field

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from egress.exchange.coding import Coding
 from egress.types import Head, Headers, Scheme
 
 
@@ -88,6 +89,13 @@ class Answer:
     status: int
     reason: str
     headers: Headers
+    coding: Coding = Coding.PLAIN
+    """The coding that is taken off the body on its way."""
+
+    @property
+    def decoded(self) -> bool:
+        """The body goes out decoded: how the upstream framed it does not hold, its length is not known."""
+        return self.coding is not Coding.PLAIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from itertools import pairwise
 from urllib.parse import urljoin, urlsplit
 
@@ -35,6 +36,7 @@ from tests.unit.exchange.sample import (
     HEAD,
     NEEDLES,
     NOW,
+    PACK,
     POLICY,
     SANDBOX,
     SECRETS,
@@ -43,6 +45,7 @@ from tests.unit.exchange.sample import (
     STEPS,
     VALUES,
     Outcome,
+    bare_deflate,
     begun,
     exchange,
     handling,
@@ -145,7 +148,9 @@ def requests(draw: st.DrawFn, destination: Destination) -> Request:
 @st.composite
 def responses(draw: st.DrawFn) -> Response:
     """Heads of an upstream that knows the secrets."""
-    texts = st.one_of(st.sampled_from(list(VALUES.values())).map(bytes.decode), WIRE)
+    texts = st.one_of(
+        st.sampled_from(list(VALUES.values())).map(bytes.decode), st.sampled_from(["gzip", "zstd"]), WIRE
+    )
     names_of = st.sampled_from(
         ["x-a", "location", "set-cookie", "egress-x", "content-encoding", "content-length"]
     )
@@ -358,23 +363,58 @@ def test_any_response_gets_an_answer(
 
 @given(BODY, st.lists(st.integers(0, 60), max_size=8))
 def test_a_body_is_masked_alike_in_any_pieces(body: bytes, cuts: list[int]) -> None:
-    edges = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
-    pieces = [body[begin:end] for begin, end in pairwise(edges)]
-    outcome = told(running(), pieces)
+    outcome = told(running(), in_pieces(body, cuts))
     assert isinstance(outcome, Outcome)
     assert outcome.body == NEEDLES.mask(body).data
 
 
 @given(BODY, st.lists(st.integers(0, 60), max_size=8))
 def test_block_lets_no_secret_through_in_any_pieces(body: bytes, cuts: list[int]) -> None:
-    edges = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
-    pieces = [body[begin:end] for begin, end in pairwise(edges)]
-    outcome = told(running(policy=BLOCKING), pieces)
+    outcome = told(running(policy=BLOCKING), in_pieces(body, cuts))
     if NEEDLES.mask(body).hits:
         assert outcome == "response.withheld"
     else:
         assert isinstance(outcome, Outcome)
         assert outcome.body == body
+
+
+CODED = st.sampled_from([*PACK.items(), ("deflate", bare_deflate)])
+
+
+@given(BODY, CODED, st.lists(st.integers(0, 90), max_size=8), st.booleans())
+def test_a_coded_body_is_decoded_and_masked_alike_in_any_pieces(
+    body: bytes, coded: tuple[str, Callable[[bytes], bytes]], cuts: list[int], twice: bool
+) -> None:
+    coding, pack = coded
+    packed = pack(body)
+    if twice and coding in ("gzip", "zstd"):
+        packed, body = packed + packed, body + body
+    outcome = told(running(), in_pieces(packed, cuts), ("content-encoding", coding))
+    assert isinstance(outcome, Outcome)
+    assert outcome.body == NEEDLES.mask(body).data
+    assert outcome.head.decoded
+
+
+@given(st.binary(max_size=40), BODY, CODED, st.lists(st.integers(0, 90), max_size=8), st.integers(0, 60))
+def test_any_bytes_called_coded_give_a_body_or_a_cut(
+    noise: bytes,
+    body: bytes,
+    coded: tuple[str, Callable[[bytes], bytes]],
+    cuts: list[int],
+    at: int,
+) -> None:
+    coding, pack = coded
+    packed = pack(body)
+    for wire in (noise, packed[:at] + noise, packed[:at] + noise + packed[at + len(noise) :]):
+        one = running()
+        outcome = told(one, in_pieces(wire, cuts), ("content-encoding", coding))
+        assert isinstance(outcome, Outcome) or outcome in ("upstream.malformed", "response.withheld")
+        assert one.finish().bytes_down <= len(wire)
+
+
+def in_pieces(body: bytes, cuts: list[int]) -> list[bytes]:
+    edges = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+    return [body[begin:end] for begin, end in pairwise(edges)]
 
 
 BLOCKING = handling("scrub: block")

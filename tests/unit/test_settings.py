@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from egress import settings
+from egress.errors import UnreadableError
 
 
 def test_the_environment_is_handed_out_as_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,3 +33,46 @@ def test_output_is_plain_where_the_user_or_the_terminal_wants_it(
     environ: dict[str, str], *, plain: bool
 ) -> None:
     assert settings.is_plain(environ) is plain
+
+
+HOME = {"HOME": "/home/you"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "config", "state", "runtime"),
+    [
+        (HOME, "/home/you/.config", "/home/you/.local/state", "/home/you/.local/state/egress/run"),
+        (
+            {**HOME, "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"},
+            "/c",
+            "/s",
+            "/r/egress",
+        ),
+        (
+            {**HOME, "XDG_CONFIG_HOME": "c", "XDG_STATE_HOME": "./s", "XDG_RUNTIME_DIR": "r"},
+            "/home/you/.config",
+            "/home/you/.local/state",
+            "/home/you/.local/state/egress/run",
+        ),
+    ],
+    ids=["nothing set", "all set", "relative ones are ignored"],
+)
+def test_folders_are_where_the_desktop_says(
+    environ: dict[str, str], config: str, state: str, runtime: str
+) -> None:
+    assert settings.config_dir(environ) == Path(config) / "egress"
+    assert settings.state_dir(environ) == Path(state) / "egress"
+    assert settings.runtime_dir(environ) == Path(runtime)
+
+
+def test_our_own_variables_come_first() -> None:
+    environ = {**HOME, "XDG_RUNTIME_DIR": "/r", "EGRESS_STATE_DIR": "/a", "EGRESS_RUNTIME_DIR": "/b"}
+    assert settings.state_dir(environ) == Path("/a")
+    assert settings.runtime_dir(environ) == Path("/b")
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}, {"HOME": "."}])
+def test_without_a_home_it_says_what_to_set(environ: dict[str, str]) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        settings.state_dir(environ)
+    assert "XDG_STATE_HOME" in caught.value.hint

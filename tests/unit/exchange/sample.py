@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
+import zstandard
 
 from egress.credentials import NO_PLACEHOLDERS, Placeholders
 from egress.exchange import Answer, Cut, Deny, Destination, Exchange, NeedSecrets, Request, Response, Send
@@ -166,6 +171,22 @@ def told(
     if isinstance(last, Cut):
         return last.code
     return Outcome(answer, body + b"".join(last[0]), last[1])
+
+
+PACK: Mapping[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": lambda data: bytes(brotli.compress(data)),
+    "zstd": lambda data: zstandard.ZstdCompressor().compress(data),
+}
+"""How a server codes a body, by the name it gives for it."""
+
+
+def bare_deflate(data: bytes) -> bytes:
+    """What some servers send as `deflate`: without the frame of zlib."""
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
 
 
 def values_of(headers: Headers, name: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.credentials import CredentialedHead
-from egress.exchange.coding import ASKING, asking_for_plain, is_coded
+from egress.exchange.coding import ASKING, Coding, asking_for_plain, coding_of
 from egress.types import Head
 
 HEADERS = (("host", "a.example"), ("accept-encoding", "gzip"), ("accept", "*/*"), ("accept-encoding", "br"))
@@ -26,27 +26,63 @@ def test_takes_off_every_way_of_asking_for_codings(name: str) -> None:
     assert head.headers == (("accept-encoding", "identity"),)
 
 
+PLAIN_TYPE = ("content-type", "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("value", "coding"),
+    [
+        ("gzip", Coding.GZIP),
+        ("x-gzip", Coding.GZIP),
+        ("GZip", Coding.GZIP),
+        ("\tgzip ", Coding.GZIP),
+        ("deflate", Coding.DEFLATE),
+        ("br", Coding.BROTLI),
+        ("zstd", Coding.ZSTD),
+    ],
+)
+def test_one_known_coding_of_the_body_can_be_taken_off(value: str, coding: Coding) -> None:
+    assert coding_of((PLAIN_TYPE, ("content-encoding", value))) is coding
+    assert coding_of((("grpc-encoding", "identity"), ("content-encoding", value))) is coding
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("content-encoding", "gzip"),
         ("content-encoding", "identity, gzip"),
+        ("content-encoding", "gzip, gzip"),
+        ("content-encoding", "gzip,"),
+        ("content-encoding", "gzip;q=1"),
         ("content-encoding", "IDENTITYx"),
+        ("content-encoding", "compress"),
+        ("content-encoding", "dcz"),
         ("content-encoding", "aws-chunked"),
         ("grpc-encoding", "gzip"),
         ("connect-content-encoding", "br"),
         ("im", "gzip"),
         ("sec-websocket-extensions", "permessage-deflate; client_max_window_bits"),
+        ("content-type", "text/plain; charset=utf-16"),
+        ("content-type", "text/plain; charset=utf-8; charset=utf-7"),
     ],
 )
-def test_recognises_what_says_that_it_is_coded(name: str, value: str) -> None:
-    assert is_coded((("content-type", "text/plain"), (name, value)))
+def test_recognises_what_cannot_be_read(name: str, value: str) -> None:
+    assert coding_of((PLAIN_TYPE, (name, value))) is Coding.UNREADABLE
+    assert coding_of(((name, value), ("content-encoding", "gzip"))) is Coding.UNREADABLE
 
 
 @pytest.mark.parametrize("value", ["", "identity", "Identity", " identity\t"])
 def test_identity_is_no_coding(value: str) -> None:
-    assert not is_coded((("content-encoding", value), ("grpc-encoding", value), ("vary", "gzip")))
+    fields = (("content-encoding", value), ("grpc-encoding", value), ("vary", "gzip"))
+    assert coding_of(fields) is Coding.PLAIN
+    assert coding_of((("content-type", "application/json; charset=UTF-8"),)) is Coding.PLAIN
 
 
-def test_one_plain_field_does_not_excuse_another() -> None:
-    assert is_coded((("content-encoding", "identity"), ("content-encoding", "gzip")))
+@pytest.mark.parametrize("other", ["identity", "", "gzip", "br"])
+def test_two_fields_are_a_list_and_a_list_is_not_read(other: str) -> None:
+    assert coding_of((("content-encoding", other), ("content-encoding", "gzip"))) is Coding.UNREADABLE
+    assert coding_of((("content-encoding", "gzip"), ("content-encoding", other))) is Coding.UNREADABLE
+
+
+def test_a_readable_body_does_not_excuse_coded_messages() -> None:
+    fields = (("content-encoding", "gzip"), ("grpc-encoding", "gzip"))
+    assert coding_of(fields) is Coding.UNREADABLE

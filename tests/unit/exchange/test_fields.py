@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import WireError
-from egress.exchange.fields import check_fields
+from egress.exchange.fields import Fields
+from egress.http1.connection import HOP_BY_HOP
 
 
 @pytest.mark.parametrize(
@@ -13,7 +14,7 @@ from egress.exchange.fields import check_fields
 )
 def test_refuses_a_name_that_is_none(name: str) -> None:
     with pytest.raises(WireError):
-        check_fields(((name, "x"),))
+        Fields(((name, "x"),))
 
 
 @pytest.mark.parametrize(
@@ -21,23 +22,23 @@ def test_refuses_a_name_that_is_none(name: str) -> None:
 )
 def test_refuses_a_value_that_could_end_its_line_or_is_not_of_the_wire(value: str) -> None:
     with pytest.raises(WireError):
-        check_fields((("x-a", value),))
+        Fields((("x-a", value),))
 
 
 def test_refuses_a_value_that_holds_a_whole_field_of_its_own() -> None:
     """Such a block reads well as a whole; only the number of lines gives it away."""
     with pytest.raises(WireError):
-        check_fields((("x-a", "1\r\nauthorization: own"),))
+        Fields((("x-a", "1\r\nauthorization: own"),))
 
 
 def test_takes_ordinary_fields() -> None:
     fields = (("x-a", ""), ("x-b", "caf\xe9 \t !"), ("x-b", "again"), ("x_c", "1"))
-    assert check_fields(fields) is None
-    assert check_fields(()) is None
+    assert Fields(fields).length is None
+    assert Fields(()).length is None
 
 
 def test_gives_the_stated_length() -> None:
-    assert check_fields((("content-length", "12"),)) == 12
+    assert Fields((("content-length", "12"), ("x-a", "1"), ("x-a", "2"))).length == 12
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,55 @@ def test_gives_the_stated_length() -> None:
 def test_refuses_a_length_that_is_no_plain_number(text: str) -> None:
     """Superscript two is a digit to Python and no number, and a very long one raises by itself."""
     with pytest.raises(WireError):
-        check_fields((("content-length", text),))
+        Fields((("content-length", text),))
 
 
 def test_refuses_a_second_length_even_the_same() -> None:
     with pytest.raises(WireError):
-        check_fields((("content-length", "1"), ("content-length", "1")))
+        Fields((("content-length", "1"), ("content-length", "1")))
+
+
+# Questions ------------------------------------------------------------------------------------
+
+HEAD = (("host", "a.example"), ("x-a", "1"), ("x-b", "proxy-x"), ("x-a", "2"))
+
+
+def test_gives_all_values_of_a_name() -> None:
+    fields = Fields(HEAD)
+    assert (fields.values("x-a"), fields.values("host"), fields.values("x-c")) == (
+        ["1", "2"],
+        ["a.example"],
+        [],
+    )
+    plain = Fields(HEAD[:2])
+    assert (plain.values("x-a"), plain.values("x-c")) == (["1"], [])
+
+
+def test_knows_names_and_how_they_begin() -> None:
+    fields = Fields(HEAD)
+    assert fields.has_any(frozenset({"x-b", "x-c"}))
+    assert not fields.has_any(frozenset({"x-c", "1"}))
+    assert fields.has_prefix("host")
+    assert fields.has_prefix("x-")
+    assert not fields.has_prefix("proxy-")
+    assert not fields.has_prefix("-a")
+
+
+@pytest.mark.parametrize("name", sorted(HOP_BY_HOP - {"connection"}) + ["proxy-x", "proxy-authorization"])
+def test_fields_of_the_connection_stay_behind(name: str) -> None:
+    assert Fields((*HEAD, (name, "x"))).travelling() == HEAD
+    assert Fields(((name, "x"), *HEAD)).travelling() == HEAD
+
+
+def test_what_connection_nominates_stays_behind() -> None:
+    assert Fields((*HEAD, ("connection", "x-a"))).travelling() == (HEAD[0], HEAD[2])
+    with pytest.raises(WireError):
+        Fields((*HEAD, ("connection", "host"))).travelling()
+
+
+def test_fields_that_all_travel_are_passed_on_as_they_are() -> None:
+    assert Fields(HEAD).travelling() is HEAD
+
+
+def test_all_that_is_in_a_field_is_in_the_text() -> None:
+    assert Fields(HEAD).text == "host: a.example\r\nx-a: 1\r\nx-b: proxy-x\r\nx-a: 2\r\n\r\n"

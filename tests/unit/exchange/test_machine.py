@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -33,6 +34,7 @@ from tests.unit.exchange.sample import (
     HEAD,
     NEEDLES,
     NOW,
+    PACK,
     POLICY,
     SANDBOX,
     SECRETS,
@@ -43,6 +45,7 @@ from tests.unit.exchange.sample import (
     VALUES,
     Outcome,
     answered,
+    bare_deflate,
     begun,
     denied,
     exchange,
@@ -56,6 +59,8 @@ from tests.unit.exchange.sample import (
 )
 
 OK = Response(200, "OK", ())
+GZIP = ("content-encoding", "gzip")
+DEFLATE = ("content-encoding", "deflate")
 MASKED = "*" * len(TOKEN)
 
 
@@ -757,6 +762,91 @@ def test_block_cuts_an_interim_head_with_a_secret() -> None:
     one = running(policy=handling("scrub: block"))
     assert one.informational(Response(103, "", (("x-a", TOKEN),))) == Cut("response.withheld")
     assert_dead(one)
+
+
+# Coded responses ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coding", PACK)
+def test_a_coded_response_goes_out_decoded_and_masked(coding: str) -> None:
+    one = running()
+    packed = PACK[coding](f"a {TOKEN} b".encode())
+    outcome = told(
+        one,
+        [packed[:7], b"", packed[7:]],
+        ("content-encoding", coding),
+        ("content-length", str(len(packed))),
+        trailers=(("repr-digest", "x"), ("x-sum", "1")),
+    )
+    assert isinstance(outcome, Outcome)
+    assert (outcome.head.headers, outcome.head.decoded) == ((), True)
+    assert outcome.body == f"a {MASKED} b".encode()
+    assert outcome.trailers == (("x-sum", "1"),)
+    record = one.finish()
+    assert (record.bytes_down, record.scrubbed) == (len(packed), (("github", 1),))
+
+
+def test_digests_in_trailers_stay_where_nothing_was_decoded() -> None:
+    outcome = told(running(), [b"a"], trailers=(("repr-digest", "x"),))
+    assert isinstance(outcome, Outcome)
+    assert outcome.trailers == (("repr-digest", "x"),)
+
+
+def test_block_looks_into_a_coded_response() -> None:
+    one = running(policy=handling("scrub: block"))
+    assert told(one, [gzip.compress(TOKEN.encode())], GZIP) == "response.withheld"
+    assert isinstance(told(running(policy=handling("scrub: block")), [gzip.compress(b"x")], GZIP), Outcome)
+
+
+def test_a_coded_response_that_is_none_is_cut() -> None:
+    packed = gzip.compress(b"hello")
+    for chunks in ([b"hello"], [packed, b"x"], [packed[:-1]], [packed[:-1], b"\x07"]):
+        one = running()
+        assert told(one, chunks, GZIP) == "upstream.malformed"
+        assert_dead(one)
+
+
+def test_a_bomb_is_withheld() -> None:
+    one = running()
+    assert told(one, [gzip.compress(bytes(16 << 20))], GZIP) == "response.withheld"
+    record = one.finish()
+    assert (record.code, record.status) == ("response.withheld", 200)
+
+
+def test_a_limit_counts_what_comes_and_what_it_decodes_to() -> None:
+    """The bound of this rule is 20 bytes."""
+    assert isinstance(told(posting(), [bare_deflate(b"x" * 20)], DEFLATE), Outcome)
+    assert told(posting(), [bare_deflate(b"x" * 21)], DEFLATE) == "limit.response_body"
+    assert told(posting(), [gzip.compress(b"x")], GZIP) == "limit.response_body"
+
+
+def test_an_empty_coded_response_is_empty() -> None:
+    outcome = told(running(), [], GZIP)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.body, outcome.head.headers) == (b"", ())
+
+
+def test_off_leaves_a_coded_response_as_it_is() -> None:
+    packed = gzip.compress(TOKEN.encode())
+    outcome = told(running(policy=handling("scrub: off, cookies: pass")), [packed], GZIP)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.body, outcome.head.headers, outcome.head.decoded) == (packed, (GZIP,), False)
+
+
+def test_the_answer_to_head_names_no_coding_and_has_no_body() -> None:
+    one = running(request(method="HEAD"))
+    fields = (GZIP, ("content-length", "5"), ("vary", "accept-encoding"))
+    answer = answered(one.respond(Response(200, "OK", fields, has_body=False)))
+    assert answer.headers == (("vary", "accept-encoding"),)
+    assert one.end() == ([], ())
+
+
+def test_a_grpc_message_that_says_it_is_compressed_passes_as_bytes() -> None:
+    """Its flag without `grpc-encoding` is an error that every client of gRPC must report itself."""
+    message = b"\x01\x00\x00\x00\x02hi"
+    outcome = told(running(), [message], ("content-type", "application/grpc"))
+    assert isinstance(outcome, Outcome)
+    assert outcome.body == message
 
 
 # WebSockets -----------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from egress.exchange import Answer, Cut, Destination, Response
+from egress.exchange.coding import Coding
 from egress.exchange.machine import NO_NEEDLES
-from egress.exchange.response import answer_of, scrub_fields, searches, trailers_of
+from egress.exchange.response import DIGESTS, answer_of, scrub_fields, searches, trailers_of
 from egress.types import Cookies, Effects, Headers, Redirects, Scrub
 from tests.unit.exchange.sample import NEEDLES, TOKEN
 
@@ -125,39 +126,87 @@ def test_a_length_without_a_body_says_nothing() -> None:
 
 # Coded ----------------------------------------------------------------------------------------
 
+GZIP = ("content-encoding", "gzip")
 
-def test_a_coded_body_is_withheld_where_it_would_be_searched() -> None:
-    assert of(("content-encoding", "gzip")) == "response.withheld"
-    assert of(("content-encoding", "gzip"), status=206) == "response.withheld"
+
+@pytest.mark.parametrize("status", [200, 203, 404, 503])
+def test_a_coded_body_is_decoded_where_it_would_be_searched(status: int) -> None:
+    answer = of(GZIP, PLAIN, status=status)
+    assert answer == Answer(status, "OK", (PLAIN,), Coding.GZIP)
+    assert answer.decoded
+    assert not Answer(status, "OK", (PLAIN,)).decoded
+
+
+def test_the_head_of_a_decoded_body_says_nothing_of_the_coded_one() -> None:
+    gone = [(name, "1") for name in ("content-md5", "digest", "content-digest", "repr-digest")]
+    gone += [("accept-ranges", "bytes"), ("content-length", "99"), GZIP]
+    kept = (("vary", "Accept-Encoding"), ("last-modified", "x"), ("trailer", "x-sum"), PLAIN)
+    assert headers_of(*kept, *gone) == kept
+    assert headers_of(*kept, *gone[:-1]) == (*kept, *gone[:-1])
+
+
+@pytest.mark.parametrize(
+    ("etag", "shown"), [('"1"', 'W/"1"'), ('W/"1"', 'W/"1"'), ('""', 'W/""'), ('"W/"', 'W/"W/"')]
+)
+def test_a_decoded_body_has_a_weak_etag(etag: str, shown: str) -> None:
+    assert headers_of(GZIP, ("etag", etag)) == (("etag", shown),)
+    assert headers_of(("etag", etag)) == (("etag", etag),)
+
+
+def test_what_is_not_one_whole_known_coding_is_withheld() -> None:
+    assert of(("content-encoding", "gzip, br")) == "response.withheld"
+    assert of(("content-encoding", "compress")) == "response.withheld"
     assert of(("grpc-encoding", "gzip")) == "response.withheld"
+    assert of(GZIP, ("grpc-encoding", "gzip")) == "response.withheld"
+    assert of(GZIP, ("content-type", "text/plain; charset=utf-16")) == "response.withheld"
+
+
+def test_a_part_of_a_coded_body_is_withheld() -> None:
+    assert of(GZIP, status=206) == "response.withheld"
+    assert of(GZIP, ("content-range", "bytes 0-9/99"), status=206) == "response.withheld"
+    assert of(GZIP, ("content-range", "bytes 0-9/99")) == "response.withheld"
+    assert isinstance(of(("content-range", "bytes 0-9/99"), status=206), Answer)
 
 
 def test_a_coded_body_passes_where_nothing_is_searched() -> None:
-    assert isinstance(of(("content-encoding", "gzip"), effects=OFF), Answer)
-    answer = answer_of(
-        Response(200, "OK", (("content-encoding", "gzip"),)),
-        HOST,
-        INJECTED,
-        NO_NEEDLES,
-        Counter(),
-        injected=False,
-    )
-    assert isinstance(answer, Answer)
+    fields = (GZIP, ("content-length", "9"), ("etag", '"1"'))
+    assert of(*fields, effects=OFF) == Answer(200, "OK", fields)
+    answer = answer_of(Response(200, "OK", fields), HOST, INJECTED, NO_NEEDLES, Counter(), injected=False)
+    assert answer == Answer(200, "OK", fields)
 
 
-def test_what_has_no_body_may_say_how_it_would_be_coded() -> None:
-    assert isinstance(of(("content-encoding", "gzip"), has_body=False), Answer)
-    assert isinstance(of(("content-encoding", "gzip"), has_body=False, status=304), Answer)
+@pytest.mark.parametrize("status", [200, 304])
+def test_what_has_no_body_says_what_the_decoded_one_would(status: int) -> None:
+    """The answer to HEAD is that to GET, without the body."""
+    answer = of(GZIP, ("content-length", "9"), ("etag", '"1"'), PLAIN, status=status, has_body=False)
+    assert answer == Answer(status, "OK", (("etag", 'W/"1"'), PLAIN))
+
+
+def test_an_empty_body_keeps_its_length() -> None:
+    answer = of(GZIP, ("content-length", "0"), has_body=False)
+    assert answer == Answer(200, "OK", (("content-length", "0"),))
+
+
+def test_what_has_no_body_may_name_any_coding() -> None:
+    for fields in [(("content-encoding", "gzip, br"),), (("content-encoding", "x"), ("etag", '"1"'))]:
+        assert of(*fields, has_body=False) == Answer(200, "OK", fields)
+    assert of(GZIP, status=206, has_body=False) == Answer(206, "OK", (GZIP,))
 
 
 def test_nominating_the_coding_does_not_hide_it() -> None:
     """Connection takes the field off, and the body stays as it is."""
-    assert of(("connection", "content-encoding"), ("content-encoding", "gzip")) == "response.withheld"
+    assert of(("connection", "content-encoding"), GZIP) == "response.withheld"
+
+
+def test_the_length_of_a_coded_body_is_held_to_the_limit_too() -> None:
+    assert of(GZIP, ("content-length", "11"), most=10) == "limit.response_body"
+    assert isinstance(of(GZIP, ("content-length", "10"), most=10), Answer)
 
 
 def test_frames_must_not_be_compressed() -> None:
     extension = ("sec-websocket-extensions", "permessage-deflate")
     assert of(extension, status=101, has_body=False) == "response.withheld"
+    assert of(GZIP, status=101, has_body=False) == "response.withheld"
     assert isinstance(of(extension, status=101, has_body=False, effects=OFF), Answer)
 
 
@@ -256,6 +305,12 @@ def test_trailers_pass_and_are_masked() -> None:
 )  # fmt: skip
 def test_a_trailer_that_acts_like_a_field_of_the_head_is_dropped(name: str) -> None:
     assert trailers((name, "1"), ("grpc-status", "0")) == (("grpc-status", "0"),)
+
+
+def test_trailers_of_a_decoded_body_have_no_digest_of_the_coded_one() -> None:
+    fields = (("content-digest", "x"), ("x-sum", "1"))
+    assert trailers(*fields) == fields
+    assert trailers_of(fields, INJECTED, NEEDLES, Counter(), DIGESTS) == (("x-sum", "1"),)
 
 
 def test_malformed_trailers_are_cut() -> None:

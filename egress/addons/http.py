@@ -1,0 +1,221 @@
+"""The layer above TLS: it hands bytes to a `Relay` and carries out what the relay orders.
+
+One layer for HTTP/1.1, HTTP/2 and WebSocket alike; which of them it is, is the relay's affair. Every
+upstream connection is a small stack of its own: mitmproxy's TLS layer, and below it an `UpstreamEnd`
+that notes what comes out of it. What was noted is handed to the relay once the stack has returned, so
+that the relay is never entered twice at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from mitmproxy.connection import Connection, Server
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layer import CommandGenerator, Layer
+from mitmproxy.proxy.layers.tls import ServerTLSLayer
+
+from egress.addons.signals import (
+    AbortConnection,
+    FetchSecrets,
+    GateReading,
+    Ordered,
+    SecretsFetched,
+    Ticked,
+    WriteBlocked,
+)
+from egress.relay.orders import CLIENT, Close, Fetch, Open, Order, Reset, Write
+from egress.relay.relay import Relay
+
+_ORDERED: Final = frozenset({"recheck", "drain", "gone", "shut"})
+
+
+class Keeper(Protocol):
+    """Whoever opens the connections: it knows what became of them."""
+
+    def is_fit(self, wire: int, server: Server) -> bool:
+        """Whether this connection may be used: it stands, and has proven who it is."""
+        ...
+
+    def why_not(self, server: Server, error: str) -> str:
+        """The code of the reason for which a connection could not be made."""
+        ...
+
+
+class UpstreamEnd(Layer):
+    """The inner end of an upstream stack: opens the connection, notes what it says."""
+
+    def __init__(self, context: Context, wire: int, inbox: list[tuple[int, str, bytes]]) -> None:
+        super().__init__(context)
+        self._wire = wire
+        self._inbox = inbox
+
+    def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        if isinstance(event, events.DataReceived):
+            self._inbox.append((self._wire, "data", event.data))
+        elif isinstance(event, events.ConnectionClosed):
+            self._inbox.append((self._wire, "ended", b""))
+        elif isinstance(event, events.Start):
+            error = yield commands.OpenConnection(self.context.server)
+            self._inbox.append((self._wire, "failed" if error else "opened", str(error or "").encode()))
+
+
+class Upstream:
+    """One upstream connection: mitmproxy's view of it, and the layers on it."""
+
+    __slots__ = ("connection", "layer", "reads", "tls", "wire")
+
+    def __init__(self, wire: int, connection: Server, layer: Layer, tls: ServerTLSLayer | None) -> None:
+        self.wire = wire
+        self.connection = connection
+        self.layer = layer
+        self.tls = tls
+        self.reads = True
+
+
+class HttpLayer(Layer):
+    """A relay among mitmproxy's layers."""
+
+    def __init__(self, context: Context, relay: Relay, keeper: Keeper) -> None:
+        super().__init__(context)
+        self.relay = relay
+        self._keeper = keeper
+        self._client = context.client
+        self._by_wire: dict[int, Upstream] = {}
+        self._by_connection: dict[Connection, Upstream] = {}
+        self._waiting: dict[commands.Command, Upstream] = {}
+        self._inbox: list[tuple[int, str, bytes]] = []
+        self._client_reads = True
+
+    def handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        # Not `_handle_event`: nothing here ever blocks the layer, which is what that one is for.
+        yield from self._carried_out(self._entered(event))
+        yield from self._upstream_event(event)
+        while self._inbox:
+            inbox, self._inbox[:] = list(self._inbox), []
+            for wire, what, data in inbox:
+                yield from self._carried_out(self._noted(wire, what, data))
+        yield from self._gates()
+
+    def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        yield from self.handle_event(event)
+
+    # In
+
+    def _entered(self, event: events.Event) -> list[Order]:
+        relay = self.relay
+        if isinstance(event, events.DataReceived):
+            return relay.received(CLIENT, event.data) if event.connection is self._client else []
+        if isinstance(event, events.ConnectionClosed):
+            return relay.ended(CLIENT) if event.connection is self._client else []
+        if isinstance(event, WriteBlocked):
+            upstream = self._by_connection.get(event.connection)
+            wire = CLIENT if upstream is None else upstream.wire
+            return relay.blocked(wire, blocked=event.blocked)
+        if isinstance(event, Ticked):
+            return relay.tick()
+        if isinstance(event, SecretsFetched):
+            return relay.fetched(event.ticket, event.secrets)
+        if isinstance(event, Ordered) and event.name in _ORDERED:
+            return list(getattr(relay, event.name)(*event.arguments))
+        return relay.start() if isinstance(event, events.Start) else []
+
+    def _upstream_event(self, event: events.Event) -> CommandGenerator[None]:
+        if isinstance(event, events.CommandCompleted):
+            upstream = self._waiting.pop(event.command, None)
+        elif isinstance(event, events.ConnectionEvent):
+            upstream = self._by_connection.get(event.connection)
+        else:
+            upstream = None
+        if upstream is not None:
+            yield from self._through(upstream, event)
+
+    def _through(self, upstream: Upstream, event: events.Event) -> CommandGenerator[None]:
+        for command in upstream.layer.handle_event(event):
+            if command.blocking:
+                self._waiting[command] = upstream
+            yield command
+
+    def _noted(self, wire: int, what: str, data: bytes) -> list[Order]:
+        upstream = self._by_wire.get(wire)
+        if upstream is None:
+            return []
+        if what == "data":
+            return self.relay.received(wire, data)
+        if what == "ended":
+            return self.relay.ended(wire)
+        server = upstream.connection
+        if what == "opened" and self._keeper.is_fit(wire, server):
+            return self.relay.opened(wire, (server.alpn or b"").decode("latin-1"))
+        error = data.decode("utf-8", "replace")
+        return [Close(wire), *self.relay.failed(wire, self._keeper.why_not(server, error))]
+
+    # Out
+
+    def _carried_out(self, orders: list[Order]) -> Iterator[commands.Command]:
+        for order in orders:
+            if type(order) is Write:
+                yield from self._write(order)
+            elif isinstance(order, Open):
+                yield from self._open(order)
+            elif isinstance(order, Close | Reset):
+                yield from self._close(order)
+            elif isinstance(order, Fetch):
+                yield FetchSecrets(order)
+
+    def _write(self, order: Write) -> Iterator[commands.Command]:
+        if order.wire == CLIENT:
+            yield commands.SendData(self._client, order.data)
+            return
+        upstream = self._by_wire.get(order.wire)
+        if upstream is None:
+            return
+        if upstream.tls is None:
+            yield commands.SendData(upstream.connection, order.data)
+        else:
+            yield from upstream.tls.send_data(order.data)
+
+    def _open(self, order: Open) -> Iterator[commands.Command]:
+        destination = self.relay.destination
+        context = self.context.fork()
+        context.layers = []
+        server = Server(address=(destination.host, destination.port), sni=destination.host)
+        server.alpn_offers = tuple(name.encode("ascii") for name in order.alpn)
+        context.server = server
+        if destination.scheme == "https":
+            tls = ServerTLSLayer(context)
+            tls.child_layer = UpstreamEnd(context, order.wire, self._inbox)
+            upstream = Upstream(order.wire, server, tls, tls)
+        else:
+            upstream = Upstream(order.wire, server, UpstreamEnd(context, order.wire, self._inbox), None)
+        self._by_wire[order.wire] = upstream
+        self._by_connection[server] = upstream
+        yield from self._through(upstream, events.Start())
+
+    def _close(self, order: Close | Reset) -> Iterator[commands.Command]:
+        upstream = None if order.wire == CLIENT else self._by_wire.get(order.wire)
+        if order.wire != CLIENT and upstream is None:
+            return
+        connection = self._client if upstream is None else upstream.connection
+        if upstream is not None:
+            self._forget(upstream)
+        yield (AbortConnection if isinstance(order, Reset) else commands.CloseConnection)(connection)
+
+    def _forget(self, upstream: Upstream) -> None:
+        self._by_wire.pop(upstream.wire, None)
+        self._by_connection.pop(upstream.connection, None)
+        self._waiting = {command: each for command, each in self._waiting.items() if each is not upstream}
+
+    def _gates(self) -> Iterator[commands.Command]:
+        """Say which connections may be read now, where that has changed."""
+        reads = self.relay.reads(CLIENT)
+        if reads is not self._client_reads:
+            self._client_reads = reads
+            yield GateReading(self._client, reads=reads)
+        for wire, upstream in self._by_wire.items():
+            reads = self.relay.reads(wire)
+            if reads is not upstream.reads:
+                upstream.reads = reads
+                yield GateReading(upstream.connection, reads=reads)

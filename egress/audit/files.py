@@ -1,0 +1,98 @@
+"""The files of a log: their names, their order, the lock, and the anchor of the oldest one.
+
+A log is a folder with `audit-000001.jsonl`, `audit-000002.jsonl` and so on. When old files are deleted
+to make room, `anchor` says which file is now the first and the MAC that stood before it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import os
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from egress.errors import UnreadableError
+
+ANCHOR = "anchor"
+IN_FLIGHT = "in-flight"
+_NAME = re.compile(r"audit-(\d{6,12})\.jsonl")
+_MAGIC = b"egranch1"
+_LAYOUT = struct.Struct("<8sQ32s")
+
+
+def name(number: int) -> str:
+    """The name of a file of the log."""
+    return f"audit-{number:06d}.jsonl"
+
+
+def numbers(directory: Path) -> list[int]:
+    """The numbers of the files that are there, in order. Raises `OSError`."""
+    found = (_NAME.fullmatch(entry.name) for entry in directory.iterdir())
+    return sorted(int(match[1]) for match in found if match and match[0] == name(int(match[1])))
+
+
+def size(directory: Path, number: int) -> int:
+    """How many bytes a file has; 0 when it is not there. Raises `OSError`."""
+    try:
+        return (directory / name(number)).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def open_to_append(directory: Path, number: int) -> int:
+    """Open a file of the log, which may be a new one. Raises `OSError`."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(directory / name(number), flags, 0o640)
+
+
+def lock(directory: Path) -> int:
+    """Become the one writer of this folder until the returned descriptor is closed.
+
+    Raises `UnreadableError` when somebody else is, and `OSError`.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise UnreadableError(
+            f"another process writes to the audit log in {directory}",
+            "stop it, or give this one a folder of its own",
+        ) from None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where a log begins whose oldest files were deleted."""
+
+    file: int
+    mac: bytes
+    """The MAC of the last line before this file."""
+
+
+def write_anchor(directory: Path, key: bytes, anchor: Anchor) -> None:
+    """Put the anchor in the place of the one before. Raises `OSError`."""
+    body = _LAYOUT.pack(_MAGIC, anchor.file, anchor.mac)
+    fresh = directory / f"{ANCHOR}.new"
+    fresh.write_bytes(body + hmac.digest(key, body, "sha256"))
+    fresh.replace(directory / ANCHOR)
+
+
+def read_anchor(directory: Path, key: bytes) -> Anchor | None:
+    """The anchor; None when there is none. Raises `ValueError` for one of another key, and `OSError`."""
+    try:
+        with (directory / ANCHOR).open("rb") as file:
+            data = file.read(_LAYOUT.size + 33)
+    except FileNotFoundError:
+        return None
+    body, mac = data[: _LAYOUT.size], data[_LAYOUT.size :]
+    if not hmac.compare_digest(hmac.digest(key, body, "sha256"), mac) or not body.startswith(_MAGIC):
+        raise ValueError("the anchor was not written with this key")
+    return Anchor(*_LAYOUT.unpack(body)[1:])

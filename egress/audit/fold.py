@@ -1,0 +1,77 @@
+"""Folding: a sandbox that is refused again and again does not fill the disk with it.
+
+The first refusals of a second are written one by one; those beyond are counted, and each code that was
+counted gives one record when the second is over. Pure: the second is passed in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+WHOLE = 20
+"""How many refusals of a sandbox are written one by one in a second."""
+SLOW = 60
+"""A sandbox that has used up its quota gets its counted records once in so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """How often one sandbox was refused for one reason, beyond what was written."""
+
+    sandbox: str
+    code: str
+    count: int
+    began: str
+
+
+@dataclass(slots=True)
+class _Window:
+    ends: float
+    began: str
+    whole: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Folder:
+    """The refusals of the current second, by sandbox."""
+
+    __slots__ = ("_over", "_windows", "waiting")
+
+    def __init__(self) -> None:
+        self._windows: dict[str, _Window] = {}
+        self._over: dict[tuple[str, str], Folded] = {}
+        self.waiting = 0
+        """Refusals that were counted and have not been handed out."""
+
+    def admit(self, sandbox: str, code: str, now: float, began: str, *, is_slow: bool = False) -> bool:
+        """Whether this refusal is to be written by itself; otherwise it has been counted."""
+        window = self._windows.get(sandbox)
+        if window is None or now >= window.ends:
+            if window is not None:
+                self._close(sandbox, window)
+            window = self._windows[sandbox] = _Window(now + (SLOW if is_slow else 1), began)
+        if window.whole < WHOLE and not is_slow:
+            window.whole += 1
+            return True
+        window.counts[code] = window.counts.get(code, 0) + 1
+        self.waiting += 1
+        return False
+
+    def due(self, now: float) -> list[Folded]:
+        """Hand out the counts of every second that is over by now."""
+        for sandbox, window in [item for item in self._windows.items() if now >= item[1].ends]:
+            self._close(sandbox, window)
+            del self._windows[sandbox]
+        handed = list(self._over.values())
+        self._over.clear()
+        self.waiting -= sum(folded.count for folded in handed)
+        return handed
+
+    def _close(self, sandbox: str, window: _Window) -> None:
+        for code, count in window.counts.items():
+            before = self._over.get((sandbox, code))
+            # Where nobody asks for a while, as on a full disk, seconds become one record.
+            if before is not None:
+                self._over[sandbox, code] = replace(before, count=before.count + count)
+            else:
+                self._over[sandbox, code] = Folded(sandbox, code, count, window.began)

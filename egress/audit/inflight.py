@@ -1,0 +1,171 @@
+"""What is under way, in a small file that is mapped into memory: what a killed process was doing.
+
+A slot is taken before anything is sent upstream and freed when the line that records it has been taken
+by the kernel. What was stored in a shared mapping is in the kernel's hands at once, so a kill of the
+process loses nothing; a power failure may.
+
+Each slot begins with one word that is changed in a single store, always last:
+
+    0                 free
+    UNRECORDED        under way
+    N                 its line is number N; recorded if that line is in the log, lost if it is not
+
+so a kill between writing a line and freeing its slot does not record the exchange twice. The file is
+filled to its full size when it is made: a mapping of a file with holes would end the process with
+SIGBUS when the disk is full.
+
+The first block holds counters of what has no slot: refusals in the lines that are not written yet,
+refusals that are being folded, and lines that were dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from egress.audit.files import IN_FLIGHT
+from egress.audit.lines import MOST_ID, MOST_SECRETS
+from egress.audit.quote import CUT, name, quoted
+from egress.audit.values import AuditStoppedError, Opening
+
+SLOT = 1024
+"""Bytes of a slot; the first block of the file has as many."""
+WORDS = SLOT // 8
+STATE, SENT, LENGTH, BEGAN = 0, 1, 2, 3
+FIRST = 32
+"""Where the text of a slot begins, behind its words."""
+ROOM = SLOT - FIRST
+UNRECORDED = (1 << 64) - 1
+LOOSE, FOLDED, DROPPED = 0, 1, 2
+MOST_LOOSE = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A slot that a process before this one did not free."""
+
+    slot: int
+    line: int
+    """The number of the line that was to record it; 0 when there was none yet."""
+    opening: Opening
+    began: int
+    """UTC nanoseconds."""
+    sent: bool
+
+
+class InFlight:
+    """The mapped file of the one process that writes."""
+
+    __slots__ = ("_free", "_map", "_words", "slots")
+
+    def __init__(self, directory: Path, slots: int) -> None:
+        """Map the file, made or made larger when it has to be. Raises `OSError`."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(directory / IN_FLIGHT, flags, 0o600)
+        try:
+            # Never smaller than before: what was under way must be found.
+            self.slots = max(slots, os.fstat(descriptor).st_size // SLOT - 1)
+            size = (self.slots + 1) * SLOT
+            os.posix_fallocate(descriptor, 0, size)
+            self._map = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        self._words = memoryview(self._map).cast("Q")
+        states = self._words[WORDS::WORDS]
+        self._free = [slot for slot in range(self.slots, 0, -1) if not states[slot - 1]]
+
+    @property
+    def has_room(self) -> bool:
+        return bool(self._free)
+
+    def take(self, opening: Opening, began: int) -> int:
+        """Note what is about to be sent. Raises `AuditStoppedError` when all slots are taken."""
+        if not self._free:
+            raise AuditStoppedError("too much is under way at once for the audit to keep track of it")
+        text = _packed(opening)
+        if len(text) > ROOM:
+            text = _short(opening)
+        slot = self._free.pop()
+        at = slot * SLOT + FIRST
+        self._map[at : at + len(text)] = text
+        words, word = self._words, slot * WORDS
+        words[word + LENGTH] = len(text)
+        words[word + BEGAN] = max(began, 0)
+        words[word + SENT] = 0
+        words[word] = UNRECORDED
+        return slot
+
+    def sent(self, slot: int) -> None:
+        """Note that the first byte goes out now."""
+        self._words[slot * WORDS + SENT] = 1
+
+    def mark(self, slot: int, line: int) -> None:
+        """Note the number of the line that will record it."""
+        self._words[slot * WORDS] = line
+
+    def free(self, slot: int) -> None:
+        """Its line has been taken by the kernel."""
+        self._words[slot * WORDS] = 0
+        self._free.append(slot)
+
+    def left(self) -> list[Left]:
+        """What a process before this one did not free."""
+        taken = (slot for slot in range(1, self.slots + 1) if self._words[slot * WORDS])
+        return [self._read(slot) for slot in taken]
+
+    def count(self, counter: int) -> int:
+        return self._words[counter]
+
+    def set_count(self, counter: int, value: int) -> None:
+        self._words[counter] = value
+
+    def close(self) -> None:
+        self._words.release()
+        self._map.close()
+
+    def _read(self, slot: int) -> Left:
+        word, at = slot * WORDS, slot * SLOT + FIRST
+        line, sent, length, began = self._words[word : word + 4]
+        opening = _parsed(bytes(self._map[at : at + min(length, ROOM)]))
+        return Left(slot, 0 if line == UNRECORDED else line, opening, began, bool(sent))
+
+
+def _packed(opening: Opening) -> bytes:
+    """An opening as text; the parts that come back again and again are kept."""
+    o = opening
+    ids = f"[{quoted(o.request, MOST_ID)},{quoted(o.connection, MOST_ID)}"
+    return (ids + _repeated(o.sandbox, o.host, o.port, o.method, o.secrets)).encode("ascii")
+
+
+@lru_cache(1024)
+def _repeated(sandbox: str, host: str, port: int, method: str, secrets: tuple[str, ...]) -> str:
+    names = ",".join(name(secret) for secret in secrets[:MOST_SECRETS])
+    return f",{quoted(sandbox, MOST_ID)},{name(host)},{port:d},{name(method)},[{names}]]"
+
+
+def _short(opening: Opening) -> bytes:
+    """The same of an opening that does not fit: as many secrets as do, then less of every text."""
+    for most in (8, 4, 2, 1, 0):
+        text = _packed(replace(opening, secrets=(*opening.secrets[:most], CUT)))
+        if len(text) <= ROOM:
+            return text
+    o = opening
+    cut = Opening(
+        o.request[:20], o.connection[:20], o.sandbox[:20], o.host[:40], o.port, o.method[:8], (CUT,)
+    )
+    return _packed(cut)
+
+
+def _parsed(text: bytes) -> Opening:
+    """What a slot says. The file has no MAC, so it is read like anything that others may have written."""
+    try:
+        request, connection, sandbox, host, port, method, secrets = json.loads(text)
+        names = tuple(str(secret) for secret in secrets)
+        port = int(port) & 0xFFFF
+        return Opening(str(request), str(connection), str(sandbox), str(host), port, str(method), names)
+    except (ValueError, TypeError, RecursionError):
+        return Opening("", "", "", "", 0)

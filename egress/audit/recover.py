@@ -1,0 +1,198 @@
+"""What a start finds: where the chain goes on, and what has to be said about what came before.
+
+It reads the head and the end of the newest file, never the whole log, and changes nothing. Four cases:
+
+* the log ends where the head says: go on;
+* the head announced more lines than there are, and everything it said was written is there: the
+  process was killed in the middle of a write. What is there of those lines stays, complete lines as
+  lines, the rest as a fragment; a gap of the kind `killed` closes it off in the same file;
+* something that was written is not there any more (`cut`), is different (`altered`), or bytes follow
+  that nobody announced (`foreign`): go on in a new file with a gap of that kind, so that what is left
+  of the evidence stays untouched. `verify` reports such a gap for ever;
+* the head itself is missing or damaged (`head`): go on behind the last line that is authentic, in a
+  new file, with a gap of that kind. When not one line is authentic, it is the key that is wrong: that
+  is refused.
+
+Sequence numbers that were announced are never used again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from egress.audit import files, head
+from egress.audit.chain import (
+    MOST_LINE,
+    NOTHING_BEFORE,
+    TAIL,
+    Chain,
+    Keys,
+    Line,
+    is_authentic,
+    mac_in,
+    parted,
+)
+from egress.audit.head import Head, Point
+from egress.errors import UnreadableError
+
+GapKind = Literal["killed", "cut", "altered", "foreign", "head"]
+NO_FRAGMENT = (0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What the first line of this start has to say."""
+
+    kind: GapKind
+    missing: tuple[int, int] | None
+    fragment: tuple[int, str] = NO_FRAGMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where the chain goes on."""
+
+    end: Point
+    """The last line that is there; a new file begins at offset 0 with the MAC of the line before."""
+    next_seq: int
+    """One more than the last number that was announced."""
+    gap: Gap | None = None
+
+
+def find(directory: Path, keys: Keys) -> Found:
+    """Look at the log in a folder. Raises `UnreadableError` for a wrong key, and `OSError`."""
+    there = files.numbers(directory)
+    data = head.read(directory)
+    if not data and not any(files.size(directory, number) for number in there):
+        return Found(Point(), 1)
+    known = head.decode(data or b"", keys.head)
+    if known is None:
+        return _without_head(directory, there, Chain(keys.line))
+    return _with_head(directory, there, known, Chain(keys.line))
+
+
+# With the head ----------------------------------------------------------------------------------
+
+
+def _with_head(directory: Path, there: list[int], known: Head, chain: Chain) -> Found:
+    written, intended = known.written, known.intended
+    kind = _damage(directory, there, known)
+    if kind is None:
+        found = _window(directory, known, chain)
+        if found is not None:
+            return found
+        kind = "foreign"
+    fresh = Point(written.seq, max([intended.file, *there]) + 1, 0, written.mac)
+    return Found(fresh, intended.seq + 1, Gap(kind, None))
+
+
+def _damage(directory: Path, there: list[int], known: Head) -> GapKind | None:
+    """Whether what the head says was written is there, as it was, with nothing behind it but the window."""
+    written, intended = known.written, known.intended
+    size = files.size(directory, written.file)
+    if size < written.offset or (written.seq and written.file not in there):
+        return "cut"
+    if written.offset and _mac_at(directory, written) != written.mac:
+        return "altered"
+    ends = {written.file: written.offset, intended.file: intended.offset}
+    for number in there:
+        if number >= written.file and files.size(directory, number) > ends.get(number, 0):
+            return "foreign"
+    return None
+
+
+def _mac_at(directory: Path, point: Point) -> bytes:
+    with (directory / files.name(point.file)).open("rb") as file:
+        file.seek(max(point.offset - TAIL - 1, 0))
+        tail = file.read(TAIL + 1)
+    return mac_in(tail[:-1]) or b"" if tail.endswith(b"\n") else b""
+
+
+def _window(directory: Path, known: Head, chain: Chain) -> Found | None:
+    """Go through the lines that were announced and not confirmed; None for bytes nobody announced."""
+    written, intended = known.written, known.intended
+    is_same = intended.file == written.file
+    start = written if is_same else Point(written.seq, intended.file, 0, written.mac)
+    seq, offset, mac = start.seq, start.offset, start.mac
+    rest = _bytes_between(directory, start, intended)
+    while (end := rest.find(b"\n")) >= 0:
+        line = parted(rest[:end])
+        if line is None or not is_authentic(chain, mac, line):
+            break
+        seq, offset, mac, rest = line.seq, offset + end + 1, line.mac, rest[end + 1 :]
+    here = Point(seq, start.file, offset, mac)
+    if seq == intended.seq and not rest:
+        return Found(here, seq + 1)
+    missing = (seq + 1, intended.seq) if seq < intended.seq else None
+    # With the line end that will close it off.
+    fragment = (len(rest) + 1, hashlib.sha256(rest + b"\n").hexdigest()) if rest else NO_FRAGMENT
+    return Found(here, intended.seq + 1, Gap("killed", missing, fragment))
+
+
+def _bytes_between(directory: Path, start: Point, end: Point) -> bytes:
+    try:
+        with (directory / files.name(start.file)).open("rb") as file:
+            file.seek(start.offset)
+            return file.read(max(end.offset - start.offset, 0))
+    except FileNotFoundError:
+        return b""
+
+
+# Without it -------------------------------------------------------------------------------------
+
+
+def _without_head(directory: Path, there: list[int], chain: Chain) -> Found:
+    for number in reversed(there):
+        with (directory / files.name(number)).open("rb") as file:
+            last = _last_authentic(file, chain)
+        if last is not None:
+            fresh = Point(last.seq, there[-1] + 1, 0, last.mac)
+            return Found(fresh, last.seq + 1, Gap("head", None))
+    raise UnreadableError(
+        f"the audit log in {directory} was not written with this key",
+        "give the key it was written with; or move the folder away, and a new log begins",
+    )
+
+
+def _last_authentic(file: BinaryIO, chain: Chain) -> Line | None:
+    """The last line of a file that was made with the key, whatever stands between."""
+    last, previous = None, NOTHING_BEFORE
+    for text in each_line(file):
+        line = parted(text.removesuffix(b"\n"))
+        if line is None:
+            continue
+        if is_authentic(chain, previous, line) or is_authentic(chain, previous_named(line), line):
+            last = line
+        previous = line.mac
+    return last
+
+
+def each_line(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file with their line ends; one that is too long to be ours comes in pieces."""
+    while line := file.readline(MOST_LINE):
+        yield line
+
+
+def previous_named(line: Line) -> bytes:
+    """The MAC that a line itself names as that of the line before; zeros where it names none."""
+    marker = b',"previous":"'
+    at = len(line.content) - 65
+    if line.content[at - len(marker) : at] != marker or not line.content.endswith(b'"'):
+        return NOTHING_BEFORE
+    try:
+        return bytes.fromhex(line.content[at:-1].decode("ascii"))
+    except ValueError:
+        return NOTHING_BEFORE
+
+
+def mac_before(texts: Iterable[bytes], chain: Chain) -> bytes | None:
+    """The MAC in front of a file, as the first authentic line of it names it; None when there is none."""
+    for text in texts:
+        line = parted(text.removesuffix(b"\n"))
+        if line is not None and is_authentic(chain, previous_named(line), line):
+            return previous_named(line)
+    return None

@@ -1,0 +1,242 @@
+"""The audit as the proxy sees it: one line for everything that was tried, in order, and never twice.
+
+Whoever sends something upstream takes a ticket first (`begin`), and the line that says what came of it
+spends the ticket. Lines wait until `flush`, which the caller schedules, once per turn of its event loop;
+`tick` is due once a second. Nothing here knows an event loop, and nothing here is safe to call from two
+threads.
+
+A kill of the process (SIGKILL) loses no exchange: each is either a line or, at the next start, a `lost`
+line. Of refusals that were made in the very turn of the kill it knows how many there were. A failure of
+the power is another matter: what the kernel had not yet brought to the disk may be gone, and shows as
+lines that are missing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Self
+
+from egress.audit import files, lines
+from egress.audit.chain import Keys
+from egress.audit.clock import Clock, Stamps
+from egress.audit.fold import Folder
+from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
+from egress.audit.quota import Quota
+from egress.audit.recover import Found, Gap, find
+from egress.audit.values import AuditStoppedError, Facts, Opening, Refusal, Ticket, Tunnel
+from egress.audit.writer import NO_SLOT, OnFull, Options, Writer
+from egress.errors import UnreadableError
+from egress.exchange import Record
+from egress.types import Identity, Verdict
+
+DAY = 86_400 * 1_000_000_000
+MEBIBYTE = 1024 * 1024
+
+
+class Sink:
+    """The audit log of one process."""
+
+    def __init__(self, lock: int, in_flight: InFlight, writer: Writer, clock: Clock, quota: int) -> None:
+        """For `open`."""
+        self._lock = lock
+        self._in_flight = in_flight
+        self._writer = writer
+        self._clock = clock
+        self._stamps = Stamps(clock)
+        self._folder = Folder()
+        self._quota = Quota(quota)
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        key: bytes,
+        *,
+        clock: Clock,
+        in_flight: int = 4096,
+        rotate_at: int = 64 * MEBIBYTE,
+        keep: int = 0,
+        quota: int = 0,
+        on_full: OnFull = "stop",
+    ) -> Self:
+        """Become the writer of the log in this folder, and record what a process before this one left.
+
+        Args:
+            directory: made when it is missing; at most one process writes to it.
+            key: 32 bytes, as `key.read_or_create` gives them.
+            clock: stamps and seconds come from it.
+            in_flight: how many exchanges may be under way at once.
+            rotate_at: bytes after which a further file is begun.
+            keep: how many files are kept, the newest one included; 0 for all.
+            quota: bytes that each sandbox may write in a UTC day; 0 for no bound.
+            on_full: whether sandboxes are stopped when the disk is full, or lines are dropped and counted.
+
+        Raises `UnreadableError` when there is another writer, the key is wrong or the folder cannot be used.
+        """
+        try:
+            return cls._open(directory, key, clock, in_flight, Options(rotate_at, keep, on_full), quota)
+        except OSError as error:
+            reason = (error.strerror or type(error).__name__).lower()
+            raise UnreadableError(
+                f"the audit log in {directory} cannot be opened: {reason}",
+                "nothing is let through without it; make the folder writable, with space on its disk",
+            ) from None
+
+    @classmethod
+    def _open(
+        cls, directory: Path, key: bytes, clock: Clock, slots: int, options: Options, quota: int
+    ) -> Self:
+        keys = Keys.of(key)
+        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        lock = files.lock(directory)
+        try:
+            found = find(directory, keys)
+            in_flight = InFlight(directory, slots)
+            writer = Writer(directory, keys, found, in_flight, options, clock)
+        except BaseException:
+            os.close(lock)
+            raise
+        _report(found, in_flight, writer, Stamps(clock))
+        return cls(lock, in_flight, writer, clock, quota)
+
+    # What the proxy asks ------------------------------------------------------------------------
+
+    def may_work(self, sandbox: str) -> bool:
+        """Whether what this sandbox does can be recorded. A full disk is tried again here."""
+        if self._writer.trouble is not None:
+            self._writer.flush()
+            if self._writer.stops(sandbox):
+                return False
+        return self._in_flight.has_room and not self._is_spent(sandbox)
+
+    def begin(self, opening: Opening) -> Ticket:
+        """Take a ticket, before anything is sent upstream.
+
+        Raises `AuditStoppedError` when `may_work` says no: then nothing may be sent.
+        """
+        if not self.may_work(opening.sandbox):
+            raise AuditStoppedError("what this sandbox does cannot be recorded now, so it may do nothing")
+        return Ticket(self._in_flight.take(opening, self._clock.now_ns()))
+
+    def sent(self, ticket: Ticket) -> None:
+        """Say that the first byte goes upstream now."""
+        if not ticket.is_spent:
+            self._in_flight.sent(ticket.slot)
+
+    # What the proxy tells -----------------------------------------------------------------------
+
+    def exchange(self, ticket: Ticket | None, record: Record, facts: Facts) -> None:
+        """Record an exchange. Raises `ValueError` for a ticket that was spent before."""
+        slot = _spend(ticket)
+        is_refused = slot == NO_SLOT and record.verdict is Verdict.DENY
+        if is_refused and not self._admit(record.identity, record.code):
+            return
+        self._put(lines.exchange(record, facts), record.identity.sandbox, slot)
+
+    def tunnel(self, ticket: Ticket | None, value: Tunnel) -> None:
+        """Record a tunnel that has ended. Raises `ValueError` for a ticket that was spent before."""
+        self._put(lines.tunnel(value), value.identity.sandbox, _spend(ticket))
+
+    def refusal(self, value: Refusal) -> None:
+        """Record a connection that the door refused, or a DNS name."""
+        if self._admit(value.identity, value.code):
+            self._put(lines.refusal(value), value.identity.sandbox, NO_SLOT)
+
+    def event(self, kind: str, **facts: str | int | None) -> None:
+        """Record something that happened to the proxy. Raises `ValueError` for one that `EVENTS` has not."""
+        self._writer.add(lines.event(kind, facts))
+
+    # What the proxy's loop calls ----------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Hand all lines to the kernel. A full disk is not an error here: see `may_work`."""
+        self._writer.flush()
+
+    def tick(self) -> None:
+        """Once a second: record what was folded, and try a full disk again."""
+        self._fold(self._clock.monotonic())
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write all there is and let go of the log; the last event is the caller's to write."""
+        self._fold(float("inf"))
+        self._writer.close()
+        self._in_flight.close()
+        os.close(self._lock)
+
+    # Inside -------------------------------------------------------------------------------------
+
+    def _put(self, body: str, sandbox: str, slot: int) -> None:
+        size = self._writer.add(body, sandbox, slot)
+        if self._quota.limit and self._quota.spend(sandbox, size, self._day()):
+            used, limit = self._quota.used(sandbox), self._quota.limit
+            facts: dict[str, str | int | None] = {"sandbox": sandbox, "reason": "quota", "bytes": used}
+            self._writer.add(lines.event("sandbox.stopped", {**facts, "quota": limit}))
+
+    def _admit(self, identity: Identity, code: str) -> bool:
+        """Whether a refusal is written by itself; otherwise it has been counted."""
+        is_slow = self._writer.trouble is not None or self._is_spent(identity.sandbox)
+        now = self._clock.monotonic()
+        if self._folder.admit(identity.sandbox, code, now, self._stamps.now(), is_slow=is_slow):
+            return True
+        self._in_flight.set_count(FOLDED, self._folder.waiting)
+        return False
+
+    def _fold(self, now: float) -> None:
+        # While the disk is full the counts wait in memory, where they take no more room.
+        if self._writer.trouble is not None:
+            return
+        for folded in self._folder.due(now):
+            body = lines.folded(folded.sandbox, folded.code, folded.count, folded.began)
+            self._writer.add(body, folded.sandbox, stands_for=folded.count)
+        self._in_flight.set_count(FOLDED, self._folder.waiting)
+
+    def _is_spent(self, sandbox: str) -> bool:
+        return bool(self._quota.limit) and self._quota.is_spent(sandbox, self._day())
+
+    def _day(self) -> int:
+        return self._clock.now_ns() // DAY
+
+
+def _spend(ticket: Ticket | None) -> int:
+    if ticket is None:
+        return NO_SLOT
+    if ticket.is_spent:
+        raise ValueError("this ticket was spent: an exchange is recorded once")
+    ticket.is_spent = True
+    return ticket.slot
+
+
+def _report(found: Found, in_flight: InFlight, writer: Writer, stamps: Stamps) -> None:
+    """Say what a process before this one left behind.
+
+    First every slot forgets the number of a line that was never written: from here on the numbers are
+    given anew. A kill in the middle of this leaves the next start with the same to say, and nothing twice.
+    """
+    left = []
+    for slot in in_flight.left():
+        if slot.line and slot.line <= found.end.seq:
+            in_flight.free(slot.slot)
+        else:
+            in_flight.mark(slot.slot, UNRECORDED)
+            left.append(slot)
+    _report_gap(found, in_flight, writer)
+    for slot in left:
+        body = lines.lost(slot.opening, stamps.at(slot.began), sent=slot.sent)
+        writer.add(body, slot.opening.sandbox, slot.slot)
+    writer.carry(in_flight.count(DROPPED))
+    writer.flush()
+
+
+def _report_gap(found: Found, in_flight: InFlight, writer: Writer) -> None:
+    batch, count = divmod(in_flight.count(LOOSE), 1 << 16)
+    # Announced lines are in the range that the gap names.
+    refusals = in_flight.count(FOLDED) + (count if batch >= found.next_seq else 0)
+    gap = found.gap or (Gap("killed", None) if refusals else None)
+    if gap is not None:
+        if gap.fragment[0]:
+            writer.close_off()
+        body = lines.gap(gap.kind, gap.missing, refusals, gap.fragment, found.end.mac.hex())
+        writer.add(body, stands_for=max(refusals, 1))
+    in_flight.set_count(FOLDED, 0)

@@ -1,0 +1,267 @@
+"""Checking a log: every line that was written is there, as it was written, in its order.
+
+It works on the bytes of the files, beginning at the first line or at the anchor, and goes on behind
+a fault so that one change is one fault. It changes nothing, and may run while the proxy writes.
+
+A log is sound when each line follows from the one before it and the newest line that the head knows is
+there. Lines that the head only announced may be missing: that is a process which was killed, and the
+next start will record it as a gap. A gap of the kind `killed` is sound and accounts for the fragment of
+a line in front of it; every other gap says that a start found the log damaged, and stays a fault.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from egress.audit import files, head
+from egress.audit.chain import NOTHING_BEFORE, Chain, Keys, Line, is_authentic, parted
+from egress.audit.head import Head
+from egress.audit.recover import each_line, previous_named
+from egress.errors import UnreadableError
+
+FaultKind = Literal["altered", "missing", "cut", "foreign", "file", "head", "anchor", "gap"]
+
+KEEP = "keep the folder as it is, and compare it with a copy from another place"
+HINTS: dict[FaultKind, str] = {
+    "altered": KEEP,
+    "missing": KEEP,
+    "cut": f"{KEEP}; after a power failure this can be what had not reached the disk",
+    "foreign": f"{KEEP}; only the proxy may write here, so look for log rotation or editors",
+    "file": "bring the file back; to keep fewer files use the setting of the proxy, which moves the anchor",
+    "head": "without it a cut tail is not seen; the next start makes a new one and records that",
+    "anchor": "without it nobody knows where the log begins; bring it back from a copy",
+    "gap": "find out what happened before that start; this stays a fault as long as the file is kept",
+}
+GAPS = {
+    "cut": "the start that wrote this found the end of the log cut off",
+    "altered": "the start that wrote this found the end of the log changed",
+    "foreign": "the start that wrote this found bytes behind the log that no proxy wrote",
+    "head": "the start that wrote this found the head missing or damaged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a log."""
+
+    file: str
+    line: int
+    """0 where it is about the file as a whole."""
+    kind: FaultKind
+    message: str
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        return HINTS[self.kind]
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What came of checking a log."""
+
+    lines: int
+    files: int
+    faults: tuple[Fault, ...]
+    newest: int
+    """The number of the last line that is authentic."""
+    mac: str
+    """Its MAC: kept in another place, it shows a log that was put back to an older state."""
+    unfinished: int
+    """Lines that were announced and are not there: a process was killed, or is writing just now."""
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.faults
+
+
+def verify(directory: Path, key: bytes) -> Verified:
+    """Check the log in a folder. Raises `UnreadableError` when there is none, or for another key."""
+    try:
+        return _verify(directory, Keys.of(key))
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UnreadableError(
+            f"the audit log in {directory} cannot be read: {reason}", "name its folder with --dir"
+        ) from None
+
+
+def _verify(directory: Path, keys: Keys) -> Verified:
+    # Read before the files: what is written meanwhile can only be more.
+    data = head.read(directory)
+    known = head.decode(data or b"", keys.head)
+    there = files.numbers(directory)
+    if data is None and not there:
+        raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
+    walk = _Walk(Chain(keys.line), known)
+    first = _start(walk, directory, keys, there)
+    last = max([*there, known.written.file if known and known.written.seq else 0])
+    for number in range(first, last + 1):
+        if number in there:
+            walk.file(directory, number)
+        else:
+            walk.broken = True
+            walk.fault(files.name(number), 0, "file", "this file of the log is missing")
+    if known is None and walk.bad and not walk.lines:
+        raise UnreadableError(
+            f"the audit log in {directory} was not written with this key", "give the right one with --key"
+        )
+    _end(walk, known, directory, keys)
+    read = sum(number >= first for number in there)
+    return Verified(walk.lines, read, tuple(walk.faults), walk.seq, walk.mac.hex(), walk.unfinished)
+
+
+def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> int:
+    """The first file of the log."""
+    try:
+        anchor = files.read_anchor(directory, keys.anchor)
+    except ValueError:
+        walk.fault(files.ANCHOR, 0, "anchor", "the anchor was changed, or belongs to another log")
+        walk.broken = True
+        return there[0] if there else 1
+    if anchor is None:
+        return 1
+    walk.mac, walk.seq = anchor.mac, -1
+    return anchor.file
+
+
+def _end(walk: _Walk, known: Head | None, directory: Path, keys: Keys) -> None:
+    """Compare where the files end with what the head said before, and with what it says now."""
+    now = head.read(directory)
+    later = head.decode(now or b"", keys.head)
+    if known is None or later is None:
+        text = "the head is missing" if now is None else "the head was changed, or belongs to another log"
+        walk.fault(head.FILE, 0, "head", text)
+    elif walk.seq < known.written.seq:
+        ends = f"the log ends with number {max(walk.seq, 0)}, but number {known.written.seq} was written"
+        walk.fault(walk.name or files.name(1), walk.number, "cut", ends)
+    elif walk.seq < later.intended.seq:
+        walk.unfinished = later.intended.seq - walk.seq
+        walk.bad.clear()
+    walk.settle()
+
+
+class _Fragment:
+    """Bytes that are no line: how many, and their digest."""
+
+    __slots__ = ("_digest", "_size")
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._digest = hashlib.sha256()
+
+    def add(self, data: bytes) -> None:
+        self._size += len(data)
+        self._digest.update(data)
+
+    def is_named_by(self, gap: dict[str, object]) -> bool:
+        """Whether a gap accounts for just these bytes."""
+        return (gap["fragment_bytes"], gap["fragment_sha256"]) == (self._size, self._digest.hexdigest())
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Going through the lines: the last that is authentic, and what stands behind it and is not."""
+
+    chain: Chain
+    known: Head | None
+    mac: bytes = NOTHING_BEFORE
+    seq: int = 0
+    """-1 where the log begins behind deleted files."""
+    lines: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    bad: list[Fault] = field(default_factory=list)
+    """Faults that a gap may yet account for."""
+    others: tuple[bytes, ...] = ()
+    """MACs that the next line may follow if the lines in `bad` are forgiven."""
+    broken: bool = False
+    """A fault that covers the jump to the next authentic line was told already."""
+    unfinished: int = 0
+    is_open: bool = False
+    """The file ends in the middle of a line."""
+    name: str = ""
+    number: int = 0
+    fragment: _Fragment = field(default_factory=_Fragment)
+
+    def file(self, directory: Path, number: int) -> None:
+        """Go through one file."""
+        self.name, self.number, self.is_open = files.name(number), 0, False
+        with (directory / self.name).open("rb") as file:
+            for text in each_line(file):
+                self.number += not self.is_open
+                self.is_open = not text.endswith(b"\n")
+                self._line(text)
+
+    def fault(self, file: str, line: int, kind: FaultKind, message: str) -> None:
+        self.faults.append(Fault(file, line, kind, message))
+
+    def settle(self) -> None:
+        """What is bad stays bad."""
+        self.faults += self.bad
+        self._forgive()
+
+    def _forgive(self) -> None:
+        self.bad.clear()
+        self.others = ()
+        self.fragment = _Fragment()
+
+    def _line(self, text: bytes) -> None:
+        line = None if self.is_open else parted(text[:-1])
+        if line is None:
+            self._unknown(text, "foreign", "this is no line of the log, or one that was changed or cut short")
+        elif is_authentic(self.chain, self.mac, line):
+            self._follows(line, is_next=True)
+        elif any(is_authentic(self.chain, mac, line) for mac in (*self.others, previous_named(line))):
+            self._follows(line, is_next=False)
+        else:
+            self.others = (line.mac, self.chain.expected(self.mac, line.content))
+            self._unknown(text, *self._guess(line))
+
+    def _guess(self, line: Line) -> tuple[FaultKind, str]:
+        if self.seq >= 0 and not self.bad and line.seq > self.seq + 1:
+            return "missing", f"lines are missing before this one: number {self.seq + 1} to {line.seq - 1}"
+        if 0 < line.seq <= self.seq:
+            return "altered", f"this line, number {line.seq}, stands in the wrong place or was changed"
+        return "altered", f"this line, number {line.seq}, or what came before it was changed"
+
+    def _unknown(self, text: bytes, kind: FaultKind, message: str) -> None:
+        self.fragment.add(text)
+        if not self.bad or self.bad[-1].line != self.number or self.bad[-1].file != self.name:
+            self.bad.append(Fault(self.name, self.number, kind, message))
+
+    def _follows(self, line: Line, *, is_next: bool) -> None:
+        """Take an authentic line, and account for what stands in front of it."""
+        gap = _gap_in(line)
+        if gap is not None:
+            self._gap(gap, is_next=is_next)
+        elif not is_next and not self.bad and not self.broken:
+            self.fault(self.name, self.number, "missing", "lines are missing before this one")
+        self.settle()
+        self.broken = False
+        self.mac, self.seq, self.lines = line.mac, line.seq, self.lines + 1
+        if self.known and line.seq == self.known.written.seq and line.mac != self.known.written.mac:
+            self.fault(self.name, self.number, "altered", "this is not the line that the head knows")
+
+    def _gap(self, gap: dict[str, object], *, is_next: bool) -> None:
+        kind = str(gap["kind"])
+        if kind != "killed":
+            self.fault(self.name, self.number, "gap", GAPS.get(kind, "a start found the log damaged"))
+        elif is_next and gap["fragment_bytes"] and self.fragment.is_named_by(gap):
+            self._forgive()
+        elif not self.bad and not self.broken and (gap["fragment_bytes"] or not is_next):
+            self.fault(self.name, self.number, "missing", "bytes are missing before this gap")
+
+
+def _gap_in(line: Line) -> dict[str, object] | None:
+    if b',"event":"gap",' not in line.content[:120]:
+        return None
+    found = json.loads(line.content + b"}")
+    return found if isinstance(found, dict) else None

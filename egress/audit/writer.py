@@ -1,0 +1,265 @@
+"""Writing the log: lines wait in memory until `flush`, which hands them to the kernel in one write.
+
+The order of a flush is the promise of the log, and a kill may come between any two steps:
+
+1. the head says where the lines will end                       (announce)
+2. the lines are appended to the file
+3. the head says that they are there                            (commit)
+4. their slots in the in-flight file are freed
+
+Killed before 1, the exchanges are found in their slots. Between 1 and 3, the lines that made it are
+lines, the rest is a gap that `recover` can tell from a tail that was cut, and the slots say which
+exchanges these were. Between 3 and 4, the slots name lines that are in the log.
+
+When the disk is full, what the kernel took stays, the rest waits, and the same bytes are tried again
+at most once a second: the chain does not notice. Meanwhile the sandbox whose line did not fit is
+stopped, and everybody when the next try fails too; or lines are dropped and counted (`drop`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from egress.audit import files, lines
+from egress.audit.chain import Chain, Keys
+from egress.audit.clock import Clock, Stamps
+from egress.audit.head import HeadFile, Point
+from egress.audit.inflight import DROPPED, LOOSE, MOST_LOOSE, InFlight
+from egress.audit.recover import Found, each_line, mac_before
+
+OnFull = Literal["stop", "drop"]
+NO_SLOT = 0
+MOST_LINES = 512
+"""So many lines are written without waiting for a flush."""
+MOST_WAITING = 16 * 1024 * 1024
+"""Bytes that wait for space on a full disk; lines beyond are counted, not kept."""
+RETRY = 1.0
+EVERYBODY = "*"
+
+
+@dataclass(slots=True)
+class Trouble:
+    """The log cannot be written at the moment."""
+
+    reason: str
+    since: float
+    retry_at: float
+    stopped: set[str]
+    """The sandboxes that are stopped; `*` for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a log is kept."""
+
+    rotate_at: int
+    keep: int
+    on_full: OnFull
+
+
+class Writer:
+    """The one that appends lines to the files of a log."""
+
+    def __init__(
+        self, directory: Path, keys: Keys, found: Found, in_flight: InFlight, options: Options, clock: Clock
+    ) -> None:
+        """Go on where the last process ended. Raises `OSError`."""
+        self._directory = directory
+        self._keys = keys
+        self._options = options
+        self._clock = clock
+        self._stamps = Stamps(clock)
+        self._in_flight = in_flight
+        self._chain = Chain(keys.line, found.next_seq - 1, found.end.mac)
+        self._file = found.end.file
+        self._offset = found.end.offset
+        self._descriptor = files.open_to_append(directory, found.end.file)
+        self._head = HeadFile(directory, keys.head, found.end)
+        self._lines: list[bytes] = []
+        self._owners: list[tuple[str, int]] = []
+        self._recorded: list[int] = []
+        self._waiting = 0
+        self._dropped = 0
+        self._loose = 0
+        self._batch = found.next_seq
+        self.trouble: Trouble | None = None
+
+    def add(self, body: str, owner: str = "", slot: int = NO_SLOT, *, stands_for: int = 1) -> int:
+        """Put a line behind the others; returns its bytes, 0 when it had to be dropped.
+
+        `owner` is the sandbox it is about, `slot` is freed when the kernel has the line, `stands_for` is
+        how many refusals it tells of.
+        """
+        if self.trouble is not None and not self._has_room():
+            self._drop(slot)
+            return 0
+        line = self._chain.seal(self._stamps.now(), body)
+        if slot:
+            self._in_flight.mark(slot, self._chain.seq)
+        else:
+            self._loose += stands_for
+            self._in_flight.set_count(LOOSE, self._batch << 16 | min(self._loose, MOST_LOOSE))
+        self._lines.append(line)
+        self._owners.append((owner, slot))
+        self._waiting += len(line)
+        if len(self._lines) >= MOST_LINES:
+            self.flush()
+        return len(line)
+
+    def close_off(self) -> None:
+        """End a line that was cut short, so that the next one begins at the start of a line."""
+        self._lines.append(b"\n")
+        self._owners.append(("", NO_SLOT))
+        self._waiting += 1
+
+    def stops(self, sandbox: str) -> bool:
+        """Whether this sandbox may not work, because its lines could not be written."""
+        trouble = self.trouble
+        return trouble is not None and not trouble.stopped.isdisjoint((sandbox, EVERYBODY))
+
+    def flush(self) -> None:
+        """Hand the waiting lines to the kernel; does not raise when it does not take them."""
+        if self.trouble is not None and self._clock.monotonic() < self.trouble.retry_at:
+            return
+        while (self._lines or self.trouble is not None) and self._write():
+            if self.trouble is not None:
+                self._recovered(self.trouble)
+            elif self._offset >= self._options.rotate_at:
+                self._rotate()
+
+    def carry(self, dropped: int) -> None:
+        """Record lines that a process before this one dropped and could not record."""
+        self._dropped = dropped
+        self._say_dropped()
+
+    def close(self) -> None:
+        """Flush, bring the files to the disk, and let go of them."""
+        self.flush()
+        with suppress(OSError):
+            os.fsync(self._descriptor)
+        os.close(self._descriptor)
+        self._head.close()
+
+    # A write ------------------------------------------------------------------------------------
+
+    def _write(self) -> bool:
+        """Whether all that waited has been taken."""
+        data = b"".join(self._lines)
+        end = Point(self._chain.seq, self._file, self._offset + len(data), self._chain.mac)
+        try:
+            self._head.announce(end)
+            self._append(data)
+            self._head.commit(end)
+        except OSError as error:
+            self._stuck(error)
+            return False
+        finally:
+            self._free()
+        return True
+
+    def _append(self, data: bytes) -> None:
+        done = 0
+        try:
+            while done < len(data):
+                done += os.write(self._descriptor, data[done:] if done else data)
+        finally:
+            self._offset += done
+            self._waiting -= done
+            self._taken(*((len(self._lines), 0) if done == len(data) else whole(self._lines, done)))
+
+    def _taken(self, count: int, further: int) -> None:
+        """Let go of so many lines, and of so many bytes of the next one."""
+        self._recorded += [slot for _, slot in self._owners[:count] if slot]
+        del self._lines[:count], self._owners[:count]
+        if self._lines:
+            self._lines[0] = self._lines[0][further:]
+        else:
+            self._batch = self._chain.seq + 1
+            self._loose = 0
+
+    def _free(self) -> None:
+        for slot in self._recorded:
+            self._in_flight.free(slot)
+        self._recorded.clear()
+
+    # A full disk --------------------------------------------------------------------------------
+
+    def _has_room(self) -> bool:
+        return self._options.on_full == "stop" and self._waiting < MOST_WAITING
+
+    def _drop(self, slot: int) -> None:
+        self._dropped += 1
+        self._in_flight.set_count(DROPPED, self._dropped)
+        if slot:
+            self._in_flight.free(slot)
+
+    def _stuck(self, error: OSError) -> None:
+        now = self._clock.monotonic()
+        stops = self._options.on_full == "stop"
+        if self.trouble is None:
+            reason = errno.errorcode.get(error.errno or 0, "unknown")
+            self.trouble = Trouble(reason, now, now + RETRY, set())
+            owner = self._owners[0][0] if self._owners else ""
+            if stops:
+                self.trouble.stopped.add(owner or EVERYBODY)
+        elif stops:
+            self.trouble.stopped.add(EVERYBODY)
+        self.trouble.retry_at = now + RETRY
+
+    def _recovered(self, trouble: Trouble) -> None:
+        self.trouble = None
+        stopped = "all" if EVERYBODY in trouble.stopped else "one" if trouble.stopped else "none"
+        lasted = int((self._clock.monotonic() - trouble.since) * 1000)
+        self.add(lines.resumed(trouble.reason, stopped, lasted))
+        self._say_dropped()
+
+    def _say_dropped(self) -> None:
+        if self._dropped:
+            self.add(lines.dropped(self._dropped), stands_for=self._dropped)
+            self._dropped = 0
+            self._in_flight.set_count(DROPPED, 0)
+
+    # Rotation -----------------------------------------------------------------------------------
+
+    def _rotate(self) -> None:
+        """Go on in the next file; a failure leaves everything as it is until the next flush."""
+        try:
+            descriptor = files.open_to_append(self._directory, self._file + 1)
+        except OSError:
+            return
+        os.close(self._descriptor)
+        self._descriptor, self._offset = descriptor, 0
+        full, self._file = files.name(self._file), self._file + 1
+        self.add(lines.rotated(full, self._chain.mac.hex()))
+        if self._write():
+            with suppress(OSError):
+                self._retain()
+
+    def _retain(self) -> None:
+        """Delete the oldest files beyond those to keep, once the anchor says where the log begins now."""
+        there = files.numbers(self._directory)
+        keep = self._options.keep
+        if not keep or len(there) <= keep:
+            return
+        oldest = there[-keep]
+        with (self._directory / files.name(oldest)).open("rb") as file:
+            before = mac_before(each_line(file), self._chain)
+        if before is None:
+            return
+        files.write_anchor(self._directory, self._keys.anchor, files.Anchor(oldest, before))
+        for number in there[:-keep]:
+            (self._directory / files.name(number)).unlink()
+
+
+def whole(waiting: list[bytes], size: int) -> tuple[int, int]:
+    """How many lines so many bytes are, and how many bytes of the next line."""
+    for count, line in enumerate(waiting):
+        if size < len(line):
+            return count, size
+        size -= len(line)
+    return len(waiting), size

@@ -1,0 +1,95 @@
+"""Name constraints: which names a constrained authority can sign for, written into its certificate.
+
+Theory of operation. A constraint of X.509 permits a name and everything below it, so an entry for
+`api.example.com` also permits `x.api.example.com`: certificates are coarser than rules, and the rules
+still decide. Every address is excluded. A certificate cannot grow: when the rules name a host that is
+not permitted, the sandbox needs a new authority, and `lacking` says for which entries.
+
+This knows names. It does not decide who may go where, and it signs nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cryptography import x509
+
+from egress.rules.entry import Entry
+from egress.rules.hosts import is_address
+from egress.rules.policy import Policy
+
+NOTHING = "invalid"
+"""Permitted where nothing else is: a name that never exists, since a list of nothing permits everything."""
+
+EVERYWHERE = "mode: observe"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The names an authority can sign for, each with all that is below it; sorted, none below another."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Constraints:
+        """Permit `names` and what is below them."""
+        kept: list[str] = []
+        # The shortest first: what is below one that is kept adds nothing.
+        for name in sorted(set(names), key=lambda name: (name.count("."), name)):
+            if not any(_is_within(name, other) for other in kept):
+                kept.append(name)
+        return cls(tuple(sorted(kept)))
+
+    @classmethod
+    def for_policy(cls, policy: Policy, profile: str | None = None) -> Constraints:
+        """Permit the names whose TLS the rules open for a sandbox of this profile."""
+        entries = _intercepted(policy, profile)
+        return cls.of(entry.pattern.suffix for entry in entries if entry.pattern is not None)
+
+    @classmethod
+    def read(cls, certificate: x509.Certificate) -> Constraints | None:
+        """The constraints of a certificate; None when it has none."""
+        try:
+            found = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
+        except x509.ExtensionNotFound:
+            return None
+        names = [name.value for name in found.permitted_subtrees or () if isinstance(name, x509.DNSName)]
+        return cls(tuple(sorted(name for name in names if name != NOTHING)))
+
+    def permits(self, host: str) -> bool:
+        """Whether a certificate for this host would be valid."""
+        return not is_address(host) and any(_is_within(host, name) for name in self.names)
+
+    def lacking(self, policy: Policy, profile: str | None = None) -> tuple[str, ...]:
+        """What the rules open and this does not permit: keys of entries. Empty when the policy fits."""
+        missing = [
+            entry.key
+            for entry in _intercepted(policy, profile)
+            if entry.pattern is None or not self.permits(entry.pattern.suffix)
+        ]
+        return (*missing, EVERYWHERE) if policy.mode == "observe" else tuple(missing)
+
+    def extension(self) -> x509.NameConstraints:
+        """The extension for the certificate of the authority; to be marked critical."""
+        every = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
+        return x509.NameConstraints(
+            permitted_subtrees=[x509.DNSName(name) for name in self.names or (NOTHING,)],
+            excluded_subtrees=[x509.IPAddress(network) for network in every],
+        )
+
+
+def _is_within(host: str, name: str) -> bool:
+    return host == name or host.endswith(f".{name}")
+
+
+def _intercepted(policy: Policy, profile: str | None) -> Iterator[Entry]:
+    """The entries for which this proxy shows a certificate of its own."""
+    keys: frozenset[str] | None = None
+    if policy.profiles is not None:
+        chosen = policy.profiles.get(profile or "default")
+        keys = chosen.keys if chosen else frozenset()
+    for entry in (*policy.entries.values(), *(network.entry for network in policy.networks)):
+        if entry.intercept and entry.ports and (keys is None or entry.key in keys):
+            yield entry

@@ -1,0 +1,92 @@
+"""Authorities that outlive the process: one file a name, in a folder of the user's own.
+
+For a proxy that a person's programs are pointed at again and again: they trust its certificate once.
+The folder must be one that no sandbox is ever given a view of; that is for the caller to see to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from egress.ca import issue, keyfile
+from egress.ca.authority import Authority
+from egress.ca.constraints import Constraints
+from egress.ca.issue import DAY
+from egress.errors import ContentError, UsageError
+
+PERSISTED_LIFE: Final = 365 * DAY
+DEFAULT_NAME: Final = "default"
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
+
+
+class Store:
+    """The authorities in one folder. Nothing is made or read before it is asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def path(self, name: str) -> Path:
+        """The file of an authority; raises `UsageError` for a name that cannot be one."""
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                "this is no name for a certificate authority",
+                "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends",
+            )
+        return self.directory / f"{name}.pem"
+
+    def names(self) -> tuple[str, ...]:
+        """The authorities there are, sorted."""
+        found = (path.stem for path in self.directory.glob("*.pem"))
+        return tuple(sorted(name for name in found if _NAME.fullmatch(name)))
+
+    def load(self, name: str) -> Authority:
+        """The authority of this name; raises what `Authority.load` raises."""
+        return Authority.load(self.path(name))
+
+    def open(self, name: str, now: int, constraints: Constraints | None = None) -> Authority:
+        """The authority of this name, made when there is none yet.
+
+        Raises `ContentError` when the one that is there has ended. `constraints` are those of a new
+        one: one that is there keeps its own.
+        """
+        path = self.path(name)
+        if not path.is_symlink() and not path.exists():
+            made = self._write(name, now, constraints, replace=False)
+            if made is not None:
+                return made
+        authority = Authority.load(path)
+        if not authority.is_valid_at(now):
+            raise ContentError(
+                f"the certificate authority in {path} has ended, or the clock is wrong",
+                "make a new one with `egress ca rotate`, and let clients trust that",
+            )
+        return authority
+
+    def rotate(self, name: str, now: int, constraints: Constraints | None = None) -> Authority:
+        """Put a new authority with a new key in the place of the old one, which is gone then."""
+        made = self._write(name, now, constraints, replace=True)
+        if made is None:
+            raise ContentError(f"the certificate authority {name} was not replaced", "try again")
+        return made
+
+    def _write(
+        self, name: str, now: int, constraints: Constraints | None, *, replace: bool
+    ) -> Authority | None:
+        key = issue.new_key()
+        certificate = issue.root_certificate(name, key, now, PERSISTED_LIFE, constraints)
+        if not keyfile.write(self.path(name), key, certificate, replace=replace):
+            return None
+        return Authority(name, key, certificate)
+
+
+def default_directory(environ: Mapping[str, str]) -> Path:
+    """Where authorities are kept when no folder is named: below the user's state directory."""
+    state = Path(environ.get("XDG_STATE_HOME") or "")
+    # The specification wants a relative path ignored: it would mean another place in every folder.
+    if not state.is_absolute():
+        state = Path(environ.get("HOME") or Path.home()) / ".local/state"
+    return state / "egress/ca"

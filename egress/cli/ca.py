@@ -1,0 +1,206 @@
+"""`egress ca`: the certificate authorities kept on this machine. Shows certificates, never keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from egress import settings
+from egress.cli import newfile, render
+from egress.cli.render import BAD, BOLD, DIM, Cell
+from egress.errors import UsageError
+
+if TYPE_CHECKING:
+    from egress.ca import Authority, Constraints, Store
+
+REPLACING = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
+"""Variables that name everything a program trusts: they want the bundle."""
+ADDING = ("NODE_EXTRA_CA_CERTS",)
+"""Variables that add to what a program trusts."""
+
+_PATH = click.Path(path_type=Path, readable=False)
+type Command = Callable[..., int]
+
+
+@click.group()
+def ca() -> None:
+    """Show, export and renew the certificate that clients trust."""
+
+
+def _where(command: Command) -> Command:
+    """The two options that say which authority is meant."""
+    named = click.option("--name", default="default", help="The authority of this sandbox of `egress serve`.")
+    placed = click.option("--directory", type=_PATH, help="Where authorities are kept.")
+    return named(placed(command))
+
+
+@ca.command()
+@_where
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show(name: str, directory: Path | None, as_json: bool) -> int:
+    """Show an authority: its fingerprint, how long it is valid, and where its key lies.
+
+    \b
+    Examples:
+      egress ca show
+      egress ca show --json
+    """
+    store = _store(directory)
+    if not store.path(name).exists():
+        return _show_none(store, name, as_json=as_json)
+    authority = store.load(name)
+    if as_json:
+        render.data(_as_data(authority, store))
+    else:
+        render.table(_rows(authority, store))
+    return 0
+
+
+@ca.command()
+@_where
+@click.option("--bundle", is_flag=True, help="Put the public roots into the same file.")
+@click.option("--out", type=_PATH, metavar="FILE", help="Write it to a file and say how to use it.")
+@click.option("--force", is_flag=True, help="Replace the file when it is there.")
+def export(name: str, directory: Path | None, bundle: bool, out: Path | None, force: bool) -> int:
+    """Print the certificate for clients; the authority is made when there is none yet.
+
+    Never the key. Some programs want one file with everything they trust: --bundle makes that.
+
+    \b
+    Examples:
+      egress ca export
+      egress ca export --bundle --out egress-bundle.pem
+    """
+    from egress.ca import merged_bundle
+    from egress.cli.rulefiles import now
+
+    if force and out is None:
+        raise UsageError("--force replaces a file, and none is named", "add --out FILE")
+    pem = _store(directory).open(name, now()).certificate_pem
+    text = (merged_bundle(pem) if bundle else pem).decode("ascii", "replace")
+    if out is None:
+        render.text(text)
+        return 0
+    newfile.write(out, text, replace=force)
+    _show_variables(out.absolute(), bundle=bundle)
+    return 0
+
+
+@ca.command()
+@_where
+@click.option("--constrain", is_flag=True, help="Let it sign for the hosts of the rules alone.")
+@click.option("--rules", "-r", "files", multiple=True, type=_PATH, help="Rule file; may be repeated.")
+@click.option("--profile", "-p", help="The profile of the sandbox, with --constrain.")
+def rotate(
+    name: str, directory: Path | None, constrain: bool, files: tuple[Path, ...], profile: str | None
+) -> int:
+    """Make a new authority with a new key; the old key is gone.
+
+    Clients that trust the old certificate refuse the new one until they are given it.
+
+    \b
+    Examples:
+      egress ca rotate
+      egress ca rotate --constrain --rules config/hosts.yaml
+    """
+    from egress.cli.rulefiles import now
+
+    if (files or profile is not None) and not constrain:
+        raise UsageError("--rules and --profile say what to constrain to", "add --constrain")
+    store = _store(directory)
+    replaced = store.path(name).exists()
+    authority = store.rotate(name, now(), _constraints(files, profile) if constrain else None)
+    render.table(_rows(authority, store))
+    render.line()
+    if replaced:
+        render.line("the old key is gone; what used it has to follow:")
+        render.line(f"  restart `egress serve`, which holds the old one of {name} until then")
+        render.line("  give clients the new certificate (`egress ca export`), and restart them")
+    else:
+        render.line("there was none before; `egress ca export` prints its certificate")
+    return 0
+
+
+def _store(directory: Path | None) -> Store:
+    from egress.ca import Store, default_directory
+
+    return Store(default_directory(settings.environment()) if directory is None else directory)
+
+
+def _constraints(files: tuple[Path, ...], profile: str | None) -> Constraints:
+    from egress.ca import Constraints
+    from egress.cli import rulefiles
+
+    _, policy = rulefiles.policy(files)
+    if policy.profiles is not None and (profile or "default") not in policy.profiles:
+        raise UsageError("these rules have no such profile", f"there are {', '.join(policy.profiles)}")
+    return Constraints.for_policy(policy, profile)
+
+
+# For people -----------------------------------------------------------------------------------
+
+
+def _rows(authority: Authority, store: Store) -> list[list[Cell]]:
+    from egress.cli.rulefiles import now
+
+    is_over = not authority.is_valid_at(now())
+    until = f"{_day(authority.not_before)} to {_day(authority.not_after)}"
+    return [
+        [("name", DIM), (authority.name, BOLD)],
+        [("subject", DIM), authority.subject],
+        [("sha-256", DIM), authority.fingerprint],
+        [("valid", DIM), (f"{until}, not now", BAD) if is_over else until],
+        [("signs for", DIM), _names(authority.constraints)],
+        [("key", DIM), str(store.path(authority.name))],
+    ]
+
+
+def _names(constraints: Constraints | None) -> str:
+    if constraints is None:
+        return "every host"
+    return ", ".join(constraints.names) or "no host"
+
+
+def _show_none(store: Store, name: str, *, as_json: bool) -> int:
+    if as_json:
+        render.data({"name": name, "key": str(store.path(name)), "exists": False})
+    else:
+        render.line(f"there is no authority {name} yet")
+        render.line("`egress serve` and `egress ca export` make it when it is first needed")
+    return 0
+
+
+def _show_variables(path: Path, *, bundle: bool) -> None:
+    render.line(f"wrote {path}; programs take it from:")
+    for variable in (*REPLACING, *ADDING) if bundle else ADDING:
+        render.line(f"  {variable}={path}")
+    if not bundle:
+        render.line(f"with --bundle it also does for {', '.join(REPLACING)}")
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+# For programs ---------------------------------------------------------------------------------
+
+
+def _as_data(authority: Authority, store: Store) -> dict[str, object]:
+    from egress.cli.rulefiles import now
+
+    constraints = authority.constraints
+    return {
+        "name": authority.name,
+        "subject": authority.subject,
+        "sha256": authority.fingerprint,
+        "not_before": authority.not_before,
+        "not_after": authority.not_after,
+        "valid": authority.is_valid_at(now()),
+        "signs_for": None if constraints is None else list(constraints.names),
+        "key": str(store.path(authority.name)),
+        "exists": True,
+    }

@@ -1,0 +1,135 @@
+"""Which rule files the user has read and trusts, by path and by the digest of their text.
+
+A file that merely lies in the working directory may come from a hostile repository, and a rule file can
+name commands to be run for a secret. So it counts for nothing until somebody has said otherwise, and
+again after every change. Reading stays in `egress.policy.text`; nobody is asked anything here.
+
+Everything doubtful is an error, never an empty answer that somebody could take for "no objections".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from egress.errors import ContentError, UnreadableError
+from egress.policy.text import read_text, shown, unreadable
+
+FILE = "trusted.json"
+_VERSION = 1
+_MAX_BYTES = 4 * 1024 * 1024
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class UntrustedError(ContentError):
+    """A rule file was found that nobody has said may be used."""
+
+    code = "untrusted"
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a rule file's text: what `sha256sum` says of a file without a byte order mark."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The list of trusted files, kept in the state folder of the user."""
+
+    folder: Path
+
+    def add(self, path: Path) -> str:
+        """Trust the file as it is now, and return its digest. Raises like `read_text`."""
+        made = digest(read_text(path))
+        self._write({**self.all(), _key(path): made})
+        return made
+
+    def forget(self, path: Path) -> bool:
+        """Trust the file no longer; say whether it was trusted."""
+        known = dict(self.all())
+        was_there = known.pop(_key(path), None) is not None
+        if was_there:
+            self._write(known)
+        return was_there
+
+    def all(self) -> Mapping[str, str]:
+        """Return the digest of every trusted file by its whole path."""
+        try:
+            return self._read()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise unreadable(self._file, error) from None
+
+    def check(self, path: Path, text: str) -> None:
+        """Raise `UntrustedError` unless exactly this text of this file is trusted."""
+        known = self.all().get(_key(path))
+        name = shown(path)
+        cure = f"read it, then say `egress trust {name}`"
+        if known is None:
+            raise UntrustedError(
+                f"{name} was only found here, and is not trusted", f"{cure}; or name it with --rules"
+            )
+        if known != digest(text):
+            raise UntrustedError(f"{name} has changed since it was trusted", cure)
+
+    # The file
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / FILE
+
+    def _read(self) -> dict[str, str]:
+        with os.fdopen(
+            os.open(self._file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        ) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
+                raise UnreadableError(
+                    f"{shown(self._file)} could have been written by somebody else",
+                    "it has to be a file of your own with mode 0600: look into it, then remove it",
+                )
+            return _parsed(self._file, file.read(_MAX_BYTES))
+
+    def _write(self, known: Mapping[str, str]) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # mkstemp makes it 0600.
+            handle, name = tempfile.mkstemp(prefix=".trusted-", dir=self.folder)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    json.dump({"version": _VERSION, "files": dict(sorted(known.items()))}, file, indent=2)
+                    file.flush()
+                    os.fsync(file.fileno())
+                Path(name).replace(self._file)
+            finally:
+                Path(name).unlink(missing_ok=True)
+        except OSError as error:
+            reason = (error.strerror or type(error).__name__).lower()
+            raise UnreadableError(
+                f"{shown(self._file)} cannot be written: {reason}",
+                "check the folder, or set EGRESS_STATE_DIR",
+            ) from None
+
+
+def _key(path: Path) -> str:
+    """The whole path with every link followed: a link that points elsewhere is another file."""
+    return str(path.resolve())
+
+
+def _parsed(file: Path, text: str) -> dict[str, str]:
+    try:
+        content = json.loads(text)
+        files = content["files"] if content["version"] == _VERSION else None
+        if isinstance(files, dict) and all(isinstance(value, str) for value in files.values()):
+            return files
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise UnreadableError(f"{shown(file)} is damaged", "remove it, and trust your files again")

@@ -1,0 +1,1 @@
+"""The running proxy: the door, the lanes behind it, and the service around them."""

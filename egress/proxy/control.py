@@ -1,0 +1,212 @@
+"""The control socket: how the proxy's own user asks a running proxy, and tells it what to do.
+
+A unix socket, mode 0600 in a folder of mode 0700, and every peer is asked of the kernel who it is: only the
+user of the proxy, and root, are answered. It is never a port, so nothing that goes through the proxy can
+reach it, and a sandbox that is not given the folder cannot either.
+
+What is spoken is HTTP/1.1 with JSON in it, one request a connection, so that `curl --unix-socket` will do.
+What the answers are is not decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+import socket
+import stat
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from egress.errors import UnreadableError
+
+NAME: Final = "control.sock"
+_LOCK: Final = "control.lock"
+_LONGEST_PATH: Final = 100
+_MOST_HEAD: Final = 16 * 1024
+_MOST_BODY: Final = 64 * 1024
+_PATIENCE: Final = 10.0
+_PEER: Final = struct.Struct("3i")
+_REQUEST: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,200}) HTTP/1\.[01]\r\n")
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})[ \t]*\r\n", re.IGNORECASE)
+
+_log = structlog.get_logger(__name__)
+
+Body = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A status and what is said with it."""
+
+    status: int
+    body: Body = field(default_factory=dict)
+
+
+Handler = Callable[[Body], Awaitable[Reply]]
+Routes = Mapping[tuple[str, str], Handler]
+"""By method and path."""
+
+
+class Control:
+    """The socket, from `open` to `close`."""
+
+    def __init__(self, folder: Path, routes: Routes) -> None:
+        self.path = folder / NAME
+        self._routes = routes
+        self._lock = -1
+        self._server: asyncio.Server | None = None
+        self._conversations: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Listen. Raises `UnreadableError` when another proxy does already, or where it cannot be."""
+        if len(os.fsencode(self.path)) > _LONGEST_PATH:
+            raise UnreadableError(
+                "the path of the control socket is too long", "name a shorter folder with --runtime-dir"
+            )
+        try:
+            self._lock = _locked(self.path.parent)
+            # Who holds the lock owns the name: what stands there was left behind.
+            self.path.unlink(missing_ok=True)
+            self._server = await asyncio.start_unix_server(
+                self._talk, sock=_bound(self.path), limit=_MOST_HEAD
+            )
+        except OSError as error:
+            self._unlock()
+            reason = (error.strerror or type(error).__name__).lower()
+            raise UnreadableError(
+                f"the control socket cannot be made in {self.path.parent}: {reason}",
+                "name another folder with --runtime-dir",
+            ) from None
+
+    async def close(self) -> None:
+        """Answer nobody any more, and take the socket away."""
+        if self._server is not None:
+            self._server.close()
+            self.path.unlink(missing_ok=True)
+        for task in list(self._conversations):
+            task.cancel()
+        await asyncio.gather(*self._conversations, return_exceptions=True)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # One conversation
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._conversations.add(task)
+            task.add_done_callback(self._conversations.discard)
+        try:
+            if _is_ours(writer.get_extra_info("socket")):
+                writer.write(_written(await self._reply(reader)))
+                async with asyncio.timeout(_PATIENCE):
+                    await writer.drain()
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _reply(self, reader: asyncio.StreamReader) -> Reply:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                request = _REQUEST.match(head)
+                length = _LENGTH.search(head)
+                size = int(length[1]) if length else 0
+                if request is None or size > _MOST_BODY:
+                    return Reply(400, {"error": "this is no request for the control socket"})
+                body = _parsed(await reader.readexactly(size))
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            return Reply(400, {"error": "the request did not arrive whole"})
+        if body is None:
+            return Reply(400, {"error": "the body is not a JSON object"})
+        return await self._answer(request[1].decode(), request[2].decode(), body)
+
+    async def _answer(self, method: str, path: str, body: Body) -> Reply:
+        handler = self._routes.get((method, path))
+        if handler is None:
+            known = [known for known, there in self._routes if there == path]
+            if known:
+                return Reply(405, {"error": f"use {' or '.join(known)}"})
+            there = ", ".join(f"{method} {path}" for method, path in self._routes)
+            return Reply(404, {"error": "there is no such thing here", "hint": f"there are: {there}"})
+        try:
+            return await handler(body)
+        except Exception as error:  # noqa: BLE001 - a mistake here must not end the proxy
+            _log.exception("control.failed", path=path)
+            return Reply(500, {"error": f"something unexpected went wrong ({type(error).__name__})"})
+
+
+def _parsed(data: bytes) -> Body | None:
+    try:
+        body = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _written(reply: Reply) -> bytes:
+    body = json.dumps(reply.body, indent=2).encode() + b"\n"
+    head = (
+        f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}\r\n"
+        "content-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+# The socket ---------------------------------------------------------------------------------------
+
+
+def _is_ours(sock: socket.socket) -> bool:
+    """Whether the process at the other end belongs to our user, or to root."""
+    found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    _, uid, _ = _PEER.unpack(found)
+    return uid in (os.geteuid(), 0)
+
+
+def _locked(folder: Path) -> int:
+    """Make the folder ours alone, and return the descriptor that keeps others out."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise UnreadableError(f"{folder} is not a folder of your own", "name another one with --runtime-dir")
+    folder.chmod(0o700)
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UnreadableError(
+            f"another egress is running, with its control socket in {folder}",
+            "stop it, or give this one a --runtime-dir and --state-dir of its own",
+        ) from None
+    return handle
+
+
+def _bound(path: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(str(path))
+        path.chmod(0o600)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,147 @@
+"""What the relay of one client connection asks for: policy, secrets, ids, and the audit of each exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from egress.audit.values import AuditStoppedError, Durations, Facts, Opening, Ticket
+from egress.credentials import Placeholders
+from egress.exchange import Record, Spend
+from egress.proxy.arrival import Arrival
+from egress.proxy.engine import Engine, Sandbox
+from egress.relay.service import Opening as Begun
+from egress.relay.service import Timing
+from egress.rules.policy import Policy, SecretSpec
+from egress.scrub import Needles
+from egress.types import Secret
+
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(slots=True)
+class Route:
+    """What is known about one upstream connection."""
+
+    address: str = ""
+    resolve: int = 0
+    connect: int = 0
+    tls: int = 0
+    tls_version: str = ""
+    alpn: str = ""
+    is_told: bool = False
+    """An exchange has recorded how long it took to make; the next ones found it made."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """The `Service` of one relay."""
+
+    engine: Engine
+    arrival: Arrival
+    sandbox: Sandbox
+    client_tls: str = ""
+    alpn: str = ""
+    routes: dict[int, Route] = field(default_factory=dict)
+    """By the wire that the relay gave the connection."""
+    _spend: Spend | None = None
+    _bound: tuple[str, tuple[SecretSpec, ...]] = ("", ())
+
+    # What is in force
+
+    def policy(self) -> Policy:
+        return self.engine.policy
+
+    def now(self) -> int:
+        return self.engine.clock.now()
+
+    def monotonic(self) -> float:
+        return self.engine.clock.monotonic()
+
+    def request_id(self) -> str:
+        return self.engine.new_id()
+
+    @property
+    def spend(self) -> Spend:
+        if self._spend is None:
+            self._spend = self.engine.counts.spender(self.sandbox.identity.sandbox)
+        return self._spend
+
+    # Secrets
+
+    def placeholders(self, policy: Policy) -> Placeholders:
+        return self.sandbox.placeholders(policy)
+
+    def needles(self, policy: Policy) -> Needles:
+        return self.engine.secrets.needles(self.bound(policy))
+
+    def secrets(self, policy: Policy, names: tuple[str, ...]) -> Mapping[str, Secret] | None:
+        return self.engine.secrets.cached(specs_of(policy, names))
+
+    def bound(self, policy: Policy) -> tuple[SecretSpec, ...]:
+        """The secrets that may go to this destination, and so may come back from it."""
+        digest, found = self._bound
+        if digest != policy.digest or not digest:
+            to = self.arrival.destination
+            found = tuple(spec for spec in policy.secrets.values() if spec.is_bound_to(to.host, to.port))
+            self._bound = (policy.digest, found)
+        return found
+
+    # The audit
+
+    def begin(self, opening: Begun) -> Ticket | None:
+        arrival = self.arrival
+        try:
+            return self.engine.audit.begin(
+                Opening(
+                    opening.request,
+                    arrival.id,
+                    arrival.identity.sandbox,
+                    arrival.destination.host,
+                    arrival.destination.port,
+                    opening.method,
+                    opening.secrets,
+                )
+            )
+        except AuditStoppedError:
+            return None
+
+    def sent(self, ticket: object) -> None:
+        if isinstance(ticket, Ticket):
+            self.engine.audit.sent(ticket)
+
+    def finish(self, ticket: object | None, request: str, record: Record, timing: Timing) -> None:
+        arrival = self.arrival
+        route = self.routes.get(timing.wire) or Route()
+        facts = Facts(
+            connection=arrival.id,
+            request=request,
+            listener=arrival.listener,
+            entry=arrival.entry,
+            address=route.address,
+            sni=arrival.hello.sni if arrival.hello else "",
+            client_tls=self.client_tls,
+            upstream_tls=route.tls_version,
+            alpn=self.alpn,
+            upstream_alpn=route.alpn,
+            durations=_durations(timing, route),
+        )
+        route.is_told = True
+        self.engine.audit.exchange(ticket if isinstance(ticket, Ticket) else None, record, facts)
+
+
+def specs_of(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ...]:
+    """What the policy says about these secrets; the loader has seen to it that it names them all."""
+    return tuple([policy.secrets[name] for name in names if name in policy.secrets])
+
+
+def _durations(timing: Timing, route: Route) -> Durations:
+    fresh = not route.is_told
+    return Durations(
+        resolve=route.resolve if fresh else 0,
+        connect=route.connect if fresh else 0,
+        tls=route.tls if fresh else 0,
+        secret=int(timing.secret_wait * _MICROSECONDS),
+        first_byte=int((timing.answered - timing.sent) * _MICROSECONDS) if timing.answered else 0,
+        total=int((timing.ended - timing.began) * _MICROSECONDS),
+    )

@@ -1,0 +1,113 @@
+"""The wired objects that door and lanes work with.
+
+One engine a process. What can change while it runs is the policy, and only as a whole: `swap` sets one
+reference, so nobody ever decides by half of an old and half of a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from egress.audit.sink import Sink
+from egress.ca.authority import Authority
+from egress.credentials import NO_PLACEHOLDERS, Placeholders
+from egress.exchange import Spend
+from egress.proxy.clock import Clock
+from egress.proxy.dial import Dialer
+from egress.proxy.live import Live
+from egress.rules import limits
+from egress.rules.policy import Policy
+from egress.secrets.resolver import Resolver
+from egress.types import Identity, InjectPlaceholder, Limit
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """One sandbox: who it is, the stand-ins it holds, and the authority it trusts."""
+
+    identity: Identity
+    authority: Authority
+    placeholder_key: bytes = field(repr=False)
+    _placeholders: tuple[str, Placeholders] = field(default=("", NO_PLACEHOLDERS), repr=False)
+
+    def placeholders(self, policy: Policy) -> Placeholders:
+        """The stand-ins of this sandbox for every secret that the policy swaps."""
+        digest, made = self._placeholders
+        if digest != policy.digest or not digest:
+            pairs = sorted(
+                {
+                    (item.injection.secret, item.injection.like)
+                    for entry in policy.entries.values()
+                    for item in entry.inject
+                    if isinstance(item.injection, InjectPlaceholder)
+                }
+            )
+            made = Placeholders.of(self.placeholder_key, pairs) if pairs else NO_PLACEHOLDERS
+            self._placeholders = (policy.digest, made)
+        return made
+
+
+class Counts:
+    """What sandboxes have used up of their limits; kept over reloads of the rules."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._arrivals: dict[limits.Key, int] = {}
+        self._open: dict[limits.Key, int] = {}
+
+    def spender(self, sandbox: str) -> Spend:
+        """What an exchange of this sandbox counts its request with."""
+
+        def spend(bounds: tuple[Limit, ...]) -> limits.Taken:
+            taken = limits.take(self._arrivals, sandbox, bounds, self._now())
+            self._arrivals.update(taken.changes)
+            return taken
+
+        return spend
+
+    def acquire(self, sandbox: str, bounds: tuple[Limit, ...]) -> bool:
+        """Ask for one more connection; `release` it with the same bounds."""
+        taken = limits.acquire(self._open, sandbox, bounds)
+        self._open.update(taken.changes)
+        return taken.allowed
+
+    def release(self, sandbox: str, bounds: tuple[Limit, ...]) -> None:
+        for key, count in limits.release(self._open, sandbox, bounds).items():
+            if count:
+                self._open[key] = count
+            else:
+                self._open.pop(key, None)
+
+    def forget_idle(self) -> None:
+        """Drop what makes no difference any more; a sandbox must not make this grow for ever."""
+        for key in limits.idle(self._arrivals, self._now()):
+            del self._arrivals[key]
+
+    def _now(self) -> int:
+        return int(self._clock.monotonic() * limits.SECOND)
+
+
+@dataclass(slots=True)
+class Engine:
+    """Everything a lane needs, in one place."""
+
+    clock: Clock
+    policy: Policy
+    secrets: Resolver
+    audit: Sink
+    dialer: Dialer
+    counts: Counts
+    new_id: Callable[[], str]
+    """Makes the ids of connections and requests: short, unguessable, unique."""
+    live: Live = field(default_factory=Live)
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
+    stopping: bool = False
+    """No new work is taken; what runs may come to its end."""
+
+    def swap(self, policy: Policy) -> None:
+        """Decide by this policy from now on, and end what it would not let begin."""
+        self.policy = policy
+        now = self.clock.now()
+        for carried in self.live:
+            carried.recheck(policy, now)

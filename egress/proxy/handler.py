@@ -1,0 +1,368 @@
+"""The connection handler of the full lane: mitmproxy's layers, driven by sockets of ours.
+
+Theory of operation. What happens on a connection becomes an event for the lowest layer; the commands
+that come back are carried out at once. mitmproxy's own handler would resolve and dial by itself, go on
+after a hook has failed, and read without end; so this one shares its layers, connections and hooks, and
+nothing else.
+
+    dial        only through the `Dialer`, at the destination the door has fixed
+    hooks       only through the `Guard`; one that fails ends everything on this connection
+    reading     only while the layer wants it
+    faults      an exception anywhere below ends everything, and every exchange still gets its record
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from mitmproxy.connection import Client, Connection, ConnectionState, Server
+from mitmproxy.proxy import commands, events, server_hooks
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.mode_specs import ProxyMode
+
+from egress.addons.guard import where
+from egress.addons.http import HttpLayer
+from egress.addons.next_layer import Entry
+from egress.addons.signals import (
+    AbortConnection,
+    FetchSecrets,
+    GateReading,
+    Ordered,
+    SecretsFetched,
+    Ticked,
+    WriteBlocked,
+)
+from egress.errors import CODES
+from egress.proxy.arrival import Arrival
+from egress.proxy.desk import Desk, Route, specs_of
+from egress.proxy.dial import Connected, DialError
+from egress.proxy.wire import Wire
+from egress.relay.relay import Protocol, Relay
+from egress.rules.policy import Policy
+from egress.types import Secret
+
+if TYPE_CHECKING:
+    from egress.proxy.full import FullLane
+
+log = structlog.get_logger(__name__)
+
+_MODE: Final = ProxyMode.parse("regular")
+_SECRETS_AT_MOST: Final = 30.0
+"""Seconds; the resolver has a deadline of its own, and this one is for the case that it does not keep it."""
+
+
+class Handler:
+    """One client connection in the full lane."""
+
+    def __init__(self, lane: FullLane, desk: Desk) -> None:
+        self._lane = lane
+        self.desk = desk
+        self.relay: Relay | None = None
+        self.reason = "protocol.refused"
+        """Why the connection ended, should it end before its first exchange."""
+        self.gone = asyncio.get_running_loop().create_future()
+        self._layer: Entry | None = None
+        self._wires: dict[Connection, Wire] = {}
+        self._tasks: dict[Connection | int, asyncio.Task[None]] = {}
+        self._queue: deque[events.Event] = deque()
+        self._is_running = False
+        self._has_failed = False
+        self._is_recorded = False
+        self._since = desk.monotonic()
+        self._opening: dict[Connection, float] = {}
+        """Upstream connections that do not stand yet, and since when."""
+        self._routes: dict[Connection, Route] = {}
+        self._late: set[Connection] = set()
+        self.client = Client(
+            peername=("", 0), sockname=("", 0), timestamp_start=self._since, proxy_mode=_MODE
+        )
+        self.client.state = ConnectionState.OPEN
+
+    # What the registry of live connections asks
+
+    @property
+    def arrival(self) -> Arrival:
+        return self.desk.arrival
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        return self.relay.secrets if self.relay is not None else frozenset()
+
+    def recheck(self, policy: Policy, now: int) -> None:
+        decision = self._lane.still_allows(self.arrival, policy, now)
+        if not decision:
+            self.close("access.withdrawn")
+        else:
+            self._order("recheck", policy, now)
+
+    def drain(self) -> None:
+        if self.relay is None:
+            self.close("proxy.stopping")
+        else:
+            self._order("drain")
+
+    def close(self, code: str) -> None:
+        if self.relay is None:
+            self._refuse(code)
+            self._hang_up()
+        else:
+            self._order("shut", code)
+
+    # The life of the connection
+
+    def start(self, transport: asyncio.BaseTransport, ahead: bytes) -> None:
+        """Begin with a connected client, and what was read of it already."""
+        wire = self._wires[self.client] = Wire(self, self.client)
+        wire.adopt(transport)
+        context = Context(self.client, self._lane.options)
+        destination = self.arrival.destination
+        context.server = Server(address=(destination.host, destination.port))
+        self._layer = Entry(context, encrypted=destination.scheme == "https")
+        self.event(events.Start())
+        if ahead:
+            self.event(events.DataReceived(self.client, ahead))
+        wire.begin()
+
+    def leave(self) -> None:
+        """The connection is over. One that never came to HTTP is recorded here."""
+        if self.relay is None and not self._is_recorded:
+            self._refuse(self.reason)
+
+    def event(self, event: events.Event) -> None:
+        """Hand an event to the layers and carry out what they want; the only way in."""
+        self._queue.append(event)
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            while self._queue and self._layer is not None:
+                for command in self._layer.handle_event(self._queue.popleft()):
+                    self._carry_out(command)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may pass after it
+            self._fail(error)
+        finally:
+            self._is_running = False
+
+    def tick(self, now: float) -> None:
+        """A second, or so, has passed."""
+        limits = self._lane.limits
+        if self.relay is None:
+            if now - self._since > limits.client_tls:
+                self.close("request.timeout")
+            return
+        for connection, since in list(self._opening.items()):
+            if now - since > limits.upstream_open:
+                self._give_up(connection)
+        self.event(Ticked())
+
+    # What wires report
+
+    def received(self, wire: Wire, data: bytes) -> None:
+        self.event(events.DataReceived(wire.connection, data))
+
+    def ended(self, wire: Wire) -> None:
+        wire.connection.state &= ~ConnectionState.CAN_READ
+        self.event(events.ConnectionClosed(wire.connection))
+
+    def blocked(self, wire: Wire, *, blocked: bool) -> None:
+        self.event(WriteBlocked(wire.connection, blocked=blocked))
+
+    def lost(self, wire: Wire) -> None:
+        connection = wire.connection
+        self._wires.pop(connection, None)
+        was_open = bool(connection.state & ConnectionState.CAN_READ)
+        connection.state = ConnectionState.CLOSED
+        if was_open:
+            self.event(events.ConnectionClosed(connection))
+        if isinstance(connection, Server):
+            self._routes.pop(connection, None)
+            self._hook(server_hooks.ServerDisconnectedHook(self._hook_data(connection)))
+        else:
+            self._order("gone")
+            self._hang_up()
+
+    # What the HTTP layer asks
+
+    def http(self, context: Context, protocol: Protocol) -> HttpLayer:
+        """The layer that reads this client, now that its protocol is known."""
+        self.desk.client_tls = self.client.tls_version or ""
+        self.desk.alpn = (self.client.alpn or b"").decode("latin-1")
+        self.relay = Relay(
+            self.desk,
+            self.desk.sandbox.identity,
+            self.arrival.destination,
+            protocol=protocol,
+            single=self.arrival.entry == "absolute",
+            limits=self._lane.limits.relay,
+        )
+        return HttpLayer(context, self.relay, self)
+
+    def is_fit(self, wire: int, server: Server) -> bool:
+        """Whether an upstream connection may be used: without proof of who it is, nothing is sent."""
+        opened = self._opening.pop(server, None)
+        route = self._routes.get(server)
+        if opened is None or route is None:
+            return False
+        if self.arrival.destination.scheme == "https":
+            proof = self._lane.tls.proof(server)
+            if proof is None:
+                return False
+            route.tls = int((self.desk.monotonic() - opened) * 1_000_000)
+            route.tls_version, route.alpn = proof.version, proof.alpn.decode("latin-1")
+        self.desk.routes[wire] = route
+        return True
+
+    def why_not(self, server: Server, error: str) -> str:
+        """The code of the reason for which an upstream connection could not be made."""
+        if server in self._late:
+            return "upstream.timeout"
+        return error if error in CODES else "upstream.tls"
+
+    # Commands
+
+    def _carry_out(self, command: commands.Command) -> None:
+        if isinstance(command, commands.SendData):
+            wire = self._wires.get(command.connection)
+            if wire is not None:
+                wire.write(command.data)
+        elif isinstance(command, commands.StartHook):
+            self._lane.guard.run(command)
+            if command.blocking:
+                self._queue.append(events.HookCompleted(command))
+        elif isinstance(command, GateReading):
+            wire = self._wires.get(command.connection)
+            if wire is not None:
+                wire.gate(reads=command.reads)
+        elif isinstance(command, commands.OpenConnection):
+            self._start(command.connection, self._open(command))
+        elif isinstance(command, FetchSecrets):
+            self._start(command.order.ticket, self._fetch(command))
+        elif isinstance(command, AbortConnection):
+            self._end(command.connection, at_once=True)
+        elif isinstance(command, commands.CloseConnection):
+            self._end(command.connection, at_once=False)
+        elif not isinstance(command, commands.Log):
+            # What mitmproxy would log is told by the add-ons, in words that quote nobody.
+            raise TypeError(f"no lane carries out {type(command).__name__}")
+
+    def _end(self, connection: Connection, *, at_once: bool) -> None:
+        self._opening.pop(connection, None)
+        task = self._tasks.pop(connection, None)
+        if task is not None and connection not in self._wires:
+            task.cancel()
+        wire = self._wires.get(connection)
+        if wire is not None:
+            (wire.abort if at_once else wire.close)()
+        connection.state = ConnectionState.CLOSED
+
+    # What takes time
+
+    def _start(self, key: Connection | int, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[arg-type,call-overload]
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._tasks.pop(key, None) if self._tasks.get(key) is task else None)
+
+    async def _open(self, command: commands.OpenConnection) -> None:
+        connection = command.connection
+        self._opening[connection] = self.desk.monotonic()
+        try:
+            if not isinstance(connection, Server) or connection.address != self._address:
+                # The last line: whatever a layer says, there is one destination.
+                raise DialError("internal", "asked to dial something else than the destination")
+            self._lane.guard.run(server_hooks.ServerConnectHook(self._hook_data(connection)))
+            connected = await self._lane.dial(self.arrival)
+        except DialError as error:
+            self._opening.pop(connection, None)
+            self.event(events.OpenConnectionCompleted(command, error.code))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as everywhere
+            self._fail(error)
+        else:
+            await self._connected(command, connection, connected)
+
+    async def _connected(
+        self, command: commands.OpenConnection, connection: Server, connected: Connected
+    ) -> None:
+        wire = Wire(self, connection)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(lambda: wire, sock=connected.socket)
+        wire.adopt(transport)
+        if self.gone.done() or connection not in self._opening:
+            transport.abort()
+            return
+        self._wires[connection] = wire
+        connection.state = ConnectionState.OPEN
+        self._opening[connection] = self.desk.monotonic()
+        self._routes[connection] = Route(connected.address, connected.resolve_us, connected.connect_us)
+        self.event(events.OpenConnectionCompleted(command, None))
+
+    async def _fetch(self, command: FetchSecrets) -> None:
+        order = command.order
+        found: Mapping[str, Secret] = {}
+        try:
+            async with asyncio.timeout(_SECRETS_AT_MOST):
+                found = await self.desk.engine.secrets.resolve(specs_of(order.policy, order.names))
+        except Exception as error:  # noqa: BLE001 - what could not be had is missing, and denies
+            log.error("secret.failed", names=order.names, error=where(error))
+        self.event(SecretsFetched(order.ticket, found))
+
+    # Ends
+
+    def _order(self, name: str, *arguments: object) -> None:
+        self.event(Ordered(name, *arguments))
+
+    def _give_up(self, connection: Connection) -> None:
+        """An upstream takes too long to connect, or to prove who it is."""
+        self._opening.pop(connection, None)
+        self._late.add(connection)
+        wire = self._wires.get(connection)
+        if wire is not None:
+            wire.abort()
+
+    def _fail(self, error: Exception) -> None:
+        if self._has_failed:
+            self._hang_up()
+            return
+        self._has_failed = True
+        log.error("connection.failed", connection=self.arrival.id, error=where(error))
+        self._queue.clear()
+        try:
+            if self.relay is None:
+                self._refuse("internal")
+            else:
+                # Only to have every exchange recorded: what would still be sent is dropped.
+                self.relay.shut("internal")
+        finally:
+            self._hang_up()
+
+    def _refuse(self, code: str) -> None:
+        self._is_recorded = True
+        self._lane.refused(self.arrival, code)
+
+    def _hang_up(self) -> None:
+        """Close everything that is still open."""
+        self._layer = None
+        for task in list(self._tasks.values()):
+            task.cancel()
+        for wire in list(self._wires.values()):
+            wire.abort()
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def _hook(self, hook: commands.StartHook) -> None:
+        try:
+            self._lane.guard.run(hook)
+        except Exception as error:  # noqa: BLE001 - as everywhere
+            self._fail(error)
+
+    def _hook_data(self, server: Server) -> server_hooks.ServerConnectionHookData:
+        return server_hooks.ServerConnectionHookData(client=self.client, server=server)
+
+    @property
+    def _address(self) -> tuple[str, int]:
+        return (self.arrival.destination.host, self.arrival.destination.port)

@@ -1,0 +1,137 @@
+"""The log of a running proxy: what the operator reads while it runs. The audit log is another thing.
+
+Every event of every library goes through one chain: searched for secret values, stamped, and written as one
+line of plain characters to standard error, as text or as JSON. Other libraries are heard only from warnings
+on, whatever level is set: some print whole headers when they are asked to debug.
+
+Nothing here keeps or sends anything, and nothing that a peer wrote can break a line or reach a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from datetime import UTC, datetime
+from typing import Literal, TextIO
+
+import structlog
+
+from egress.proxy.clock import Clock
+from egress.scrub import Needles
+from egress.secrets.redact import Redactor
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["auto", "text", "json"]
+Event = MutableMapping[str, object]
+Processor = Callable[[object, str, Event], Event]
+
+OURS = "egress"
+_FIRST = ("time", "level", "logger", "event")
+
+
+def set_up(
+    level: Level,
+    form: Format,
+    clock: Clock,
+    needles: Callable[[], Needles],
+    stream: TextIO | None = None,
+) -> None:
+    """Send all logging of this process through one chain to `stream`, standard error by default."""
+    out = stream or sys.stderr
+    is_text = form == "text" or (form == "auto" and out.isatty())
+    chain: list[Processor] = [_name, Redactor(needles), _stamp(clock), _traceback]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *chain,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=chain, processors=[_without_meta, as_text if is_text else as_json]
+        )
+    )
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger(OURS).setLevel(level.upper())
+    # A log that cannot be written must not print a traceback into whatever is left.
+    logging.raiseExceptions = False
+
+
+# The chain ----------------------------------------------------------------------------------------
+
+
+def _name(logger: object, method: str, event: Event) -> Event:
+    record = event.get("_record")
+    source = record if isinstance(record, logging.LogRecord) else logger
+    event["level"] = "warning" if method == "warn" else "error" if method == "exception" else method
+    event["logger"] = str(getattr(source, "name", ""))
+    return event
+
+
+def _stamp(clock: Clock) -> Processor:
+    def stamp(_logger: object, _method: str, event: Event) -> Event:
+        seconds, rest = divmod(clock.now_ns(), 1_000_000_000)
+        moment = datetime.fromtimestamp(seconds, UTC)
+        event["time"] = f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+        return event
+
+    return stamp
+
+
+def _traceback(logger: object, method: str, event: Event) -> Event:
+    # A plain one: it shows lines of code, never the values of variables.
+    structlog.processors.format_exc_info(logger, method, event)
+    return event
+
+
+def _without_meta(_logger: object, _method: str, event: Event) -> Event:
+    for key in ("_record", "_from_structlog"):
+        event.pop(key, None)
+    return event
+
+
+# The two forms ------------------------------------------------------------------------------------
+
+
+def as_json(_logger: object, _method: str, event: Event) -> str:
+    """One JSON object on one line, in ASCII."""
+    return json.dumps(dict(_ordered(event)), default=repr, ensure_ascii=True)
+
+
+def as_text(_logger: object, _method: str, event: Event) -> str:
+    """One line for people; a traceback follows it, indented."""
+    found = dict(_ordered(event))
+    trace = str(found.pop("exception", ""))
+    head = [str(found.pop("time", "")), f"{found.pop('level', '')!s:7}", _plain(str(found.pop("event", "")))]
+    found.pop("logger", None)
+    line = " ".join([*head, *(f"{_plain(key)}={_value(value)}" for key, value in found.items())])
+    return "\n".join([line, *(f"    {_plain(part)}" for part in trace.splitlines())])
+
+
+def _ordered(event: Mapping[str, object]) -> list[tuple[str, object]]:
+    first = [(key, event[key]) for key in _FIRST if key in event]
+    return first + [(key, value) for key, value in event.items() if key not in _FIRST]
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    shown = _plain(text)
+    return f'"{shown}"' if not shown or " " in shown or "=" in shown else shown
+
+
+def _plain(text: str) -> str:
+    r"""The text with everything that a terminal would act on written as `\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,0 +1,137 @@
+"""From a connection that is accepted to the lane that carries it: the steps, in their one order.
+
+    identity       the listener says which sandbox; the peer has to be it
+    destination    CONNECT, a full URL, SNI or Host: one strict reading, one canonical pair
+    decision       the host gate of the rules
+    bounds         connections that the rules allow there; the audit; the proxy itself is not stopping
+    the tunnel     of a CONNECT: what is inside is what the tunnel was opened for
+    the lane
+
+Each step either hands on or returns the refusal. Nothing is resolved and nothing is dialled here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from egress.exchange import Destination
+from egress.proxy.arrival import Arrival
+from egress.proxy.entries import explicit, inside, transparent
+from egress.proxy.identity import Guard, is_served
+from egress.proxy.visit import Asked, Refused, Visit
+from egress.proxy.wired import Lanes, Wired
+from egress.rules.decide import decide_host
+from egress.rules.policy import Policy
+from egress.types import HostDecision, Identity, Limit, Scheme
+
+_ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+class Passage:
+    """The way through the door, the same for every connection."""
+
+    def __init__(self, engine: Wired, lanes: Lanes, guard: Guard) -> None:
+        self._engine = engine
+        self._lanes = lanes
+        self._guard = guard
+
+    async def go(self, visit: Visit, sock: socket.socket, entering: Callable[[], object]) -> Refused | None:
+        """Take a connection to its lane, and return at its end; None where nothing was refused.
+
+        `entering` is called when the door lets go of it.
+        """
+        if visit.listener.sandbox not in self._engine.sandboxes or not is_served(visit.listener, sock):
+            return Refused("proxy.identity")
+        asked = await self._ask(visit)
+        if not isinstance(asked, Asked):
+            return asked
+        visit.asked = asked
+        policy = self._engine.policy
+        scheme, decision = _decide(policy, visit.identity, asked, self._engine.clock.now())
+        if not decision.allowed:
+            return Refused(decision.code, decision=decision)
+        with self._counted(visit.identity.sandbox, decision.limits) as is_counted:
+            code = self._hindrance(visit.identity.sandbox) if is_counted else "limit.connections"
+            if code:
+                return Refused(code, decision=decision)
+            arrival = Arrival(
+                visit.id,
+                visit.identity,
+                visit.listener.name,
+                asked.entry,
+                Destination(scheme, asked.host, asked.port),
+                decision,
+                policy,
+                asked.hello,
+                visit.started,
+            )
+            opened = await self._open(visit, arrival)
+            if not isinstance(opened, Arrival):
+                return opened
+            entering()
+            await self._carry(visit, opened)
+            return None
+
+    async def _ask(self, visit: Visit) -> Asked | Refused | None:
+        if visit.listener.kind == "proxy":
+            return await explicit.ask(visit, self._guard, self._engine.clock.monotonic())
+        return await transparent.ask(visit)
+
+    def _hindrance(self, sandbox: str) -> str:
+        """Why nothing new is let through just now; empty where it is."""
+        if self._engine.stopping:
+            return "proxy.stopping"
+        return "" if self._engine.audit.may_work(sandbox) else "audit.stopped"
+
+    @contextlib.contextmanager
+    def _counted(self, sandbox: str, bounds: tuple[Limit, ...]) -> Iterator[bool]:
+        """Count a connection against the limits of its decision until the block ends."""
+        is_counted = self._engine.counts.acquire(sandbox, bounds)
+        try:
+            yield is_counted
+        finally:
+            if is_counted:
+                self._engine.counts.release(sandbox, bounds)
+
+    async def _open(self, visit: Visit, arrival: Arrival) -> Arrival | Refused | None:
+        """Open the tunnel of a CONNECT; return the arrival with what the client says inside it."""
+        hello = arrival.hello
+        if arrival.entry == "connect":
+            if not await visit.client.send(_ESTABLISHED, visit.bounds.close_time):
+                return None
+            opened = await inside.look_inside(visit, arrival.destination)
+            if not isinstance(opened, inside.Opened):
+                return opened
+            hello = opened.hello
+        return self._confirmed(replace(arrival, hello=hello))
+
+    def _confirmed(self, arrival: Arrival) -> Arrival | Refused:
+        """Decide again if the rules have changed: clients take their time, and only lanes are rechecked."""
+        policy = self._engine.policy
+        if policy is not arrival.policy:
+            to = arrival.destination
+            asked = Asked(arrival.entry, (to.scheme,), to.host, to.port)
+            _, decision = _decide(policy, arrival.identity, asked, self._engine.clock.now())
+            if not decision.allowed:
+                return Refused("access.withdrawn", decision=decision)
+            arrival = replace(arrival, policy=policy, decision=decision)
+        return arrival
+
+    async def _carry(self, visit: Visit, arrival: Arrival) -> None:
+        # What a lane has begun to write must not be followed by a page.
+        visit.speaks = ""
+        lane = self._lanes.full if arrival.decision.intercept else self._lanes.tunnel
+        await lane(arrival, visit.client.reader, visit.client.writer, visit.client.take())
+
+
+def _decide(policy: Policy, identity: Identity, asked: Asked, now: int) -> tuple[Scheme, HostDecision]:
+    """Return the first scheme that is allowed, or the reason why the preferred one is not."""
+    decisions = [
+        (scheme, decide_host(policy, identity, asked.host, asked.port, now, scheme=scheme))
+        for scheme in asked.schemes
+    ]
+    return next((found for found in decisions if found[1].allowed), decisions[0])

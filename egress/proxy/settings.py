@@ -1,0 +1,362 @@
+"""The settings of a running proxy: what there is, what each means, and where its value came from.
+
+A setting is given by a flag, else by a variable `EGRESS_…`, else it has its default; no file is read for
+it, `.env` least of all. The flags, the table that `egress serve --settings` prints and the reference page
+are all made from the one model below. No setting ever holds a secret: those that need one name a file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from typing import Annotated, Literal, Self, override
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from egress import settings
+from egress.errors import UsageError
+from egress.rules import bounds
+from egress.rules.hosts import HostError, canonical_wire
+from egress.rules.report import MeaningError
+
+PREFIX = "EGRESS_"
+Origin = Literal["flag", "environment", "default"]
+
+
+# Values -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """An address and port to listen on; port 0 lets the kernel choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        return ip_address(self.host).is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A name, and the address that stands for it whatever a resolver says."""
+
+    name: str
+    address: IPv4Address | IPv6Address
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How people see a setting: what to write, and its default where that depends on the machine."""
+
+    value: str
+    default: str = ""
+
+
+def _wrong(message: str, hint: str = "") -> PydanticCustomError:
+    # The braces of a template would be filled in.
+    return PydanticCustomError("setting", "{message}", {"message": message, "hint": hint})
+
+
+def _split(separator: str, value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(separator) if part.strip())
+    return value
+
+
+def _listen(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    host, _, port = value.rpartition(":")
+    try:
+        # Names are left out on purpose: what they resolve to could be open to everybody.
+        address = ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        address = None
+    if address is None or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
+        raise _wrong("this is not an address and a port", "write it like 127.0.0.1:3128")
+    return Listen(str(address), int(port))
+
+
+def _override(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    name, _, address = value.partition("=")
+    try:
+        return Override(canonical_wire(name), ip_address(address))
+    except (HostError, ValueError):
+        raise _wrong(
+            "this is not a name and its address", "write it like api.example.com=192.0.2.1"
+        ) from None
+
+
+def _network(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return ip_network(value)
+    except ValueError:
+        raise _wrong("this is not a network", "write it like 192.0.2.0/24") from None
+
+
+def _seconds(value: object) -> object:
+    return _bound(bounds.duration, value)
+
+
+def _size(value: object) -> object:
+    return _bound(bounds.size, value)
+
+
+def _bound(read: object, value: object) -> object:
+    if not isinstance(value, str) or not callable(read):
+        return value
+    try:
+        return read(int(value) if re.fullmatch(r"[0-9]{1,15}", value) else value)
+    except MeaningError as error:
+        raise _wrong(error.message, error.hint) from None
+
+
+def _plain(value: str) -> str:
+    """A name that can stand in a record, a path and a header, and that no file system folds."""
+    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?", value):
+        hint = "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends"
+        raise _wrong("this is not a name", hint)
+    return value
+
+
+Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(lambda value: _split(":", value))]
+Commas = BeforeValidator(lambda value: _split(",", value))
+Listens = Annotated[tuple[Annotated[Listen, BeforeValidator(_listen)], ...], NoDecode, Commas]
+Overrides = Annotated[tuple[Annotated[Override, BeforeValidator(_override)], ...], NoDecode, Commas]
+Networks = Annotated[
+    tuple[Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)], ...], NoDecode, Commas
+]
+Seconds = Annotated[int, BeforeValidator(_seconds), Shown("TIME")]
+Size = Annotated[int, BeforeValidator(_size), Shown("SIZE")]
+Name = Annotated[str, AfterValidator(_plain), Shown("NAME")]
+Count = Annotated[int, Field(ge=1, le=1_000_000), Shown("NUMBER")]
+
+
+def _runtime_dir(given: Mapping[str, object]) -> Path:
+    environ = dict(settings.environment())
+    if "state_dir" in given:
+        environ["EGRESS_STATE_DIR"] = str(given["state_dir"])
+    return settings.runtime_dir(environ)
+
+
+# The model ----------------------------------------------------------------------------------------
+
+
+class Settings(BaseSettings):
+    """Everything about a running proxy that is neither a rule nor a secret."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, arbitrary_types_allowed=True
+    )
+
+    rules: Annotated[Paths, Shown("PATH", "the user's own")] = Field(
+        default=(), description="Rule files, or folders of them."
+    )
+    listen: Annotated[Listens, Shown("ADDRESS:PORT")] = Field(
+        default=(Listen("127.0.0.1", 3128),), description="Where clients find the proxy."
+    )
+    sandbox: Name = Field(default="default", description="The name of the sandbox behind this listener.")
+    profile: Name | None = Field(default=None, description="The profile of the rules that it gets.")
+    network: bool = Field(
+        default=False, description="Serve whoever can reach the listener: its network is the sandbox's alone."
+    )
+    password_file: Annotated[Path | None, Shown("FILE")] = Field(
+        default=None, description="A file with the password that clients of the proxy have to give."
+    )
+    resolve: Annotated[Overrides, Shown("NAME=ADDRESS")] = Field(
+        default=(), description="Dial this address for a name. What may be dialled stays as it is."
+    )
+    own_address: Annotated[Networks, Shown("CIDR")] = Field(
+        default=(), description="Addresses of this machine that no interface of it shows; never dialled."
+    )
+    upstream_ca: Annotated[Paths, Shown("FILE")] = Field(
+        default=(), description="Certificates of authorities to trust for upstreams, beside the public ones."
+    )
+    ca_constrain: bool = Field(
+        default=False, description="Limit the authority of the sandbox to the hosts the rules name."
+    )
+    state_dir: Annotated[Path, Shown("FOLDER", "~/.local/state/egress")] = Field(
+        default_factory=lambda: settings.state_dir(settings.environment()),
+        description="Where the audit log, the authority and the list of trusted files are kept.",
+    )
+    runtime_dir: Annotated[Path, Shown("FOLDER", "$XDG_RUNTIME_DIR/egress")] = Field(
+        default_factory=_runtime_dir, description="Where the control socket is."
+    )
+    audit_dir: Annotated[Path, Shown("FOLDER", "`audit` below --state-dir")] = Field(
+        default_factory=lambda given: given["state_dir"] / "audit", description="Where the audit log is kept."
+    )
+    audit_key: Annotated[Path | None, Shown("FILE")] = Field(
+        default=None, description="A key that signs the audit log."
+    )
+    audit_rotate: Size = Field(default=64 * 1024**2, description="Begin a new file of the log at this size.")
+    audit_keep: Count = Field(default=14, description="How many full files of the log are kept.")
+    audit_quota: Size = Field(
+        default=0, description="The most that one sandbox may write; 0 for its share of the whole."
+    )
+    audit_on_full: Annotated[Literal["stop", "drop"], Shown("stop|drop")] = Field(
+        default="stop", description="When nothing can be recorded: let nothing through, or go on and count."
+    )
+    connections: Count = Field(default=8192, description="The most client connections at a time.")
+    sandbox_connections: Count = Field(
+        default=512, description="The most client connections of one sandbox at a time."
+    )
+    head_timeout: Seconds = Field(default=15, description="The head of a request has to be whole by then.")
+    connect_timeout: Seconds = Field(default=10, description="The upstream has to be connected by then.")
+    answer_timeout: Seconds = Field(default=300, description="The upstream has to begin its answer by then.")
+    idle_timeout: Seconds = Field(default=600, description="A connection on which nothing moves is closed.")
+    drain: Seconds = Field(default=30, description="How long requests under way may take when it stops.")
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Shown("LEVEL")] = Field(
+        default="info", description="The least that is logged: debug, info, warning or error."
+    )
+    log_format: Annotated[Literal["auto", "text", "json"], Shown("FORMAT")] = Field(
+        default="auto", description="How: text, json, or auto for text on a terminal and json elsewhere."
+    )
+    container: bool = Field(
+        default=False, description="It runs in a container: no secret may come from the environment."
+    )
+
+    @override
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings
+
+    @model_validator(mode="after")
+    def _say_who_may_dial(self) -> Self:
+        for listen in self.listen:
+            if not listen.is_loopback and not self.network and self.password_file is None:
+                raise _wrong(
+                    f"listening on {listen} opens the proxy, and the credentials it holds, to other machines",
+                    "give --password-file, or --network where only the sandbox can reach that address",
+                )
+        if not self.listen:
+            raise _wrong("there is nothing to listen on", "name an address with --listen")
+        return self
+
+
+# Reading them -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The settings as they are, and where each one came from."""
+
+    values: Settings
+    origins: Mapping[str, Origin]
+
+    def rows(self) -> Iterator[tuple[str, str, Origin]]:
+        """Every setting as `--flag`, its value, and its origin."""
+        for name in Settings.model_fields:
+            yield flag(name), written(name, getattr(self.values, name)), self.origins[name]
+
+
+def read(flags: Mapping[str, object]) -> Effective:
+    """Return the settings from the flags that were given, the environment, and the defaults.
+
+    Raises `UsageError` that names the flag or variable; it never quotes what was written there.
+    """
+    try:
+        values = Settings.model_validate(dict(flags))
+    except ValidationError as errors:
+        raise _usage(errors.errors(include_url=False, include_input=False)[0], flags) from None
+    known = {name.upper() for name, value in settings.environment().items() if value}
+    origins: dict[str, Origin] = {}
+    for name in Settings.model_fields:
+        is_set = variable(name) in known
+        origins[name] = "flag" if name in flags else "environment" if is_set else "default"
+    return Effective(values, origins)
+
+
+def strangers(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Every variable that looks like a setting and is none, with the one that was probably meant."""
+    known = [variable(name) for name in Settings.model_fields]
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known:
+            yield name, next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.75)), "")
+
+
+def flag(name: str) -> str:
+    """The flag of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def written(name: str, value: object) -> str:
+    """A value as people write it."""
+    if value is None or value == ():
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(str(item) for item in value)
+    kind = shown(Settings.model_fields[name]).value
+    if isinstance(value, int) and kind == "SIZE":
+        return _as_size(value)
+    return f"{value}s" if kind == "TIME" else str(value)
+
+
+def shown(field: FieldInfo) -> Shown:
+    """How people see a setting."""
+    return next((item for item in field.metadata if isinstance(item, Shown)), Shown("NAME"))
+
+
+def _as_size(value: int) -> str:
+    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if value and value % size == 0:
+            return f"{value // size} {unit}"
+    return str(value)
+
+
+def _usage(error: ErrorDetails, flags: Mapping[str, object]) -> UsageError:
+    where = str(error["loc"][0]) if error["loc"] else ""
+    context = error.get("ctx", {})
+    message, hint = _said(error["type"], context)
+    if not where:
+        return UsageError(message, hint)
+    given = flag(where) if where in flags else variable(where)
+    return UsageError(f"{given}: {message}", hint)
+
+
+def _said(kind: str, context: Mapping[str, object]) -> tuple[str, str]:
+    """What is wrong, in our words."""
+    if kind == "setting":
+        return str(context["message"]), str(context["hint"])
+    if kind == "literal_error":
+        return "this is not one of the choices", f"write {str(context['expected']).replace(chr(39), '`')}"
+    if kind in ("greater_than_equal", "less_than_equal"):
+        bound = f"at least {context['ge']}" if "ge" in context else f"at most {context['le']}"
+        return f"the number has to be {bound}", ""
+    if kind.startswith("int"):
+        return "this is not a whole number", ""
+    if kind.startswith("bool"):
+        return "this is neither yes nor no", "write true or false"
+    return "this value cannot be used", ""

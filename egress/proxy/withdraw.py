@@ -1,0 +1,191 @@
+"""Taking back what is allowed, at once, while the proxy runs: a host, a secret, a sandbox.
+
+A host that was taken back is denied by a rule of its own on top of the rules of the files, so everything
+that asks the rules sees it, and it outlasts a reload. A secret is revoked where values are held. A sandbox
+loses its listeners. In each case what is open and concerned is closed now.
+
+It ends with a restart, with `undo`, and for a secret with the next reload that somebody asks for: a file
+that is merely saved again gives nothing back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, get_args
+
+from egress.errors import ContentError, UsageError
+from egress.proxy.live import Carried
+from egress.rules.hosts import HostError, Pattern, candidates, is_address, pattern
+from egress.rules.load import Source, load
+from egress.rules.policy import Policy, SecretSpec
+
+Kind = Literal["sandbox", "host", "secret"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CODE = "access.withdrawn"
+
+
+class Secrets(Protocol):
+    """Where values are held."""
+
+    def drop(self, specs: Iterable[SecretSpec]) -> None: ...
+
+    def pardon(self) -> None: ...
+
+
+class Wired(Protocol):
+    """The engine, as far as it is needed here."""
+
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def secrets(self) -> Secrets: ...
+    @property
+    def live(self) -> Iterable[Carried]: ...
+    @property
+    def sandboxes(self) -> Iterable[str]: ...
+
+    def swap(self, policy: Policy) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What was taken back, or given back."""
+
+    kind: Kind
+    name: str
+    connections: int = 0
+    """How many open ones were closed for it."""
+    was_known: bool = True
+    """False where giving back changed nothing."""
+
+
+class Withdrawals:
+    """What is taken back at the moment. It stands between the files and the engine."""
+
+    def __init__(
+        self,
+        engine: Wired,
+        shut: Callable[[str], Awaitable[None]],
+        reopen: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`shut` takes the listeners of a sandbox away, `reopen` brings them back."""
+        self._engine = engine
+        self._shut = shut
+        self._reopen = reopen
+        self._of: dict[Kind, dict[str, None]] = {kind: {} for kind in KINDS}
+        self.policy = engine.policy
+        """What the files say; the engine's own has the withdrawals on top."""
+
+    def all(self) -> dict[str, list[str]]:
+        """Return the names that are taken back, by kind."""
+        return {kind: sorted(names) for kind, names in self._of.items()}
+
+    def swap(self, policy: Policy) -> None:
+        """Put the rules of the files in force, less the hosts that are taken back."""
+        self.policy = policy
+        self._engine.swap(narrowed(policy, self._of["host"]))
+
+    def pardon(self) -> None:
+        """Give the secrets back: somebody asked for a reload."""
+        self._of["secret"].clear()
+        self._engine.secrets.pardon()
+
+    def find(self, name: str, kind: Kind | None = None) -> tuple[Kind, str]:
+        """Return what is called that, and its one spelling.
+
+        Raises `UsageError` where nothing is, or more than one thing.
+        """
+        kinds = [found for found in KINDS if kind in (None, found) and self._is_known(name, found, kind)]
+        if not kinds:
+            there = ", ".join(sorted(self._engine.sandboxes))
+            what = kind or "sandbox, host or secret"
+            raise UsageError(
+                f"there is no {what} of this name here", f"the sandboxes are: {there}" if there else ""
+            )
+        if len(kinds) > 1:
+            raise UsageError(
+                f"the name stands for a {' and for a '.join(kinds)}",
+                f"say which with {' or '.join(f'--{found}' for found in kinds)}",
+            )
+        return kinds[0], _spelt(name, kinds[0])
+
+    async def withdraw(self, kind: Kind, name: str) -> Withdrawn:
+        """Take it back, and close what is open and concerned. `kind` and `name` come from `find`."""
+        self._of[kind][name] = None
+        concerned = [carried for carried in self._engine.live if _concerns(carried, kind, name)]
+        if kind == "sandbox":
+            await self._shut(name)
+        elif kind == "host":
+            self.swap(self.policy)
+        elif name in self.policy.secrets:
+            self._engine.secrets.drop([self.policy.secrets[name]])
+        for carried in concerned:
+            carried.close(CODE)
+        return Withdrawn(kind, name, len(concerned))
+
+    async def give_back(self, kind: Kind, name: str) -> Withdrawn:
+        """Undo `withdraw`."""
+        if name not in self._of[kind]:
+            return Withdrawn(kind, name, was_known=False)
+        if kind == "sandbox":
+            await self._reopen(name)
+        del self._of[kind][name]
+        if kind == "host":
+            self.swap(self.policy)
+        elif kind == "secret":
+            self._engine.secrets.pardon()
+            still = [
+                self.policy.secrets[other] for other in self._of["secret"] if other in self.policy.secrets
+            ]
+            self._engine.secrets.drop(still)
+        return Withdrawn(kind, name)
+
+    def _is_known(self, name: str, kind: Kind, asked: Kind | None) -> bool:
+        if name in self._of[kind]:
+            return True
+        if kind == "sandbox":
+            return name in self._engine.sandboxes
+        if kind == "secret":
+            return name in self.policy.secrets
+        try:
+            host = pattern(name)
+        except HostError:
+            return False
+        # Whoever says that it is a host may close one before it is ever asked for.
+        return asked == "host" or self._has_host(host)
+
+    def _has_host(self, host: Pattern) -> bool:
+        entries = self.policy.entries
+        if host in entries or (not host.stars and any(other in entries for other in candidates(host.suffix))):
+            return True
+        return any(_concerns(carried, "host", str(host)) for carried in self._engine.live)
+
+
+def narrowed(policy: Policy, hosts: Iterable[str]) -> Policy:
+    """Return the policy with a deny rule for these hosts on top, under a digest of its own."""
+    names = sorted(hosts)
+    if not names:
+        return policy
+    listed = ", ".join(f'"{name}"' for name in names)
+    text = f"version: 1\ndeny:\n  - {{id: killed, hosts: [{listed}]}}\n"
+    extra = load([Source("egress kill", text)]).policy
+    if extra is None:
+        raise ContentError("these hosts cannot be taken back", "stop the proxy instead")
+    digest = hashlib.sha256(f"{policy.digest} {extra.digest}".encode()).hexdigest()
+    # Routes are made from the rules; those of the other policy do not know this one.
+    return replace(policy, deny=(*policy.deny, *extra.deny), digest=digest, routes={}, shared_routes={})
+
+
+def _spelt(name: str, kind: Kind) -> str:
+    return str(pattern(name)) if kind == "host" else name
+
+
+def _concerns(carried: Carried, kind: Kind, name: str) -> bool:
+    if kind == "sandbox":
+        return carried.arrival.identity.sandbox == name
+    if kind == "secret":
+        return name in carried.secrets
+    host = carried.arrival.destination.host
+    return not is_address(host) and pattern(name).matches(host)

@@ -1,0 +1,63 @@
+"""GOAWAY of an upstream that closes in good order, taken out of what the h2 library reads.
+
+An upstream that has served its number of requests says so and still answers those under way; the
+library takes the same frame for the end of the connection. So frames are told apart here, by their
+headers alone, and a GOAWAY without an error does not get to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_HEADER: Final = 9
+_GOAWAY: Final = 7
+_SHORTEST: Final = 8
+_LONGEST: Final = 16 * 1024
+
+
+class Goodbye(NamedTuple):
+    """The upstream takes no more streams, and will not look at those above the last."""
+
+    last_stream: int
+
+
+class Goodbyes:
+    """Splits what comes in into bytes for the library, and goodbyes."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._left = 0
+        """Bytes of a frame that are still to come and go on as they are."""
+
+    def feed(self, data: bytes) -> Iterator[bytes | Goodbye]:
+        """Take in bytes; give out what can go on."""
+        data = bytes(self._held) + data if self._held else data
+        self._held.clear()
+        start = at = 0
+        while at < len(data):
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+                at += step
+                continue
+            length = int.from_bytes(data[at : at + 3], "big")
+            if len(data) - at < _HEADER:
+                self._held += data[at:]
+                break
+            if data[at + 3] != _GOAWAY or not _SHORTEST <= length <= _LONGEST:
+                self._left = _HEADER + length
+                continue
+            if len(data) - at < _HEADER + length:
+                self._held += data[at:]
+                break
+            frame = data[at + _HEADER : at + _HEADER + length]
+            if frame[4:8] != b"\0\0\0\0":
+                self._left = _HEADER + length
+                continue
+            if at > start:
+                yield data[start:at]
+            yield Goodbye(int.from_bytes(frame[:4], "big") & 0x7FFF_FFFF)
+            start = at = at + _HEADER + length
+        if at > start:
+            yield data[start:at]

@@ -1,0 +1,278 @@
+"""The client's side of HTTP/1.1: requests come in one after the other, each is answered in turn.
+
+A request whose body is refused is answered at once; a little of the body is read and dropped, so that
+the client gets to read the answer, then the connection closes. Pipelined requests wait their turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from egress.errors import WireError
+from egress.exchange import Answer, Request
+from egress.http1 import (
+    NO_BODY,
+    Body,
+    Data,
+    Framing,
+    RequestEvent,
+    RequestHead,
+    RequestReader,
+    ResponseWriter,
+    framing_for,
+)
+from egress.relay.orders import CLIENT
+from egress.relay.page import Page, page
+from egress.types import Headers
+
+if TYPE_CHECKING:
+    from egress.relay.relay import Relay
+    from egress.relay.stream import Stream
+
+_OFFER = "sec-websocket-extensions"
+
+
+class Http1Client:
+    """One client connection, and the half of the exchange that is under way on it."""
+
+    def __init__(self, relay: Relay, *, single: bool) -> None:
+        """`single`: one request only, as for a proxy request that names its own destination."""
+        self._relay = relay
+        self._single = single
+        self._reader = RequestReader()
+        self._writer = ResponseWriter()
+        self._head: RequestHead | None = None
+        self._stream: Stream | None = None
+        self._is_whole = True
+        self._is_raw = False
+        self._held = False
+        self._ahead = False
+        self._turn = False
+        self._ended = False
+        self._draining = False
+        self._lingers = False
+        self._discarded = 0
+        self._quiet_since = relay.service.monotonic()
+        self._moves = -1
+
+    # The connection
+
+    @property
+    def reads(self) -> bool:
+        """Whether more bytes of the client may be read now."""
+        return not (self._held or self._ahead or self._ended)
+
+    @property
+    def is_idle(self) -> bool:
+        """Between two requests: closing now loses nothing."""
+        return self._stream is None and not self._lingers
+
+    def streams(self) -> tuple[Stream, ...]:
+        """The exchanges under way."""
+        return () if self._stream is None else (self._stream,)
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        if self._is_raw:
+            if self._stream is not None:
+                self._stream.request_data(data)
+            return
+        if self._lingers:
+            self._discard(len(data))
+            return
+        if self._reader.waiting:
+            self._ahead = True
+        try:
+            events = self._reader.feed(data)
+        except WireError as error:
+            self._malformed(error)
+            return
+        self._take(events)
+
+    def ended(self) -> None:
+        """The client has closed its side."""
+        self._ended = True
+        may_wait = self._relay.destination.scheme == "http" and self._is_whole and not self._is_raw
+        if self._stream is None or not may_wait:
+            self._relay.close(CLIENT)
+            return
+        # On clear text a client may say that it sends no more, and still wait for its answer. Over TLS
+        # none does, and whoever closes has lost interest: an answer that takes minutes is then not awaited.
+        self._draining = True
+
+    def pump(self) -> None:
+        """Begin the next request, if its turn has come: a loop, since answers can be immediate."""
+        while self._turn:
+            self._turn = False
+            self._ahead = False
+            try:
+                events = self._reader.next_message()
+            except WireError as error:
+                self._malformed(error)
+                return
+            self._take(events)
+
+    def drain(self) -> None:
+        """Take no more requests; close when the one under way is answered."""
+        self._draining = True
+        if self.is_idle:
+            self._relay.close(CLIENT)
+
+    def blocked(self, *, blocked: bool) -> None:
+        """The client does not take what was written, or does again."""
+        if self._stream is not None:
+            self._stream.client_congested(congested=blocked)
+
+    def tick(self, now: float) -> None:
+        """Look for what takes too long."""
+        limits = self._relay.limits
+        stream = self._stream
+        moves = stream.moves if stream is not None else (0 if self._reader.idle else 1)
+        if moves != self._moves:
+            self._moves, self._quiet_since = moves, now
+            return
+        quiet = now - self._quiet_since
+        if self._lingers:
+            if quiet > limits.linger:
+                self._relay.close(CLIENT)
+        elif stream is None:
+            if self._reader.idle and quiet > limits.keep_alive:
+                self._relay.close(CLIENT)
+            elif not self._reader.idle and quiet > limits.head:
+                self._malformed(WireError("The head did not arrive in time.", status=408), "request.timeout")
+        elif stream.is_answered:
+            if quiet > limits.silence:
+                stream.abort("upstream.timeout")
+        elif stream.waits_for_client and not self._held:
+            if quiet > limits.request_body:
+                stream.abort("request.timeout")
+        elif quiet > limits.response_head:
+            stream.abort("upstream.timeout")
+
+    # The half that the stream talks to
+
+    def interim(self, answer: Answer) -> None:
+        self._write(self._writer.informational(answer.status, answer.reason, answer.headers))
+
+    def head(self, answer: Answer, framing: Framing) -> None:
+        version = self._head.version if self._head is not None else "1.1"
+        close = self._single or self._draining
+        self._write(
+            self._writer.head(
+                answer.status, answer.reason, answer.headers, framing_for(framing, version), close=close
+            )
+        )
+
+    def data(self, data: bytes) -> None:
+        self._write(data if self._is_raw else self._writer.data(data))
+
+    def end(self, trailers: Headers) -> None:
+        if self._is_raw:
+            self._stream = None
+            self._relay.close(CLIENT)
+            return
+        self._write(self._writer.end(trailers))
+        self._next()
+
+    def switch(self, answer: Answer) -> None:
+        self._write(
+            self._writer.head(answer.status, answer.reason, answer.headers, NO_BODY, upgrade=("websocket",))
+            + self._writer.end()
+        )
+        self._is_raw = True
+        ahead = self._reader.detach()
+        self._ahead = False
+        if ahead and self._stream is not None:
+            self._stream.request_data(ahead)
+
+    def page(self, page: Page) -> None:
+        head = self._head
+        close = head is None or not self._is_whole or self._single or self._draining
+        framing = NO_BODY if head is not None and head.method == "HEAD" else Framing.sized(len(page.body))
+        self._write(self._writer.head(page.status, page.reason, page.headers, framing, close=close))
+        if framing is not NO_BODY:
+            self._write(self._writer.data(page.body))
+        self._write(self._writer.end())
+        self._next()
+
+    def cut(self) -> None:
+        self._stream = None
+        if self._is_raw:
+            self._relay.close(CLIENT)
+        else:
+            self._relay.reset(CLIENT)
+
+    def hold(self, *, held: bool) -> None:
+        self._held = held
+
+    # Inside
+
+    def _take(self, events: list[RequestEvent]) -> None:
+        for event in events:
+            if isinstance(event, RequestHead):
+                self._begin(event)
+            elif isinstance(event, Data):
+                if self._stream is not None:
+                    self._stream.request_data(event.data)
+                else:
+                    self._discard(len(event.data))
+            else:
+                self._is_whole = True
+                if self._stream is not None:
+                    self._stream.request_end()
+
+    def _begin(self, head: RequestHead) -> None:
+        self._head = head
+        self._is_whole = head.framing.body is Body.NONE
+        self._writer.answer(head)
+        stream = self._relay.stream(self, _request_of(head), head.framing)
+        self._stream = stream
+        self._quiet_since, self._moves = self._relay.service.monotonic(), -1
+        if self._is_whole:
+            stream.request_end()
+        stream.begin(self._relay.identity, self._relay.destination, expects=head.expect_continue)
+
+    def _next(self) -> None:
+        """The answer is out: go on to the next request, or close."""
+        self._stream = None
+        self._held = False
+        if not self._writer.must_close and self._is_whole and not self._ended:
+            self._turn = True
+        elif self._is_whole or self._ended:
+            self._relay.close(CLIENT)
+        else:
+            self._lingers = True
+
+    def _discard(self, count: int) -> None:
+        self._lingers = True
+        self._discarded += count
+        if self._discarded > self._relay.limits.discarded:
+            self._relay.close(CLIENT)
+
+    def _malformed(self, error: WireError, code: str = "request.malformed") -> None:
+        stream = self._stream
+        self._is_whole = False
+        if stream is not None:
+            stream.abort(code)
+            return
+        self._writer.answer(None)
+        self._head = None
+        request = self._relay.refused(code)
+        self.page(page(code, request, status=error.status))
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._relay.write(CLIENT, data)
+
+
+def _request_of(head: RequestHead) -> Request:
+    """The request, whatever form its target has."""
+    # Offers of extensions never travel: compressed messages could not be searched.
+    headers = tuple([field for field in head.headers if field[0] != _OFFER]) if head.upgrade else head.headers
+    if head.form != "absolute":
+        return Request(head.method, head.target, headers, upgrade=head.upgrade)
+    scheme, _, rest = head.target.partition("://")
+    target = rest[len(head.authority) :] or "/"
+    return Request(
+        head.method, target, headers, authority=head.authority, upgrade=head.upgrade, scheme=scheme.lower()
+    )

@@ -1,0 +1,172 @@
+"""The upstream's side of HTTP/1.1: one connection, one exchange at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from egress.errors import WireError
+from egress.http1 import (
+    Data,
+    End,
+    Framing,
+    Informational,
+    RequestWriter,
+    ResponseEvent,
+    ResponseHead,
+    ResponseReader,
+)
+from egress.types import Head
+
+if TYPE_CHECKING:
+    from egress.relay.relay import Relay
+    from egress.relay.stream import Stream
+
+
+class Http1Upstream:
+    """A connection to the upstream, and the half of the exchange that is under way on it."""
+
+    def __init__(self, relay: Relay, wire: int) -> None:
+        self._relay = relay
+        self._wire = wire
+        self._reader = ResponseReader()
+        self._writer = RequestWriter()
+        self._stream: Stream | None = None
+        self._is_raw = False
+        self._held = False
+        self._used = False
+        self.idle_since = 0.0
+
+    @property
+    def wire(self) -> int:
+        return self._wire
+
+    @property
+    def reads(self) -> bool:
+        """Whether more bytes of the upstream may be read now."""
+        return not self._held
+
+    @property
+    def is_free(self) -> bool:
+        """Another exchange may use it."""
+        return self._stream is None and self._reader.reusable and not self._writer.open
+
+    def carry(self, stream: Stream) -> None:
+        """Take on this exchange."""
+        self._stream = stream
+        self._held = False
+        stream.connected(self)
+
+    # The connection
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of the upstream."""
+        if self._is_raw:
+            if self._stream is not None:
+                self._stream.data(data)
+            return
+        if self._stream is None:
+            # Bytes nobody asked for must not become the answer to the next request.
+            self._relay.upstreams.drop(self)
+            return
+        try:
+            events = self._reader.feed(data)
+        except WireError:
+            self._lost("upstream.malformed")
+            return
+        self._take(events)
+
+    def ended(self) -> None:
+        """The upstream has closed its side."""
+        stream = self._stream
+        if stream is None:
+            self._relay.upstreams.drop(self)
+            return
+        if self._is_raw:
+            self._stream = None
+            stream.frames_ended()
+            self._relay.upstreams.drop(self)
+            return
+        if self._used and not self._reader.started and stream.may_be_sent_again:
+            self._stream = None
+            self._relay.upstreams.drop(self)
+            stream.upstream_lost()
+            return
+        try:
+            events = self._reader.eof()
+        except WireError:
+            self._lost("upstream.closed")
+            return
+        self._take(events)
+        self._relay.upstreams.drop(self)
+
+    def blocked(self, *, blocked: bool) -> None:
+        """The upstream does not take what was written, or does again."""
+        if self._stream is not None:
+            self._stream.upstream_congested(congested=blocked)
+
+    # The half that the stream talks to
+
+    def send(self, head: Head, framing: Framing, *, expects: bool) -> None:
+        upgrade = ("websocket",) if head.websocket else ()
+        self._reader.expect(head.method, upgrade=upgrade)
+        data = self._writer.head(
+            head.method, head.target, head.headers, framing, upgrade=upgrade, expect_continue=expects
+        )
+        self._relay.write(self._wire, data)
+
+    def data(self, data: bytes) -> None:
+        self._relay.write(self._wire, data if self._is_raw else self._writer.data(data))
+
+    def end(self) -> None:
+        if self._writer.open:
+            self._relay.write(self._wire, self._writer.end())
+
+    def release(self) -> None:
+        self._stream = None
+        self._used = True
+        if self.is_free:
+            self.idle_since = self._relay.service.monotonic()
+            self._relay.upstreams.freed(self)
+        else:
+            self._relay.upstreams.drop(self)
+
+    def abandon(self) -> None:
+        self._stream = None
+        self._relay.upstreams.drop(self)
+
+    def hold(self, *, held: bool) -> None:
+        self._held = held
+
+    # Inside
+
+    def _take(self, events: list[ResponseEvent]) -> None:
+        for event in events:
+            stream = self._stream
+            if stream is None:
+                return
+            if isinstance(event, Data):
+                stream.data(event.data)
+            elif isinstance(event, ResponseHead):
+                if event.status == 101:
+                    # The end of this message, which follows in the list, is the beginning of frames.
+                    self._switch(stream, event)
+                    return
+                stream.response(event.status, event.reason, event.headers, event.framing)
+            elif isinstance(event, Informational):
+                stream.interim(event.status, event.reason, event.headers)
+            elif isinstance(event, End):
+                stream.response_end(event.trailers)
+
+    def _switch(self, stream: Stream, head: ResponseHead) -> None:
+        self.end()
+        self._is_raw = True
+        stream.response(head.status, head.reason, head.headers, head.framing)
+        ahead = self._reader.detach()
+        if ahead and self._stream is not None:
+            stream.data(ahead)
+
+    def _lost(self, code: str) -> None:
+        stream, self._stream = self._stream, None
+        self._relay.upstreams.drop(self)
+        if stream is not None:
+            stream.abort(code)

@@ -1,0 +1,90 @@
+"""What an HTTP/2 peer may make us do, and how much of it in a second.
+
+Frames that cost the sender nothing and us something are counted; a peer that sends too many is cut off.
+What is bounded by the protocol library, such as the size and the number of pieces of a head, is not
+counted again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from h2 import events
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+from h2.settings import SettingCodes, Settings
+
+MOST_STREAMS: Final = 100
+STREAM_WINDOW: Final = 1024 * 1024
+CONNECTION_WINDOW: Final = 8 * 1024 * 1024
+MOST_HEAD: Final = 64 * 1024
+
+_PER_SECOND: Final[dict[type, int]] = {
+    events.StreamReset: 200,
+    events.RemoteSettingsChanged: 20,
+    events.PingReceived: 60,
+    events.PriorityUpdated: 400,
+    events.UnknownFrameReceived: 100,
+    events.SettingsAcknowledged: 20,
+}
+_EMPTY_DATA: Final = 200
+_WINDOW_UPDATES: Final = 20_000
+
+
+class Flood(ProtocolError):
+    """The peer does too much of what is cheap for it."""
+
+    error_code = ErrorCodes.ENHANCE_YOUR_CALM
+
+
+class Bounds:
+    """The counts of one connection in the second that runs."""
+
+    def __init__(self) -> None:
+        self._counts: dict[type, int] = {}
+
+    def new_second(self) -> None:
+        """Begin to count anew."""
+        self._counts.clear()
+
+    def count(self, event: events.Event) -> None:
+        """Count an event; raises `Flood` where it is one too many."""
+        kind = type(event)
+        most = _PER_SECOND.get(kind)
+        if most is None:
+            if isinstance(event, events.DataReceived) and not event.data and not event.stream_ended:
+                most = _EMPTY_DATA
+            elif isinstance(event, events.WindowUpdated):
+                most = _WINDOW_UPDATES
+            else:
+                return
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        if self._counts[kind] > most:
+            raise Flood("too many frames that carry nothing")
+
+
+def connection(*, client_side: bool) -> H2Connection:
+    """A connection with our bounds in its settings; `initiate` sends them."""
+    config = H2Configuration(
+        client_side=client_side, header_encoding="latin-1", normalize_outbound_headers=False
+    )
+    h2 = H2Connection(config)
+    values = {
+        SettingCodes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
+        SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
+        SettingCodes.MAX_HEADER_LIST_SIZE: MOST_HEAD,
+        SettingCodes.ENABLE_PUSH: 0,
+    }
+    if not client_side:
+        # Only a client may speak of pushes.
+        del values[SettingCodes.ENABLE_PUSH]
+    h2.local_settings = Settings(client=client_side, initial_values=values)
+    return h2
+
+
+def initiate(h2: H2Connection) -> None:
+    """Greet, and open the window of the connection."""
+    h2.initiate_connection()
+    h2.increment_flow_control_window(CONNECTION_WINDOW - 65_535)

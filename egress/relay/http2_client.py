@@ -1,0 +1,327 @@
+"""The client's side of HTTP/2: many requests at a time, each with a half of its own.
+
+The framing is the h2 library's; what a request means is settled here: pseudo-header fields become a
+request line or are refused, cookies are joined, the length that is stated is the one that is framed.
+Request bodies are acknowledged only when they have moved on, responses wait in the outbox.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from h2 import events
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+
+from egress.errors import WireError
+from egress.exchange import Answer, Request
+from egress.http1 import CHUNKED, NO_BODY, Framing
+from egress.http1.framing import read_length
+from egress.relay.http2_bounds import Bounds, connection, initiate
+from egress.relay.http2_outbox import Outbox
+from egress.relay.limits import RelayLimits
+from egress.relay.orders import CLIENT
+from egress.relay.page import Page
+from egress.relay.stall import Stall
+from egress.types import Headers
+
+if TYPE_CHECKING:
+    from egress.relay.relay import Relay
+    from egress.relay.stream import Stream
+
+_PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority", ":protocol"})
+
+
+class Http2Client:
+    """One client connection that speaks HTTP/2."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self._h2 = connection(client_side=False)
+        self._bounds = Bounds()
+        self._halves: dict[int, Http2ClientHalf] = {}
+        self.outbox = Outbox(self._h2, self._congested)
+        self._draining = False
+        self._is_closed = False
+        self._stall = Stall(relay.service.monotonic())
+        self._requests = 0
+        self._unfinished: set[int] = set()
+        """Streams that were answered before their request was complete."""
+
+    @property
+    def limits(self) -> RelayLimits:
+        return self._relay.limits
+
+    def start(self) -> None:
+        """Greet."""
+        initiate(self._h2)
+
+    # The connection
+
+    @property
+    def reads(self) -> bool:
+        """Always: flow control of each stream keeps uploads in bounds, floods are counted."""
+        return True
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        if self._is_closed:
+            return
+        try:
+            for event in self._h2.receive_data(data):
+                self._bounds.count(event)
+                if not self._is_closed:
+                    self._take(event)
+        except ProtocolError as error:
+            self._broken(getattr(error, "error_code", ErrorCodes.PROTOCOL_ERROR))
+
+    def ended(self) -> None:
+        """The client has closed its side."""
+        self._relay.close(CLIENT)
+
+    def pump(self) -> None:
+        """Write what has come together."""
+        if self._is_closed:
+            return
+        self.outbox.flush()
+        for stream in [each for each in self._unfinished if each not in self.outbox]:
+            # Answered in full: the client may stop sending, and nothing is wrong.
+            self.reset(stream, ErrorCodes.NO_ERROR)
+        self._relay.write(CLIENT, self._h2.data_to_send())
+        if self._draining and not self._halves and not len(self.outbox):
+            self._close(ErrorCodes.NO_ERROR)
+
+    def drain(self) -> None:
+        """Take no more requests; close when those under way are answered."""
+        self._draining = True
+
+    def blocked(self, *, blocked: bool) -> None:
+        """The client does not take what was written, or does again."""
+        self.outbox.is_blocked = blocked
+
+    def tick(self, now: float) -> None:
+        """Look for what takes too long."""
+        self._bounds.new_second()
+        limits = self._relay.limits
+        for half in list(self._halves.values()):
+            half.tick(now, limits)
+        if self._halves:
+            self._stall.moved(now)
+        elif self._stall.quiet(self._requests, now) > limits.keep_alive:
+            self._close(ErrorCodes.NO_ERROR)
+
+    # What halves call
+
+    def send_head(self, stream: int, headers: Headers, *, ends: bool) -> None:
+        self._h2.send_headers(stream, list(headers), end_stream=ends)
+
+    def acknowledge(self, stream: int, count: int) -> None:
+        """Let the client send this much more."""
+        if count and not self._is_closed:
+            self._h2.acknowledge_received_data(count, stream)
+
+    def answered(self, stream: int, *, is_whole: bool) -> None:
+        """This half has had its answer, though some of it may still wait to be sent."""
+        self._halves.pop(stream, None)
+        if not is_whole:
+            self._unfinished.add(stream)
+
+    def reset(self, stream: int, code: ErrorCodes) -> None:
+        """End a stream in the middle."""
+        self.outbox.drop(stream)
+        self._halves.pop(stream, None)
+        self._unfinished.discard(stream)
+        try:
+            self._h2.reset_stream(stream, code)
+        except ProtocolError:
+            # It is over already, which is what is wanted.
+            return
+
+    # Inside
+
+    def _take(self, event: events.Event) -> None:
+        if isinstance(event, events.DataReceived):
+            self._data(event)
+        elif isinstance(event, events.RequestReceived):
+            self._request(event)
+        elif isinstance(event, events.StreamEnded):
+            self._unfinished.discard(event.stream_id)
+            half = self._halves.get(event.stream_id)
+            if half is not None:
+                half.request_end()
+        elif isinstance(event, events.StreamReset):
+            self.outbox.drop(event.stream_id)
+            self._unfinished.discard(event.stream_id)
+            half = self._halves.pop(event.stream_id, None)
+            if half is not None:
+                half.left()
+        elif isinstance(event, events.ConnectionTerminated):
+            # A client that says goodbye has what it wanted; the library lets nothing be sent after it.
+            self._is_closed = True
+            self._relay.close(CLIENT)
+
+    def _request(self, event: events.RequestReceived) -> None:
+        self._requests += 1
+        stream = event.stream_id
+        if self._draining:
+            self.reset(stream, ErrorCodes.REFUSED_STREAM)
+            return
+        ends = event.stream_ended is not None
+        half = self._halves[stream] = Http2ClientHalf(self, stream, is_whole=ends)
+        try:
+            request, framing, expects = _request_of([(str(n), str(v)) for n, v in event.headers], ends=ends)
+        except WireError:
+            self._relay.refused("request.malformed")
+            self.reset(stream, ErrorCodes.PROTOCOL_ERROR)
+            return
+        half.stream = self._relay.stream(half, request, framing)
+        if ends:
+            half.stream.request_end()
+        half.stream.begin(self._relay.identity, self._relay.destination, expects=expects)
+
+    def _data(self, event: events.DataReceived) -> None:
+        half = self._halves.get(event.stream_id)
+        length = event.flow_controlled_length or 0
+        if half is None:
+            self.acknowledge(event.stream_id, length)
+        else:
+            half.received(event.data or b"", length)
+
+    def _congested(self, stream: int, congested: bool) -> None:  # noqa: FBT001 - a state
+        half = self._halves.get(stream)
+        if half is not None and half.stream is not None:
+            half.stream.client_congested(congested=congested)
+
+    def _broken(self, code: ErrorCodes | int) -> None:
+        if not self._halves:
+            self._relay.refused("request.malformed")
+        self._close(code)
+
+    def _close(self, code: ErrorCodes | int) -> None:
+        if self._is_closed:
+            return
+        try:
+            self._h2.close_connection(int(code))
+        except ProtocolError:
+            # It was closed by what was wrong with it; what there is to say is written already.
+            pass
+        self._relay.write(CLIENT, self._h2.data_to_send())
+        self._is_closed = True
+        self._relay.close(CLIENT)
+
+
+class Http2ClientHalf:
+    """One request of the client, and the way back to it."""
+
+    def __init__(self, client: Http2Client, stream_id: int, *, is_whole: bool) -> None:
+        self._client = client
+        self._id = stream_id
+        self._is_whole = is_whole
+        self._is_ended = False
+        self._held = False
+        self._unacknowledged = 0
+        self._stall: Stall | None = None
+        self.stream: Stream | None = None
+
+    # From the connection
+
+    def received(self, data: bytes, length: int) -> None:
+        """Take a piece of request body; `length` is what it counts in the window."""
+        self._unacknowledged += length
+        if self.stream is not None and data:
+            self.stream.request_data(data)
+        if not self._held or self.stream is None or self.stream.is_over:
+            self._acknowledge()
+
+    def request_end(self) -> None:
+        """The request is complete."""
+        if not self._is_whole:
+            self._is_whole = True
+            if self.stream is not None:
+                self.stream.request_end()
+
+    def left(self) -> None:
+        """The client wants no answer any more."""
+        if self.stream is not None:
+            self.stream.client_left()
+
+    def tick(self, now: float, limits: RelayLimits) -> None:
+        """Look for what takes too long."""
+        if self.stream is not None:
+            if self._stall is None:
+                self._stall = Stall(now)
+            self._stall.judge(self.stream, now, limits, held=self._held)
+
+    # From the stream
+
+    def interim(self, answer: Answer) -> None:
+        self._client.send_head(self._id, ((":status", str(answer.status)), *answer.headers), ends=False)
+
+    def head(self, answer: Answer, framing: Framing) -> None:
+        self._is_ended = framing is NO_BODY or framing == NO_BODY
+        self._client.send_head(
+            self._id, ((":status", str(answer.status)), *answer.headers), ends=self._is_ended
+        )
+
+    def data(self, data: bytes) -> None:
+        self._client.outbox.put(self._id, data)
+
+    def end(self, trailers: Headers) -> None:
+        if not self._is_ended:
+            self._client.outbox.end(self._id, trailers)
+        self._over()
+
+    def switch(self, answer: Answer) -> None:
+        raise WireError("HTTP/2 has no switch of protocols.", status=500)
+
+    def page(self, page: Page) -> None:
+        self._client.send_head(self._id, ((":status", str(page.status)), *page.headers), ends=not page.body)
+        if page.body:
+            self._client.outbox.put(self._id, page.body)
+            self._client.outbox.end(self._id)
+        self._over()
+
+    def cut(self) -> None:
+        self._client.reset(self._id, ErrorCodes.INTERNAL_ERROR)
+
+    def hold(self, *, held: bool) -> None:
+        self._held = held
+        if not held:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        count, self._unacknowledged = self._unacknowledged, 0
+        self._client.acknowledge(self._id, count)
+
+    def _over(self) -> None:
+        """The answer is complete; what may still come of the request is of no interest."""
+        self._held = False
+        self._acknowledge()
+        self._client.answered(self._id, is_whole=self._is_whole)
+
+
+def _request_of(fields: list[tuple[str, str]], *, ends: bool) -> tuple[Request, Framing, bool]:
+    """What a head asks for, how its body is framed, and whether it waits for a 100."""
+    pseudo = {name: value for name, value in fields if name in _PSEUDO}
+    if ":protocol" in pseudo or not {":method", ":scheme", ":path"} <= pseudo.keys():
+        raise WireError("A pseudo-header field is missing, or not one that is known here.")
+    cookies = [value for name, value in fields if name == "cookie"]
+    headers = [field for field in fields if field[0][:1] != ":" and field[0] != "cookie"]
+    if cookies:
+        # HTTP/2 may send them one by one; a cookie that is looked for must not hide behind that.
+        headers.append(("cookie", "; ".join(cookies)))
+    lengths = [value for name, value in headers if name == "content-length"]
+    if len(set(lengths)) > 1:
+        raise WireError("Content-Length is repeated.")
+    framing = Framing.sized(read_length(lengths[0])) if lengths else (NO_BODY if ends else CHUNKED)
+    if ends and framing not in (NO_BODY, Framing.sized(0)):
+        raise WireError("The request states a body that it does not have.")
+    expects = any(name == "expect" and value.lower() == "100-continue" for name, value in headers)
+    request = Request(
+        pseudo[":method"],
+        pseudo[":path"],
+        tuple(headers),
+        authority=pseudo.get(":authority", ""),
+        scheme=pseudo[":scheme"],
+    )
+    return request, framing, expects and not ends

@@ -1,0 +1,129 @@
+"""What waits to be sent on an HTTP/2 connection: bodies, within the windows that the peer has opened.
+
+A stream whose queue grows past its bound is congested, and all are when the connection's total does;
+whoever fills a congested queue has to stop. Streams take turns, frame by frame, so that a big body does
+not keep a small one waiting.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from h2.connection import H2Connection
+from h2.exceptions import ProtocolError
+
+from egress.types import Headers
+
+STREAM_HIGH: Final = 256 * 1024
+STREAM_LOW: Final = 64 * 1024
+TOTAL_HIGH: Final = 4 * 1024 * 1024
+TOTAL_LOW: Final = 2 * 1024 * 1024
+
+Congested = Callable[[int, bool], None]
+
+
+class _Queue:
+    __slots__ = ("data", "ends", "is_congested", "size", "trailers")
+
+    def __init__(self) -> None:
+        self.data: deque[bytes] = deque()
+        self.size = 0
+        self.ends = False
+        self.trailers: Headers = ()
+        self.is_congested = False
+
+
+class Outbox:
+    """The queues of one connection."""
+
+    def __init__(self, h2: H2Connection, congested: Congested) -> None:
+        """`congested(stream, True)` is called when a stream must not be filled any more."""
+        self._h2 = h2
+        self._tell = congested
+        self._queues: dict[int, _Queue] = {}
+        self._total = 0
+        self.is_blocked = False
+        """The connection itself does not take more for now."""
+
+    def __len__(self) -> int:
+        return self._total
+
+    def __contains__(self, stream: int) -> bool:
+        return stream in self._queues
+
+    def put(self, stream: int, data: bytes) -> None:
+        """Add a piece of body."""
+        queue = self._queues.setdefault(stream, _Queue())
+        queue.data.append(data)
+        queue.size += len(data)
+        self._total += len(data)
+
+    def end(self, stream: int, trailers: Headers = ()) -> None:
+        """End the stream, once its queue is empty."""
+        queue = self._queues.setdefault(stream, _Queue())
+        queue.ends, queue.trailers = True, trailers
+
+    def drop(self, stream: int) -> None:
+        """Forget what still waits on a stream."""
+        queue = self._queues.pop(stream, None)
+        if queue is not None:
+            self._total -= queue.size
+
+    def flush(self) -> None:
+        """Hand to HTTP/2 what the windows allow, and tell who has to stop or may go on."""
+        moved = not self.is_blocked
+        while moved:
+            moved = False
+            for stream, queue in list(self._queues.items()):
+                try:
+                    moved = self._frame(stream, queue) or moved
+                except ProtocolError:
+                    # The stream was ended from the other side; its half hears of that on its own.
+                    self.drop(stream)
+        self._balance()
+
+    def _frame(self, stream: int, queue: _Queue) -> bool:
+        """Send one frame of a stream; whether that was possible."""
+        if queue.size:
+            room = min(self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size)
+            if room <= 0:
+                return False
+            piece = self._take(queue, room)
+            ends = queue.ends and not queue.size and not queue.trailers
+            self._h2.send_data(stream, piece, end_stream=ends)
+            if ends:
+                del self._queues[stream]
+            return True
+        if not queue.ends:
+            return False
+        del self._queues[stream]
+        if queue.trailers:
+            self._h2.send_headers(stream, list(queue.trailers), end_stream=True)
+        else:
+            self._h2.end_stream(stream)
+        return True
+
+    def _take(self, queue: _Queue, room: int) -> bytes:
+        pieces: list[bytes] = []
+        while room and queue.data:
+            piece = queue.data.popleft()
+            if len(piece) > room:
+                queue.data.appendleft(piece[room:])
+                piece = piece[:room]
+            pieces.append(piece)
+            room -= len(piece)
+            queue.size -= len(piece)
+            self._total -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _balance(self) -> None:
+        full, spare = self._total > TOTAL_HIGH, self._total < TOTAL_LOW
+        for stream, queue in list(self._queues.items()):
+            if not queue.is_congested and (queue.size > STREAM_HIGH or (full and queue.size)):
+                queue.is_congested = True
+                self._tell(stream, True)
+            elif queue.is_congested and queue.size < STREAM_LOW and (spare or not queue.size):
+                queue.is_congested = False
+                self._tell(stream, False)

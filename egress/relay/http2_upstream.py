@@ -1,0 +1,307 @@
+"""The upstream's side of HTTP/2: one connection, the exchanges of one client connection on it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from h2 import events
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+
+from egress.errors import WireError
+from egress.http1 import CHUNKED, NO_BODY, Framing
+from egress.http1.framing import read_length
+from egress.relay.goodbye import Goodbye, Goodbyes
+from egress.relay.http2_bounds import MOST_STREAMS, Bounds, connection, initiate
+from egress.relay.http2_outbox import Outbox
+from egress.types import Head, Headers
+
+if TYPE_CHECKING:
+    from egress.relay.relay import Relay
+    from egress.relay.stream import Stream
+
+
+class Http2Upstream:
+    """A connection to the upstream that speaks HTTP/2."""
+
+    def __init__(self, relay: Relay, wire: int) -> None:
+        self._relay = relay
+        self._wire = wire
+        self._h2 = connection(client_side=True)
+        self._bounds = Bounds()
+        self._halves: dict[int, Http2UpstreamHalf] = {}
+        self._waiting: deque[Stream] = deque()
+        self._goodbyes = Goodbyes()
+        self.outbox = Outbox(self._h2, self._congested)
+        self._is_leaving = False
+        self._is_closed = False
+        self.idle_since = relay.service.monotonic()
+        initiate(self._h2)
+
+    @property
+    def wire(self) -> int:
+        return self._wire
+
+    @property
+    def reads(self) -> bool:
+        """Always: a response that nobody takes is not acknowledged, and so comes to a halt."""
+        return True
+
+    @property
+    def is_usable(self) -> bool:
+        """Another exchange may be put on it."""
+        return not (self._is_leaving or self._is_closed)
+
+    def carry(self, stream: Stream) -> None:
+        """Take on this exchange, as soon as the upstream allows one more."""
+        self._waiting.append(stream)
+        self._begin_waiting()
+
+    # The connection
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of the upstream."""
+        if self._is_closed:
+            return
+        try:
+            for piece in self._goodbyes.feed(data):
+                if isinstance(piece, Goodbye):
+                    self._leave(piece.last_stream)
+                    continue
+                for event in self._h2.receive_data(piece):
+                    self._bounds.count(event)
+                    self._take(event)
+        except ProtocolError:
+            self._lost("upstream.malformed")
+            return
+        self._begin_waiting()
+        if self._is_leaving and not self._halves:
+            self._lost("upstream.closed")
+
+    def ended(self) -> None:
+        """The upstream has closed its side."""
+        self._lost("upstream.closed")
+
+    def pump(self) -> None:
+        """Write what has come together."""
+        if not self._is_closed:
+            self.outbox.flush()
+            self._relay.write(self._wire, self._h2.data_to_send())
+
+    def blocked(self, *, blocked: bool) -> None:
+        """The upstream does not take what was written, or does again."""
+        self.outbox.is_blocked = blocked
+
+    def tick(self, now: float) -> None:
+        """Close it when nobody has used it for a while."""
+        self._bounds.new_second()
+        if self._halves or self._waiting:
+            self.idle_since = now
+        elif now - self.idle_since > self._relay.limits.upstream_idle:
+            self._lost("upstream.closed")
+
+    # What halves call
+
+    def send_head(self, stream: int, headers: Headers, *, ends: bool) -> None:
+        self._h2.send_headers(stream, list(headers), end_stream=ends)
+
+    def acknowledge(self, stream: int, count: int) -> None:
+        """Let the upstream send this much more."""
+        if count and not self._is_closed:
+            self._h2.acknowledge_received_data(count, stream)
+
+    def forget(self, stream: int) -> None:
+        """This half has had its end."""
+        self._halves.pop(stream, None)
+
+    def reset(self, stream: int) -> None:
+        """Nobody waits for the response of this stream."""
+        self.outbox.drop(stream)
+        self.forget(stream)
+        if self._is_closed:
+            return
+        try:
+            self._h2.reset_stream(stream, ErrorCodes.CANCEL)
+        except ProtocolError:
+            # It is over already, which is what is wanted.
+            return
+
+    # Inside
+
+    def _begin_waiting(self) -> None:
+        most = min(MOST_STREAMS, self._h2.remote_settings.max_concurrent_streams)
+        while self._waiting and self.is_usable and len(self._halves) < most:
+            stream = self._waiting.popleft()
+            if stream.is_over:
+                continue
+            number = self._h2.get_next_available_stream_id()
+            half = self._halves[number] = Http2UpstreamHalf(self, number, stream)
+            stream.connected(half)
+
+    def _take(self, event: events.Event) -> None:
+        if isinstance(event, events.ConnectionTerminated):
+            self._lost("upstream.closed")
+            return
+        half = self._halves.get(getattr(event, "stream_id", None) or 0)
+        if half is None:
+            if isinstance(event, events.DataReceived):
+                self.acknowledge(event.stream_id, event.flow_controlled_length or 0)
+            return
+        if isinstance(event, events.DataReceived):
+            half.received(event.data or b"", event.flow_controlled_length or 0)
+        elif isinstance(event, events.ResponseReceived):
+            half.response(_text(event.headers), ends=event.stream_ended is not None)
+        elif isinstance(event, events.InformationalResponseReceived):
+            half.interim(_text(event.headers))
+        elif isinstance(event, events.TrailersReceived):
+            half.trailers = tuple(_text(event.headers))
+        elif isinstance(event, events.StreamEnded):
+            half.ended()
+        elif isinstance(event, events.StreamReset):
+            self.outbox.drop(half.number)
+            self.forget(half.number)
+            half.was_reset(refused=event.error_code == ErrorCodes.REFUSED_STREAM)
+
+    def _leave(self, last: int) -> None:
+        """The upstream takes no more exchanges, and has not seen those above `last`."""
+        self._is_leaving = True
+        waiting, self._waiting = self._waiting, deque()
+        unseen = [half for number, half in self._halves.items() if number > last]
+        for half in unseen:
+            self.forget(half.number)
+            half.was_reset(refused=True)
+        for stream in waiting:
+            self._relay.upstreams.acquire(stream)
+
+    def _congested(self, stream: int, congested: bool) -> None:  # noqa: FBT001 - a state
+        half = self._halves.get(stream)
+        if half is not None:
+            half.stream.upstream_congested(congested=congested)
+
+    def _lost(self, code: str) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        halves, self._halves = list(self._halves.values()), {}
+        waiting, self._waiting = self._waiting, deque()
+        self._relay.upstreams.drop(self)
+        for half in halves:
+            half.stream.abort(code)
+        for stream in waiting:
+            stream.abort(code)
+
+
+class Http2UpstreamHalf:
+    """One request on its way, and the response that comes back."""
+
+    def __init__(self, upstream: Http2Upstream, number: int, stream: Stream) -> None:
+        self._upstream = upstream
+        self.number = number
+        self.stream = stream
+        self.trailers: Headers = ()
+        self._held = False
+        self._unacknowledged = 0
+        self._is_sent = False
+        self._is_answered = False
+
+    @property
+    def wire(self) -> int:
+        return self._upstream.wire
+
+    # From the connection
+
+    def interim(self, fields: list[tuple[str, str]]) -> None:
+        status, headers = _status_of(fields)
+        self.stream.interim(status, "", headers)
+
+    def response(self, fields: list[tuple[str, str]], *, ends: bool) -> None:
+        self._is_answered = True
+        status, headers = _status_of(fields)
+        lengths = [value for name, value in headers if name == "content-length"]
+        try:
+            framing = NO_BODY if ends else Framing.sized(read_length(lengths[0])) if lengths else CHUNKED
+        except WireError:
+            self.stream.abort("upstream.malformed")
+            return
+        self.stream.response(status, "", headers, framing)
+
+    def received(self, data: bytes, length: int) -> None:
+        self._unacknowledged += length
+        if data:
+            self.stream.data(data)
+        if not self._held or self.stream.is_over:
+            self._acknowledge()
+
+    def ended(self) -> None:
+        self.stream.response_end(self.trailers)
+
+    def was_reset(self, *, refused: bool) -> None:
+        """The upstream has ended the stream; `refused` says that it has not looked at the request."""
+        if refused and self.stream.may_be_sent_again:
+            self.stream.upstream_lost()
+        else:
+            self.stream.abort("upstream.closed")
+
+    # From the stream
+
+    def send(self, head: Head, framing: Framing, *, expects: bool) -> None:
+        self._is_sent = framing in (NO_BODY, Framing.sized(0))
+        self._upstream.send_head(self.number, _fields_of(head), ends=self._is_sent)
+        if expects:
+            # No need to ask: a stream that is refused can be ended on its own.
+            self.stream.interim(100, "", ())
+
+    def data(self, data: bytes) -> None:
+        self._upstream.outbox.put(self.number, data)
+
+    def end(self) -> None:
+        if not self._is_sent:
+            self._is_sent = True
+            self._upstream.outbox.end(self.number)
+
+    def release(self) -> None:
+        self._acknowledge()
+        if self._is_sent:
+            self._upstream.forget(self.number)
+        else:
+            self._upstream.reset(self.number)
+
+    def abandon(self) -> None:
+        self._upstream.reset(self.number)
+
+    def hold(self, *, held: bool) -> None:
+        self._held = held
+        if not held:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        count, self._unacknowledged = self._unacknowledged, 0
+        self._upstream.acknowledge(self.number, count)
+
+
+def _fields_of(head: Head) -> Headers:
+    """The head in HTTP/2 spelling. Host is the destination, and becomes `:authority`."""
+    fields = dict(head.headers)
+    rest = tuple([field for field in head.headers if field[0] != "host"])
+    if fields.get("content-type", "").startswith("application/grpc"):
+        # It belongs to each connection, so it was taken off; gRPC servers insist on it.
+        rest = (*rest, ("te", "trailers"))
+    return (
+        (":method", head.method),
+        (":scheme", head.scheme),
+        (":authority", fields["host"]),
+        (":path", head.target),
+        *rest,
+    )
+
+
+def _status_of(fields: list[tuple[str, str]]) -> tuple[int, Headers]:
+    status = next((value for name, value in fields if name == ":status"), "")
+    # The library has seen to it that there is one; what it holds is still the upstream's choice.
+    number = int(status) if len(status) == 3 and status.isascii() and status.isdecimal() else 0
+    return number, tuple([field for field in fields if field[0][:1] != ":"])
+
+
+def _text(headers: object) -> list[tuple[str, str]]:
+    return [(str(name), str(value)) for name, value in headers]  # type: ignore[attr-defined]

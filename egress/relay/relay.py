@@ -1,0 +1,228 @@
+"""HTTP between one client connection and its upstream connections: bytes and facts in, orders out. Pure.
+
+Theory of operation. Whoever owns the connections calls one of the entries below and carries out the
+orders that it returns, in their order; then asks `reads` which wires may be read.
+
+    received, ended     bytes of a wire; its end
+    opened, failed      what became of an `Open`
+    fetched             what became of a `Fetch`
+    blocked             a wire does not take what was written, or does again
+    tick                a second has passed
+    recheck             the rules have changed
+    drain, shut, gone   come to an end: gently, at once, because the client is lost
+
+An entry that raises leaves the relay unfit: `shut("internal")` is then the only thing to call. It
+closes everything and records every exchange that was under way, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from egress.exchange import Destination, Exchange, Request
+from egress.http1 import Framing
+from egress.relay.halves import ClientHalf
+from egress.relay.http1_client import Http1Client
+from egress.relay.http2_client import Http2Client
+from egress.relay.limits import RelayLimits
+from egress.relay.orders import CLIENT, Close, Order, Reset, Write
+from egress.relay.service import Service, Timing
+from egress.relay.stream import Stream
+from egress.relay.upstreams import Upstreams
+from egress.rules.policy import Policy
+from egress.types import Identity, Secret
+
+Protocol = Literal["http/1.1", "h2"]
+DEFAULT_LIMITS = RelayLimits()
+
+
+class Relay:
+    """One client connection and everything behind it."""
+
+    def __init__(
+        self,
+        service: Service,
+        identity: Identity,
+        destination: Destination,
+        *,
+        protocol: Protocol = "http/1.1",
+        single: bool = False,
+        limits: RelayLimits = DEFAULT_LIMITS,
+    ) -> None:
+        """`single`: close after one exchange, as for a proxy request that names its own destination."""
+        self.service = service
+        self.identity = identity
+        self.destination = destination
+        self.limits = limits
+        self.is_draining = False
+        self._orders: list[Order] = []
+        self._closed: set[int] = set()
+        self._live: set[Stream] = set()
+        self.upstreams = Upstreams(self, http2=protocol == "h2")
+        self._client: Http1Client | Http2Client = (
+            Http2Client(self) if protocol == "h2" else Http1Client(self, single=single)
+        )
+
+    # What the owner of the connections calls
+
+    def start(self) -> list[Order]:
+        """Begin: some protocols greet."""
+        if isinstance(self._client, Http2Client):
+            self._client.start()
+        return self._taken()
+
+    def received(self, wire: int, data: bytes) -> list[Order]:
+        """Take bytes of a wire."""
+        if wire == CLIENT:
+            self._client.received(data)
+        elif (upstream := self.upstreams.get(wire)) is not None:
+            upstream.received(data)
+        return self._taken()
+
+    def ended(self, wire: int) -> list[Order]:
+        """A peer has closed its side."""
+        if wire == CLIENT:
+            self._client.ended()
+        elif (upstream := self.upstreams.get(wire)) is not None:
+            upstream.ended()
+        return self._taken()
+
+    def opened(self, wire: int, alpn: str = "") -> list[Order]:
+        """An upstream connection stands."""
+        self.upstreams.opened(wire, alpn)
+        return self._taken()
+
+    def failed(self, wire: int, code: str) -> list[Order]:
+        """An upstream connection could not be made."""
+        self.upstreams.failed(wire, code)
+        return self._taken()
+
+    def fetched(self, ticket: int, secrets: Mapping[str, Secret]) -> list[Order]:
+        """These values could be had."""
+        self.upstreams.fetched(ticket, secrets)
+        return self._taken()
+
+    def blocked(self, wire: int, *, blocked: bool) -> list[Order]:
+        """A wire does not take what was written, or does again."""
+        if wire == CLIENT:
+            self._client.blocked(blocked=blocked)
+        elif (upstream := self.upstreams.get(wire)) is not None:
+            upstream.blocked(blocked=blocked)
+        return self._taken()
+
+    def tick(self) -> list[Order]:
+        """A second, or so, has passed."""
+        now = self.service.monotonic()
+        self._client.tick(now)
+        self.upstreams.tick(now)
+        return self._taken()
+
+    def recheck(self, policy: Policy, now: int) -> list[Order]:
+        """End every exchange that this policy would not let begin."""
+        for stream in list(self._live):
+            if stream.would_be_denied(policy, now):
+                stream.abort("access.withdrawn")
+        return self._taken()
+
+    def drain(self) -> list[Order]:
+        """Answer what is under way, take no more, then close."""
+        self.is_draining = True
+        self._client.drain()
+        return self._taken()
+
+    def gone(self) -> list[Order]:
+        """The client connection is lost."""
+        self.close(CLIENT)
+        return self._taken()
+
+    def shut(self, code: str) -> list[Order]:
+        """End everything now; every exchange gets its record, whatever else fails."""
+        for stream in list(self._live):
+            try:
+                stream.abort(code)
+            except Exception:  # noqa: BLE001 - it may be the fault that this is called for
+                stream.give_up(code)
+        self.close(CLIENT)
+        orders, self._orders = self._orders, []
+        return orders
+
+    def reads(self, wire: int) -> bool:
+        """Whether this wire may be read now."""
+        if wire == CLIENT:
+            return self._client.reads
+        upstream = self.upstreams.get(wire)
+        return upstream is None or upstream.reads
+
+    @property
+    def is_closed(self) -> bool:
+        """The client connection is closed, or ordered to be."""
+        return CLIENT in self._closed
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The names of the secrets that exchanges under way were sent with."""
+        return frozenset(name for stream in self._live for name in stream.secrets)
+
+    # What the halves call
+
+    def order(self, order: Order) -> None:
+        """Add an order."""
+        self._orders.append(order)
+
+    def write(self, wire: int, data: bytes) -> None:
+        """Send bytes; what follows on the same wire joins what is ordered already."""
+        if wire in self._closed or not data:
+            return
+        orders = self._orders
+        if orders:
+            last = orders[-1]
+            if type(last) is Write and last.wire == wire:
+                orders[-1] = Write(wire, last.data + data)
+                return
+        orders.append(Write(wire, data))
+
+    def close(self, wire: int) -> None:
+        """Close a wire; with that of the client goes everything."""
+        self._end(wire, Close(wire))
+
+    def reset(self, wire: int) -> None:
+        """Close a wire in a way that the peer notices."""
+        self._end(wire, Reset(wire))
+
+    def stream(self, client: ClientHalf, request: Request, framing: Framing) -> Stream:
+        """A new exchange of the client."""
+        stream = Stream(self.service, self.upstreams, client, request, framing)
+        self._live.add(stream)
+        return stream
+
+    def over(self, stream: Stream) -> None:
+        """This exchange has its record."""
+        self._live.discard(stream)
+
+    def refused(self, code: str) -> str:
+        """Record a request that could not even be read; return the id it was given."""
+        request = self.service.request_id()
+        exchange = Exchange(self.service.policy(), self.identity, self.destination)
+        exchange.abort(code)
+        self.service.finish(None, request, exchange.finish(), Timing(began=self.service.monotonic()))
+        return request
+
+    def _end(self, wire: int, order: Close | Reset) -> None:
+        if wire in self._closed:
+            return
+        self._closed.add(wire)
+        self._orders.append(order)
+        if wire == CLIENT:
+            for stream in list(self._live):
+                stream.client_left()
+            for each in self.upstreams.wires:
+                self._end(each, Close(each))
+
+    def _taken(self) -> list[Order]:
+        self._client.pump()
+        if self.upstreams.pump():
+            # What went up may have made room for more of what comes from the client.
+            self._client.pump()
+        orders, self._orders = self._orders, []
+        return orders

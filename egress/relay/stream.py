@@ -1,0 +1,442 @@
+"""One exchange between a client half and an upstream half.
+
+Theory of operation. The stream owns an `Exchange` and does what it answers; the halves own framing.
+Every way through this file ends in `_finish`, which writes the one record:
+
+    begin -> refuse                      a page, nothing sent
+    begin -> fetch -> fetched -> send    the secrets were not at hand
+    begin -> send -> connected           the head leaves; body that came meanwhile follows
+    response -> data -> response_end     complete
+    abort, cut                           it ended before that; the code says why
+
+What arrives for a stream that is over is dropped: halves may be late in noticing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from egress.errors import WireError
+from egress.exchange import Answer, Cut, Deny, Destination, Exchange, NeedSecrets, Request, Response, Send
+from egress.http1 import CHUNKED, Body, Framing
+from egress.relay.halves import ClientHalf, UpstreamHalf
+from egress.relay.page import page
+from egress.relay.service import Opening, Service, Timing
+from egress.relay.websocket import Frames
+from egress.rules.policy import Policy
+from egress.types import Head, Headers, Identity, Secret
+
+if TYPE_CHECKING:
+    from egress.relay.upstreams import Upstreams
+
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+
+
+class Stream:
+    """A request of the client, from its head to its record."""
+
+    __slots__ = (
+        "_accept",
+        "_answered",
+        "_client",
+        "_exchange",
+        "_expects",
+        "_frames",
+        "_framing",
+        "_head",
+        "_held",
+        "_is_over",
+        "_is_sent_whole",
+        "_needed",
+        "_policy",
+        "_request",
+        "_request_is_whole",
+        "_retried",
+        "_service",
+        "_ticket",
+        "_upstream",
+        "_upstreams",
+        "_waits_for",
+        "id",
+        "moves",
+        "timing",
+    )
+
+    def __init__(
+        self, service: Service, upstreams: Upstreams, client: ClientHalf, request: Request, framing: Framing
+    ) -> None:
+        self._service = service
+        self._upstreams = upstreams
+        self._client = client
+        self._request = request
+        self._framing = framing
+        self._policy = service.policy()
+        self._exchange: Exchange | None = None
+        self._upstream: UpstreamHalf | None = None
+        self._head: Head | None = None
+        self._frames: Frames | None = None
+        self._held: list[bytes] = []
+        self._expects = False
+        self._answered = False
+        self._is_over = False
+        self._is_sent_whole = False
+        self._request_is_whole = False
+        self._retried = False
+        self._waits_for = ""
+        self._needed: tuple[str, ...] = ()
+        self._ticket: object | None = None
+        self._accept = ("", "", "")
+        self.id = service.request_id()
+        self.timing = Timing(began=service.monotonic())
+        self.moves = 0
+        """Counts whatever happens: a stream whose count stands still is stalled."""
+
+    # What others ask
+
+    @property
+    def is_over(self) -> bool:
+        """Its record is written; nothing more comes of it."""
+        return self._is_over
+
+    @property
+    def is_answered(self) -> bool:
+        """The final head, or a page, has gone out to the client."""
+        return self._answered
+
+    @property
+    def may_be_sent_again(self) -> bool:
+        """Sending the request a second time is harmless and possible."""
+        has_body = self._framing.body is not Body.NONE and self._framing != Framing.sized(0)
+        plain = self._request.method in IDEMPOTENT and not has_body and not self._request.upgrade
+        return plain and not self._retried and not self._answered
+
+    @property
+    def waits_for_client(self) -> bool:
+        """A part of the request is still to come."""
+        return not self._request_is_whole
+
+    @property
+    def asks_to_switch(self) -> bool:
+        """It asks to become a WebSocket, which takes a connection of its own."""
+        return bool(self._request.upgrade)
+
+    @property
+    def is_websocket(self) -> bool:
+        return self._frames is not None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secrets that it needs."""
+        return self._needed
+
+    def would_be_denied(self, policy: Policy, now: int) -> bool:
+        """Whether this policy would not let the exchange begin now."""
+        return self._exchange is not None and not self._exchange.would_begin(policy, now)
+
+    # The way up
+
+    def begin(self, identity: Identity, destination: Destination, *, expects: bool = False) -> None:
+        """Decide the request, and send it as soon as it may be sent."""
+        service, policy, request = self._service, self._policy, self._request
+        self._expects = expects
+        self._exchange = exchange = Exchange(
+            policy,
+            identity,
+            destination,
+            placeholders=service.placeholders(policy),
+            needles=service.needles(policy),
+            spend=service.spend,
+        )
+        step = exchange.begin(request, service.now())
+        if isinstance(step, NeedSecrets):
+            self._needed = step.names
+            secrets = service.secrets(policy, step.names)
+            if secrets is None:
+                self.timing.asked = service.monotonic()
+                self._client.hold(held=True)
+                self._upstreams.fetch(self, policy, step.names)
+                return
+            step = exchange.provide(secrets, service.needles(policy))
+        self._go(step)
+
+    def fetched(self, secrets: Mapping[str, Secret]) -> None:
+        """Go on with these values; one that is missing could not be had."""
+        if self._is_over or self._exchange is None:
+            return
+        self.moves += 1
+        self.timing.secret_wait = self._service.monotonic() - self.timing.asked
+        self._go(self._exchange.provide(secrets, self._service.needles(self._policy)))
+
+    def connected(self, upstream: UpstreamHalf) -> None:
+        """Send the request over this upstream connection."""
+        if self._is_over or self._head is None:
+            upstream.abandon()
+            return
+        self.moves += 1
+        self._upstream = upstream
+        self.timing.wire = upstream.wire
+        self.timing.sent = self._service.monotonic()
+        self._service.sent(self._ticket)
+        try:
+            upstream.send(self._head, self._framing, expects=self._expects and not self._request_is_whole)
+        except WireError:
+            # The writer has the last word on what may stand on a wire, and has sent nothing.
+            self.abort("request.malformed")
+            return
+        held, self._held = self._held, []
+        for data in held:
+            self._pass_up(data)
+        if self._request_is_whole:
+            self._end_up()
+        if not self._is_over:
+            self._client.hold(held=False)
+
+    def request_data(self, data: bytes) -> None:
+        """Take a piece of request body, or of frames, from the client."""
+        if self._is_over:
+            return
+        self.moves += 1
+        if self._upstream is None:
+            self._held.append(data)
+        elif self._frames is not None:
+            self._frames_up(data)
+        else:
+            self._pass_up(data)
+
+    def request_end(self) -> None:
+        """The client has sent all of its request."""
+        self._request_is_whole = True
+        self.moves += 1
+        if self._upstream is not None and not self._is_over:
+            self._end_up()
+
+    def client_congested(self, *, congested: bool) -> None:
+        """The client does not keep up, or does again."""
+        if self._upstream is not None and not self._is_over:
+            self._upstream.hold(held=congested)
+
+    # The way down
+
+    def interim(self, status: int, reason: str, headers: Headers) -> None:
+        """Take a 1xx of the upstream."""
+        if self._is_over or self._exchange is None:
+            return
+        self.moves += 1
+        answer = self._exchange.informational(Response(status, reason, headers))
+        if isinstance(answer, Cut):
+            self._cut(answer.code)
+        elif status != 100 or self._expects:
+            # Who did not ask for a 100 may take it for the answer.
+            try:
+                self._client.interim(answer)
+            except WireError:
+                self.abort("upstream.malformed")
+
+    def response(self, status: int, reason: str, headers: Headers, framing: Framing) -> None:
+        """Take the final head of the upstream."""
+        if self._is_over or self._exchange is None:
+            return
+        self.moves += 1
+        self.timing.answered = self._service.monotonic()
+        has_body = framing.body is not Body.NONE and framing != Framing.sized(0)
+        answer = self._exchange.respond(Response(status, reason, headers, has_body=has_body))
+        if isinstance(answer, Cut):
+            self._cut(answer.code)
+        elif status == 101:
+            self._switch(answer)
+        else:
+            self._pass_head(answer, CHUNKED if answer.decoded else framing)
+
+    def data(self, data: bytes) -> None:
+        """Take a piece of response body, or raw bytes after a switch."""
+        if self._is_over or self._exchange is None:
+            return
+        self.moves += 1
+        if self._frames is not None:
+            self._frames_down(data)
+            return
+        pieces = self._exchange.data(data)
+        if isinstance(pieces, Cut):
+            self._cut(pieces.code)
+            return
+        for piece in pieces:
+            self._client.data(piece)
+
+    def response_end(self, trailers: Headers = ()) -> None:
+        """The upstream has sent all of its response."""
+        if self._is_over or self._exchange is None:
+            return
+        outcome = self._exchange.end(trailers)
+        if isinstance(outcome, Cut):
+            self._cut(outcome.code)
+            return
+        pieces, kept = outcome
+        for piece in pieces:
+            self._client.data(piece)
+        self._client.end(kept)
+        self._finish()
+        if self._upstream is not None:
+            self._upstream.release()
+
+    def upstream_congested(self, *, congested: bool) -> None:
+        """The upstream does not keep up, or does again."""
+        if not self._is_over:
+            self._client.hold(held=congested)
+
+    # Ends
+
+    def upstream_lost(self) -> None:
+        """A connection that was kept has closed before it saw the request: use another one."""
+        self._retried = True
+        self._upstream = None
+        self._upstreams.acquire(self)
+
+    def abort(self, code: str, retry_after: int = 0) -> None:
+        """End it for a reason that the lane, not the exchange, knows."""
+        if self._is_over:
+            return
+        if self._exchange is not None:
+            self._exchange.abort(code)
+        self._cut(code, retry_after)
+
+    def give_up(self, code: str) -> None:
+        """Only record it: nothing else can be relied on."""
+        if self._exchange is not None:
+            self._exchange.abort(code)
+        self._finish()
+
+    def client_left(self) -> None:
+        """The client is gone: there is nobody to answer."""
+        if self._is_over:
+            return
+        self._answered = True
+        if self._exchange is not None:
+            self._exchange.abort("client.left")
+        self._finish()
+        self._drop_upstream()
+
+    # Inside
+
+    def _go(self, step: Deny | NeedSecrets | Send) -> None:
+        if not isinstance(step, Send):
+            code, retry_after = (step.code, step.retry_after) if isinstance(step, Deny) else ("internal", 0)
+            self._cut(code, retry_after)
+            return
+        self._ticket = self._service.begin(Opening(self.id, self._request.method, self._needed))
+        if self._ticket is None:
+            # What cannot be recorded does not happen.
+            self.abort("audit.stopped")
+            return
+        self._head = step.head
+        if self._framing.body is not Body.NONE:
+            self._client.hold(held=True)
+        self._upstreams.acquire(self)
+
+    def _pass_head(self, answer: Answer, framing: Framing) -> None:
+        try:
+            self._client.head(answer, framing)
+        except WireError:
+            self.abort("upstream.malformed")
+            return
+        self._answered = True
+
+    def _pass_up(self, data: bytes) -> None:
+        if self._is_over or self._exchange is None or self._upstream is None:
+            return
+        cut = self._exchange.request_data(data)
+        if cut is not None:
+            self._cut(cut.code)
+            return
+        self._upstream.data(data)
+
+    def _end_up(self) -> None:
+        if self._upstream is not None and not self._is_sent_whole and not self._is_over:
+            self._is_sent_whole = True
+            self._upstream.end()
+
+    def _switch(self, answer: Answer) -> None:
+        if self._exchange is None or self._head is None or self._upstream is None:
+            return
+        frames = Frames.agreed(self._exchange, self._head.headers, answer.headers)
+        if frames is None:
+            self.abort("upstream.malformed")
+            return
+        self._frames = frames
+        self._answered = True
+        self._client.switch(answer)
+
+    def _frames_up(self, data: bytes) -> None:
+        if self._frames is not None:
+            self._exchanged(self._frames.from_client(data))
+
+    def _frames_down(self, data: bytes) -> None:
+        if self._frames is not None:
+            self._exchanged(self._frames.from_upstream(data))
+
+    def _exchanged(self, outcome: tuple[bytes, bytes] | Cut) -> None:
+        """Send what a read has made of frames: some upwards, some downwards."""
+        frames = self._frames
+        if frames is None or self._upstream is None:
+            return
+        if isinstance(outcome, Cut):
+            last_up, last_down = frames.farewell()
+            self._upstream.data(last_up)
+            self._client.data(last_down)
+            self._cut(outcome.code)
+            return
+        up, down = outcome
+        if up:
+            self._upstream.data(up)
+        if down:
+            self._client.data(down)
+        if frames.is_closed:
+            self._close_frames()
+
+    def _close_frames(self) -> None:
+        if self._exchange is None:
+            return
+        outcome = self._exchange.end()
+        if isinstance(outcome, Cut):
+            self._cut(outcome.code)
+            return
+        self._client.end(())
+        self._finish()
+        self._drop_upstream()
+
+    def frames_ended(self) -> None:
+        """One side of a WebSocket has closed its connection without saying goodbye."""
+        self.abort("client.left")
+
+    def _cut(self, code: str, retry_after: int = 0) -> None:
+        if not self._answered:
+            self._answered = True
+            fields = dict(self._request.headers)
+            self._client.page(
+                page(
+                    code,
+                    self.id,
+                    accept=fields.get("accept", ""),
+                    user_agent=fields.get("user-agent", ""),
+                    content_type=fields.get("content-type", ""),
+                    retry_after=retry_after,
+                )
+            )
+        else:
+            self._client.cut()
+        self._finish()
+        self._drop_upstream()
+
+    def _drop_upstream(self) -> None:
+        if self._upstream is not None:
+            self._upstream.abandon()
+
+    def _finish(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._held.clear()
+        self.timing.ended = self._service.monotonic()
+        if self._exchange is not None:
+            self._service.finish(self._ticket, self.id, self._exchange.finish(), self.timing)
+        self._upstreams.over(self)

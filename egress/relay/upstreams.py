@@ -1,0 +1,156 @@
+"""The upstream connections of one client connection: opened when needed, kept while they are fit.
+
+All of them lead to the one destination, and none is ever shared with another client connection: what
+one sandbox was answered can not reach another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from egress.relay.http1_upstream import Http1Upstream
+from egress.relay.http2_upstream import Http2Upstream
+from egress.relay.orders import Fetch, Open
+from egress.rules.policy import Policy
+from egress.types import Secret
+
+if TYPE_CHECKING:
+    from egress.relay.relay import Relay
+    from egress.relay.stream import Stream
+
+HTTP1: Final = ("http/1.1",)
+HTTP2: Final = ("h2", "http/1.1")
+
+
+class Upstreams:
+    """Who carries which exchange, and which exchanges wait."""
+
+    def __init__(self, relay: Relay, *, http2: bool) -> None:
+        """`http2`: try to speak HTTP/2 to the upstream, as the client does to us."""
+        self._relay = relay
+        self._http2 = http2
+        self._last_wire = 0
+        self._last_ticket = 0
+        self._by_wire: dict[int, Http1Upstream | Http2Upstream] = {}
+        self._free: list[Http1Upstream] = []
+        self._shared: Http2Upstream | None = None
+        self._opening: dict[int, Stream] = {}
+        self._probe = 0
+        """The wire that will tell whether the upstream speaks HTTP/2; 0 when none is under way."""
+        self._waiting: list[Stream] = []
+        self._fetching: dict[int, Stream] = {}
+
+    def get(self, wire: int) -> Http1Upstream | Http2Upstream | None:
+        """The connection behind a wire, if it is open."""
+        return self._by_wire.get(wire)
+
+    @property
+    def wires(self) -> tuple[int, ...]:
+        """Every wire that is open, or being opened."""
+        return (*self._by_wire, *self._opening)
+
+    # Exchanges
+
+    def acquire(self, stream: Stream) -> None:
+        """Find a connection for this exchange, now or later."""
+        if self._http2 and not stream.asks_to_switch:
+            if self._shared is not None and self._shared.is_usable:
+                self._shared.carry(stream)
+                return
+            if self._probe:
+                self._waiting.append(stream)
+                return
+        if self._free:
+            self._free.pop().carry(stream)
+            return
+        self._open(stream, HTTP2 if self._http2 and not stream.asks_to_switch else HTTP1)
+
+    def over(self, stream: Stream) -> None:
+        """This exchange is over: it waits for nothing any more."""
+        if self._waiting and stream in self._waiting:
+            self._waiting.remove(stream)
+        self._relay.over(stream)
+
+    def fetch(self, stream: Stream, policy: Policy, names: tuple[str, ...]) -> None:
+        """Ask for the values of secrets."""
+        self._last_ticket += 1
+        self._fetching[self._last_ticket] = stream
+        self._relay.order(Fetch(self._last_ticket, policy, names))
+
+    def fetched(self, ticket: int, secrets: Mapping[str, Secret]) -> None:
+        """Hand the values to the exchange that asked."""
+        stream = self._fetching.pop(ticket, None)
+        if stream is not None:
+            stream.fetched(secrets)
+
+    # Connections
+
+    def opened(self, wire: int, alpn: str) -> None:
+        """The connection stands, and speaks this protocol."""
+        stream = self._opening.pop(wire, None)
+        if stream is None:
+            self._relay.close(wire)
+            return
+        if wire == self._probe:
+            self._probe = 0
+            self._http2 = alpn == "h2"
+        connection = Http2Upstream(self._relay, wire) if alpn == "h2" else Http1Upstream(self._relay, wire)
+        self._by_wire[wire] = connection
+        if isinstance(connection, Http2Upstream):
+            self._shared = connection
+        connection.carry(stream)
+        waiting, self._waiting = self._waiting, []
+        for other in waiting:
+            self.acquire(other)
+
+    def failed(self, wire: int, code: str) -> None:
+        """The connection could not be made."""
+        stream = self._opening.pop(wire, None)
+        waiting: list[Stream] = []
+        if wire == self._probe:
+            self._probe = 0
+            waiting, self._waiting = self._waiting, []
+        for each in (stream, *waiting):
+            if each is not None:
+                each.abort(code)
+
+    def freed(self, connection: Http1Upstream) -> None:
+        """This connection can carry another exchange."""
+        if self._relay.is_draining:
+            self.drop(connection)
+        else:
+            self._free.append(connection)
+
+    def drop(self, connection: Http1Upstream | Http2Upstream) -> None:
+        """Close this connection."""
+        if self._by_wire.pop(connection.wire, None) is None:
+            return
+        if isinstance(connection, Http1Upstream) and connection in self._free:
+            self._free.remove(connection)
+        if connection is self._shared:
+            self._shared = None
+        self._relay.close(connection.wire)
+
+    def pump(self) -> bool:
+        """Let the connection that is shared write what has come together; whether there is one."""
+        if self._shared is None:
+            return False
+        self._shared.pump()
+        return True
+
+    def tick(self, now: float) -> None:
+        """Close what nobody has used for a while."""
+        for connection in list(self._free):
+            if now - connection.idle_since > self._relay.limits.upstream_idle:
+                self.drop(connection)
+        if self._shared is not None:
+            self._shared.tick(now)
+
+    def _open(self, stream: Stream, alpn: tuple[str, ...]) -> None:
+        self._last_wire += 1
+        wire = self._last_wire
+        self._opening[wire] = stream
+        if alpn == HTTP2:
+            self._probe = wire
+        self._relay.order(Open(wire, alpn))

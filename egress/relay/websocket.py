@@ -1,0 +1,172 @@
+"""The frames of a WebSocket, read on one side and written anew on the other.
+
+Theory of operation. Two wsproto codecs, one towards each peer; no byte of either peer's framing is
+passed on. What the upstream says goes through the exchange: messages piece by piece, so that a secret
+is found across frames and reads; pings, pongs and close reasons each on their own. What the sandbox
+says is only counted. Extensions are never agreed on: a compressed message could not be searched.
+
+    message     fragments go on as they come; text stays whole characters
+    ping, pong  passed on, to be answered by the peer they are meant for, not by us
+    close       passed on with its code; the second one ends the exchange
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import hashlib
+from typing import TYPE_CHECKING
+
+from wsproto.frame_protocol import CloseReason, Frame, FrameProtocol, Opcode, ParseFailed
+
+from egress.exchange import Cut, Exchange
+from egress.types import Headers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_LONGEST_REASON = 123
+_UNSAYABLE = frozenset(
+    {CloseReason.NO_STATUS_RCVD, CloseReason.ABNORMAL_CLOSURE, CloseReason.TLS_HANDSHAKE_FAILED}
+)
+
+
+class Frames:
+    """Both directions of one WebSocket."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._client = FrameProtocol(client=False, extensions=[])
+        self._upstream = FrameProtocol(client=True, extensions=[])
+        # A scrubbed piece may end inside a character; text frames hold whole ones.
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
+        self._closed_up = False
+        self._closed_down = False
+
+    @classmethod
+    def agreed(cls, exchange: Exchange, asked: Headers, answered: Headers) -> Frames | None:
+        """Begin, if the two heads agree on a WebSocket as we speak it; None where they do not."""
+        keys = [value for name, value in asked if name == "sec-websocket-key"]
+        accepts = [value for name, value in answered if name == "sec-websocket-accept"]
+        extends = any(name == "sec-websocket-extensions" for name, _ in answered)
+        if len(keys) != 1 or accepts != [_accept_of(keys[0])] or extends:
+            return None
+        return cls(exchange)
+
+    @property
+    def is_closed(self) -> bool:
+        """Both sides have said goodbye."""
+        return self._closed_up and self._closed_down
+
+    def from_client(self, data: bytes) -> tuple[bytes, bytes] | Cut:
+        """Take bytes of the sandbox; return what goes up and what goes down."""
+        if self._closed_up:
+            return b"", b""
+        up = bytearray()
+        try:
+            self._client.receive_bytes(data)
+            for frame in self._client.received_frames():
+                cut = self._exchange.request_data(_payload(frame))
+                if cut is not None:
+                    return cut
+                up += self._upwards(frame)
+        except (ParseFailed, UnicodeError):
+            return self._fault("request.malformed")
+        return bytes(up), b""
+
+    def from_upstream(self, data: bytes) -> tuple[bytes, bytes] | Cut:
+        """Take bytes of the upstream; return what goes up and what goes down."""
+        if self._closed_down:
+            return b"", b""
+        down = bytearray()
+        try:
+            self._upstream.receive_bytes(data)
+            for frame in self._upstream.received_frames():
+                for piece in self._downwards(frame):
+                    if isinstance(piece, Cut):
+                        return piece
+                    down += piece
+        except (ParseFailed, UnicodeError):
+            return self._fault("upstream.malformed")
+        return b"", bytes(down)
+
+    def farewell(self) -> tuple[bytes, bytes]:
+        """Close frames of our own, up and down, where none was passed on yet."""
+        up = b"" if self._closed_up else self._upstream.close(CloseReason.GOING_AWAY, "")
+        down = b"" if self._closed_down else self._client.close(CloseReason.POLICY_VIOLATION, "")
+        self._closed_up = self._closed_down = True
+        return up, down
+
+    def _upwards(self, frame: Frame) -> bytes:
+        if frame.opcode is Opcode.CLOSE:
+            self._closed_up = True
+            return self._upstream.close(*_goodbye(frame.payload))
+        if frame.opcode is Opcode.PING:
+            return self._upstream.ping(bytes(frame.payload))
+        if frame.opcode is Opcode.PONG:
+            return self._upstream.pong(bytes(frame.payload))
+        payload = frame.payload if isinstance(frame.payload, str) else bytes(frame.payload)
+        if not payload and not frame.message_finished:
+            return b""
+        return self._upstream.send_data(payload, fin=frame.message_finished)
+
+    def _downwards(self, frame: Frame) -> Iterator[bytes | Cut]:
+        if frame.opcode is Opcode.CLOSE:
+            yield self._close_down(frame)
+        elif frame.opcode in (Opcode.PING, Opcode.PONG):
+            payload = self._exchange.control(bytes(frame.payload))
+            if isinstance(payload, Cut):
+                yield payload
+            else:
+                yield (
+                    self._client.ping(payload) if frame.opcode is Opcode.PING else self._client.pong(payload)
+                )
+        else:
+            yield from self._message_down(frame)
+
+    def _message_down(self, frame: Frame) -> Iterator[bytes | Cut]:
+        ends = frame.message_finished
+        pieces = self._exchange.message(_payload(frame), ends=ends)
+        if isinstance(pieces, Cut):
+            yield pieces
+            return
+        data = b"".join(pieces)
+        is_text = isinstance(frame.payload, str)
+        if is_text:
+            text = self._text.decode(data, final=ends)
+            if text or ends:
+                yield self._client.send_data(text, fin=ends)
+        elif data or ends:
+            yield self._client.send_data(data, fin=ends)
+
+    def _close_down(self, frame: Frame) -> bytes | Cut:
+        code, reason = _goodbye(frame.payload)
+        cleaned = self._exchange.control(reason.encode())
+        if isinstance(cleaned, Cut):
+            return cleaned
+        self._closed_down = True
+        text = cleaned[:_LONGEST_REASON].decode("utf-8", "ignore")
+        return self._client.close(code, text)
+
+    def _fault(self, code: str) -> Cut:
+        self._exchange.abort(code)
+        return Cut(code)
+
+
+def _payload(frame: Frame) -> bytes:
+    """The bytes of a frame as they are counted and searched."""
+    if frame.opcode is Opcode.CLOSE:
+        return _goodbye(frame.payload)[1].encode()
+    return frame.payload.encode() if isinstance(frame.payload, str) else bytes(frame.payload)
+
+
+def _goodbye(payload: object) -> tuple[int, str]:
+    """The code and reason of a close frame, as they can be said again."""
+    code, reason = payload if isinstance(payload, tuple) else (CloseReason.NORMAL_CLOSURE, "")
+    return (CloseReason.NORMAL_CLOSURE if code in _UNSAYABLE else int(code)), reason or ""
+
+
+def _accept_of(key: str) -> str:
+    digest = hashlib.sha1(key.encode("latin-1") + _GUID, usedforsecurity=False).digest()
+    return base64.b64encode(digest).decode("ascii")

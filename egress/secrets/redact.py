@@ -1,0 +1,124 @@
+"""Replace secret values in log events: the last net under code that never logs one.
+
+Theory of operation. The processor stands first in the chain and sees an event before anything is rendered.
+Text is searched for every spelling of every known value. Anything that is neither text nor a plain container
+is searched as its `repr`, since that is what a renderer makes of it, and stays itself while that is clean. An
+exception is searched as its traceback, and replaced by the masked text when there is something in it.
+
+It fails closed: what cannot be looked at is not logged. It does not see what a later processor adds, such
+as the local variables of a frame: renderers are to be used without them, or with this one once more behind.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping, MutableMapping
+from types import TracebackType
+
+from egress.scrub import Needles
+
+type Info = tuple[type[BaseException], BaseException, TracebackType | None]
+
+_DEEPEST = 8
+_HIDDEN = "(not shown: it could not be searched for secrets)"
+_PLAIN = (bool, type(None))
+
+
+class Redactor:
+    """A structlog processor; `needles` is asked at every event, so it should answer from memory."""
+
+    __slots__ = ("_needles",)
+
+    def __init__(self, needles: Callable[[], Needles]) -> None:
+        self._needles = needles
+
+    def __call__(
+        self,
+        logger: object,  # noqa: ARG002 - the contract of a processor
+        method: str,  # noqa: ARG002
+        event: MutableMapping[str, object],
+    ) -> MutableMapping[str, object]:
+        """Return the event without secrets."""
+        try:
+            search = _Search(self._needles())
+            if not search.has_needles:
+                return event
+            clean = {search.text(name): search.clean(value) for name, value in event.items()}
+            return {**clean, **search.exception(event.get("exc_info"))}
+        except Exception:  # noqa: BLE001 - whatever happened, the event is not shown
+            return {"event": _HIDDEN}
+
+
+class _Search:
+    """One event being searched."""
+
+    __slots__ = ("_needles", "has_needles")
+
+    def __init__(self, needles: Needles) -> None:
+        self._needles = needles
+        self.has_needles = len(needles) > 0
+
+    def clean(self, value: object, depth: int = 0) -> object:
+        """Return the value itself when it is clean, else what is left of it."""
+        if isinstance(value, _PLAIN):
+            return value
+        if type(value) is str:
+            return self.text(value)
+        if type(value) is bytes:
+            return self._needles.mask(value).data
+        if depth < _DEEPEST:
+            if type(value) is dict:
+                return {self.clean(k, depth + 1): self.clean(v, depth + 1) for k, v in value.items()}
+            if type(value) is list:
+                return [self.clean(item, depth + 1) for item in value]
+            if type(value) is tuple:
+                return tuple(self.clean(item, depth + 1) for item in value)
+        return self._other(value)
+
+    def text(self, text: str) -> str:
+        """Mask in each of the ways in which bytes become text: UTF-8, file names, and the wire's latin-1."""
+        data = text.encode("utf-8", "surrogateescape" if _is_encodable(text) else "surrogatepass")
+        masked = self._needles.mask(data)
+        if masked.hits:
+            text = masked.data.decode("utf-8", "replace")
+        if text.isascii():
+            return text
+        narrow = text.encode("latin-1", "replace")
+        masked = self._needles.mask(narrow)
+        return masked.data.decode("latin-1") if masked.hits else text
+
+    def exception(self, info: object) -> Mapping[str, object]:
+        """Return what replaces `exc_info`: nothing, when its traceback is clean."""
+        error = _error(info)
+        if error is None:
+            return {}
+        shown = "".join(traceback.format_exception(error))
+        masked = self.text(shown)
+        return {} if masked == shown else {"exc_info": None, "exception": masked}
+
+    def _other(self, value: object) -> object:
+        shown, said = repr(value), str(value)
+        masked = self.text(shown)
+        if masked != shown:
+            return masked
+        masked = self.text(said)
+        return value if masked == said else masked
+
+
+def _is_encodable(text: str) -> bool:
+    """Whether all surrogates in it are bytes of a file name."""
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _error(info: object) -> BaseException | None:
+    """The exception that an event is about, in any of the forms in which it can be given."""
+    if isinstance(info, BaseException):
+        return info
+    if isinstance(info, tuple) and len(info) == 3 and isinstance(info[1], BaseException):
+        return info[1]
+    return sys.exc_info()[1] if info else None

@@ -1,0 +1,292 @@
+"""Hand out the values of secrets: from memory nearly always, from their source when they are due.
+
+Theory of operation. One resolver serves the process, on one event loop. Values are held by source, that is by
+scheme and reference: two secrets of one source share a value and one run, and a secret whose reference was
+changed by a reload cannot get the value of the old one. At most one look runs for each source; everybody who
+needs it waits for that one, for as long as the deadline at most, and gives up alone. What could not be had is
+missing from the answer: the exchange then denies.
+
+`held` says when a value is good, `trail` which values are searched for, `source` where they come from.
+
+Must not raise for a source that fails, and must not log more than names, causes and cures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from egress.errors import EgressError, UnreadableError
+from egress.rules.policy import SecretSpec
+from egress.scrub import SHORTEST_SECRET, Needles
+from egress.secrets.command import TIMEOUT
+from egress.secrets.environ import Captured
+from egress.secrets.held import Held
+from egress.secrets.searches import Searches, compiled
+from egress.secrets.source import Source, Sources
+from egress.secrets.surroundings import Surroundings
+from egress.secrets.thread import in_thread
+from egress.secrets.trail import Known, Trail
+from egress.secrets.value import Value
+from egress.types import Secret
+
+type Key = tuple[str, tuple[str, ...]]
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+class Clock(Protocol):
+    """What the resolver needs of a clock."""
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow."""
+
+
+class Resolver:
+    """The values of all secrets of this process. All methods are for the event loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        captured: Captured,
+        deadline: float = 5.0,
+        negative: float = 2.0,
+        timeout: float = TIMEOUT,
+        container: bool = False,
+    ) -> None:
+        """Make a resolver that holds nothing yet.
+
+        `deadline` bounds one `resolve`, `timeout` one run of a command, `negative` is how long a source
+        that failed is left alone; all in seconds. In a `container`, `env:` is refused.
+        """
+        self._monotonic = clock.monotonic
+        self._deadline = deadline
+        self._negative = negative
+        self._surroundings = Surroundings(captured.environ, captured.values.values())
+        self._sources = Sources(captured, self._surroundings, container, timeout)
+        self._held: dict[Key, Held] = {}
+        self._runs: dict[Held, asyncio.Task[None]] = {}
+        self._trails: dict[str, Trail] = {}
+        self._searches = Searches()
+        self._everything: tuple[tuple[Known, ...], Needles] = ((), Needles({}))
+
+    # Values -----------------------------------------------------------------------------------
+
+    def cached(
+        self, specs: Iterable[SecretSpec], unscrubbed: Collection[str] = ()
+    ) -> dict[str, Secret] | None:
+        """Return all of them if every one is good now, else None; what is due is asked for meanwhile.
+
+        `unscrubbed` names the secrets that may be used although they are too short to be scrubbed.
+        """
+        now = self._monotonic()
+        found: dict[str, Secret] = {}
+        for spec in specs:
+            name = spec.name
+            held = self._held.get((spec.scheme, spec.reference))
+            if held is None or name not in held.names:
+                return None
+            secret = held.good(name, spec.ttl, now)
+            if secret is None or (held.is_short and name not in unscrubbed):
+                return None
+            if held.is_due(spec.ttl, now):
+                self._look(held)
+            found[name] = secret
+        return found
+
+    async def resolve(
+        self, specs: Iterable[SecretSpec], unscrubbed: Collection[str] = ()
+    ) -> dict[str, Secret]:
+        """Return those that can be had within the deadline. Never raises for one that cannot."""
+        specs = tuple(specs)
+        runs = {run for spec in specs if (run := self._awaited(spec))}
+        if runs:
+            # Neither a deadline nor a cancelled waiter ends a run that others may wait for.
+            await asyncio.wait(runs, timeout=self._deadline)
+        now = self._monotonic()
+        found = {}
+        for spec in specs:
+            secret = self._usable(spec, now, unscrubbed)
+            if secret is not None:
+                found[spec.name] = secret
+        return found
+
+    async def warm(self, specs: Iterable[SecretSpec]) -> None:
+        """Ask all sources of a policy that comes into force, and let go of those it does not name.
+
+        Revocations stay. The replaced values are searched for a while longer.
+        """
+        specs = tuple(specs)
+        names: dict[Key, set[str]] = {}
+        for spec in specs:
+            names.setdefault((spec.scheme, spec.reference), set()).add(spec.name)
+        for key, held in list(self._held.items()):
+            self._retire(held, held.names - names.get(key, set()))
+            if not held.names and not held.is_revoked:
+                del self._held[key]
+        await self.resolve(specs)
+
+    # Searches ---------------------------------------------------------------------------------
+
+    def needles(self, specs: Iterable[SecretSpec]) -> Needles:
+        """Return what finds every value of these secrets known by now, replaced ones included."""
+        now = self._monotonic()
+        known: tuple[Known, ...] = ()
+        for spec in specs:
+            trail = self._trails.get(spec.name)
+            if trail is not None:
+                known += trail.alive(now)
+        return self._searches.of(known)
+
+    def all_needles(self) -> Needles:
+        """Return what finds every value that is known of any secret, for `Redactor`; from any thread."""
+        now = self._monotonic()
+        known = tuple(known for trail in list(self._trails.values()) for known in trail.alive(now))
+        if self._everything[0] != known:
+            self._everything = (known, compiled(known))
+        return self._everything[1]
+
+    # Revocation -------------------------------------------------------------------------------
+
+    def forget(self, name: str) -> bool:
+        """Revoke the value of a secret until its source gives another one; False when no such is known.
+
+        The value is revoked under every name that it has from this source.
+        """
+        hit = [held for held in self._held.values() if name in held.names]
+        for held in hit:
+            held.revoke()
+            _log.warning("secret.revoked", secrets=sorted(held.names))
+        return bool(hit)
+
+    def drop(self, specs: Iterable[SecretSpec]) -> None:
+        """Revoke the values of these secrets as `forget` does, also of those never asked for."""
+        for held in {self._of(spec) for spec in specs}:
+            held.revoke()
+            _log.warning("secret.revoked", secrets=sorted(held.names))
+
+    def pardon(self) -> None:
+        """Allow again what was revoked: for a reload that the operator asked for, not for a changed file."""
+        for held in self._held.values():
+            held.pardon()
+
+    async def close(self) -> None:
+        """End all runs and kill the commands that still run; no command is run again."""
+        for held in self._held.values():
+            held.source.stop()
+        runs = tuple(self._runs.values())
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _of(self, spec: SecretSpec) -> Held:
+        """Return what is held of the source of a secret, with its name noted."""
+        key = (spec.scheme, spec.reference)
+        held = self._held.get(key)
+        if held is None:
+            if spec.scheme == "env" and spec.reference:
+                self._surroundings.hide(spec.reference[0])
+            held = self._held[key] = Held(self._sources.of(spec))
+        if spec.name not in held.names:
+            held.names.add(spec.name)
+            self._note(held)
+        return held
+
+    def _awaited(self, spec: SecretSpec) -> asyncio.Task[None] | None:
+        """Return the run that has to be waited for, if there is one."""
+        held = self._of(spec)
+        now = self._monotonic()
+        run = self._look(held) if held.is_due(spec.ttl, now) else self._runs.get(held)
+        return run if held.good(spec.name, spec.ttl, now) is None else None
+
+    def _look(self, held: Held) -> asyncio.Task[None]:
+        """Start a look, unless one runs."""
+        run = self._runs.get(held)
+        if run is None:
+            held.is_told_slow = False
+            run = self._runs[held] = asyncio.get_running_loop().create_task(self._run(held))
+            run.add_done_callback(lambda _: self._runs.pop(held, None))
+        return run
+
+    async def _run(self, held: Held) -> None:
+        """Ask the source and note what came of it; raises nothing but its own cancellation."""
+        try:
+            value = await in_thread(partial(_asked, held.source, held.value, min(held.names, default="")))
+            is_news = held.fault is not None
+            is_new = held.take(value, self._monotonic())
+        except EgressError as fault:
+            self._fail(held, fault)
+        except Exception as error:  # noqa: BLE001 - its text is not ours, so nobody sees it
+            self._fail(
+                held, UnreadableError(f"the source failed with {type(error).__name__}", "report this mistake")
+            )
+        else:
+            if is_new:
+                self._note(held)
+            if is_new or is_news:
+                _log.info("secret.resolved", secrets=sorted(held.names))
+
+    def _fail(self, held: Held, fault: EgressError) -> None:
+        if held.fail(fault, self._monotonic() + self._negative):
+            _log.warning(
+                "secret.unavailable", secrets=sorted(held.names), cause=fault.message, cure=fault.hint
+            )
+
+    def _note(self, held: Held) -> None:
+        """Have the value searched for from now on."""
+        if held.value is None:
+            return
+        for name in held.names:
+            self._trails.setdefault(name, Trail()).add(name, held.value, held, self._monotonic())
+            self._searches.drop(name)
+
+    def _retire(self, held: Held, names: set[str]) -> None:
+        """Take these names from a source that does not belong to them any more."""
+        held.names -= names
+        for name in names:
+            if name in self._trails:
+                self._trails[name].retire(held, self._monotonic())
+
+    def _usable(self, spec: SecretSpec, now: float, unscrubbed: Collection[str]) -> Secret | None:
+        """Return the secret if it may be used; else see to it that the reason was told, once."""
+        held = self._of(spec)
+        secret = held.good(spec.name, spec.ttl, now)
+        if secret is None:
+            if held in self._runs and not held.is_told_slow:
+                held.is_told_slow = True
+                self._tell(
+                    spec.name,
+                    f"the source has not answered within {self._deadline:g} s",
+                    "it is still being waited for; see why it is slow",
+                )
+            return None
+        if not held.is_short or spec.name in unscrubbed:
+            return secret
+        if not held.is_told_short:
+            held.is_told_short = True
+            self._tell(
+                spec.name,
+                f"the value has fewer than {SHORTEST_SECRET} bytes and cannot be scrubbed",
+                "use a longer secret, or write `scrub: off` where it is injected",
+            )
+        return None
+
+    def _tell(self, name: str, cause: str, cure: str) -> None:
+        _log.warning("secret.unavailable", secrets=[name], cause=cause, cure=cure)
+
+
+def _asked(source: Source, last: Value | None, name: str) -> Value:
+    """Return what the source gives, checked, and with its costly parts made; runs in a thread."""
+    value = source.look()
+    if last is not None and value.is_same(last):
+        return last
+    value.named(name)
+    _ = value.spellings
+    return value

@@ -1,0 +1,161 @@
+"""The proxy itself, whole and in this process: real sockets, real TLS, real audit log.
+
+    async with Stack.of(tmp_path, certs, rules, secrets={"api": "s3cret"}) as stack:
+        async with await stack.visit(upstream) as peer: ...
+
+Rules are texts with `PORT` where the port of the upstream stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from egress.addons.contexts import Upstream as TrustedUpstream
+from egress.addons.trust import trusted_roots
+from egress.audit.sink import Sink
+from egress.audit.verify import verify
+from egress.ca.authority import Authority
+from egress.proxy.clock import Clock, SystemClock
+from egress.proxy.dial import Dialer
+from egress.proxy.door import Door
+from egress.proxy.engine import Counts, Engine, Sandbox
+from egress.proxy.full import FullLane, FullLimits
+from egress.proxy.interfaces import OwnAddresses
+from egress.proxy.listener import Listener, listen
+from egress.proxy.resolve import FixedResolver, SystemResolver
+from egress.proxy.tunnel import Tunnel, TunnelEnd
+from egress.proxy.wired import Lanes
+from egress.rules.load import Source, load
+from egress.rules.policy import Policy
+from egress.secrets.environ import Captured
+from egress.secrets.resolver import Resolver
+from egress.types import Identity
+from tests.proxy.lab.certs import Certificates, trusting
+from tests.proxy.lab.client import Peer, at, connect
+from tests.proxy.lab.server import Upstream
+
+SANDBOX = "test"
+NAME = "api.example.test"
+OTHER = "other.example.test"
+KEY = bytes(range(32))
+
+
+def policy_of(text: str, *, now: int | None = None) -> Policy:
+    """The policy that these rules are; a mistake in them is a mistake of the test."""
+    loaded = load([Source("hosts.yaml", text)], {}, now)
+    if loaded.policy is None:
+        raise ValueError("; ".join(str(finding) for finding in loaded.findings))
+    return loaded.policy
+
+
+class Stack:
+    """Door, lanes, audit and all, on a port of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        certs: Certificates,
+        rules: str,
+        *,
+        names: Mapping[str, str] | None = None,
+        limits: FullLimits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.folder = folder
+        self.certs = certs
+        self.rules = rules
+        self.limits = limits or FullLimits()
+        self.clock = clock or SystemClock()
+        self.names = dict(names or {NAME: "127.0.0.1", OTHER: "127.0.0.1"})
+        self.authority = Authority.create("test", self.clock.now())
+        self.tunnels: list[TunnelEnd] = []
+        self.port = 0
+
+    async def __aenter__(self) -> Self:
+        policy = policy_of(self.rules)
+        resolver = FixedResolver(
+            {name: [address] for name, address in self.names.items()}, SystemResolver(self.clock.monotonic)
+        )
+        dialer = Dialer(resolver, OwnAddresses(self.clock.monotonic), self.clock)
+        self.secrets = Resolver(clock=self.clock, captured=Captured({}, {}))
+        self.audit = Sink.open(self.folder / "audit", KEY, clock=self.clock)
+        numbers = itertools.count(1)
+        self.engine = Engine(
+            clock=self.clock,
+            policy=policy,
+            secrets=self.secrets,
+            audit=self.audit,
+            dialer=dialer,
+            counts=Counts(self.clock),
+            new_id=lambda: f"id{next(numbers)}",
+        )
+        identity = Identity(SANDBOX)
+        self.engine.sandboxes[SANDBOX] = Sandbox(identity, self.authority, bytes(32))
+        trust = TrustedUpstream(trusted_roots([self.certs.write_ca(self.folder / "upstreams.pem")]))
+        self.full = FullLane(self.engine, trust, self.limits)
+        tunnel = Tunnel(dialer, self.clock, self.engine.live, self.tunnels.append)
+        self.door = Door(self.engine, Lanes(tunnel.carry, self.full.carry))
+        await self.secrets.warm(policy.secrets.values())
+        self.sock = listen("127.0.0.1", 0)
+        _, self.port = await self.door.open(Listener("test", "proxy", SANDBOX, self.sock))
+        self._ticks = asyncio.get_running_loop().create_task(self._tick())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ticks.cancel()
+        await self.door.close()
+        for carried in self.engine.live:
+            carried.close("proxy.stopping")
+        await self.secrets.close()
+        self.audit.close()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            self.full.tick()
+            self.audit.tick()
+
+    # What tests ask
+
+    @property
+    def proxy(self) -> tuple[str, int]:
+        return at(self.port)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def trust(self, *alpn: str) -> ssl.SSLContext:
+        """What a client in the sandbox trusts."""
+        return trusting(self.authority.certificate_pem, alpn)
+
+    def write_ca(self) -> Path:
+        """The certificate for clients that want a file."""
+        path = self.folder / "egress-ca.pem"
+        path.write_bytes(self.authority.certificate_pem)
+        return path
+
+    async def visit(
+        self, upstream: Upstream, name: str = NAME, *alpn: str, extra: str = "", sni: str | None = None
+    ) -> Peer:
+        """A client inside of the sandbox, connected to the upstream through the proxy."""
+        return await connect(
+            at(upstream.port), name, self.trust(*(alpn or ("http/1.1",))), proxy=self.proxy, extra=extra, sni=sni
+        )
+
+    def lines(self) -> list[dict[str, object]]:
+        """Every audit line so far, checked to be a sound chain."""
+        self.audit.flush()
+        assert not verify(self.folder / "audit", KEY).faults
+        files = sorted((self.folder / "audit").glob("*.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+    def exchanges(self) -> list[dict[str, object]]:
+        """The lines of exchanges."""
+        return [line for line in self.lines() if line.get("kind") == "exchange"]

@@ -1,0 +1,221 @@
+"""The name server on real sockets, asked over UDP and TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+from ipaddress import IPv4Address
+from typing import Self
+
+import pytest
+
+from egress.proxy.clock import SystemClock
+from egress.proxy.dns import Bounds, DnsServer, Responder
+from egress.rules.policy import Policy
+from egress.types import HostDecision, Identity
+from tests.unit.proxy.dns_messages import AAAA, ANY, HTTPS, NOERROR, NXDOMAIN, SVCB, TXT, A, Told, query, told
+from tests.unit.rules.written import policy
+
+WHO = Identity("box")
+DOOR = "10.9.0.1"
+RULES = policy('hosts: {api.example.com: {}, "*.static.example.com": {}}')
+OBSERVING = policy("mode: observe\nhosts: {closed.example.com: {mode: enforce, allow: []}}")
+
+
+class Served:
+    """A running name server, and what it reported."""
+
+    def __init__(self, rules: Policy, bounds: Bounds | None = None) -> None:
+        self.rules = rules
+        self.refused: list[tuple[str, str]] = []
+        clock = SystemClock()
+        responder = Responder(WHO, IPv4Address(DOOR), lambda: self.rules, clock, self._note)
+        self.server = DnsServer(responder, clock, bounds)
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", 0))
+        self.tcp = socket.create_server(("127.0.0.1", 0))
+        self.udp_address = self.udp.getsockname()
+        self.tcp_address = self.tcp.getsockname()
+
+    def _note(self, identity: Identity, name: str, code: str, decision: HostDecision) -> None:
+        assert identity == WHO
+        self.refused.append((name, code))
+
+    async def __aenter__(self) -> Self:
+        await self.server.start(self.udp, self.tcp)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.server.close()
+
+    async def ask(self, *messages: bytes) -> list[bytes]:
+        """Send datagrams from one socket; return as many answers as there are questions that get one."""
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            asking.setblocking(False)
+            await loop.sock_connect(asking, self.udp_address)
+            answers = []
+            for message in messages:
+                await loop.sock_sendall(asking, message)
+                answers.append(await loop.sock_recv(asking, 4096))
+            return answers
+
+    async def dig(self, name: str, kind: int = A) -> Told:
+        (answer,) = await self.ask(query(name, kind))
+        return told(answer)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with Served(RULES) as running:
+        yield running
+
+
+# Datagrams --------------------------------------------------------------------------------------
+
+
+async def test_an_allowed_name_is_the_door(served: Served) -> None:
+    reply = await served.dig("api.example.com")
+    assert (reply.rcode, reply.addresses) == (NOERROR, (DOOR,))
+    assert (await served.dig("x.STATIC.example.com")).addresses == (DOOR,)
+    assert served.refused == []
+
+
+@pytest.mark.parametrize("kind", [AAAA, HTTPS, SVCB, TXT, ANY])
+async def test_an_allowed_name_has_no_other_data(served: Served, kind: int) -> None:
+    reply = await served.dig("api.example.com", kind)
+    assert (reply.rcode, reply.addresses) == (NOERROR, ())
+
+
+@pytest.mark.parametrize("kind", [A, AAAA, HTTPS, TXT])
+async def test_any_other_name_does_not_exist_and_is_reported(served: Served, kind: int) -> None:
+    reply = await served.dig("c2VjcmV0.evil.example", kind)
+    assert (reply.rcode, reply.addresses) == (NXDOMAIN, ())
+    assert served.refused == [("c2vjcmv0.evil.example", "host.unknown")]
+
+
+async def test_a_reload_counts_from_the_next_question_on(served: Served) -> None:
+    assert (await served.dig("new.example.com")).rcode == NXDOMAIN
+    served.rules = policy("hosts: {new.example.com: {}}")
+    assert (await served.dig("new.example.com")).addresses == (DOOR,)
+    assert (await served.dig("api.example.com")).rcode == NXDOMAIN
+
+
+async def test_every_name_is_answered_while_everything_is_observed() -> None:
+    async with Served(OBSERVING) as served:
+        assert (await served.dig("anything.example")).addresses == (DOOR,)
+        assert (await served.dig("closed.example.com")).rcode == NXDOMAIN
+        assert served.refused == [("closed.example.com", "host.closed")]
+
+
+async def test_scraps_and_responses_get_no_answer(served: Served) -> None:
+    """The question behind them gets the first answer."""
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.setblocking(False)
+        await loop.sock_connect(asking, served.udp_address)
+        for message in (b"", b"x", query("api.example.com", flags=0x8180, number=1), query("a.b", number=2)):
+            await loop.sock_sendall(asking, message)
+        assert told(await loop.sock_recv(asking, 4096)).number == 2
+
+
+async def test_a_datagram_that_is_too_long_is_malformed(served: Served) -> None:
+    (answer,) = await served.ask(query("api.example.com", more=bytes(2000)))
+    assert told(answer).rcode == 1
+
+
+async def test_a_flood_is_slowed_down_and_forgotten() -> None:
+    """With nothing left to spend, questions wait in the kernel; what fits there is answered later."""
+    async with Served(RULES, Bounds(per_second=200, burst=5)) as served:
+        asked = [query("api.example.com", number=number) for number in range(12)]
+        answers = await asyncio.wait_for(served.ask(*asked), 30)
+        assert [told(answer).number for answer in answers] == list(range(12))
+
+
+async def test_nothing_is_answered_after_the_close(served: Served) -> None:
+    await served.server.close()
+    await served.server.close()
+    with pytest.raises(ConnectionRefusedError):
+        await served.ask(query("api.example.com"))
+
+
+# Streams ----------------------------------------------------------------------------------------
+
+
+def framed(message: bytes) -> bytes:
+    return struct.pack(">H", len(message)) + message
+
+
+async def converse(served: Served, data: bytes) -> list[Told]:
+    """Send it all on one connection; return every answer until the server closes, or all are answered."""
+    reader, writer = await asyncio.open_connection(*served.tcp_address)
+    writer.write(data)
+    writer.write_eof()
+    rest = await reader.read()
+    writer.close()
+    found = []
+    while rest:
+        (length,) = struct.unpack_from(">H", rest)
+        found.append(told(rest[2 : 2 + length]))
+        rest = rest[2 + length :]
+    return found
+
+
+async def test_questions_on_one_connection_are_answered_in_order(served: Served) -> None:
+    asked = [
+        query("api.example.com", number=1),
+        query("evil.example", number=2),
+        query("a.b", AAAA, number=3),
+    ]
+    found = await converse(served, b"".join(map(framed, asked)))
+    assert [(reply.number, reply.rcode) for reply in found] == [(1, NOERROR), (2, NXDOMAIN), (3, NXDOMAIN)]
+
+
+async def test_half_a_message_is_dropped(served: Served) -> None:
+    asked = framed(query("api.example.com")) + framed(query("api.example.com"))[:-1]
+    assert len(await converse(served, asked)) == 1
+
+
+async def test_a_long_message_ends_the_connection(served: Served) -> None:
+    assert await converse(served, struct.pack(">H", 1233) + bytes(1233)) == []
+
+
+async def test_a_message_that_gets_no_answer_ends_the_connection(served: Served) -> None:
+    assert await converse(served, framed(query("a.b", flags=0x8180)) + framed(query("a.b"))) == []
+
+
+async def test_a_connection_is_good_for_so_many_questions() -> None:
+    async with Served(RULES, Bounds(questions=3)) as served:
+        assert len(await converse(served, framed(query("api.example.com")) * 9)) == 3
+
+
+async def test_a_silent_connection_is_closed() -> None:
+    async with Served(RULES, Bounds(patience=0.05)) as served:
+        reader, writer = await asyncio.open_connection(*served.tcp_address)
+        writer.write(b"\x00")
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_one_connection_too_many_is_closed_at_once() -> None:
+    async with Served(RULES, Bounds(connections=1)) as served:
+        first, writing = await asyncio.open_connection(*served.tcp_address)
+        writing.write(framed(query("api.example.com")))
+        await first.readexactly(2)
+        second, other = await asyncio.open_connection(*served.tcp_address)
+        assert await second.read() == b""
+        other.close()
+        writing.write(framed(query("api.example.com")))
+        assert await first.readexactly(2)
+        writing.close()
+
+
+async def test_the_close_ends_connections_too(served: Served) -> None:
+    reader, writer = await asyncio.open_connection(*served.tcp_address)
+    writer.write(framed(query("api.example.com")))
+    await reader.readexactly(2)
+    await served.server.close()
+    await reader.read()
+    writer.close()

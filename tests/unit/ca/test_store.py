@@ -1,0 +1,123 @@
+"""A store makes an authority once, gives back the same, and puts a new one in its place when asked."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from egress.ca import Constraints, Store, default_directory
+from egress.ca.issue import DAY
+from egress.errors import ContentError, UnreadableError, UsageError
+
+NOW = 1_800_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "ca")
+
+
+def test_nothing_is_written_before_it_is_asked_for(store: Store) -> None:
+    assert store.names() == ()
+    assert not store.directory.exists()
+
+
+def test_an_authority_is_made_once(store: Store) -> None:
+    first = store.open("laptop", NOW)
+    assert store.open("laptop", NOW + DAY).fingerprint == first.fingerprint
+    assert store.load("laptop").fingerprint == first.fingerprint
+    assert store.names() == ("laptop",)
+
+
+def test_it_lasts_a_year(store: Store) -> None:
+    authority = store.open("laptop", NOW)
+    assert authority.is_valid_at(NOW + 364 * DAY)
+    assert not authority.is_valid_at(NOW + 365 * DAY)
+
+
+def test_sandboxes_have_authorities_of_their_own(store: Store) -> None:
+    one, two = store.open("one", NOW), store.open("two", NOW)
+    assert one.certificate.public_key() != two.certificate.public_key()
+    assert one.subject != two.subject
+
+
+def test_rotating_makes_a_new_key_and_the_old_one_is_gone(store: Store) -> None:
+    old = store.open("laptop", NOW)
+    before = store.path("laptop").read_bytes()
+    new = store.rotate("laptop", NOW)
+    assert new.certificate.public_key() != old.certificate.public_key()
+    assert store.load("laptop").fingerprint == new.fingerprint
+    key = before[: before.index(b"-----BEGIN CERTIFICATE")]
+    assert all(key not in path.read_bytes() for path in store.directory.iterdir())
+
+
+def test_rotating_where_nothing_is_makes_one(store: Store) -> None:
+    made = store.rotate("laptop", NOW)
+    assert store.load("laptop").fingerprint == made.fingerprint
+
+
+def test_rotating_mends_a_file_that_cannot_be_used(store: Store) -> None:
+    store.open("laptop", NOW)
+    store.path("laptop").write_bytes(b"broken")
+    with pytest.raises(ContentError):
+        store.open("laptop", NOW)
+    assert store.rotate("laptop", NOW).is_valid_at(NOW)
+
+
+def test_one_that_has_ended_is_not_made_anew_in_silence(store: Store) -> None:
+    """Clients trust the old one: a new one behind their back would only break them elsewhere."""
+    store.open("laptop", NOW)
+    with pytest.raises(ContentError, match="has ended") as raised:
+        store.open("laptop", NOW + 366 * DAY)
+    assert "egress ca rotate" in raised.value.hint
+    assert store.load("laptop").not_before < NOW
+
+
+def test_constraints_are_kept(store: Store) -> None:
+    wanted = Constraints.of(["api.example.com"])
+    assert store.open("laptop", NOW, wanted).constraints == wanted
+    assert store.open("laptop", NOW).constraints == wanted
+    assert store.rotate("laptop", NOW).constraints is None
+
+
+def test_processes_that_start_together_agree(store: Store) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: store.open("laptop", NOW), range(4)))
+    assert len({authority.fingerprint for authority in made}) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "../x", "/etc/x", "A", "a\n", "a b", ".a", "a.", "x" * 64, "-a"]
+)
+def test_a_name_never_leads_out_of_the_folder(name: str, store: Store) -> None:
+    for act in (
+        store.load,
+        store.path,
+        lambda name: store.open(name, NOW),
+        lambda name: store.rotate(name, NOW),
+    ):
+        with pytest.raises(UsageError, match="no name for a certificate authority"):
+            act(name)
+
+
+def test_a_link_that_leads_nowhere_is_not_written_through(store: Store, tmp_path: Path) -> None:
+    store.open("other", NOW)
+    store.path("laptop").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnreadableError):
+        store.open("laptop", NOW)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [
+        ({"HOME": "/home/you"}, "/home/you/.local/state/egress/ca"),
+        ({"HOME": "/home/you", "XDG_STATE_HOME": "/var/you"}, "/var/you/egress/ca"),
+        ({"HOME": "/home/you", "XDG_STATE_HOME": "relative"}, "/home/you/.local/state/egress/ca"),
+        ({"HOME": "/home/you", "XDG_STATE_HOME": ""}, "/home/you/.local/state/egress/ca"),
+    ],
+)
+def test_authorities_lie_in_the_users_state_directory(environ: dict[str, str], place: str) -> None:
+    assert default_directory(environ) == Path(place)

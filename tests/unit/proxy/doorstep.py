@@ -1,0 +1,278 @@
+"""A door for tests: real rules, lanes that only note who arrives, and clients on a pair of sockets.
+
+No name is resolved and nothing is dialled by these lanes; whoever uses the network shows up in
+`House.lookups`, because tests may watch the resolver through `watch_names`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from egress.audit.values import Refusal
+from egress.proxy.arrival import Arrival
+from egress.proxy.bounds import DoorLimits
+from egress.proxy.door import Door
+from egress.proxy.listener import Authentication, Kind, Listener
+from egress.proxy.wired import Lanes
+from egress.rules import limits
+from egress.rules.policy import Policy
+from egress.types import Identity, Limit
+from tests.unit.rules.written import NOW, policy
+
+RULES = """
+    hosts:
+      api.example.com: {}
+      ported.example.com: {ports: [443, 8443]}
+      plain.example.com: {http: [80, 8080]}
+      only-plain.example.com: {ports: [], http: [80]}
+      pinned.example.com: {intercept: never}
+      closed.example.com: {allow: []}
+      "*.static.example.com": {}
+      few.example.com: {limits: {connections: 1}}
+    networks:
+      - {cidr: 192.0.2.0/24}
+      - {cidr: "2001:db8::/32"}
+"""
+
+QUICK = DoorLimits(linger_time=0.2, close_time=5.0)
+"""Nobody lingers for long in a test, and nothing else is ever waited for."""
+
+CARRIED = b"carried by "
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> int:
+        return NOW
+
+    def now_ns(self) -> int:
+        return NOW * 1_000_000_000
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Ledger:
+    """Keeps refusals; may be told to say that it cannot."""
+
+    def __init__(self) -> None:
+        self.refusals: list[Refusal] = []
+        self.works = True
+
+    def may_work(self, sandbox: str) -> bool:
+        return self.works
+
+    def refusal(self, refusal: Refusal) -> None:
+        self.refusals.append(refusal)
+
+    @property
+    def codes(self) -> list[str]:
+        return [refusal.code for refusal in self.refusals]
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.open: dict[limits.Key, int] = {}
+
+    def acquire(self, sandbox: str, bounds: tuple[Limit, ...]) -> bool:
+        taken = limits.acquire(self.open, sandbox, bounds)
+        self.open.update(taken.changes)
+        return taken.allowed
+
+    def release(self, sandbox: str, bounds: tuple[Limit, ...]) -> None:
+        self.open.update(limits.release(self.open, sandbox, bounds))
+
+
+@dataclass
+class Known:
+    identity: Identity
+
+
+@dataclass
+class House:
+    """What the door is wired to."""
+
+    policy: Policy = field(default_factory=lambda: policy(RULES))
+    clock: Clock = field(default_factory=Clock)
+    counts: Counts = field(default_factory=Counts)
+    audit: Ledger = field(default_factory=Ledger)
+    sandboxes: Mapping[str, Known] = field(
+        default_factory=lambda: {name: Known(Identity(name)) for name in ("box", "other")}
+    )
+    stopping: bool = False
+    ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def new_id(self) -> str:
+        return f"c{next(self.ids)}"
+
+
+class Note:
+    """A lane that notes what arrives, says its name to the client, and lets go; or holds on."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.arrivals: list[Arrival] = []
+        self.ahead: list[bytes] = []
+        self.held: asyncio.Event | None = None
+        self.fault: Exception | None = None
+
+    async def carry(
+        self, arrival: Arrival, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ahead: bytes
+    ) -> None:
+        self.arrivals.append(arrival)
+        self.ahead.append(ahead)
+        if self.fault is not None:
+            raise self.fault
+        writer.write(CARRIED + self.name.encode())
+        if self.held is not None:
+            await self.held.wait()
+
+
+class Doorstep:
+    """A door, and visitors for it."""
+
+    def __init__(self, house: House | None = None, bounds: DoorLimits = QUICK) -> None:
+        self.house = house or House()
+        self.full, self.tunnel = Note("full"), Note("tunnel")
+        self.door = Door(self.house, Lanes(self.tunnel.carry, self.full.carry), bounds)
+        self._sockets: list[socket.socket] = []
+
+    @property
+    def arrivals(self) -> list[Arrival]:
+        return self.full.arrivals + self.tunnel.arrivals
+
+    @property
+    def ahead(self) -> list[bytes]:
+        return self.full.ahead + self.tunnel.ahead
+
+    @property
+    def codes(self) -> list[str]:
+        return self.house.audit.codes
+
+    @property
+    def last(self) -> Refusal:
+        """The one refusal there is."""
+        [refusal] = self.house.audit.refusals
+        return refusal
+
+    def listener(
+        self,
+        kind: Kind = "proxy",
+        port: int = 3128,
+        sandbox: str = "box",
+        authentication: Authentication = "network",
+        password: bytes = b"",
+    ) -> Listener:
+        # Nobody connects to it: visitors come by a pair of sockets.
+        unbound = socket.socket()
+        self._sockets.append(unbound)
+        return Listener(kind, kind, sandbox, unbound, authentication, password, given_port=port)
+
+    def call(self, listener: Listener | None = None) -> Call:
+        """Begin a visit."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        return Call(self.door.take(listener or self.listener(), theirs), ours)
+
+    async def ask(self, *parts: bytes, listener: Listener | None = None, ends: bool = True) -> bytes:
+        """Send parts, each after something came back for the one before; return all that came back."""
+        call = self.call(listener)
+        said = b""
+        for part in parts[:-1]:
+            await call.send(part)
+            said += await call.read()
+        await call.send(parts[-1])
+        if ends:
+            call.end()
+        return said + await call.rest()
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            sock.close()
+
+
+class Call:
+    """A client's side of one connection."""
+
+    def __init__(self, task: asyncio.Task[None], sock: socket.socket) -> None:
+        self.task = task
+        self.sock = sock
+        self._loop = asyncio.get_running_loop()
+
+    async def send(self, data: bytes) -> bool:
+        """Send it all; whether the other side took it."""
+        try:
+            await self._loop.sock_sendall(self.sock, data)
+        except OSError:
+            return False
+        return True
+
+    async def read(self) -> bytes:
+        try:
+            return await self._loop.sock_recv(self.sock, 65536)
+        except OSError:
+            return b""
+
+    def end(self) -> None:
+        self.sock.shutdown(socket.SHUT_WR)
+
+    async def rest(self) -> bytes:
+        """Read to the end, and wait until the door is done with it."""
+        said = b""
+        while data := await self.read():
+            said += data
+        await self.task
+        self.sock.close()
+        return said
+
+    async def hang_up(self) -> None:
+        self.sock.close()
+        await self.task
+
+
+# What clients say -------------------------------------------------------------------------------
+
+
+def connect(target: str, *lines: str, host: str | None = None) -> bytes:
+    """A CONNECT; its Host is the target unless another is given."""
+    host = target if host is None else host
+    return "\r\n".join([f"CONNECT {target} HTTP/1.1", f"Host: {host}", *lines, "", ""]).encode("latin-1")
+
+
+def get(target: str, host: str, *lines: str, method: str = "GET") -> bytes:
+    return "\r\n".join([f"{method} {target} HTTP/1.1", f"Host: {host}", *lines, "", ""]).encode("latin-1")
+
+
+def hello(name: str | None) -> bytes:
+    """The ClientHello of OpenSSL, naming a host or none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    sent = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname=name)
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        return sent.read()
+    raise AssertionError("a handshake without a server")
+
+
+def status(answer: bytes) -> int:
+    """The status of an answer; 0 where there is none."""
+    return int(answer[9:12]) if answer.startswith(b"HTTP/1.1 ") else 0
+
+
+def code(answer: bytes) -> str:
+    """The code in an answer, as the sandbox sees it."""
+    for line in answer.split(b"\r\n\r\n")[-2 if answer.count(b"\r\n\r\n") else 0].split(b"\r\n"):
+        name, _, value = line.partition(b": ")
+        if name == b"egress-denied":
+            return value.decode()
+    return ""

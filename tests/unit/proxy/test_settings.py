@@ -1,0 +1,159 @@
+"""What a proxy is set to, by what, and what is said about a setting that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.errors import UsageError
+from egress.proxy import settings
+from egress.proxy.settings import Effective, Listen, Settings, read
+
+
+@pytest.fixture(autouse=True)
+def _home(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(settings.variable(name), raising=False)
+    for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/you")
+
+
+def shown(effective: Effective) -> dict[str, tuple[str, str]]:
+    return {flag: (value, origin) for flag, value, origin in effective.rows()}
+
+
+def test_nothing_has_to_be_set() -> None:
+    rows = shown(read({}))
+    assert rows["--listen"] == ("127.0.0.1:3128", "default")
+    assert rows["--state-dir"] == ("/home/you/.local/state/egress", "default")
+    assert rows["--runtime-dir"] == ("/home/you/.local/state/egress/run", "default")
+    assert rows["--audit-dir"] == ("/home/you/.local/state/egress/audit", "default")
+    assert {origin for _, origin in rows.values()} == {"default"}
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EGRESS_DRAIN", "7")
+    monkeypatch.setenv("EGRESS_LISTEN", "127.0.0.1:1,[::1]:2")
+    rows = shown(read({"drain": "2m"}))
+    assert rows["--drain"] == ("120s", "flag")
+    assert rows["--listen"] == ("127.0.0.1:1, [::1]:2", "environment")
+    assert rows["--sandbox"] == ("default", "default")
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EGRESS_DRAIN", "")
+    assert shown(read({}))["--drain"] == ("30s", "default")
+
+
+def test_what_is_not_said_follows_from_what_is() -> None:
+    rows = shown(read({"state_dir": "/srv/egress"}))
+    assert rows["--audit-dir"][0] == "/srv/egress/audit"
+    assert rows["--runtime-dir"][0] == "/srv/egress/run"
+
+
+def test_the_folder_of_the_session_holds_the_control_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1")
+    assert shown(read({}))["--runtime-dir"][0] == "/run/user/1/egress"
+
+
+def test_no_file_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A repository must not set anything by a `.env`."""
+    monkeypatch.chdir(tmp_path)
+    Path(".env").write_text("EGRESS_LISTEN=0.0.0.0:1\nEGRESS_NETWORK=true\n", encoding="utf-8")
+    assert read({}).values.listen == (Listen("127.0.0.1", 3128),)
+
+
+@pytest.mark.parametrize(
+    ("flags", "value"),
+    [
+        ({"rules": ("a", "b")}, (Path("a"), Path("b"))),
+        ({"rules": "a:b"}, (Path("a"), Path("b"))),
+    ],
+)
+def test_several_are_given_one_by_one_or_joined(flags: dict[str, object], value: tuple[Path, ...]) -> None:
+    assert read(flags).values.rules == value
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "127.9.9.9:3128", "[::1]:65535"])
+def test_loopback_needs_nothing_more(address: str) -> None:
+    assert str(read({"listen": (address,)}).values.listen[0]) == address
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:3128", "[::]:3128", "192.0.2.1:1", "127.0.0.1:1,10.0.0.1:1"])
+def test_other_machines_are_let_in_only_by_a_word(address: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read({"listen": address})
+    assert "--network" in caught.value.hint
+    assert "--password-file" in caught.value.hint
+    read({"listen": address, "network": True})
+    read({"listen": address, "password_file": "password"})
+
+
+WRONG = {
+    "listen": ["localhost:3128", "127.0.0.1", "127.0.0.1:", ":3128", "127.0.0.1:65536", "127.0.0.1:-1", ","],
+    "resolve": [
+        "api.example.com",
+        "=1.2.3.4",
+        "api.example.com=",
+        "api.example.com=example.org",
+        "a b=1.2.3.4",
+    ],
+    "own_address": ["10.0.0.1/8", "example.com"],
+    "sandbox": ["a b", "", "A", "-a", "a/b", "..", "x" * 64],
+    "audit_rotate": ["64MB", "-1", "much"],
+    "audit_keep": ["0", "-1", "x", "1.5"],
+    "audit_on_full": ["explode"],
+    "drain": ["0", "-1s", "soon"],
+    "log_level": ["INFO!", "all"],
+    "container": ["maybe"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in WRONG for value in WRONG[name]])
+def test_what_cannot_be_is_refused_by_name(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError) as caught:
+        read({name: value})
+    if value != ",":
+        assert caught.value.message.startswith(f"{settings.flag(name)}: ")
+    if value:
+        monkeypatch.setenv(settings.variable(name), value)
+        with pytest.raises(UsageError) as caught:
+            read({})
+        if value != ",":
+            assert caught.value.message.startswith(f"{settings.variable(name)}: ")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_was_written_is_never_quoted(name: str) -> None:
+    """It may be a password that went to the wrong place."""
+    with pytest.raises(UsageError) as caught:
+        read({name: "Open Sesame!"})
+    assert "esame" not in caught.value.message + caught.value.hint
+
+
+def test_an_override_is_canonical() -> None:
+    (override,) = read({"resolve": "API.Example.com=192.0.2.1"}).values.resolve
+    assert str(override) == "api.example.com=192.0.2.1"
+
+
+def test_sizes_and_times_are_written_as_people_do() -> None:
+    rows = shown(read({"audit_rotate": "3 MiB", "audit_quota": "1000", "idle_timeout": "1h"}))
+    assert rows["--audit-rotate"][0] == "3 MiB"
+    assert rows["--audit-quota"][0] == "1000"
+    assert rows["--idle-timeout"][0] == "3600s"
+    assert rows["--container"][0] == "no"
+    assert rows["--profile"][0] == "-"
+
+
+def test_a_variable_that_is_no_setting_is_found_with_the_one_that_was_meant() -> None:
+    environ = {"EGRESS_LISTNE": "x", "EGRESS_RULES": "x", "EGRESS_WHATEVER": "x", "PATH": "x"}
+    assert list(settings.strangers(environ)) == [("EGRESS_LISTNE", "EGRESS_LISTEN"), ("EGRESS_WHATEVER", "")]
+
+
+def test_every_setting_says_what_it_is_in_one_line() -> None:
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+        assert len(field.description) <= 85, name

@@ -1,0 +1,282 @@
+"""What was allowed is taken back at once: it is refused from then on, and what is open ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from egress.errors import UsageError
+from egress.exchange import Destination
+from egress.proxy.arrival import Arrival
+from egress.proxy.live import Carried, Live
+from egress.proxy.withdraw import Kind, Withdrawals, narrowed
+from egress.rules.decide import decide_host
+from egress.rules.load import Source, load
+from egress.rules.policy import Policy, SecretSpec
+from egress.types import Identity
+
+RULES = """\
+version: 1
+secrets:
+  tracker: {from: "env:TRACKER", hosts: [api.example.com]}
+  box: {from: "env:BOX", hosts: [box.example.org]}
+hosts:
+  api.example.com: {allow: all, inject: [{bearer: tracker}]}
+  docs.example.com: {}
+  "*.example.org": {}
+"""
+
+
+def policy(text: str = RULES) -> Policy:
+    found = load([Source("hosts.yaml", text)])
+    assert found.policy is not None, found.findings
+    return found.policy
+
+
+def allows(rules: Policy, host: str) -> bool:
+    return decide_host(rules, Identity("box"), host, 443, 0).allowed
+
+
+@dataclass(eq=False)
+class Connection:
+    """One that is open, for a sandbox and a host."""
+
+    sandbox: str
+    host: str
+    rules: Policy
+    secrets: frozenset[str] = frozenset()
+    codes: list[str] = field(default_factory=list)
+
+    @property
+    def arrival(self) -> Arrival:
+        who = Identity(self.sandbox)
+        decision = decide_host(self.rules, who, self.host, 443, 0)
+        return Arrival("1", who, "l", "connect", Destination("https", self.host, 443), decision, self.rules)
+
+    def recheck(self, policy: Policy, now: int) -> None:
+        if not allows(policy, self.host):
+            self.close("rechecked")
+
+    def drain(self) -> None:
+        raise NotImplementedError
+
+    def close(self, code: str) -> None:
+        self.codes.append(code)
+
+
+class Secrets:
+    """Values that can be revoked."""
+
+    def __init__(self) -> None:
+        self.revoked: set[str] = set()
+
+    def drop(self, specs: Iterable[SecretSpec]) -> None:
+        self.revoked |= {spec.name for spec in specs}
+
+    def pardon(self) -> None:
+        self.revoked.clear()
+
+
+class Engine:
+    """As much of one as withdrawals need."""
+
+    def __init__(self) -> None:
+        self.policy = policy()
+        self.secrets = Secrets()
+        self.live = Live()
+        self.sandboxes = ("box", "other")
+        self.shut: list[str] = []
+
+    def swap(self, policy: Policy) -> None:
+        self.policy = policy
+        for carried in self.live:
+            carried.recheck(policy, 0)
+
+    def connection(self, sandbox: str, host: str, *secrets: str) -> Connection:
+        made = Connection(sandbox, host, self.policy, frozenset(secrets))
+        carried: Carried = made
+        self.live.enter(carried)
+        return made
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def withdrawals(engine: Engine) -> Withdrawals:
+    async def shut(name: str) -> None:
+        engine.shut.append(name)
+
+    async def reopen(name: str) -> None:
+        engine.shut.remove(name)
+
+    return Withdrawals(engine, shut, reopen)
+
+
+# Hosts ------------------------------------------------------------------------------------------
+
+
+async def test_a_host_is_denied_from_now_on_and_what_is_open_there_ends(
+    engine: Engine, withdrawals: Withdrawals
+) -> None:
+    concerned, other = (
+        engine.connection("box", "api.example.com"),
+        engine.connection("box", "docs.example.com"),
+    )
+    done = await withdrawals.withdraw("host", "api.example.com")
+    assert done.connections == 1
+    assert "access.withdrawn" in concerned.codes
+    assert other.codes == []
+    assert not allows(engine.policy, "api.example.com")
+    assert allows(engine.policy, "docs.example.com")
+
+
+async def test_a_pattern_closes_every_host_below_it(engine: Engine, withdrawals: Withdrawals) -> None:
+    concerned = engine.connection("box", "a.example.org")
+    await withdrawals.withdraw(*withdrawals.find("*.example.org"))
+    assert concerned.codes
+    assert not allows(engine.policy, "b.example.org")
+
+
+async def test_new_rules_do_not_give_a_host_back(engine: Engine, withdrawals: Withdrawals) -> None:
+    await withdrawals.withdraw("host", "api.example.com")
+    withdrawals.swap(policy(RULES + "  new.example.com: {}\n"))
+    assert not allows(engine.policy, "api.example.com")
+    assert allows(engine.policy, "new.example.com")
+    await withdrawals.give_back("host", "api.example.com")
+    assert allows(engine.policy, "api.example.com")
+    assert allows(engine.policy, "new.example.com")
+
+
+async def test_the_digest_tells_the_two_apart(engine: Engine, withdrawals: Withdrawals) -> None:
+    before = engine.policy.digest
+    await withdrawals.withdraw("host", "api.example.com")
+    assert engine.policy.digest != before
+    assert withdrawals.policy.digest == before
+    await withdrawals.give_back("host", "api.example.com")
+    assert engine.policy.digest == before
+
+
+def test_the_deny_says_where_it_comes_from() -> None:
+    rules = narrowed(policy(), ["api.example.com", "*.example.org"])
+    decision = decide_host(rules, Identity("box"), "a.example.org", 443, 0)
+    assert str(decision.rule) == "deny#killed"
+    assert decision.place is not None
+    assert decision.place.file == "egress kill"
+
+
+def test_rules_that_were_asked_before_are_not_remembered() -> None:
+    rules = policy()
+    assert allows(rules, "api.example.com")
+    assert not allows(narrowed(rules, ["api.example.com"]), "api.example.com")
+    assert allows(rules, "api.example.com")
+
+
+# Secrets ----------------------------------------------------------------------------------------
+
+
+async def test_a_secret_is_revoked_and_what_was_sent_with_it_ends(
+    engine: Engine, withdrawals: Withdrawals
+) -> None:
+    concerned = engine.connection("box", "api.example.com", "tracker")
+    other = engine.connection("box", "api.example.com")
+    assert (await withdrawals.withdraw("secret", "tracker")).connections == 1
+    assert concerned.codes == ["access.withdrawn"]
+    assert other.codes == []
+    assert engine.secrets.revoked == {"tracker"}
+
+
+async def test_giving_one_secret_back_keeps_the_others(engine: Engine, withdrawals: Withdrawals) -> None:
+    await withdrawals.withdraw("secret", "tracker")
+    await withdrawals.withdraw("secret", "box")
+    await withdrawals.give_back("secret", "tracker")
+    assert engine.secrets.revoked == {"box"}
+
+
+async def test_a_reload_that_was_asked_for_gives_secrets_back_and_nothing_else(
+    engine: Engine, withdrawals: Withdrawals
+) -> None:
+    await withdrawals.withdraw("secret", "tracker")
+    await withdrawals.withdraw("host", "api.example.com")
+    await withdrawals.withdraw("sandbox", "box")
+    withdrawals.pardon()
+    assert engine.secrets.revoked == set()
+    assert withdrawals.all() == {"sandbox": ["box"], "host": ["api.example.com"], "secret": []}
+
+
+# Sandboxes --------------------------------------------------------------------------------------
+
+
+async def test_a_sandbox_loses_its_listeners_and_all_it_has_open(
+    engine: Engine, withdrawals: Withdrawals
+) -> None:
+    concerned, other = (
+        engine.connection("box", "api.example.com"),
+        engine.connection("other", "api.example.com"),
+    )
+    assert (await withdrawals.withdraw("sandbox", "box")).connections == 1
+    assert concerned.codes == ["access.withdrawn"]
+    assert other.codes == []
+    assert engine.shut == ["box"]
+    await withdrawals.give_back("sandbox", "box")
+    assert engine.shut == []
+
+
+# Names ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "found"),
+    [
+        ("other", None, ("sandbox", "other")),
+        ("api.example.com", None, ("host", "api.example.com")),
+        ("API.Example.com.", None, ("host", "api.example.com")),
+        ("x.example.org", None, ("host", "x.example.org")),
+        ("*.example.org", None, ("host", "*.example.org")),
+        ("tracker", None, ("secret", "tracker")),
+        ("box", "sandbox", ("sandbox", "box")),
+        ("box", "secret", ("secret", "box")),
+        ("never.example.net", "host", ("host", "never.example.net")),
+    ],
+)
+def test_a_name_is_found(
+    name: str, kind: Kind | None, found: tuple[Kind, str], withdrawals: Withdrawals
+) -> None:
+    assert withdrawals.find(name, kind) == found
+
+
+def test_a_name_of_two_things_asks_which(withdrawals: Withdrawals) -> None:
+    with pytest.raises(UsageError, match="sandbox and for a secret") as caught:
+        withdrawals.find("box")
+    assert "--sandbox or --secret" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("nothing", None),
+        ("never.example.net", None),
+        ("", None),
+        ("192.0.2.1", None),
+        ("a b", "host"),
+        ("api.example.com", "secret"),
+    ],
+)
+def test_a_name_of_nothing_is_said(name: str, kind: Kind | None, withdrawals: Withdrawals) -> None:
+    with pytest.raises(UsageError, match="there is no"):
+        withdrawals.find(name, kind)
+
+
+async def test_a_host_with_an_open_connection_is_known_although_no_rule_names_it(
+    engine: Engine, withdrawals: Withdrawals
+) -> None:
+    engine.connection("box", "seen.example.net")
+    assert withdrawals.find("seen.example.net") == ("host", "seen.example.net")
+
+
+async def test_giving_back_what_was_not_taken_is_said(withdrawals: Withdrawals) -> None:
+    assert not (await withdrawals.give_back("host", "api.example.com")).was_known
