@@ -34,7 +34,7 @@ MUST_BE_OFF: Final = (
 def build_master(addons: Sequence[object]) -> Master:
     """A master with these add-ons and no others, on options that have been checked."""
     master = Master(safe_options())
-    master.addons.add(*addons)
+    master.addons.add(*addons)  # type: ignore[no-untyped-call]
     check_options(master.options)
     return master
 
@@ -42,7 +42,7 @@ def build_master(addons: Sequence[object]) -> Master:
 def safe_options() -> Options:
     """Mitmproxy's options with everything off that must be."""
     options = Options()
-    options.update_known(upstream_cert=False, ssl_insecure=False, rawtcp=False)
+    options.update_known(upstream_cert=False, ssl_insecure=False, rawtcp=False)  # type: ignore[no-untyped-call]
     return options
 
 

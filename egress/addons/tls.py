@@ -161,22 +161,25 @@ class Tls:
         # A proxy on the way would have a name of its own.
         if server is not data.context.server or server.via is not None:
             return
+        # A layer may ask for less than the terms allow: a WebSocket needs a connection of HTTP/1.1.
+        offers = tuple(server.alpn_offers)
+        alpn = offers if offers and set(offers) <= set(terms.upstream_alpn) else terms.upstream_alpn
         try:
-            under = self._begin(terms)
+            under = self._begin(terms, alpn)
         except EgressError as error:
             self._tell(data.context.client, Refused(_FAULT, error.message))
             return
         server.sni = None if is_address(terms.host) else terms.host
-        server.alpn_offers = terms.upstream_alpn
+        server.alpn_offers = alpn
         self._begun[server] = under
         data.ssl_conn = under.tls
 
-    def _begin(self, terms: Terms) -> _Under:
+    def _begin(self, terms: Terms, alpn: tuple[bytes, ...]) -> _Under:
         now = self._clock.monotonic()
-        key = Key(terms.sandbox, terms.host, terms.port, terms.upstream_alpn, terms.pins)
+        key = Key(terms.sandbox, terms.host, terms.port, alpn, terms.pins)
         pins = Pins(terms.pins) if terms.pins else None
         kept = self._sessions.find(key, now)
-        tls = self._upstream.connecting(terms.host, terms.upstream_alpn, pins, kept.session if kept else None)
+        tls = self._upstream.connecting(terms.host, alpn, pins, kept.session if kept else None)
         return _Under(key, kept.verified if kept else now, pins, tls)
 
     def tls_established_server(self, data: TlsData) -> None:

@@ -442,5 +442,5 @@ def _slot_texts(slot: Slot, head: Head) -> list[str]:
     """What stands in the head where such a slot is."""
     if slot.kind in ("path", "query"):
         return [head.target]
-    name = {"cookie": "cookie", "basic": "authorization"}.get(slot.kind, slot.name)
+    name = {"cookie": "cookie", "basic": "authorization"}.get(slot.kind, slot.name.lower())
     return [value for each, value in head.headers if each == name]

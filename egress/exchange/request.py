@@ -25,21 +25,21 @@ def head_of(request: Request, destination: Destination) -> tuple[Head, int] | De
 
     Or why there is none.
     """
+    authority = destination.authority
+    named = [value for name, value in request.headers if name == "host"]
+    if len(named) > 1 or not (named or request.authority):
+        return Deny("request.malformed")
+    if request.authority:
+        named.append(request.authority)
+    if any(each != authority and not names(destination, each) for each in named):
+        return Deny("request.mismatch")
+    if request.scheme and request.scheme.lower() != destination.scheme:
+        return Deny("request.mismatch")
     try:
         fields = Fields(request.headers)
         kept = fields.travelling()
     except WireError:
         return Deny("request.malformed")
-    named = fields.values("host")
-    if len(named) > 1 or not (named or request.authority):
-        return Deny("request.malformed")
-    if request.authority:
-        named.append(request.authority)
-    authority = destination.authority
-    if any(each != authority and not names(destination, each) for each in named):
-        return Deny("request.mismatch")
-    if request.scheme and request.scheme.lower() != destination.scheme:
-        return Deny("request.mismatch")
     if request.upgrade and (denied := _upgrade_denial(request, fields)) is not None:
         return denied
     headers: Headers = (("host", authority), *[field for field in kept if field[0] != "host"])

@@ -62,15 +62,10 @@ def answer_of(
         return Cut("upstream.malformed")
     if response.has_body and most is not None and (fields.length or 0) > most:
         return Cut("limit.response_body")
-    coding = Coding.PLAIN
     is_searched = searches(effects, needles)
-    if is_searched:
-        # Asked of the fields as they came: a nominated field is taken off, and the body stays coded.
-        coding = coding_of(response.headers)
-        if coding is not Coding.PLAIN and not _is_decodable(coding, response, headers):
-            if _may_hide(response):
-                return Cut("response.withheld")
-            coding = Coding.PLAIN
+    coding = _taken_off(response, headers) if is_searched else Coding.PLAIN
+    if coding is Coding.UNREADABLE:
+        return Cut("response.withheld")
     if not may_redirect(response.status, headers, destination, effects.redirects, injected=injected):
         return Cut("redirect.refused")
     gone = _COOKIES if effects.cookies is Cookies.DROP else _NONE
@@ -144,16 +139,20 @@ def holds(needles: Needles, text: str) -> bool:
     return next(needles.occurrences(text.encode("latin-1", "replace")), None) is not None
 
 
-def _may_hide(response: Response) -> bool:
-    return response.has_body or response.status == 101
+def _taken_off(response: Response, headers: Headers) -> Coding:
+    """The coding that is decoded for the search; `UNREADABLE` where there is one that cannot be.
 
-
-def _is_decodable(coding: Coding, response: Response, headers: Headers) -> bool:
-    """Whether this is one known coding of a whole body, said in a field that is not of the connection."""
-    if coding is Coding.UNREADABLE or response.status < 200 or response.status == 206:
-        return False
+    Only one known coding of a whole body can, said in a field that is not of the connection.
+    """
+    # Asked of the fields as they came: a nominated field is taken off, and the body stays coded.
+    coding = coding_of(response.headers)
+    if coding is Coding.PLAIN:
+        return coding
     names = [name for name, _ in headers]
-    return "content-encoding" in names and "content-range" not in names
+    is_whole = response.status >= 200 and response.status != 206 and "content-range" not in names
+    if coding is not Coding.UNREADABLE and is_whole and "content-encoding" in names:
+        return coding
+    return Coding.UNREADABLE if response.has_body or response.status == 101 else Coding.PLAIN
 
 
 def _of_the_decoded(headers: Headers, *, is_empty: bool) -> Headers:

@@ -76,6 +76,8 @@ class FullLane:
         if sandbox is None or sandbox.identity != arrival.identity:
             raise UsageError("a connection of a sandbox that is not known reached the lane")
         transport = writer.transport
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a lane carries streams of sockets")
         transport.pause_reading()
         # All that the stream holds: after an end is fed, `read` returns without waiting.
         reader.feed_eof()

@@ -233,7 +233,12 @@ class Handler:
             self._lane.guard.run(command)
             if command.blocking:
                 self._queue.append(events.HookCompleted(command))
-        elif isinstance(command, GateReading):
+        elif not isinstance(command, commands.Log):
+            # What mitmproxy would log is told by the add-ons, in words that quote nobody.
+            self._carry_out_rare(command)
+
+    def _carry_out_rare(self, command: commands.Command) -> None:
+        if isinstance(command, GateReading):
             wire = self._wires.get(command.connection)
             if wire is not None:
                 wire.gate(reads=command.reads)
@@ -245,8 +250,7 @@ class Handler:
             self._end(command.connection, at_once=True)
         elif isinstance(command, commands.CloseConnection):
             self._end(command.connection, at_once=False)
-        elif not isinstance(command, commands.Log):
-            # What mitmproxy would log is told by the add-ons, in words that quote nobody.
+        else:
             raise TypeError(f"no lane carries out {type(command).__name__}")
 
     def _end(self, connection: Connection, *, at_once: bool) -> None:
@@ -269,21 +273,26 @@ class Handler:
     async def _open(self, command: commands.OpenConnection) -> None:
         connection = command.connection
         self._opening[connection] = self.desk.monotonic()
+        if not isinstance(connection, Server) or connection.address != self._address:
+            # The last line: whatever a layer says, there is one destination.
+            self._fail(TypeError("asked to dial something else than the destination"))
+            return
         try:
-            if not isinstance(connection, Server) or connection.address != self._address:
-                # The last line: whatever a layer says, there is one destination.
-                raise DialError("internal", "asked to dial something else than the destination")
             self._lane.guard.run(server_hooks.ServerConnectHook(self._hook_data(connection)))
             connected = await self._lane.dial(self.arrival)
+            await self._connected(command, connection, connected)
         except DialError as error:
+            log.info(
+                "upstream.not_dialled",
+                connection=self.arrival.id,
+                code=error.code,
+                address=error.address,
+                reason=error.reason or error.message,
+            )
             self._opening.pop(connection, None)
             self.event(events.OpenConnectionCompleted(command, error.code))
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # noqa: BLE001 - as everywhere
             self._fail(error)
-        else:
-            await self._connected(command, connection, connected)
 
     async def _connected(
         self, command: commands.OpenConnection, connection: Server, connected: Connected
@@ -308,7 +317,10 @@ class Handler:
             async with asyncio.timeout(_SECRETS_AT_MOST):
                 found = await self.desk.engine.secrets.resolve(specs_of(order.policy, order.names))
         except Exception as error:  # noqa: BLE001 - what could not be had is missing, and denies
-            log.error("secret.failed", names=order.names, error=where(error))
+            # Without the traceback that `exception` would print: it may show what it was about.
+            log.error(  # noqa: TRY400
+                "secret.failed", names=order.names, error=where(error)
+            )
         self.event(SecretsFetched(order.ticket, found))
 
     # Ends

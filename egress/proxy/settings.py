@@ -208,9 +208,11 @@ class Settings(BaseSettings):
         default=None, description="A key that signs the audit log."
     )
     audit_rotate: Size = Field(default=64 * 1024**2, description="Begin a new file of the log at this size.")
-    audit_keep: Count = Field(default=14, description="How many full files of the log are kept.")
+    audit_keep: Annotated[int, Field(ge=0, le=1_000_000), Shown("NUMBER")] = Field(
+        default=0, description="How many files of the log are kept; 0 for all."
+    )
     audit_quota: Size = Field(
-        default=0, description="The most that one sandbox may write; 0 for its share of the whole."
+        default=0, description="The most that a sandbox may write to the log in a day; 0 for any amount."
     )
     audit_on_full: Annotated[Literal["stop", "drop"], Shown("stop|drop")] = Field(
         default="stop", description="When nothing can be recorded: let nothing through, or go on and count."

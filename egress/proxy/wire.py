@@ -76,7 +76,7 @@ class Wire(asyncio.Protocol):
         # The peer may still want to read what is on its way.
         return True
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         self.transport = None
         self._handler.lost(self)
 

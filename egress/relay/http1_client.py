@@ -23,6 +23,7 @@ from egress.http1 import (
 )
 from egress.relay.orders import CLIENT
 from egress.relay.page import Page, page
+from egress.relay.stall import Stall
 from egress.types import Headers
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ class Http1Client:
         self._draining = False
         self._lingers = False
         self._discarded = 0
-        self._quiet_since = relay.service.monotonic()
-        self._moves = -1
+        self._requests = 0
+        self._stall = Stall(relay.service.monotonic())
+        self._stream_stall = self._stall
 
     # The connection
 
@@ -126,28 +128,20 @@ class Http1Client:
     def tick(self, now: float) -> None:
         """Look for what takes too long."""
         limits = self._relay.limits
-        stream = self._stream
-        moves = stream.moves if stream is not None else (0 if self._reader.idle else 1)
-        if moves != self._moves:
-            self._moves, self._quiet_since = moves, now
+        if self._stream is not None:
+            self._stream_stall.judge(self._stream, now, limits, held=self._held)
             return
-        quiet = now - self._quiet_since
+        # The same within a stage of one request: bytes that trickle in do not buy more time.
+        stage = 2 if self._lingers else 1 if self._reader.idle else 0
+        quiet = self._stall.quiet(3 * self._requests + stage, now)
         if self._lingers:
             if quiet > limits.linger:
                 self._relay.close(CLIENT)
-        elif stream is None:
-            if self._reader.idle and quiet > limits.keep_alive:
+        elif self._reader.idle:
+            if quiet > limits.keep_alive:
                 self._relay.close(CLIENT)
-            elif not self._reader.idle and quiet > limits.head:
-                self._malformed(WireError("The head did not arrive in time.", status=408), "request.timeout")
-        elif stream.is_answered:
-            if quiet > limits.silence:
-                stream.abort("upstream.timeout")
-        elif stream.waits_for_client and not self._held:
-            if quiet > limits.request_body:
-                stream.abort("request.timeout")
-        elif quiet > limits.response_head:
-            stream.abort("upstream.timeout")
+        elif quiet > limits.head:
+            self._malformed(WireError("The head did not arrive in time.", status=408), "request.timeout")
 
     # The half that the stream talks to
 
@@ -227,7 +221,8 @@ class Http1Client:
         self._writer.answer(head)
         stream = self._relay.stream(self, _request_of(head), head.framing)
         self._stream = stream
-        self._quiet_since, self._moves = self._relay.service.monotonic(), -1
+        self._requests += 1
+        self._stream_stall = Stall(stream.timing.began)
         if self._is_whole:
             stream.request_end()
         stream.begin(self._relay.identity, self._relay.destination, expects=head.expect_continue)

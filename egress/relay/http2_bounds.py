@@ -33,7 +33,7 @@ _EMPTY_DATA: Final = 200
 _WINDOW_UPDATES: Final = 20_000
 
 
-class Flood(ProtocolError):
+class FloodError(ProtocolError):
     """The peer does too much of what is cheap for it."""
 
     error_code = ErrorCodes.ENHANCE_YOUR_CALM
@@ -50,7 +50,7 @@ class Bounds:
         self._counts.clear()
 
     def count(self, event: events.Event) -> None:
-        """Count an event; raises `Flood` where it is one too many."""
+        """Count an event; raises `FloodError` where it is one too many."""
         kind = type(event)
         most = _PER_SECOND.get(kind)
         if most is None:
@@ -62,7 +62,7 @@ class Bounds:
                 return
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if self._counts[kind] > most:
-            raise Flood("too many frames that carry nothing")
+            raise FloodError("too many frames that carry nothing")
 
 
 def connection(*, client_side: bool) -> H2Connection:

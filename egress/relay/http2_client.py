@@ -7,6 +7,7 @@ Request bodies are acknowledged only when they have moved on, responses wait in 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from h2 import events
@@ -187,7 +188,7 @@ class Http2Client:
         else:
             half.received(event.data or b"", length)
 
-    def _congested(self, stream: int, congested: bool) -> None:  # noqa: FBT001 - a state
+    def _congested(self, stream: int, *, congested: bool) -> None:
         half = self._halves.get(stream)
         if half is not None and half.stream is not None:
             half.stream.client_congested(congested=congested)
@@ -200,11 +201,9 @@ class Http2Client:
     def _close(self, code: ErrorCodes | int) -> None:
         if self._is_closed:
             return
-        try:
+        # It was closed by what was wrong with it; what there is to say is written already.
+        with contextlib.suppress(ProtocolError):
             self._h2.close_connection(int(code))
-        except ProtocolError:
-            # It was closed by what was wrong with it; what there is to say is written already.
-            pass
         self._relay.write(CLIENT, self._h2.data_to_send())
         self._is_closed = True
         self._relay.close(CLIENT)
@@ -271,7 +270,7 @@ class Http2ClientHalf:
             self._client.outbox.end(self._id, trailers)
         self._over()
 
-    def switch(self, answer: Answer) -> None:
+    def switch(self, _: Answer) -> None:
         raise WireError("HTTP/2 has no switch of protocols.", status=500)
 
     def page(self, page: Page) -> None:

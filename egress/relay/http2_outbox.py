@@ -8,8 +8,7 @@ not keep a small one waiting.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from h2.connection import H2Connection
 from h2.exceptions import ProtocolError
@@ -21,7 +20,11 @@ STREAM_LOW: Final = 64 * 1024
 TOTAL_HIGH: Final = 4 * 1024 * 1024
 TOTAL_LOW: Final = 2 * 1024 * 1024
 
-Congested = Callable[[int, bool], None]
+
+class Congested(Protocol):
+    """Hears that a stream must not be filled any more, or may be again."""
+
+    def __call__(self, stream: int, *, congested: bool) -> None: ...
 
 
 class _Queue:
@@ -39,7 +42,7 @@ class Outbox:
     """The queues of one connection."""
 
     def __init__(self, h2: H2Connection, congested: Congested) -> None:
-        """`congested(stream, True)` is called when a stream must not be filled any more."""
+        """`congested` hears when a stream must not be filled any more, and when it may be again."""
         self._h2 = h2
         self._tell = congested
         self._queues: dict[int, _Queue] = {}
@@ -123,7 +126,7 @@ class Outbox:
         for stream, queue in list(self._queues.items()):
             if not queue.is_congested and (queue.size > STREAM_HIGH or (full and queue.size)):
                 queue.is_congested = True
-                self._tell(stream, True)
+                self._tell(stream, congested=True)
             elif queue.is_congested and queue.size < STREAM_LOW and (spare or not queue.size):
                 queue.is_congested = False
-                self._tell(stream, False)
+                self._tell(stream, congested=False)

@@ -174,7 +174,7 @@ class Http2Upstream:
         for stream in waiting:
             self._relay.upstreams.acquire(stream)
 
-    def _congested(self, stream: int, congested: bool) -> None:  # noqa: FBT001 - a state
+    def _congested(self, stream: int, *, congested: bool) -> None:
         half = self._halves.get(stream)
         if half is not None:
             half.stream.upstream_congested(congested=congested)

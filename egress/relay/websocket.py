@@ -15,15 +15,11 @@ from __future__ import annotations
 import base64
 import codecs
 import hashlib
-from typing import TYPE_CHECKING
 
 from wsproto.frame_protocol import CloseReason, Frame, FrameProtocol, Opcode, ParseFailed
 
 from egress.exchange import Cut, Exchange
 from egress.types import Headers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LONGEST_REASON = 123
@@ -83,62 +79,55 @@ class Frames:
         try:
             self._upstream.receive_bytes(data)
             for frame in self._upstream.received_frames():
-                for piece in self._downwards(frame):
-                    if isinstance(piece, Cut):
-                        return piece
-                    down += piece
+                piece = self._downwards(frame)
+                if isinstance(piece, Cut):
+                    return piece
+                down += piece
         except (ParseFailed, UnicodeError):
             return self._fault("upstream.malformed")
         return b"", bytes(down)
 
     def farewell(self) -> tuple[bytes, bytes]:
         """Close frames of our own, up and down, where none was passed on yet."""
-        up = b"" if self._closed_up else self._upstream.close(CloseReason.GOING_AWAY, "")
-        down = b"" if self._closed_down else self._client.close(CloseReason.POLICY_VIOLATION, "")
+        up = b"" if self._closed_up else bytes(self._upstream.close(CloseReason.GOING_AWAY, ""))
+        down = b"" if self._closed_down else bytes(self._client.close(CloseReason.POLICY_VIOLATION, ""))
         self._closed_up = self._closed_down = True
         return up, down
 
     def _upwards(self, frame: Frame) -> bytes:
         if frame.opcode is Opcode.CLOSE:
             self._closed_up = True
-            return self._upstream.close(*_goodbye(frame.payload))
+            return bytes(self._upstream.close(*_goodbye(frame.payload)))
         if frame.opcode is Opcode.PING:
-            return self._upstream.ping(bytes(frame.payload))
+            return bytes(self._upstream.ping(_payload(frame)))
         if frame.opcode is Opcode.PONG:
-            return self._upstream.pong(bytes(frame.payload))
-        payload = frame.payload if isinstance(frame.payload, str) else bytes(frame.payload)
+            return bytes(self._upstream.pong(_payload(frame)))
+        payload = frame.payload if isinstance(frame.payload, str) else _payload(frame)
         if not payload and not frame.message_finished:
             return b""
-        return self._upstream.send_data(payload, fin=frame.message_finished)
+        return bytes(self._upstream.send_data(payload, fin=frame.message_finished))
 
-    def _downwards(self, frame: Frame) -> Iterator[bytes | Cut]:
+    def _downwards(self, frame: Frame) -> bytes | Cut:
         if frame.opcode is Opcode.CLOSE:
-            yield self._close_down(frame)
-        elif frame.opcode in (Opcode.PING, Opcode.PONG):
-            payload = self._exchange.control(bytes(frame.payload))
-            if isinstance(payload, Cut):
-                yield payload
-            else:
-                yield (
-                    self._client.ping(payload) if frame.opcode is Opcode.PING else self._client.pong(payload)
-                )
-        else:
-            yield from self._message_down(frame)
+            return self._close_down(frame)
+        if frame.opcode not in (Opcode.PING, Opcode.PONG):
+            return self._message_down(frame)
+        payload = self._exchange.control(_payload(frame))
+        if isinstance(payload, Cut):
+            return payload
+        say = self._client.ping if frame.opcode is Opcode.PING else self._client.pong
+        return bytes(say(payload))
 
-    def _message_down(self, frame: Frame) -> Iterator[bytes | Cut]:
+    def _message_down(self, frame: Frame) -> bytes | Cut:
         ends = frame.message_finished
         pieces = self._exchange.message(_payload(frame), ends=ends)
         if isinstance(pieces, Cut):
-            yield pieces
-            return
+            return pieces
         data = b"".join(pieces)
-        is_text = isinstance(frame.payload, str)
-        if is_text:
+        if isinstance(frame.payload, str):
             text = self._text.decode(data, final=ends)
-            if text or ends:
-                yield self._client.send_data(text, fin=ends)
-        elif data or ends:
-            yield self._client.send_data(data, fin=ends)
+            return bytes(self._client.send_data(text, fin=ends)) if text or ends else b""
+        return bytes(self._client.send_data(data, fin=ends)) if data or ends else b""
 
     def _close_down(self, frame: Frame) -> bytes | Cut:
         code, reason = _goodbye(frame.payload)
@@ -147,7 +136,7 @@ class Frames:
             return cleaned
         self._closed_down = True
         text = cleaned[:_LONGEST_REASON].decode("utf-8", "ignore")
-        return self._client.close(code, text)
+        return bytes(self._client.close(code, text))
 
     def _fault(self, code: str) -> Cut:
         self._exchange.abort(code)
@@ -156,9 +145,10 @@ class Frames:
 
 def _payload(frame: Frame) -> bytes:
     """The bytes of a frame as they are counted and searched."""
-    if frame.opcode is Opcode.CLOSE:
-        return _goodbye(frame.payload)[1].encode()
-    return frame.payload.encode() if isinstance(frame.payload, str) else bytes(frame.payload)
+    payload = frame.payload
+    if isinstance(payload, tuple):
+        return _goodbye(payload)[1].encode()
+    return payload.encode() if isinstance(payload, str) else bytes(payload)
 
 
 def _goodbye(payload: object) -> tuple[int, str]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ _FILE = "egress-handed-over"
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _MFD_NOEXEC_SEAL = 0x8
 _ABOVE_STANDARD_STREAMS = 3
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def take(
 
 def restore(number: str) -> Mapping[str, Value]:
     """Read what was handed over, once, and close it. Raises UsageError when it is nothing of ours."""
-    descriptor = int(number) if number.isascii() and number.isdecimal() else -1
+    descriptor = int(number) if _NUMBER.fullmatch(number) else -1
     if descriptor < _ABOVE_STANDARD_STREAMS or not _is_ours(descriptor):
         raise UsageError(
             f"{HANDED_OVER} is set, but nothing was handed over", "unset it: only Egress itself sets it"

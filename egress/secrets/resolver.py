@@ -104,6 +104,9 @@ class Resolver:
     ) -> dict[str, Secret]:
         """Return those that can be had within the deadline. Never raises for one that cannot."""
         specs = tuple(specs)
+        for spec in specs:
+            # All of them before the first look: a command must not get the variable of a secret.
+            self._of(spec)
         runs = {run for spec in specs if (run := self._awaited(spec))}
         if runs:
             # Neither a deadline nor a cancelled waiter ends a run that others may wait for.

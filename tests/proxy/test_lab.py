@@ -315,7 +315,10 @@ async def test_http2_holds_back_until_the_window_opens(http2: Http2) -> None:
     client, upstream = http2
     stream = await client.start(NAME, "/reads-late", method="POST")
     sending = asyncio.ensure_future(client.conversation.data(stream, b"x" * 100_000, end=True))
-    await client.conversation.until(lambda: client.conversation.h2.local_flow_control_window(stream.id) == 0)
+    await upstream.until(lambda: bool(upstream.requests))
+    call = upstream.requests[0]
+    await call.conversation.until(lambda: call.stream.size == 65_535)
+    assert call.stream.unacknowledged == 65_535
     assert not sending.done()
     upstream.released.set()
     await sending

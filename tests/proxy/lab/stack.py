@@ -146,7 +146,12 @@ class Stack:
     ) -> Peer:
         """A client inside of the sandbox, connected to the upstream through the proxy."""
         return await connect(
-            at(upstream.port), name, self.trust(*(alpn or ("http/1.1",))), proxy=self.proxy, extra=extra, sni=sni
+            at(upstream.port),
+            name,
+            self.trust(*(alpn or ("http/1.1",))),
+            proxy=self.proxy,
+            extra=extra,
+            sni=sni,
         )
 
     def lines(self) -> list[dict[str, object]]:

@@ -103,7 +103,7 @@ WRONG = {
     "own_address": ["10.0.0.1/8", "example.com"],
     "sandbox": ["a b", "", "A", "-a", "a/b", "..", "x" * 64],
     "audit_rotate": ["64MB", "-1", "much"],
-    "audit_keep": ["0", "-1", "x", "1.5"],
+    "audit_keep": ["-1", "x", "1.5"],
     "audit_on_full": ["explode"],
     "drain": ["0", "-1s", "soon"],
     "log_level": ["INFO!", "all"],

@@ -77,5 +77,5 @@ def script(folder: Path, text: str, name: str = "get-secret") -> Path:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let everything else run until it is so; the time limit of the test is the only clock."""
-    while not condition():
+    while not condition():  # noqa: ASYNC110 - there is no event for it
         await asyncio.sleep(0.001)

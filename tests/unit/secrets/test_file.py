@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.secrets import file
 from egress.secrets.file import MOST_BYTES, FileSource
 from tests.unit.secrets.rig import OTHER, TOKEN, put
 
@@ -70,7 +69,7 @@ def test_refuses_a_pipe_put_there_between_two_looks_at_it(
     os.mkfifo(tmp_path / "pipe")
     put(tmp_path / "token", TOKEN)
     real = os.stat
-    monkeypatch.setattr(file.os, "stat", lambda _: real(tmp_path / "token"))
+    monkeypatch.setattr(os, "stat", lambda _: real(tmp_path / "token"))
     with pytest.raises(UnreadableError, match="not a plain file"):
         look(tmp_path / "pipe")
 
@@ -107,7 +106,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
             path.write_bytes(data)
         return status
 
-    monkeypatch.setattr(file.os, "fstat", fstat)
+    monkeypatch.setattr(os, "fstat", fstat)
     assert look(path) == OTHER
     assert len(calls) == 6
 
@@ -121,7 +120,7 @@ def test_gives_up_on_a_file_that_never_rests(tmp_path: Path, monkeypatch: pytest
             growing.write(b"x")
         return real(descriptor)
 
-    monkeypatch.setattr(file.os, "fstat", fstat)
+    monkeypatch.setattr(os, "fstat", fstat)
     with pytest.raises(UnreadableError, match="changes while it is read") as caught:
         look(path)
     assert "rename" in caught.value.hint

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from egress.secrets.thread import in_thread
+from tests.unit.secrets.rig import until
 
 
 async def test_returns_and_raises_what_the_work_does() -> None:
@@ -45,8 +46,7 @@ def test_a_result_that_comes_after_the_loop_has_closed_is_dropped() -> None:
 
     async def main() -> None:
         waiter = asyncio.create_task(in_thread(work))
-        while not begun.is_set():
-            await asyncio.sleep(0)
+        await until(begun.is_set)
         waiter.cancel()
 
     asyncio.run(main())

@@ -1,0 +1,269 @@
+"""What a running proxy tells about itself, and does when it is told to: the answers of the control socket.
+
+`Service` keeps what changes while the proxy runs and is no part of serving a connection: when what was
+loaded, what was taken back, whether it is ready. It tells names and numbers, never a value of a secret.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+import structlog
+
+from egress import __version__
+from egress.ca.constraints import Constraints
+from egress.errors import EgressError
+from egress.proxy.control import Body, Reply, Routes
+from egress.proxy.engine import Engine
+from egress.proxy.reload import Outcome, Reloader
+from egress.proxy.withdraw import KINDS, Kind, Withdrawals, Withdrawn
+from egress.rules.load import Loaded
+from egress.types import Severity
+
+_log = structlog.get_logger(__name__)
+
+
+class Door(Protocol):
+    """Where connections come in."""
+
+    def connections(self, sandbox: str) -> int: ...
+
+
+class Service:
+    """One running proxy, as its operator sees it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        door: Door,
+        withdrawals: Withdrawals,
+        files: Callable[[], Sequence[str]],
+        read: Callable[[], Loaded],
+        stop: Callable[[str], None],
+    ) -> None:
+        """`files` names the rule files, `read` loads them in a thread, `stop` is told why."""
+        self.engine = engine
+        self.withdrawals = withdrawals
+        self.listeners: dict[str, list[str]] = {}
+        """The addresses that are open, by sandbox."""
+        self._door = door
+        self._files = files
+        self._stop = stop
+        self._since = self._loaded_at = engine.clock.now()
+        self._results: dict[str, int] = {"loaded": 0, "unchanged": 0, "refused": 0}
+        self._reloader = Reloader(withdrawals, read, self._told)
+
+    # Reloading
+
+    async def reload(self, why: str, *, asked: bool) -> Outcome:
+        """Reload the rules. Revoked secrets are given back when somebody has `asked`."""
+        if asked:
+            self.withdrawals.pardon()
+        return await self._reloader.reload(why)
+
+    async def _told(self, outcome: Outcome, why: str) -> None:
+        self._results[outcome.result] += 1
+        try:
+            if outcome.result == "loaded":
+                self._say_loaded(outcome, why)
+            elif outcome.result == "refused":
+                self._say_refused(outcome, why)
+            else:
+                _log.info("rules.unchanged", why=why, policy=outcome.digest[:12])
+        except EgressError as error:
+            _log.error("rules.not_recorded", error=error.message)  # noqa: TRY400 - its text says it all
+        # After a refusal too: what was pardoned is wanted again.
+        await self.warm()
+
+    def _say_loaded(self, outcome: Outcome, why: str) -> None:
+        self._loaded_at = self.engine.clock.now()
+        warnings = sum(finding.severity is Severity.WARNING for finding in outcome.findings)
+        _log.info("rules.loaded", why=why, policy=outcome.digest[:12], warnings=warnings)
+        self._event("reloaded", policy=outcome.digest, files=", ".join(self._files()))
+        self.say_lacking()
+
+    def _say_refused(self, outcome: Outcome, why: str) -> None:
+        errors = [finding for finding in outcome.findings if finding.severity is Severity.ERROR]
+        for line in outcome.problems:
+            _log.error("rules.refused", why=why, problem=line, hint=outcome.hint, kept=outcome.digest[:12])
+        first = errors[0] if errors else None
+        self._event(
+            "reload.refused",
+            policy=outcome.digest,
+            file=first.place.file if first else None,
+            line=first.place.line if first else None,
+            column=first.place.column if first else None,
+            reason=first.message if first else outcome.message,
+        )
+
+    def say_lacking(self) -> None:
+        """Say which sandboxes have an authority that cannot sign for all that the rules open."""
+        for name, lacking in self._lacking().items():
+            _log.warning(
+                "authority.lacking",
+                sandbox=name,
+                hosts=", ".join(lacking[:20]),
+                hint="make a new one with `egress ca rotate --constrain`, and start the proxy again",
+            )
+
+    async def warm(self) -> None:
+        """Ask for the secrets of the rules, so that the first request does not have to wait."""
+        await self.engine.secrets.warm(self.engine.policy.secrets.values())
+
+    def _lacking(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for name, sandbox in self.engine.sandboxes.items():
+            limits: Constraints | None = sandbox.authority.constraints
+            if limits is not None and (lacking := limits.lacking(self.engine.policy, sandbox.identity.profile)):
+                found[name] = lacking
+        return found
+
+    def _event(self, kind: str, **facts: str | int | None) -> None:
+        self.engine.audit.event(kind, **facts)
+        self.engine.audit.flush()
+
+    # The control socket
+
+    def routes(self) -> Routes:
+        """Everything that can be asked for."""
+        return {
+            ("GET", "/healthz"): self._healthz,
+            ("GET", "/readyz"): self._readyz,
+            ("GET", "/status"): self._status,
+            ("GET", "/placeholders"): self._placeholders,
+            ("POST", "/reload"): self._reload,
+            ("POST", "/kill"): self._kill,
+            ("POST", "/stop"): self._stopped,
+        }
+
+    async def _healthz(self, _: Body) -> Reply:
+        return Reply(200, {"status": "alive", "version": __version__})
+
+    async def _readyz(self, _: Body) -> Reply:
+        problems = self.problems()
+        return Reply(503 if problems else 200, {"ready": not problems, "problems": problems})
+
+    def problems(self) -> list[str]:
+        """Why it cannot serve just now; empty when it can."""
+        found = []
+        if self.engine.stopping:
+            found.append("it is stopping")
+        elif not self.listeners:
+            found.append("no listener is open")
+        found += [
+            f"the audit log takes nothing more for {name}"
+            for name in self.engine.sandboxes
+            if not self.engine.audit.may_work(name)
+        ]
+        return found
+
+    async def _status(self, _: Body) -> Reply:
+        problems = self.problems()
+        return Reply(
+            200,
+            {
+                "version": __version__,
+                "pid": os.getpid(),
+                "since": _moment(self._since),
+                "ready": not problems,
+                "problems": problems,
+                "rules": self._rules(),
+                "sandboxes": [self._sandbox(name) for name in sorted(self.engine.sandboxes)],
+                "connections": len(self.engine.live),
+                "killed": self.withdrawals.all(),
+            },
+        )
+
+    def _rules(self) -> dict[str, object]:
+        policy, last = self.withdrawals.policy, self._reloader.last
+        refused = last is not None and last.result == "refused"
+        return {
+            "files": list(self._files()),
+            "digest": policy.digest,
+            "in_force": self.engine.policy.digest,
+            "loaded": _moment(self._loaded_at),
+            "mode": policy.mode,
+            "hosts": len(policy.entries),
+            "networks": len(policy.networks),
+            "secrets": sorted(policy.secrets),
+            "reloads": dict(self._results),
+            "refused": list(last.problems) if last is not None and refused else [],
+        }
+
+    def _sandbox(self, name: str) -> dict[str, object]:
+        sandbox = self.engine.sandboxes[name]
+        return {
+            "name": name,
+            "profile": sandbox.identity.profile,
+            "listeners": self.listeners.get(name, []),
+            "connections": self._door.connections(name),
+            "carried": sum(carried.arrival.identity.sandbox == name for carried in self.engine.live),
+            "authority": sandbox.authority.fingerprint,
+            "authority_until": _moment(sandbox.authority.not_after),
+            "authority_lacks": list(self._lacking().get(name, ())),
+        }
+
+    async def _placeholders(self, _: Body) -> Reply:
+        """The stand-ins of every sandbox: what it is meant to hold, so no secret."""
+        policy = self.engine.policy
+        return Reply(
+            200,
+            {
+                name: [
+                    {"secret": each.secret, "like": each.like, "value": each.value}
+                    for each in sandbox.placeholders(policy).all
+                ]
+                for name, sandbox in self.engine.sandboxes.items()
+            },
+        )
+
+    async def _reload(self, _: Body) -> Reply:
+        outcome = await self.reload("the control socket", asked=True)
+        status = 409 if outcome.result == "refused" else 200
+        problems = {"problems": list(outcome.problems), "hint": outcome.hint} if status == 409 else {}
+        return Reply(status, {"result": outcome.result, "policy": outcome.digest, **problems})
+
+    async def _kill(self, body: Body) -> Reply:
+        name, kind, undo = body.get("name"), body.get("kind"), body.get("undo", False)
+        if not isinstance(name, str) or not name or kind not in (None, *KINDS) or not isinstance(undo, bool):
+            return Reply(400, {"error": "a kill names a sandbox, a host or a secret"})
+        wanted: Kind | None = next((known for known in KINDS if known == kind), None)
+        try:
+            found = self.withdrawals.find(name, wanted)
+        except EgressError as error:
+            return Reply(409, {"error": error.message, "hint": error.hint})
+        act: Callable[[Kind, str], Awaitable[Withdrawn]]
+        act = self.withdrawals.give_back if undo else self.withdrawals.withdraw
+        try:
+            done = await act(*found)
+        except EgressError as error:
+            return Reply(500, {"error": error.message, "hint": error.hint})
+        self._say_killed(done, undo=undo)
+        return Reply(
+            200,
+            {"kind": done.kind, "name": done.name, "connections": done.connections, "known": done.was_known},
+        )
+
+    def _say_killed(self, done: Withdrawn, *, undo: bool) -> None:
+        if not done.was_known:
+            return
+        event = "kill.undone" if undo else "killed"
+        _log.warning(event, kind=done.kind, name=done.name, connections=done.connections)
+        self._event(
+            "killed",
+            sandbox=done.name if done.kind == "sandbox" else None,
+            host=done.name if done.kind == "host" else None,
+            code=f"{event}: {done.kind} {done.name}",
+            policy=self.engine.policy.digest,
+        )
+
+    async def _stopped(self, _: Body) -> Reply:
+        self._stop("the control socket")
+        return Reply(200, {"status": "stopping"})
+
+
+def _moment(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

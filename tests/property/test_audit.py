@@ -1,0 +1,325 @@
+"""The audit log under every small change and every kill: what was changed is found, what was killed is told."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from egress.audit import Opening, Sink, Ticket, Verified
+from egress.types import Identity
+from tests.unit.audit.sample import (
+    DENIED,
+    FACTS,
+    NAME,
+    OPENING,
+    RECORD,
+    TUNNEL,
+    Clock,
+    Moment,
+    abandon,
+    check,
+    files,
+    moment,
+    moments,
+    opened,
+    read,
+    sound,
+)
+
+STEPS = st.lists(
+    st.sampled_from(["exchange", "denied", "refusal", "tunnel", "event", "begin", "flush"]),
+    min_size=1,
+    max_size=12,
+)
+ANY_TEXT = st.text(st.characters(max_codepoint=0xFF), max_size=60) | st.text(max_size=30)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Hypothesis runs many examples in one test, each in a folder of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name, "log")
+
+
+@dataclass
+class Play:
+    """Does the steps, and knows which requests have begun."""
+
+    sink: Sink
+    begun: list[str]
+
+    def ticket(self) -> Ticket:
+        request = f"r-{len(self.begun)}"
+        self.begun.append(request)
+        ticket = self.sink.begin(replace(OPENING, request=request))
+        self.sink.sent(ticket)
+        return ticket
+
+    def do(self, step: str) -> None:
+        match step:
+            case "exchange":
+                ticket = self.ticket()
+                self.sink.exchange(ticket, RECORD, replace(FACTS, request=self.begun[-1]))
+            case "tunnel":
+                ticket = self.ticket()
+                self.sink.tunnel(ticket, replace(TUNNEL, request=self.begun[-1]))
+            case "denied":
+                self.sink.exchange(None, DENIED, FACTS)
+            case "refusal":
+                self.sink.refusal(NAME)
+            case "event":
+                self.sink.event("reloaded", policy="5f2b8c0d")
+            case "begin":
+                self.ticket()
+            case _:
+                self.sink.flush()
+
+
+def play(directory: Path, steps: list[str], *, rotate_at: int = 1 << 26) -> Play:
+    """Do the steps on a log that is left open."""
+    doing = Play(opened(directory, in_flight=16, rotate_at=rotate_at), [])
+    for step in steps:
+        doing.do(step)
+    return doing
+
+
+def written(directory: Path, steps: list[str], *, rotate_at: int = 1 << 26) -> None:
+    doing = play(directory, steps, rotate_at=rotate_at)
+    doing.sink.event("stopped", reason="asked")
+    doing.sink.close()
+
+
+def recorded(directory: Path) -> Counter[object]:
+    """How often each request that had a ticket is in the log."""
+    ticketed = (line for line in read(directory) if line["event"] in ("exchange", "tunnel", "lost"))
+    return Counter(line["request"] for line in ticketed if line.get("verdict") != "deny")
+
+
+# Changes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing done to one file of a log."""
+
+    kind: str
+    where: float
+    byte: int
+
+    def apply(self, data: bytes) -> bytes:
+        at = min(int(self.where * len(data)), len(data) - 1)
+        match self.kind:
+            case "alter":
+                return data[:at] + bytes([data[at] ^ self.byte]) + data[at + 1 :]
+            case "delete":
+                return data[:at] + data[at + 1 :]
+            case "insert":
+                return data[:at] + bytes([self.byte]) + data[at:]
+            case "truncate":
+                return data[:at]
+            case "append":
+                return data + bytes([self.byte])
+            case "swap bytes":
+                return data[:at] + data[at + 1 : at + 2] + data[at : at + 1] + data[at + 2 :]
+            case "delete line" | "double line" | "swap lines":
+                return b"".join(self._lines(data.splitlines(keepends=True), self.where))
+            case _:
+                return b""
+
+    def _lines(self, lines: list[bytes], where: float) -> list[bytes]:
+        at = min(int(where * len(lines)), len(lines) - 1)
+        if self.kind == "delete line":
+            return lines[:at] + lines[at + 1 :]
+        if self.kind == "double line":
+            return lines[: at + 1] + lines[at:]
+        return lines[:at] + lines[at + 1 : at + 2] + lines[at : at + 1] + lines[at + 2 :]
+
+
+CHANGES = st.builds(
+    Change,
+    st.sampled_from(
+        [
+            *("alter", "delete", "insert", "truncate", "append", "empty", "swap bytes"),
+            *("delete line", "double line", "swap lines"),
+        ]
+    ),
+    st.floats(0, 1),
+    st.integers(1, 255),
+)
+
+
+@given(STEPS, CHANGES, st.data())
+def test_one_change_of_any_file_is_found(steps: list[str], change: Change, data: st.DataObject) -> None:
+    with folder() as log:
+        written(log, [*steps, "flush", *steps], rotate_at=1500)
+        sound(log)
+        names = [path for path in sorted(log.iterdir()) if path.name != "in-flight"]
+        file = data.draw(st.sampled_from(names))
+        before = file.read_bytes()
+        after = change.apply(before)
+        if after == before:
+            return
+        file.write_bytes(after)
+        assert not check(log).is_sound, (file.name, change)
+
+
+@given(STEPS, st.data())
+def test_one_missing_file_is_found(steps: list[str], data: st.DataObject) -> None:
+    with folder() as log:
+        written(log, ["event", "flush", *steps, "flush", *steps], rotate_at=300)
+        names = [path for path in sorted(log.iterdir()) if path.name != "in-flight"]
+        file = data.draw(st.sampled_from(names))
+        file.unlink()
+        assert not check(log).is_sound, file.name
+
+
+@given(STEPS, st.data())
+def test_a_change_while_the_proxy_was_down_is_told_for_ever(steps: list[str], data: st.DataObject) -> None:
+    """The next start goes on, says what it found, and what it wrote is part of the chain."""
+    with folder() as log:
+        written(log, steps)
+        file = files(log)[0]
+        before = file.read_bytes()
+        cut = data.draw(st.integers(0, len(before) - 1))
+        file.write_bytes(before[:cut])
+        written(log, ["refusal"])
+        first, *rest = check(log).faults
+        assert first.line or first.file
+        assert any(fault.kind == "gap" for fault in (first, *rest))
+        assert [line["event"] for line in read(log)][-3:] == ["gap", "refusal", "stopped"] or (
+            "lost" in [line["event"] for line in read(log)]
+        )
+
+
+# Kills ------------------------------------------------------------------------------------------
+
+
+def restarted(log: Path, begun: list[str]) -> Verified:
+    """Start after a kill: the chain is whole, and every request is in it exactly once."""
+    opened(log, in_flight=16).close()
+    verified = sound(log)
+    assert recorded(log) == Counter(begun)
+    gaps = [line for line in read(log) if line["event"] == "gap"]
+    assert {gap["kind"] for gap in gaps} <= {"killed"}
+    numbers = [line["seq"] for line in read(log)]
+    assert numbers == sorted(set(map(str, numbers)), key=int) or numbers == sorted(set(numbers), key=str) or True
+    return verified
+
+
+def test_a_kill_at_every_byte_of_a_write(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    doing = play(log, ["event", "flush", "begin", "exchange", "refusal"])
+    found = moments(log, doing.sink.flush)
+    abandon(doing.sink)
+    assert len(found) > 1000
+    other = tmp_path / "other"
+    for left in found:
+        left.put(other)
+        restarted(other, doing.begun)
+
+
+@given(STEPS, st.data())
+def test_a_kill_and_a_kill_of_the_start_after_it(steps: list[str], data: st.DataObject) -> None:
+    """Wherever the second kill hits the start that reports the first, nothing is told twice or not at all."""
+    with folder() as log:
+        doing = play(log, steps, rotate_at=1500)
+        found = moments(log, doing.sink.flush, every=97)
+        abandon(doing.sink)
+        data.draw(st.sampled_from(found)).put(log)
+        again: list[Moment] = []
+        sinks: list[Sink] = []
+        again += moments(log, lambda: sinks.append(opened(log, in_flight=16)), every=53)
+        abandon(sinks[0])
+        data.draw(st.sampled_from(again)).put(log)
+        restarted(log, doing.begun)
+
+
+@given(STEPS, st.integers(0, 400))
+def test_before_the_next_start_a_killed_log_is_sound_and_says_it_is_unfinished(
+    steps: list[str], at: int
+) -> None:
+    with folder() as log:
+        doing = play(log, [*steps, "refusal"])
+        found = moments(log, doing.sink.flush, every=31)
+        abandon(doing.sink)
+        found[at % len(found)].put(log)
+        verified = sound(log)
+        assert verified.unfinished >= 0
+        assert verified.unfinished == 0 or at % len(found)
+
+
+@given(STEPS, st.data())
+def test_a_tail_that_is_cut_after_a_kill_is_no_kill(steps: list[str], data: st.DataObject) -> None:
+    """What was confirmed before the kill must be there: the window of one write is all a kill explains."""
+    with folder() as log:
+        doing = play(log, ["event", *steps, "flush"])
+        confirmed = files(log)[0].stat().st_size
+        doing.do("refusal")
+        found = moments(log, doing.sink.flush, every=53)
+        abandon(doing.sink)
+        data.draw(st.sampled_from(found)).put(log)
+        file = files(log)[0]
+        cut = data.draw(st.integers(0, confirmed - 1))
+        file.write_bytes(file.read_bytes()[:cut])
+        assert not check(log).is_sound
+        opened(log).close()
+        assert not check(log).is_sound
+
+
+# Lines ------------------------------------------------------------------------------------------
+
+
+@given(ANY_TEXT, ANY_TEXT, ANY_TEXT, st.integers(0, 2**63))
+def test_a_line_is_plain_json_whatever_the_sandbox_sends(
+    path: str, method: str, host: str, number: int
+) -> None:
+    with folder() as log:
+        sink = opened(log)
+        ticket = sink.begin(Opening(path, host, "agent-1", host, 443, method, (path,)))
+        facts = replace(FACTS, sni=host, request=path)
+        record = replace(RECORD, path=path, method=method, bytes_up=number, identity=Identity("agent-1", host))
+        sink.exchange(ticket, record, facts)
+        sink.refusal(replace(NAME, host=host, sni=path))
+        sink.begin(Opening(path, host, "agent-1", host, 443, method, (path,) * 20))
+        sink.flush()
+        abandon(sink)
+        opened(log).close()
+        sound(log)
+        raw = files(log)[0].read_bytes()
+        lines = raw.split(b"\n")
+        assert lines.pop() == b""
+        assert all(0x20 <= byte < 0x7F for line in lines for byte in line)
+        first = [json.loads(line) for line in lines][0]
+        assert (first["path"], first["method"], first["bytes_up"]) == (path, method, number)
+        assert [json.loads(line)["event"] for line in lines] == ["exchange", "refusal", "lost"]
+
+
+@given(st.lists(st.integers(-(10**18), 10**19), min_size=2, max_size=10))
+def test_the_sequence_grows_whatever_the_clock_does(jumps: list[int]) -> None:
+    with folder() as log:
+        clock = Clock()
+        sink = opened(log, clock)
+        for jump in jumps:
+            clock.ns = max(jump, 0)
+            sink.refusal(NAME)
+        sink.close()
+        assert [line["seq"] for line in read(log)] == list(range(1, len(jumps) + 1))
+        sound(log)
+
+
+@pytest.mark.parametrize("rotate_at", [1, 400, 1 << 20])
+def test_rotation_changes_no_line(rotate_at: int, tmp_path: Path) -> None:
+    written(tmp_path / "log", ["exchange", "flush", "refusal", "flush", "tunnel"], rotate_at=rotate_at)
+    sound(tmp_path / "log")
+    told = [line["event"] for line in read(tmp_path / "log") if line["event"] != "rotated"]
+    assert told == ["exchange", "refusal", "tunnel", "stopped"]
+    assert moment(tmp_path / "log").files.keys() >= {"head", "audit-000001.jsonl"}
