@@ -25,8 +25,8 @@ from egress.ca.issue import Leaf
 from egress.errors import ContentError
 from egress.rules.hosts import is_address, is_canonical
 
-MOST_CONTEXTS: Final = 512
-"""Kept for each authority; about 30 KB each."""
+MOST_CONTEXTS: Final = 128
+"""Kept for each authority, at about 25 KB each: a sandbox can have them made for any host of a wildcard."""
 
 Alpn = tuple[bytes, ...]
 

@@ -27,7 +27,7 @@ from egress.errors import ContentError
 from egress.rules.hosts import is_canonical
 
 EPHEMERAL_LIFE: Final = 7 * DAY
-MOST_LEAVES: Final = 4096
+MOST_LEAVES: Final = 1024
 RENEWED_BEFORE_END: Final = 2 * 3600
 
 

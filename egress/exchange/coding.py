@@ -41,7 +41,6 @@ ASKING = frozenset(
 _TELLING = frozenset(
     {"content-encoding", "grpc-encoding", "connect-content-encoding", "im", "sec-websocket-extensions"}
 )
-_SPEAKING = _TELLING | {"content-type"}
 _PLAIN = frozenset({"", "identity"})
 _DECODABLE: Final = {
     "gzip": Coding.GZIP,
@@ -50,6 +49,7 @@ _DECODABLE: Final = {
     "br": Coding.BROTLI,
     "zstd": Coding.ZSTD,
 }
+_USUAL_TYPE = re.compile(r"[a-z0-9.+-]++/[a-z0-9.+-]++(?:; ?charset=utf-8)?+", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]*)", re.IGNORECASE)
 _READABLE = frozenset(
     {"", "utf-8", "utf8", "us-ascii", "ascii", "big5", "gb2312", "gbk", "shift_jis", "euc-jp", "euc-kr"}
@@ -66,10 +66,13 @@ def asking_for_plain(head: Head) -> Head:
 
 def coding_of(headers: Headers) -> Coding:
     """What a response says of how its contents, messages or frames are coded."""
-    told = [field for field in headers if field[0] in _SPEAKING]
-    if not all(_is_readable(value) for name, value in told if name == "content-type"):
-        return Coding.UNREADABLE
-    codings = [(name, value.strip(" \t").lower()) for name, value in told if name != "content-type"]
+    codings: list[tuple[str, str]] = []
+    for name, value in headers:
+        if name == "content-type":
+            if not _is_readable(value):
+                return Coding.UNREADABLE
+        elif name in _TELLING:
+            codings.append((name, value.strip(" \t").lower()))
     coded = [each for each in codings if each[1] not in _PLAIN]
     if not coded:
         return Coding.PLAIN
@@ -82,7 +85,7 @@ def coding_of(headers: Headers) -> Coding:
 
 def _is_readable(content_type: str) -> bool:
     """Whether its charset, if it names one, writes ASCII as ASCII: a secret is searched for as such."""
-    if "charset" not in content_type.lower():
+    if _USUAL_TYPE.fullmatch(content_type) is not None:
         return True
     charsets = _CHARSET.findall(content_type)
     return all(charset.lower() in _READABLE or _FAMILY.fullmatch(charset) for charset in charsets)

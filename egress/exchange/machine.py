@@ -317,7 +317,7 @@ class Exchange:
             status=account.status,
             injected=account.injected,
             replaced=account.replaced,
-            scrubbed=tuple(sorted(account.found.items())),
+            scrubbed=tuple(sorted(account.found.items())) if account.found else (),
             bytes_up=account.up,
             bytes_down=account.down,
             policy=self._policy.digest,

@@ -31,8 +31,9 @@ def head_of(request: Request, destination: Destination) -> tuple[Head, int] | De
         return Deny("request.malformed")
     if request.authority:
         named.append(request.authority)
-    if any(each != authority and not names(destination, each) for each in named):
-        return Deny("request.mismatch")
+    for each in named:
+        if each != authority and not names(destination, each):
+            return Deny("request.mismatch")
     if request.scheme and request.scheme.lower() != destination.scheme:
         return Deny("request.mismatch")
     try:

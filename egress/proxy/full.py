@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -27,8 +26,7 @@ from egress.proxy.arrival import Arrival
 from egress.proxy.desk import Desk
 from egress.proxy.dial import Connected
 from egress.proxy.engine import Engine
-from egress.proxy.handler import Handler
-from egress.relay.limits import RelayLimits
+from egress.proxy.handler import FullLimits, Handler
 from egress.relay.relay import Protocol
 from egress.rules.decide import decide_host
 from egress.rules.policy import Policy
@@ -37,19 +35,6 @@ log = structlog.get_logger(__name__)
 
 _HTTP1: Final = b"http/1.1"
 _HTTP2: Final = b"h2"
-
-
-@dataclass(frozen=True, slots=True)
-class FullLimits:
-    """How long the stages of an intercepted connection may take, in seconds."""
-
-    client_tls: float = 15.0
-    """The TLS handshake with the client."""
-    dial: float = 15.0
-    """Resolving the name and connecting."""
-    upstream_open: float = 30.0
-    """The same, with the TLS handshake of the upstream."""
-    relay: RelayLimits = field(default_factory=RelayLimits)
 
 
 DEFAULT_LIMITS: Final = FullLimits()

@@ -16,15 +16,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import structlog
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
+from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, server_hooks
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.mode_specs import ProxyMode
 
-from egress.addons.guard import where
+from egress.addons.guard import Guard, where
 from egress.addons.http import HttpLayer
 from egress.addons.next_layer import Entry
 from egress.addons.signals import (
@@ -36,17 +38,17 @@ from egress.addons.signals import (
     Ticked,
     WriteBlocked,
 )
+from egress.addons.tls import Tls
 from egress.errors import CODES
 from egress.proxy.arrival import Arrival
 from egress.proxy.desk import Desk, Route, specs_of
 from egress.proxy.dial import Connected, DialError
 from egress.proxy.wire import Wire
-from egress.relay.relay import Protocol, Relay
+from egress.relay.limits import RelayLimits
+from egress.relay.relay import Protocol as Spoken
+from egress.relay.relay import Relay
 from egress.rules.policy import Policy
 from egress.types import Secret
-
-if TYPE_CHECKING:
-    from egress.proxy.full import FullLane
 
 log = structlog.get_logger(__name__)
 
@@ -55,10 +57,51 @@ _SECRETS_AT_MOST: Final = 30.0
 """Seconds; the resolver has a deadline of its own, and this one is for the case that it does not keep it."""
 
 
+@dataclass(frozen=True, slots=True)
+class FullLimits:
+    """How long the stages of an intercepted connection may take, in seconds."""
+
+    client_tls: float = 15.0
+    """The TLS handshake with the client."""
+    dial: float = 15.0
+    """Resolving the name and connecting."""
+    upstream_open: float = 30.0
+    """The same, with the TLS handshake of the upstream."""
+    relay: RelayLimits = field(default_factory=RelayLimits)
+
+
+class Lane(Protocol):
+    """What the handlers of a lane share."""
+
+    @property
+    def guard(self) -> Guard: ...
+
+    @property
+    def tls(self) -> Tls: ...
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def limits(self) -> FullLimits: ...
+
+    async def dial(self, arrival: Arrival) -> Connected:
+        """Connect to the destination, at an address that was checked."""
+        ...
+
+    def still_allows(self, arrival: Arrival, policy: Policy, now: int) -> bool:
+        """Whether this policy would let the connection be made now, and in this lane."""
+        ...
+
+    def refused(self, arrival: Arrival, code: str) -> None:
+        """Record a connection that ended before it came to an exchange."""
+        ...
+
+
 class Handler:
     """One client connection in the full lane."""
 
-    def __init__(self, lane: FullLane, desk: Desk) -> None:
+    def __init__(self, lane: Lane, desk: Desk) -> None:
         self._lane = lane
         self.desk = desk
         self.relay: Relay | None = None
@@ -187,7 +230,7 @@ class Handler:
 
     # What the HTTP layer asks
 
-    def http(self, context: Context, protocol: Protocol) -> HttpLayer:
+    def http(self, context: Context, protocol: Spoken) -> HttpLayer:
         """The layer that reads this client, now that its protocol is known."""
         self.desk.client_tls = self.client.tls_version or ""
         self.desk.alpn = (self.client.alpn or b"").decode("latin-1")

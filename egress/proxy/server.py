@@ -21,7 +21,6 @@ from pathlib import Path
 import structlog
 
 from egress import __version__
-from egress.audit.sink import Sink
 from egress.errors import EgressError
 from egress.policy.chosen import Chosen, read_chosen
 from egress.policy.files import find_rule_files
@@ -29,12 +28,13 @@ from egress.policy.text import shown
 from egress.policy.trust import Trust
 from egress.proxy import logs
 from egress.proxy.clock import Clock
-from egress.proxy.control import Control, Reply
+from egress.proxy.control import NAME, Body, Control, Handler, Reply, Routes
+from egress.proxy.engine import Engine
+from egress.proxy.listening import Listening
 from egress.proxy.service import Service
 from egress.proxy.settings import Listen, Settings
 from egress.proxy.watch import changes
-from egress.proxy.wiring import Parts, listener, open_audit, password_of, wire
-from egress.proxy.withdraw import Withdrawals
+from egress.proxy.wiring import Parts, open_audit, password_of, wire
 from egress.rules.load import Loaded
 from egress.rules.policy import Policy
 from egress.scrub import Needles
@@ -79,38 +79,33 @@ class Server:
         self._clock = clock
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._reason = "asked"
-        self._exit = 0
+        self._reason = "error"
+        self._status = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._open: tuple[Listen, ...] = start.values.listen
-        self._password = b""
 
     async def run(self, announce: Callable[[Ready], None]) -> int:
         """Run until it is told to stop; return the exit status. Raises `EgressError` when it cannot start."""
-        values = self._start.values
-        self._password = password_of(values.password_file)
-        none = Needles({})
-        logs.set_up(values.log_level, values.log_format, self._clock, lambda: none)
-        control = Control(values.runtime_dir, self._routes_of_start())
+        values, routes = self._start.values, dict(_ROUTES_OF_A_START)
+        nothing = Needles({})
+        logs.set_up(values.log_level, values.log_format, self._clock, lambda: nothing)
+        password = password_of(values.password_file)
+        control = Control(values.runtime_dir, routes)
         await control.open()
         try:
             audit = open_audit(values, self._clock)
             try:
                 parts = wire(values, self._start.policy, self._start.captured, audit, self._clock)
-                logs.set_up(
-                    values.log_level, values.log_format, self._clock, parts.engine.secrets.all_needles
-                )
-                await self._serve(parts, control, announce)
+                await self._serve(parts, Listening(parts.door, values, password), routes, announce)
             finally:
-                await self._end_tasks()
+                await self._end_all_tasks()
                 audit.event("stopped", reason=self._reason)
                 audit.close()
         finally:
             await control.close()
-        return self._exit
+        return self._status
 
     def stop(self, reason: str) -> None:
-        """Begin to stop; a second time, stop now."""
+        """Begin to stop; when it is stopping already, stop now."""
         if self._stopping.is_set():
             self._hurry.set()
         else:
@@ -119,24 +114,132 @@ class Server:
 
     # Serving
 
-    async def _serve(self, parts: Parts, control: Control, announce: Callable[[Ready], None]) -> None:
-        withdrawals = Withdrawals(parts.engine, lambda name: self._shut(parts, service, name),
-                                  lambda name: self._reopen(parts, service, name))
-        service = Service(parts.engine, parts.door, withdrawals, self._files, self._read, self.stop)
-        self._signals(service)
+    async def _serve(
+        self,
+        parts: Parts,
+        listening: Listening,
+        routes: dict[tuple[str, str], Handler],
+        announce: Callable[[Ready], None],
+    ) -> None:
+        values, engine = self._start.values, parts.engine
+        logs.set_up(values.log_level, values.log_format, self._clock, engine.secrets.all_needles)
+        service = Service(engine, parts.door, listening, self._files, self._read, self.stop)
         try:
-            await self._listen(parts, service)
-            control.routes = service.routes()
-            parts.engine.audit.event("started", version=__version__, policy=parts.engine.policy.digest,
-                                     files=", ".join(self._files()))
-            self._beside(self._ticking(parts))
-            self._beside(self._watching(service))
+            # Recorded before anything can be asked for.
+            engine.audit.event(
+                "started", version=__version__, policy=engine.policy.digest, files=", ".join(self._files())
+            )
+            await listening.open()
+            routes.update(service.routes())
+            self._watch_signals(service)
+            for forever in (self._flushing(engine), self._ticking(parts), self._watching(service)):
+                self._keep(forever)
             service.say_lacking()
-            announce(self._ready(parts, control))
-            await service.warm()
+            self._beside(service.warm())
+            announce(self._ready(parts, listening))
             await self._stopping.wait()
-            _log.info("stopping", reason=self._reason)
+            _log.info("proxy.stopping", reason=self._reason, connections=len(engine.live))
         finally:
-            self._no_signals()
             await self._drain(parts)
-            await parts.engine.secrets.close()
+            await engine.secrets.close()
+
+    def _ready(self, parts: Parts, listening: Listening) -> Ready:
+        engine, name = parts.engine, self._start.values.sandbox
+        stand_ins = engine.sandboxes[name].placeholders(engine.policy).all
+        return Ready(
+            listening.addresses.get(name, ()),
+            self._start.values.runtime_dir / NAME,
+            tuple((each.secret, each.value) for each in stand_ins),
+        )
+
+    def _read(self) -> Loaded:
+        return read_chosen(self._start.chosen, self._start.trust, self._clock.now())
+
+    def _files(self) -> list[str]:
+        try:
+            return [shown(path) for path in find_rule_files(self._start.chosen.paths, Path())]
+        except EgressError:
+            return [shown(path) for path in self._start.chosen.paths]
+
+    # Beside the connections
+
+    def _beside(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        """Run what never ends by itself; if it does, stop the proxy."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled():
+                return
+            _log.error("proxy.broken", exc_info=task.exception())
+            self._status = 1
+            self.stop("internal")
+
+        self._beside(work).add_done_callback(ended)
+
+    async def _flushing(self, engine: Engine) -> None:
+        while True:
+            engine.audit.flush()
+            await asyncio.sleep(FLUSH)
+
+    async def _ticking(self, parts: Parts) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            parts.engine.audit.tick()
+            parts.engine.counts.forget_idle()
+            parts.full.tick()
+
+    async def _watching(self, service: Service) -> None:
+        async for _ in changes(self._start.chosen.paths):
+            await service.reload("a file has changed", asked=False)
+
+    def _watch_signals(self, service: Service) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop, number.name)
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._beside(self._reload_by_signal(service)))
+
+    async def _reload_by_signal(self, service: Service) -> None:
+        await service.reload("SIGHUP", asked=True)
+
+    # Stopping
+
+    async def _drain(self, parts: Parts) -> None:
+        engine = parts.engine
+        engine.stopping = True
+        await parts.door.close()
+        for carried in engine.live:
+            carried.drain()
+        await self._until_empty(engine, self._start.values.drain, self._hurry)
+        if len(engine.live):
+            _log.warning("proxy.cut", connections=len(engine.live))
+        for carried in engine.live:
+            carried.close("proxy.stopping")
+        await self._until_empty(engine, _GRACE)
+
+    async def _until_empty(self, engine: Engine, seconds: float, sooner: asyncio.Event | None = None) -> None:
+        end = self._clock.monotonic() + seconds
+        while len(engine.live) and self._clock.monotonic() < end and not (sooner and sooner.is_set()):
+            await asyncio.sleep(_POLL)
+
+    async def _end_all_tasks(self) -> None:
+        """End whatever still runs, so that nothing is recorded behind the last line."""
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+
+async def _alive(_: Body) -> Reply:
+    return Reply(200, {"status": "alive", "version": __version__})
+
+
+async def _starting(_: Body) -> Reply:
+    return Reply(503, {"ready": False, "problems": ["it is starting"]})
+
+
+_ROUTES_OF_A_START: Routes = {("GET", "/healthz"): _alive, ("GET", "/readyz"): _starting}

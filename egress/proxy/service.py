@@ -18,6 +18,7 @@ from egress.ca.constraints import Constraints
 from egress.errors import EgressError
 from egress.proxy.control import Body, Reply, Routes
 from egress.proxy.engine import Engine
+from egress.proxy.listening import Listening
 from egress.proxy.reload import Outcome, Reloader
 from egress.proxy.withdraw import KINDS, Kind, Withdrawals, Withdrawn
 from egress.rules.load import Loaded
@@ -39,22 +40,21 @@ class Service:
         self,
         engine: Engine,
         door: Door,
-        withdrawals: Withdrawals,
+        listening: Listening,
         files: Callable[[], Sequence[str]],
         read: Callable[[], Loaded],
         stop: Callable[[str], None],
     ) -> None:
         """`files` names the rule files, `read` loads them in a thread, `stop` is told why."""
         self.engine = engine
-        self.withdrawals = withdrawals
-        self.listeners: dict[str, list[str]] = {}
-        """The addresses that are open, by sandbox."""
+        self.withdrawals = Withdrawals(engine, listening.shut, listening.reopen)
         self._door = door
+        self._listening = listening
         self._files = files
         self._stop = stop
         self._since = self._loaded_at = engine.clock.now()
         self._results: dict[str, int] = {"loaded": 0, "unchanged": 0, "refused": 0}
-        self._reloader = Reloader(withdrawals, read, self._told)
+        self._reloader = Reloader(self.withdrawals, read, self._told)
 
     # Reloading
 
@@ -117,7 +117,9 @@ class Service:
         found: dict[str, tuple[str, ...]] = {}
         for name, sandbox in self.engine.sandboxes.items():
             limits: Constraints | None = sandbox.authority.constraints
-            if limits is not None and (lacking := limits.lacking(self.engine.policy, sandbox.identity.profile)):
+            if limits is not None and (
+                lacking := limits.lacking(self.engine.policy, sandbox.identity.profile)
+            ):
                 found[name] = lacking
         return found
 
@@ -151,7 +153,7 @@ class Service:
         found = []
         if self.engine.stopping:
             found.append("it is stopping")
-        elif not self.listeners:
+        elif not self._listening.addresses:
             found.append("no listener is open")
         found += [
             f"the audit log takes nothing more for {name}"
@@ -198,7 +200,7 @@ class Service:
         return {
             "name": name,
             "profile": sandbox.identity.profile,
-            "listeners": self.listeners.get(name, []),
+            "listeners": [str(at) for at in self._listening.addresses.get(name, ())],
             "connections": self._door.connections(name),
             "carried": sum(carried.arrival.identity.sandbox == name for carried in self.engine.live),
             "authority": sandbox.authority.fingerprint,

@@ -6,22 +6,39 @@ Reading and writing are handed straight to the handler, which saves a task switc
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mitmproxy.connection import Connection, ConnectionState
-
-if TYPE_CHECKING:
-    from egress.proxy.handler import Handler
 
 HIGH_WATER = 256 * 1024
 """Bytes that may wait to be sent before the other side is asked to hold."""
 
 
+class Driver(Protocol):
+    """Whom a wire reports to."""
+
+    def received(self, wire: Wire, data: bytes) -> None:
+        """Bytes have come."""
+        ...
+
+    def ended(self, wire: Wire) -> None:
+        """The peer has closed its side."""
+        ...
+
+    def lost(self, wire: Wire) -> None:
+        """The connection is gone."""
+        ...
+
+    def blocked(self, wire: Wire, *, blocked: bool) -> None:
+        """What was written is not taken, or is again."""
+        ...
+
+
 class Wire(asyncio.Protocol):
     """The transport of one of mitmproxy's connections."""
 
-    def __init__(self, handler: Handler, connection: Connection) -> None:
-        self._handler = handler
+    def __init__(self, driver: Driver, connection: Connection) -> None:
+        self._driver = driver
         self.connection = connection
         self.transport: asyncio.Transport | None = None
         self._reads = True
@@ -69,19 +86,19 @@ class Wire(asyncio.Protocol):
     # asyncio's side
 
     def data_received(self, data: bytes) -> None:
-        self._handler.received(self, data)
+        self._driver.received(self, data)
 
     def eof_received(self) -> bool:
-        self._handler.ended(self)
+        self._driver.ended(self)
         # The peer may still want to read what is on its way.
         return True
 
     def connection_lost(self, _: Exception | None) -> None:
         self.transport = None
-        self._handler.lost(self)
+        self._driver.lost(self)
 
     def pause_writing(self) -> None:
-        self._handler.blocked(self, blocked=True)
+        self._driver.blocked(self, blocked=True)
 
     def resume_writing(self) -> None:
-        self._handler.blocked(self, blocked=False)
+        self._driver.blocked(self, blocked=False)

@@ -23,10 +23,9 @@ from egress.proxy.door import Door
 from egress.proxy.engine import Counts, Engine, Sandbox
 from egress.proxy.full import FullLane, FullLimits
 from egress.proxy.interfaces import OwnAddresses
-from egress.proxy.listener import Authentication, Listener, listen
 from egress.proxy.password import read_or_make_key, read_password
 from egress.proxy.resolve import FixedResolver, SystemResolver
-from egress.proxy.settings import Listen, Settings
+from egress.proxy.settings import Settings
 from egress.proxy.tunnel import Patience
 from egress.proxy.tunnelled import TunnelLane
 from egress.proxy.wired import Lanes
@@ -94,13 +93,6 @@ def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> Sandbox:
     authority = Store(values.state_dir / "ca").open(values.sandbox, clock.now(), constraints)
     key = read_or_make_key(values.state_dir / "placeholders" / f"{values.sandbox}.key")
     return Sandbox(Identity(values.sandbox, values.profile), authority, key)
-
-
-def listener(values: Settings, at: Listen, password: bytes) -> Listener:
-    """Open one listening socket. `password` is the digest of one, or empty."""
-    how: Authentication = "password" if password else "network" if values.network else "owner-uid"
-    sock = listen(at.host, at.port)
-    return Listener(f"proxy {at}", "proxy", values.sandbox, sock, how, password)
 
 
 def password_of(path: Path | None) -> bytes:

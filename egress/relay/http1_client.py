@@ -6,8 +6,6 @@ the client gets to read the answer, then the connection closes. Pipelined reques
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from egress.errors import WireError
 from egress.exchange import Answer, Request
 from egress.http1 import (
@@ -21,14 +19,12 @@ from egress.http1 import (
     ResponseWriter,
     framing_for,
 )
+from egress.relay.hub import Hub
 from egress.relay.orders import CLIENT
 from egress.relay.page import Page, page
 from egress.relay.stall import Stall
+from egress.relay.stream import Stream
 from egress.types import Headers
-
-if TYPE_CHECKING:
-    from egress.relay.relay import Relay
-    from egress.relay.stream import Stream
 
 _OFFER = "sec-websocket-extensions"
 
@@ -36,7 +32,7 @@ _OFFER = "sec-websocket-extensions"
 class Http1Client:
     """One client connection, and the half of the exchange that is under way on it."""
 
-    def __init__(self, relay: Relay, *, single: bool) -> None:
+    def __init__(self, relay: Hub, *, single: bool) -> None:
         """`single`: one request only, as for a proxy request that names its own destination."""
         self._relay = relay
         self._single = single

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from egress.errors import WireError
 from egress.http1 import (
     Data,
@@ -15,17 +13,15 @@ from egress.http1 import (
     ResponseHead,
     ResponseReader,
 )
+from egress.relay.hub import Hub
+from egress.relay.stream import Stream
 from egress.types import Head
-
-if TYPE_CHECKING:
-    from egress.relay.relay import Relay
-    from egress.relay.stream import Stream
 
 
 class Http1Upstream:
     """A connection to the upstream, and the half of the exchange that is under way on it."""
 
-    def __init__(self, relay: Relay, wire: int) -> None:
+    def __init__(self, relay: Hub, wire: int) -> None:
         self._relay = relay
         self._wire = wire
         self._reader = ResponseReader()

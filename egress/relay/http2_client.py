@@ -8,7 +8,7 @@ Request bodies are acknowledged only when they have moved on, responses wait in 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from h2 import events
 from h2.errors import ErrorCodes
@@ -20,15 +20,13 @@ from egress.http1 import CHUNKED, NO_BODY, Framing
 from egress.http1.framing import read_length
 from egress.relay.http2_bounds import Bounds, connection, initiate
 from egress.relay.http2_outbox import Outbox
+from egress.relay.hub import Hub
 from egress.relay.limits import RelayLimits
 from egress.relay.orders import CLIENT
 from egress.relay.page import Page
 from egress.relay.stall import Stall
+from egress.relay.stream import Stream
 from egress.types import Headers
-
-if TYPE_CHECKING:
-    from egress.relay.relay import Relay
-    from egress.relay.stream import Stream
 
 _PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority", ":protocol"})
 
@@ -36,7 +34,7 @@ _PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority", ":proto
 class Http2Client:
     """One client connection that speaks HTTP/2."""
 
-    def __init__(self, relay: Relay) -> None:
+    def __init__(self, relay: Hub) -> None:
         self._relay = relay
         self._h2 = connection(client_side=False)
         self._bounds = Bounds()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from h2 import events
 from h2.errors import ErrorCodes
@@ -15,17 +14,15 @@ from egress.http1.framing import read_length
 from egress.relay.goodbye import Goodbye, Goodbyes
 from egress.relay.http2_bounds import MOST_STREAMS, Bounds, connection, initiate
 from egress.relay.http2_outbox import Outbox
+from egress.relay.hub import Hub
+from egress.relay.stream import Stream
 from egress.types import Head, Headers
-
-if TYPE_CHECKING:
-    from egress.relay.relay import Relay
-    from egress.relay.stream import Stream
 
 
 class Http2Upstream:
     """A connection to the upstream that speaks HTTP/2."""
 
-    def __init__(self, relay: Relay, wire: int) -> None:
+    def __init__(self, relay: Hub, wire: int) -> None:
         self._relay = relay
         self._wire = wire
         self._h2 = connection(client_side=True)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from egress.relay.limits import RelayLimits
-
-if TYPE_CHECKING:
-    from egress.relay.stream import Stream
+from egress.relay.stream import Stream
 
 
 class Stall:

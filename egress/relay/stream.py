@@ -15,7 +15,7 @@ What arrives for a stream that is over is dropped: halves may be late in noticin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from egress.errors import WireError
 from egress.exchange import Answer, Cut, Deny, Destination, Exchange, NeedSecrets, Request, Response, Send
@@ -27,10 +27,23 @@ from egress.relay.websocket import Frames
 from egress.rules.policy import Policy
 from egress.types import Head, Headers, Identity, Secret
 
-if TYPE_CHECKING:
-    from egress.relay.upstreams import Upstreams
-
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+
+
+class Pool(Protocol):
+    """Where an exchange gets what it needs to be sent."""
+
+    def acquire(self, stream: Stream) -> None:
+        """Find a connection for this exchange, now or later."""
+        ...
+
+    def fetch(self, stream: Stream, policy: Policy, names: tuple[str, ...]) -> None:
+        """Ask for the values of secrets."""
+        ...
+
+    def over(self, stream: Stream) -> None:
+        """This exchange has its record: it waits for nothing any more."""
+        ...
 
 
 class Stream:
@@ -64,7 +77,7 @@ class Stream:
     )
 
     def __init__(
-        self, service: Service, upstreams: Upstreams, client: ClientHalf, request: Request, framing: Framing
+        self, service: Service, upstreams: Pool, client: ClientHalf, request: Request, framing: Framing
     ) -> None:
         self._service = service
         self._upstreams = upstreams

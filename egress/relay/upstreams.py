@@ -7,17 +7,15 @@ one sandbox was answered can not reach another.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from egress.relay.http1_upstream import Http1Upstream
 from egress.relay.http2_upstream import Http2Upstream
+from egress.relay.hub import Hub, Upstream
 from egress.relay.orders import Fetch, Open
+from egress.relay.stream import Stream
 from egress.rules.policy import Policy
 from egress.types import Secret
-
-if TYPE_CHECKING:
-    from egress.relay.relay import Relay
-    from egress.relay.stream import Stream
 
 HTTP1: Final = ("http/1.1",)
 HTTP2: Final = ("h2", "http/1.1")
@@ -26,7 +24,7 @@ HTTP2: Final = ("h2", "http/1.1")
 class Upstreams:
     """Who carries which exchange, and which exchanges wait."""
 
-    def __init__(self, relay: Relay, *, http2: bool) -> None:
+    def __init__(self, relay: Hub, *, http2: bool) -> None:
         """`http2`: try to speak HTTP/2 to the upstream, as the client does to us."""
         self._relay = relay
         self._http2 = http2
@@ -115,16 +113,18 @@ class Upstreams:
             if each is not None:
                 each.abort(code)
 
-    def freed(self, connection: Http1Upstream) -> None:
+    def freed(self, upstream: Upstream) -> None:
         """This connection can carry another exchange."""
-        if self._relay.is_draining:
-            self.drop(connection)
-        else:
+        connection = self._by_wire.get(upstream.wire)
+        if isinstance(connection, Http1Upstream) and not self._relay.is_draining:
             self._free.append(connection)
+        else:
+            self.drop(upstream)
 
-    def drop(self, connection: Http1Upstream | Http2Upstream) -> None:
+    def drop(self, upstream: Upstream) -> None:
         """Close this connection."""
-        if self._by_wire.pop(connection.wire, None) is None:
+        connection = self._by_wire.pop(upstream.wire, None)
+        if connection is None:
             return
         if isinstance(connection, Http1Upstream) and connection in self._free:
             self._free.remove(connection)

@@ -25,7 +25,8 @@ from egress.proxy.clock import Clock, SystemClock
 from egress.proxy.dial import Dialer
 from egress.proxy.door import Door
 from egress.proxy.engine import Counts, Engine, Sandbox
-from egress.proxy.full import FullLane, FullLimits
+from egress.proxy.full import FullLane
+from egress.proxy.handler import FullLimits
 from egress.proxy.interfaces import OwnAddresses
 from egress.proxy.listener import Listener, listen
 from egress.proxy.resolve import FixedResolver, SystemResolver

@@ -1,0 +1,91 @@
+"""What the halves ask of the relay that they belong to.
+
+The relay makes the halves and the halves call the relay; this file is what keeps that from being a
+circle of imports, and says how little they need of each other.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from egress.exchange import Destination, Request
+from egress.http1 import Framing
+from egress.relay.halves import ClientHalf
+from egress.relay.limits import RelayLimits
+from egress.relay.orders import Order
+from egress.relay.service import Service
+from egress.relay.stream import Stream
+from egress.types import Identity
+
+
+class Upstream(Protocol):
+    """A connection to the upstream, as far as it is kept or closed."""
+
+    @property
+    def wire(self) -> int: ...
+
+
+class Connections(Protocol):
+    """Keeps the upstream connections."""
+
+    def acquire(self, stream: Stream) -> None:
+        """Find a connection for this exchange, now or later."""
+        ...
+
+    def freed(self, upstream: Upstream) -> None:
+        """This connection can carry another exchange."""
+        ...
+
+    def drop(self, upstream: Upstream) -> None:
+        """Close this connection."""
+        ...
+
+
+class Hub(Protocol):
+    """The relay, as its halves see it."""
+
+    @property
+    def service(self) -> Service: ...
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def destination(self) -> Destination: ...
+
+    @property
+    def limits(self) -> RelayLimits: ...
+
+    @property
+    def is_draining(self) -> bool: ...
+
+    @property
+    def upstreams(self) -> Connections: ...
+
+    def order(self, order: Order) -> None:
+        """Add an order."""
+        ...
+
+    def write(self, wire: int, data: bytes) -> None:
+        """Send bytes."""
+        ...
+
+    def close(self, wire: int) -> None:
+        """Close a wire; with that of the client goes everything."""
+        ...
+
+    def reset(self, wire: int) -> None:
+        """Close a wire in a way that the peer notices."""
+        ...
+
+    def stream(self, client: ClientHalf, request: Request, framing: Framing) -> Stream:
+        """Begin to keep an exchange of the client."""
+        ...
+
+    def over(self, stream: Stream) -> None:
+        """This exchange has its record."""
+        ...
+
+    def refused(self, code: str) -> str:
+        """Record a request that could not even be read; return the id it was given."""
+        ...
