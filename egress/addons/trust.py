@@ -1,8 +1,7 @@
-"""Whom upstream connections trust, and the ways to weaken that which stop the start.
+"""Whom upstream connections trust: the public roots and those of named PEM files, and nobody else.
 
-The roots are the public ones and those of named PEM files. What is checked is what is loaded: bytes, not
-paths. There is no way to turn verification off, so an option that would is an error and not ignored:
-whoever sets it believes something that is not so.
+What is checked is what is loaded: bytes, not paths. That no option of mitmproxy undoes it is seen to by
+`master`.
 """
 
 from __future__ import annotations
@@ -10,18 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from mitmproxy.net import tls as stock
-from mitmproxy.optmanager import OptManager
 from OpenSSL import SSL, crypto
 
 from egress.ca.bundle import certificates, private_roots, public_roots
-from egress.errors import ContentError, UsageError
-
-FORBIDDEN_OPTIONS = {
-    "ssl_insecure": "it stops verifying upstream certificates",
-    "emudhra": "it signs with a key that was published",
-    "emudhra_old": "it signs with a key that was published",
-}
+from egress.errors import ContentError
 
 
 def trusted_roots(private: Iterable[Path] = ()) -> tuple[bytes, ...]:
@@ -41,16 +32,3 @@ def load_roots(context: SSL.Context, roots: Iterable[bytes]) -> None:
             raise ContentError(
                 "a trusted root is not a certificate", "check the files that name private roots"
             ) from None
-
-
-def refuse_weakened(options: OptManager) -> None:
-    """Raise `UsageError` when an option of mitmproxy, or a key log, would undo what TLS is for."""
-    for name, effect in FORBIDDEN_OPTIONS.items():
-        # Not every release has every one of them.
-        if name in options and getattr(options, name):
-            raise UsageError(f"the option {name} is set: {effect}", "start without it")
-    if stock.log_master_secret is not None:
-        raise UsageError(
-            "SSLKEYLOGFILE is set: the keys of connections would be written to a file",
-            "start without SSLKEYLOGFILE and MITMPROXY_SSLKEYLOGFILE in the environment",
-        )

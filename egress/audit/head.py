@@ -73,11 +73,20 @@ class HeadFile:
 
     __slots__ = ("_descriptor", "_keyed", "_written")
 
-    def __init__(self, directory: Path, key: bytes, written: Point) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(directory / FILE, flags, 0o640)
+    def __init__(self, directory: Path, key: bytes, written: Point, *, is_fresh: bool) -> None:
+        """Open it; of a log without lines, make it. Raises `OSError`."""
         self._keyed = hmac.new(key, digestmod=hashlib.sha256)
         self._written = written.packed()
+        place = directory / FILE
+        if is_fresh:
+            # Under another name first, so that there never is a head of half its size.
+            fresh = directory / f"{FILE}.new"
+            fresh.write_bytes(self._sealed(self._written * 2))
+            fresh.replace(place)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(place, flags, 0o640)
+        if os.fstat(self._descriptor).st_size > SIZE:
+            os.ftruncate(self._descriptor, SIZE)
 
     def announce(self, intended: Point) -> None:
         """Say where the lines that are about to be written will end. Raises `OSError`."""
@@ -93,7 +102,11 @@ class HeadFile:
         os.close(self._descriptor)
 
     def _put(self, points: bytes) -> None:
-        state = self._keyed.copy()
-        state.update(_MAGIC + points)
-        if os.pwrite(self._descriptor, _MAGIC + points + state.digest(), 0) != SIZE:
+        if os.pwrite(self._descriptor, self._sealed(points), 0) != SIZE:
             raise OSError(errno.EIO, "the head was written in part")
+
+    def _sealed(self, points: bytes) -> bytes:
+        body = _MAGIC + points
+        state = self._keyed.copy()
+        state.update(body)
+        return body + state.digest()

@@ -33,14 +33,16 @@ def read_or_create(path: Path, log: Path) -> bytes:
 def read(path: Path) -> bytes:
     """The key in a file. Raises `FileNotFoundError`, and `UnreadableError` for one that cannot be used."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise UnreadableError(f"the key {path} cannot be read: {_reason(error)}") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         _check(os.fstat(descriptor), path)
-        key = file.read(SIZE + 1)
+        key = os.read(descriptor, SIZE + 1)
+    finally:
+        os.close(descriptor)
     if len(key) != SIZE:
         raise UnreadableError(
             f"{path} is not the key of an audit log: it must have {SIZE} bytes",

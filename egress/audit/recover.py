@@ -18,11 +18,10 @@ Sequence numbers that were announced are never used again.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 from egress.audit import files, head
 from egress.audit.chain import (
@@ -36,20 +35,9 @@ from egress.audit.chain import (
     mac_in,
     parted,
 )
+from egress.audit.gaps import Fragment, Gap, GapKind, killed, named_in
 from egress.audit.head import Head, Point
 from egress.errors import UnreadableError
-
-GapKind = Literal["killed", "cut", "altered", "foreign", "head"]
-NO_FRAGMENT = (0, "")
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """What the first line of this start has to say."""
-
-    kind: GapKind
-    missing: tuple[int, int] | None
-    fragment: tuple[int, str] = NO_FRAGMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +46,13 @@ class Found:
 
     end: Point
     """The last line that is there; a new file begins at offset 0 with the MAC of the line before."""
+    offset: int
+    """Where the next byte goes: behind that line, and behind a fragment that follows it."""
     next_seq: int
     """One more than the last number that was announced."""
     gap: Gap | None = None
+    is_fresh: bool = False
+    """There has been no line yet."""
 
 
 def find(directory: Path, keys: Keys) -> Found:
@@ -68,7 +60,7 @@ def find(directory: Path, keys: Keys) -> Found:
     there = files.numbers(directory)
     data = head.read(directory)
     if not data and not any(files.size(directory, number) for number in there):
-        return Found(Point(), 1)
+        return Found(Point(), 0, 1, is_fresh=True)
     known = head.decode(data or b"", keys.head)
     if known is None:
         return _without_head(directory, there, Chain(keys.line))
@@ -87,7 +79,7 @@ def _with_head(directory: Path, there: list[int], known: Head, chain: Chain) -> 
             return found
         kind = "foreign"
     fresh = Point(written.seq, max([intended.file, *there]) + 1, 0, written.mac)
-    return Found(fresh, intended.seq + 1, Gap(kind, None))
+    return Found(fresh, 0, intended.seq + 1, Gap(kind))
 
 
 def _damage(directory: Path, there: list[int], known: Head) -> GapKind | None:
@@ -117,20 +109,32 @@ def _window(directory: Path, known: Head, chain: Chain) -> Found | None:
     written, intended = known.written, known.intended
     is_same = intended.file == written.file
     start = written if is_same else Point(written.seq, intended.file, 0, written.mac)
-    seq, offset, mac = start.seq, start.offset, start.mac
-    rest = _bytes_between(directory, start, intended)
-    while (end := rest.find(b"\n")) >= 0:
-        line = parted(rest[:end])
-        if line is None or not is_authentic(chain, mac, line):
-            break
-        seq, offset, mac, rest = line.seq, offset + end + 1, line.mac, rest[end + 1 :]
-    here = Point(seq, start.file, offset, mac)
-    if seq == intended.seq and not rest:
-        return Found(here, seq + 1)
-    missing = (seq + 1, intended.seq) if seq < intended.seq else None
-    # With the line end that will close it off.
-    fragment = (len(rest) + 1, hashlib.sha256(rest + b"\n").hexdigest()) if rest else NO_FRAGMENT
-    return Found(here, intended.seq + 1, Gap("killed", missing, fragment))
+    data = _bytes_between(directory, start, intended)
+    end = _last_line(start, data, chain)
+    if end is None:
+        return None
+    rest = data[end.offset - start.offset :]
+    offset = end.offset + len(rest)
+    if end.seq == intended.seq and not rest:
+        return Found(end, offset, end.seq + 1)
+    missing = (end.seq + 1, intended.seq) if end.seq < intended.seq else None
+    return Found(end, offset, intended.seq + 1, killed(missing, rest))
+
+
+def _last_line(end: Point, data: bytes, chain: Chain) -> Point | None:
+    """The last line that follows from `end`; None when something that no gap accounts for is in between."""
+    at, bad = end.offset, b""
+    # What stands behind the last line end is no line, and stays for the gap to name.
+    for text in data.split(b"\n")[:-1]:
+        at += len(text) + 1
+        line = parted(text)
+        if line is None or not is_authentic(chain, end.mac, line):
+            bad += text + b"\n"
+            continue
+        if bad and not Fragment(bad).is_of(named_in(line)):
+            return None
+        end, bad = Point(line.seq, end.file, at, line.mac), b""
+    return end
 
 
 def _bytes_between(directory: Path, start: Point, end: Point) -> bytes:
@@ -151,7 +155,7 @@ def _without_head(directory: Path, there: list[int], chain: Chain) -> Found:
             last = _last_authentic(file, chain)
         if last is not None:
             fresh = Point(last.seq, there[-1] + 1, 0, last.mac)
-            return Found(fresh, last.seq + 1, Gap("head", None))
+            return Found(fresh, 0, last.seq + 1, Gap("head"))
     raise UnreadableError(
         f"the audit log in {directory} was not written with this key",
         "give the key it was written with; or move the folder away, and a new log begins",

@@ -21,9 +21,10 @@ from egress.audit import files, lines
 from egress.audit.chain import Keys
 from egress.audit.clock import Clock, Stamps
 from egress.audit.fold import Folder
+from egress.audit.gaps import Gap
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
 from egress.audit.quota import Quota
-from egress.audit.recover import Found, Gap, find
+from egress.audit.recover import Found, find
 from egress.audit.values import AuditStoppedError, Facts, Opening, Refusal, Ticket, Tunnel
 from egress.audit.writer import NO_SLOT, OnFull, Options, Writer
 from egress.errors import UnreadableError
@@ -233,10 +234,10 @@ def _report_gap(found: Found, in_flight: InFlight, writer: Writer) -> None:
     batch, count = divmod(in_flight.count(LOOSE), 1 << 16)
     # Announced lines are in the range that the gap names.
     refusals = in_flight.count(FOLDED) + (count if batch >= found.next_seq else 0)
-    gap = found.gap or (Gap("killed", None) if refusals else None)
+    gap = found.gap or (Gap("killed") if refusals else None)
     if gap is not None:
-        if gap.fragment[0]:
+        if gap.size:
             writer.close_off()
-        body = lines.gap(gap.kind, gap.missing, refusals, gap.fragment, found.end.mac.hex())
+        body = lines.gap(gap.kind, gap.missing, refusals, (gap.size, gap.digest), found.end.mac.hex())
         writer.add(body, stands_for=max(refusals, 1))
     in_flight.set_count(FOLDED, 0)

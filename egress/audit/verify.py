@@ -11,14 +11,13 @@ a line in front of it; every other gap says that a start found the log damaged, 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from egress.audit import files, head
 from egress.audit.chain import NOTHING_BEFORE, Chain, Keys, Line, is_authentic, parted
+from egress.audit.gaps import Fragment, Gap, named_in
 from egress.audit.head import Head
 from egress.audit.recover import each_line, previous_named
 from egress.errors import UnreadableError
@@ -149,24 +148,6 @@ def _end(walk: _Walk, known: Head | None, directory: Path, keys: Keys) -> None:
     walk.settle()
 
 
-class _Fragment:
-    """Bytes that are no line: how many, and their digest."""
-
-    __slots__ = ("_digest", "_size")
-
-    def __init__(self) -> None:
-        self._size = 0
-        self._digest = hashlib.sha256()
-
-    def add(self, data: bytes) -> None:
-        self._size += len(data)
-        self._digest.update(data)
-
-    def is_named_by(self, gap: dict[str, object]) -> bool:
-        """Whether a gap accounts for just these bytes."""
-        return (gap["fragment_bytes"], gap["fragment_sha256"]) == (self._size, self._digest.hexdigest())
-
-
 @dataclass(slots=True)
 class _Walk:
     """Going through the lines: the last that is authentic, and what stands behind it and is not."""
@@ -189,7 +170,7 @@ class _Walk:
     """The file ends in the middle of a line."""
     name: str = ""
     number: int = 0
-    fragment: _Fragment = field(default_factory=_Fragment)
+    fragment: Fragment = field(default_factory=Fragment)
 
     def file(self, directory: Path, number: int) -> None:
         """Go through one file."""
@@ -211,7 +192,7 @@ class _Walk:
     def _forgive(self) -> None:
         self.bad.clear()
         self.others = ()
-        self.fragment = _Fragment()
+        self.fragment = Fragment()
 
     def _line(self, text: bytes) -> None:
         line = None if self.is_open else parted(text[:-1])
@@ -239,7 +220,7 @@ class _Walk:
 
     def _follows(self, line: Line, *, is_next: bool) -> None:
         """Take an authentic line, and account for what stands in front of it."""
-        gap = _gap_in(line)
+        gap = named_in(line)
         if gap is not None:
             self._gap(gap, is_next=is_next)
         elif not is_next and not self.bad and not self.broken:
@@ -250,18 +231,10 @@ class _Walk:
         if self.known and line.seq == self.known.written.seq and line.mac != self.known.written.mac:
             self.fault(self.name, self.number, "altered", "this is not the line that the head knows")
 
-    def _gap(self, gap: dict[str, object], *, is_next: bool) -> None:
-        kind = str(gap["kind"])
-        if kind != "killed":
-            self.fault(self.name, self.number, "gap", GAPS.get(kind, "a start found the log damaged"))
-        elif is_next and gap["fragment_bytes"] and self.fragment.is_named_by(gap):
+    def _gap(self, gap: Gap, *, is_next: bool) -> None:
+        if gap.kind != "killed":
+            self.fault(self.name, self.number, "gap", GAPS[gap.kind])
+        elif is_next and gap.size and self.fragment.is_of(gap):
             self._forgive()
-        elif not self.bad and not self.broken and (gap["fragment_bytes"] or not is_next):
+        elif not self.bad and not self.broken and (gap.size or not is_next):
             self.fault(self.name, self.number, "missing", "bytes are missing before this gap")
-
-
-def _gap_in(line: Line) -> dict[str, object] | None:
-    if b',"event":"gap",' not in line.content[:120]:
-        return None
-    found = json.loads(line.content + b"}")
-    return found if isinstance(found, dict) else None

@@ -28,6 +28,7 @@ from typing import Literal
 from egress.audit import files, lines
 from egress.audit.chain import Chain, Keys
 from egress.audit.clock import Clock, Stamps
+from egress.audit.gaps import CLOSING
 from egress.audit.head import HeadFile, Point
 from egress.audit.inflight import DROPPED, LOOSE, MOST_LOOSE, InFlight
 from egress.audit.recover import Found, each_line, mac_before
@@ -77,9 +78,10 @@ class Writer:
         self._in_flight = in_flight
         self._chain = Chain(keys.line, found.next_seq - 1, found.end.mac)
         self._file = found.end.file
-        self._offset = found.end.offset
+        self._offset = found.offset
+        # The head first: a log without lines is then one that has a head and says so.
+        self._head = HeadFile(directory, keys.head, found.end, is_fresh=found.is_fresh)
         self._descriptor = files.open_to_append(directory, found.end.file)
-        self._head = HeadFile(directory, keys.head, found.end)
         self._lines: list[bytes] = []
         self._owners: list[tuple[str, int]] = []
         self._recorded: list[int] = []
@@ -113,9 +115,9 @@ class Writer:
 
     def close_off(self) -> None:
         """End a line that was cut short, so that the next one begins at the start of a line."""
-        self._lines.append(b"\n")
+        self._lines.append(CLOSING)
         self._owners.append(("", NO_SLOT))
-        self._waiting += 1
+        self._waiting += len(CLOSING)
 
     def stops(self, sandbox: str) -> bool:
         """Whether this sandbox may not work, because its lines could not be written."""

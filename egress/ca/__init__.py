@@ -9,7 +9,7 @@ from egress.ca.authority import Authority
 from egress.ca.bundle import merged_bundle, public_roots
 from egress.ca.constraints import Constraints
 from egress.ca.issue import Leaf
-from egress.ca.store import DEFAULT_NAME, Store, default_directory
+from egress.ca.store import DEFAULT_NAME, Store
 
 __all__ = [
     "DEFAULT_NAME",
@@ -17,7 +17,6 @@ __all__ = [
     "Constraints",
     "Leaf",
     "Store",
-    "default_directory",
     "merged_bundle",
     "public_roots",
 ]

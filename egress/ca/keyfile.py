@@ -82,7 +82,7 @@ def refuse_others(path: Path, status: os.stat_result, mode: str) -> None:
     """Raise `UnreadableError` when the file or folder is not this user's, or others have rights on it."""
     if status.st_uid != os.geteuid():
         raise UnreadableError(
-            f"{path} belongs to another user", "run this as the user who owns it, or use another --directory"
+            f"{path} belongs to another user", "run this as the user who owns it, or use another --state-dir"
         )
     if status.st_mode & _OTHERS:
         found = stat.S_IMODE(status.st_mode)

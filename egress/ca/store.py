@@ -7,7 +7,6 @@ The folder must be one that no sandbox is ever given a view of; that is for the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -50,8 +49,8 @@ class Store:
     def open(self, name: str, now: int, constraints: Constraints | None = None) -> Authority:
         """The authority of this name, made when there is none yet.
 
-        Raises `ContentError` when the one that is there has ended. `constraints` are those of a new
-        one: one that is there keeps its own.
+        `constraints` are those of a new one: one that is there keeps its own. Raises `ContentError` when
+        that has ended, and when constraints are asked for and it has none.
         """
         path = self.path(name)
         if not path.is_symlink() and not path.exists():
@@ -62,7 +61,12 @@ class Store:
         if not authority.is_valid_at(now):
             raise ContentError(
                 f"the certificate authority in {path} has ended, or the clock is wrong",
-                "make a new one with `egress ca rotate`, and let clients trust that",
+                f"make a new one with `egress ca rotate --sandbox {name}`, and let clients trust that",
+            )
+        if constraints is not None and authority.constraints is None:
+            raise ContentError(
+                f"the certificate authority in {path} signs for every host, and is to be constrained",
+                f"make a new one with `egress ca rotate --sandbox {name} --constrain`",
             )
         return authority
 
@@ -81,12 +85,3 @@ class Store:
         if not keyfile.write(self.path(name), key, certificate, replace=replace):
             return None
         return Authority(name, key, certificate)
-
-
-def default_directory(environ: Mapping[str, str]) -> Path:
-    """Where authorities are kept when no folder is named: below the user's state directory."""
-    state = Path(environ.get("XDG_STATE_HOME") or "")
-    # The specification wants a relative path ignored: it would mean another place in every folder.
-    if not state.is_absolute():
-        state = Path(environ.get("HOME") or Path.home()) / ".local/state"
-    return state / "egress/ca"

@@ -33,15 +33,17 @@ def ca() -> None:
 
 def _where(command: Command) -> Command:
     """The two options that say which authority is meant."""
-    named = click.option("--name", default="default", help="The authority of this sandbox of `egress serve`.")
-    placed = click.option("--directory", type=_PATH, help="Where authorities are kept.")
+    named = click.option(
+        "--sandbox", default="default", metavar="NAME", help="The sandbox of `egress serve` whose it is."
+    )
+    placed = click.option("--state-dir", type=_PATH, metavar="FOLDER", help="That of `egress serve`.")
     return named(placed(command))
 
 
 @ca.command()
 @_where
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def show(name: str, directory: Path | None, as_json: bool) -> int:
+def show(sandbox: str, state_dir: Path | None, as_json: bool) -> int:
     """Show an authority: its fingerprint, how long it is valid, and where its key lies.
 
     \b
@@ -49,10 +51,10 @@ def show(name: str, directory: Path | None, as_json: bool) -> int:
       egress ca show
       egress ca show --json
     """
-    store = _store(directory)
-    if not store.path(name).exists():
-        return _show_none(store, name, as_json=as_json)
-    authority = store.load(name)
+    store = _store(state_dir)
+    if not store.path(sandbox).exists():
+        return _show_none(store, sandbox, as_json=as_json)
+    authority = store.load(sandbox)
     if as_json:
         render.data(_as_data(authority, store))
     else:
@@ -65,7 +67,7 @@ def show(name: str, directory: Path | None, as_json: bool) -> int:
 @click.option("--bundle", is_flag=True, help="Put the public roots into the same file.")
 @click.option("--out", type=_PATH, metavar="FILE", help="Write it to a file and say how to use it.")
 @click.option("--force", is_flag=True, help="Replace the file when it is there.")
-def export(name: str, directory: Path | None, bundle: bool, out: Path | None, force: bool) -> int:
+def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None, force: bool) -> int:
     """Print the certificate for clients; the authority is made when there is none yet.
 
     Never the key. Some programs want one file with everything they trust: --bundle makes that.
@@ -80,7 +82,7 @@ def export(name: str, directory: Path | None, bundle: bool, out: Path | None, fo
 
     if force and out is None:
         raise UsageError("--force replaces a file, and none is named", "add --out FILE")
-    pem = _store(directory).open(name, now()).certificate_pem
+    pem = _store(state_dir).open(sandbox, now()).certificate_pem
     text = (merged_bundle(pem) if bundle else pem).decode("ascii", "replace")
     if out is None:
         render.text(text)
@@ -96,7 +98,7 @@ def export(name: str, directory: Path | None, bundle: bool, out: Path | None, fo
 @click.option("--rules", "-r", "files", multiple=True, type=_PATH, help="Rule file; may be repeated.")
 @click.option("--profile", "-p", help="The profile of the sandbox, with --constrain.")
 def rotate(
-    name: str, directory: Path | None, constrain: bool, files: tuple[Path, ...], profile: str | None
+    sandbox: str, state_dir: Path | None, constrain: bool, files: tuple[Path, ...], profile: str | None
 ) -> int:
     """Make a new authority with a new key; the old key is gone.
 
@@ -111,24 +113,25 @@ def rotate(
 
     if (files or profile is not None) and not constrain:
         raise UsageError("--rules and --profile say what to constrain to", "add --constrain")
-    store = _store(directory)
-    replaced = store.path(name).exists()
-    authority = store.rotate(name, now(), _constraints(files, profile) if constrain else None)
+    store = _store(state_dir)
+    replaced = store.path(sandbox).exists()
+    authority = store.rotate(sandbox, now(), _constraints(files, profile) if constrain else None)
     render.table(_rows(authority, store))
     render.line()
     if replaced:
         render.line("the old key is gone; what used it has to follow:")
-        render.line(f"  restart `egress serve`, which holds the old one of {name} until then")
+        render.line(f"  restart `egress serve`, which holds the old one of {sandbox} until then")
         render.line("  give clients the new certificate (`egress ca export`), and restart them")
     else:
         render.line("there was none before; `egress ca export` prints its certificate")
     return 0
 
 
-def _store(directory: Path | None) -> Store:
-    from egress.ca import Store, default_directory
+def _store(state_dir: Path | None) -> Store:
+    from egress.ca import Store
 
-    return Store(default_directory(settings.environment()) if directory is None else directory)
+    state = settings.state_dir(settings.environment()) if state_dir is None else state_dir
+    return Store(state / "ca")
 
 
 def _constraints(files: tuple[Path, ...], profile: str | None) -> Constraints:
@@ -150,7 +153,7 @@ def _rows(authority: Authority, store: Store) -> list[list[Cell]]:
     is_over = not authority.is_valid_at(now())
     until = f"{_day(authority.not_before)} to {_day(authority.not_after)}"
     return [
-        [("name", DIM), (authority.name, BOLD)],
+        [("sandbox", DIM), (authority.name, BOLD)],
         [("subject", DIM), authority.subject],
         [("sha-256", DIM), authority.fingerprint],
         [("valid", DIM), (f"{until}, not now", BAD) if is_over else until],
@@ -165,11 +168,11 @@ def _names(constraints: Constraints | None) -> str:
     return ", ".join(constraints.names) or "no host"
 
 
-def _show_none(store: Store, name: str, *, as_json: bool) -> int:
+def _show_none(store: Store, sandbox: str, *, as_json: bool) -> int:
     if as_json:
-        render.data({"name": name, "key": str(store.path(name)), "exists": False})
+        render.data({"sandbox": sandbox, "key": str(store.path(sandbox)), "exists": False})
     else:
-        render.line(f"there is no authority {name} yet")
+        render.line(f"there is no authority of the sandbox {sandbox} yet")
         render.line("`egress serve` and `egress ca export` make it when it is first needed")
     return 0
 
@@ -194,7 +197,7 @@ def _as_data(authority: Authority, store: Store) -> dict[str, object]:
 
     constraints = authority.constraints
     return {
-        "name": authority.name,
+        "sandbox": authority.name,
         "subject": authority.subject,
         "sha256": authority.fingerprint,
         "not_before": authority.not_before,

@@ -23,6 +23,11 @@ COMMANDS = {
     "test": ("egress.cli.test:test", "Run the tests that stand beside the rules."),
     "presets": ("egress.cli.presets:presets", "List the ready rules for known services."),
     "rules": ("egress.cli.rules:rules", "Show the rules as the proxy sees them."),
+    "serve": ("egress.cli.serve:serve", "Run the proxy until it is told to stop."),
+    "trust": ("egress.cli.trust:trust", "Say that you have read a rule file and trust it."),
+    "kill": ("egress.cli.kill:kill", "Take something back from a running proxy, at once."),
+    "log": ("egress.cli.log:log", "Verify and read the audit log."),
+    "ca": ("egress.cli.ca:ca", "Show, export or replace the certificate authority."),
     "schema": ("egress.cli.schema:schema", "Print the JSON schema of rule files, for editors."),
     "completion": ("egress.cli.completion:completion", "Print the completion script of a shell."),
 }

@@ -138,6 +138,17 @@ class Exchange:
         self._account = Account()
         self._is_recorded = False
 
+    def would_begin(self, policy: Policy, now: int) -> bool:
+        """Whether this policy would let the exchange begin now, with the same secrets.
+
+        For rules that have changed while it runs: it asks, and changes nothing.
+        """
+        if self._head is None or self._decision is None:
+            return self._stage is Stage.HEAD
+        decision = decide(policy, self._identity, self._head, now)
+        kept = {need.secret for need in decision.effects.needs}
+        return decision.allowed and all(need.secret in kept for need in self._effects.needs)
+
     # The request
 
     def begin(self, request: Request, now: int) -> Deny | NeedSecrets | Send:

@@ -66,7 +66,7 @@ class Trust:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise unreadable(self._file, error) from None
+            raise unreadable(self.file, error) from None
 
     def check(self, path: Path, text: str) -> None:
         """Raise `UntrustedError` unless exactly this text of this file is trusted."""
@@ -83,20 +83,21 @@ class Trust:
     # The file
 
     @property
-    def _file(self) -> Path:
+    def file(self) -> Path:
+        """Where the list is kept."""
         return self.folder / FILE
 
     def _read(self) -> dict[str, str]:
         with os.fdopen(
-            os.open(self._file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            os.open(self.file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         ) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
                 raise UnreadableError(
-                    f"{shown(self._file)} could have been written by somebody else",
+                    f"{shown(self.file)} could have been written by somebody else",
                     "it has to be a file of your own with mode 0600: look into it, then remove it",
                 )
-            return _parsed(self._file, file.read(_MAX_BYTES))
+            return _parsed(self.file, file.read(_MAX_BYTES))
 
     def _write(self, known: Mapping[str, str]) -> None:
         try:
@@ -108,13 +109,13 @@ class Trust:
                     json.dump({"version": _VERSION, "files": dict(sorted(known.items()))}, file, indent=2)
                     file.flush()
                     os.fsync(file.fileno())
-                Path(name).replace(self._file)
+                Path(name).replace(self.file)
             finally:
                 Path(name).unlink(missing_ok=True)
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
-                f"{shown(self._file)} cannot be written: {reason}",
+                f"{shown(self.file)} cannot be written: {reason}",
                 "check the folder, or set EGRESS_STATE_DIR",
             ) from None
 

@@ -86,7 +86,7 @@ class Client:
     async def close(self, within: float) -> None:
         """Close once what was written has left; drop it where that takes longer than `within` seconds."""
         transport = self.writer.transport
-        if transport.get_extra_info("socket").fileno() >= 0:
+        if not self._is_gone():
             # Lanes put protocols of their own in place of the stream's, so that one need not be told.
             gone = _Gone()
             transport.set_protocol(gone)
@@ -96,4 +96,9 @@ class Client:
 
     def abort(self) -> None:
         """Close now, whatever has not left yet."""
-        self.writer.transport.abort()
+        # A transport that is gone does not bear to be told again.
+        if not self._is_gone():
+            self.writer.transport.abort()
+
+    def _is_gone(self) -> bool:
+        return bool(self.writer.transport.get_extra_info("socket").fileno() < 0)

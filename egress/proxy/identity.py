@@ -31,6 +31,8 @@ def is_served(listener: Listener, sock: socket.socket) -> bool:
         peer, local = sock.getpeername(), sock.getsockname()
     except OSError:
         return False
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
     return owner_of(peer[:2], local[:2]) == listener.owner
 
 

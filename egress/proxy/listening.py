@@ -38,14 +38,14 @@ class Listening:
     async def open(self) -> None:
         """Open all; raises `UnreadableError` when one cannot be, and then none is."""
         found: list[Listen] = []
-        try:
-            for at in self._wanted:
+        for at in self._wanted:
+            try:
                 sock = listen(at.host, at.port)
-                item = Listener(f"proxy {at}", "proxy", self._sandbox, sock, self._how, self._password)
-                found.append(Listen(*await self._door.open(item)))
-        except OSError as error:
-            await self._door.close_sandbox(self._sandbox)
-            raise _taken(at, error) from None
+            except OSError as error:
+                await self._door.close_sandbox(self._sandbox)
+                raise _taken(at, error) from None
+            item = Listener(f"proxy {at}", "proxy", self._sandbox, sock, self._how, self._password)
+            found.append(Listen(*await self._door.open(item)))
         # A port that the kernel chose stays the same one.
         self._open = self._wanted = tuple(found)
 

@@ -45,6 +45,8 @@ class Passage:
         `entering` is called when the door lets go of it.
         """
         if visit.listener.sandbox not in self._engine.sandboxes or not is_served(visit.listener, sock):
+            # It has said nothing yet, but at a proxy it is going to read HTTP.
+            visit.speaks = "http" if visit.listener.kind == "proxy" else ""
             return Refused("proxy.identity")
         asked = await self._ask(visit)
         if not isinstance(asked, Asked):

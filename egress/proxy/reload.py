@@ -33,6 +33,8 @@ class Outcome:
     """Why they were refused, when no finding says it."""
     hint: str = ""
     findings: tuple[Finding, ...] = ()
+    before: str = ""
+    """The digest of the rules that were in force until then; empty where they still are."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -100,4 +102,4 @@ class Reloader:
         if loaded.policy.digest == now:
             return Outcome("unchanged", now, findings=loaded.findings)
         self._rules.swap(loaded.policy)
-        return Outcome("loaded", loaded.policy.digest, findings=loaded.findings)
+        return Outcome("loaded", loaded.policy.digest, findings=loaded.findings, before=now)

@@ -15,30 +15,26 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from egress import __version__
 from egress.errors import EgressError
-from egress.policy.chosen import Chosen, read_chosen
+from egress.policy.chosen import read_chosen
 from egress.policy.files import find_rule_files
 from egress.policy.text import shown
-from egress.policy.trust import Trust
 from egress.proxy import logs
 from egress.proxy.clock import Clock
 from egress.proxy.control import NAME, Body, Control, Handler, Reply, Routes
 from egress.proxy.engine import Engine
 from egress.proxy.listening import Listening
 from egress.proxy.service import Service
-from egress.proxy.settings import Listen, Settings
+from egress.proxy.start import Ready, Start
 from egress.proxy.watch import changes
 from egress.proxy.wiring import Parts, open_audit, password_of, wire
 from egress.rules.load import Loaded
-from egress.rules.policy import Policy
 from egress.scrub import Needles
-from egress.secrets import Captured
 
 _log = structlog.get_logger(__name__)
 
@@ -50,32 +46,12 @@ _GRACE = 2.0
 """Seconds for connections that were closed to be recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a proxy is started with."""
-
-    values: Settings
-    chosen: Chosen
-    trust: Trust
-    policy: Policy
-    captured: Captured
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """What a user needs to know once it serves."""
-
-    addresses: tuple[Listen, ...]
-    control: Path
-    placeholders: tuple[tuple[str, str], ...]
-    """The stand-ins of the sandbox: secret and value."""
-
-
 class Server:
     """One proxy, run once."""
 
     def __init__(self, start: Start, clock: Clock) -> None:
         self._start = start
+        self._values = start.effective.values
         self._clock = clock
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -85,7 +61,7 @@ class Server:
 
     async def run(self, announce: Callable[[Ready], None]) -> int:
         """Run until it is told to stop; return the exit status. Raises `EgressError` when it cannot start."""
-        values, routes = self._start.values, dict(_ROUTES_OF_A_START)
+        values, routes = self._values, dict(_ROUTES_OF_A_START)
         nothing = Needles({})
         logs.set_up(values.log_level, values.log_format, self._clock, lambda: nothing)
         password = password_of(values.password_file)
@@ -97,8 +73,6 @@ class Server:
                 parts = wire(values, self._start.policy, self._start.captured, audit, self._clock)
                 await self._serve(parts, Listening(parts.door, values, password), routes, announce)
             finally:
-                await self._end_all_tasks()
-                audit.event("stopped", reason=self._reason)
                 audit.close()
         finally:
             await control.close()
@@ -121,7 +95,7 @@ class Server:
         routes: dict[tuple[str, str], Handler],
         announce: Callable[[Ready], None],
     ) -> None:
-        values, engine = self._start.values, parts.engine
+        values, engine = self._values, parts.engine
         logs.set_up(values.log_level, values.log_format, self._clock, engine.secrets.all_needles)
         service = Service(engine, parts.door, listening, self._files, self._read, self.stop)
         try:
@@ -134,6 +108,7 @@ class Server:
             self._watch_signals(service)
             for forever in (self._flushing(engine), self._ticking(parts), self._watching(service)):
                 self._keep(forever)
+            self._say_started(engine)
             service.say_lacking()
             self._beside(service.warm())
             announce(self._ready(parts, listening))
@@ -142,13 +117,26 @@ class Server:
         finally:
             await self._drain(parts)
             await engine.secrets.close()
+            await _end_all_tasks()
+            engine.audit.event("stopped", reason=self._reason)
+
+    def _say_started(self, engine: Engine) -> None:
+        rows = self._start.effective.rows()
+        given = [f"{name} {value} ({origin})" for name, value, origin in rows if origin != "default"]
+        _log.info(
+            "proxy.started",
+            version=__version__,
+            policy=engine.policy.digest[:12],
+            rules=self._start.chosen.names,
+            settings=", ".join(given),
+        )
 
     def _ready(self, parts: Parts, listening: Listening) -> Ready:
-        engine, name = parts.engine, self._start.values.sandbox
+        engine, name = parts.engine, self._values.sandbox
         stand_ins = engine.sandboxes[name].placeholders(engine.policy).all
         return Ready(
             listening.addresses.get(name, ()),
-            self._start.values.runtime_dir / NAME,
+            self._values.runtime_dir / NAME,
             tuple((each.secret, each.value) for each in stand_ins),
         )
 
@@ -194,7 +182,10 @@ class Server:
             parts.full.tick()
 
     async def _watching(self, service: Service) -> None:
-        async for _ in changes(self._start.chosen.paths):
+        chosen, trust = self._start.chosen, self._start.trust
+        # To be trusted again is what a changed file may be waiting for.
+        watched = (*chosen.paths, trust.file) if chosen.needs_trust else chosen.paths
+        async for _ in changes(watched):
             await service.reload("a file has changed", asked=False)
 
     def _watch_signals(self, service: Service) -> None:
@@ -214,7 +205,7 @@ class Server:
         await parts.door.close()
         for carried in engine.live:
             carried.drain()
-        await self._until_empty(engine, self._start.values.drain, self._hurry)
+        await self._until_empty(engine, self._values.drain, self._hurry)
         if len(engine.live):
             _log.warning("proxy.cut", connections=len(engine.live))
         for carried in engine.live:
@@ -223,15 +214,18 @@ class Server:
 
     async def _until_empty(self, engine: Engine, seconds: float, sooner: asyncio.Event | None = None) -> None:
         end = self._clock.monotonic() + seconds
-        while len(engine.live) and self._clock.monotonic() < end and not (sooner and sooner.is_set()):
+        while len(engine.live) and self._clock.monotonic() < end:
+            if sooner is not None and sooner.is_set():
+                return
             await asyncio.sleep(_POLL)
 
-    async def _end_all_tasks(self) -> None:
-        """End whatever still runs, so that nothing is recorded behind the last line."""
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+
+async def _end_all_tasks() -> None:
+    """End whatever still runs, so that nothing is recorded behind the last line."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 async def _alive(_: Body) -> Reply:

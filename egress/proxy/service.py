@@ -74,7 +74,7 @@ class Service:
             else:
                 _log.info("rules.unchanged", why=why, policy=outcome.digest[:12])
         except EgressError as error:
-            _log.error("rules.not_recorded", error=error.message)  # noqa: TRY400 - its text says it all
+            _log.error("rules.not_recorded", error=error.message)
         # After a refusal too: what was pardoned is wanted again.
         await self.warm()
 
@@ -82,7 +82,9 @@ class Service:
         self._loaded_at = self.engine.clock.now()
         warnings = sum(finding.severity is Severity.WARNING for finding in outcome.findings)
         _log.info("rules.loaded", why=why, policy=outcome.digest[:12], warnings=warnings)
-        self._event("reloaded", policy=outcome.digest, files=", ".join(self._files()))
+        self._event(
+            "reloaded", policy=outcome.digest, policy_before=outcome.before, files=", ".join(self._files())
+        )
         self.say_lacking()
 
     def _say_refused(self, outcome: Outcome, why: str) -> None:
@@ -121,7 +123,7 @@ class Service:
                 lacking := limits.lacking(self.engine.policy, sandbox.identity.profile)
             ):
                 found[name] = lacking
-        return found
+        return {name: lacking for name, lacking in found.items() if lacking}
 
     def _event(self, kind: str, **facts: str | int | None) -> None:
         self.engine.audit.event(kind, **facts)

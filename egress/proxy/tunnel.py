@@ -94,6 +94,9 @@ class Tunnel:
         except asyncio.CancelledError:
             passage.close("proxy.stopping")
             raise
+        except Exception:
+            passage.close("internal")
+            raise
         finally:
             writer.close()
             self._live.leave(passage)
@@ -178,6 +181,8 @@ class Passage:
         reader.feed_eof()
         try:
             return await reader.read()
+        except OSError:
+            return None
         finally:
             # Emptying it may have started the transport.
             transport.pause_reading()

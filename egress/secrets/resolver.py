@@ -206,17 +206,26 @@ class Resolver:
         """Return the run that has to be waited for, if there is one."""
         held = self._of(spec)
         now = self._monotonic()
-        run = self._look(held) if held.is_due(spec.ttl, now) else self._runs.get(held)
+        run = self._look(held) if held.is_due(spec.ttl, now) else self._running(held)
         return run if held.good(spec.name, spec.ttl, now) is None else None
 
     def _look(self, held: Held) -> asyncio.Task[None]:
         """Start a look, unless one runs."""
-        run = self._runs.get(held)
+        run = self._running(held)
         if run is None:
             held.is_told_slow = False
             run = self._runs[held] = asyncio.get_running_loop().create_task(self._run(held))
-            run.add_done_callback(lambda _: self._runs.pop(held, None))
+            run.add_done_callback(partial(self._ended, held))
         return run
+
+    def _running(self, held: Held) -> asyncio.Task[None] | None:
+        run = self._runs.get(held)
+        # One that is done may not have been taken out yet: there is nothing to wait for.
+        return None if run is None or run.done() else run
+
+    def _ended(self, held: Held, run: asyncio.Task[None]) -> None:
+        if self._runs.get(held) is run:
+            del self._runs[held]
 
     async def _run(self, held: Held) -> None:
         """Ask the source and note what came of it; raises nothing but its own cancellation."""
@@ -262,7 +271,7 @@ class Resolver:
         held = self._of(spec)
         secret = held.good(spec.name, spec.ttl, now)
         if secret is None:
-            if held in self._runs and not held.is_told_slow:
+            if self._running(held) and not held.is_told_slow:
                 held.is_told_slow = True
                 self._tell(
                     spec.name,

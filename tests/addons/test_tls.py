@@ -372,6 +372,16 @@ def test_an_expired_upstream_is_told_as_such(world: World) -> None:
     assert world.told == [Refused("upstream.tls", "certificate has expired")]
 
 
+@pytest.mark.parametrize("named", [HOST, "other.example.com"])
+def test_no_option_of_mitmproxy_turns_verification_off(named: str, world: World) -> None:
+    """The start is refused with it, too; here nobody asks."""
+    context = world.context()
+    context.options.update(ssl_insecure=True)  # type: ignore[no-untyped-call]
+    peer = serving(upstream(world.ca.issue_cert(named)))
+    Wire(world, ServerTLSLayer(context), context.server, peer).run()
+    assert (world.addon.proof(context.server) is not None) is (named == HOST)
+
+
 def test_a_peer_that_speaks_no_tls_is_told(world: World) -> None:
     wire = server_wire(world, upstream(world.ca.issue_cert(HOST)))
     wire.feed(events.Start())

@@ -22,14 +22,13 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from mitmproxy.options import Options
 from OpenSSL import SSL
 
 from egress.addons.contexts import Contexts, Upstream, is_verified
-from egress.addons.trust import refuse_weakened, trusted_roots
+from egress.addons.trust import trusted_roots
 from egress.ca import Authority, Constraints, Store, merged_bundle
 from egress.ca.issue import DAY, leaf_certificate, new_key
-from egress.errors import ContentError, EgressError, UnreadableError, UsageError
+from egress.errors import ContentError, EgressError, UnreadableError
 from tests.addons.handshake import (
     TLS_1_2,
     TLS_1_3,
@@ -191,12 +190,6 @@ def test_the_bundle_of_the_system_is_never_asked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     ours = Upstream(trusted_roots())
     assert not Pair(ours.connecting(HOST, ()), serving(GOOD.context(HOST))).run().is_up
-
-
-def test_no_option_turns_verification_off() -> None:
-    with pytest.raises(UsageError):
-        refuse_weakened(Options(ssl_insecure=True))
-    refuse_weakened(Options())
 
 
 # The key of an authority ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The audit log under every small change and every kill: what was changed is found, what was killed is told."""
+"""The audit log under every small change and every kill: a change is found, a kill is told, once."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from tests.unit.audit.sample import (
     abandon,
     check,
     files,
+    kinds,
     moment,
     moments,
     opened,
@@ -86,7 +87,7 @@ class Play:
 
 def play(directory: Path, steps: list[str], *, rotate_at: int = 1 << 26) -> Play:
     """Do the steps on a log that is left open."""
-    doing = Play(opened(directory, in_flight=16, rotate_at=rotate_at), [])
+    doing = Play(opened(directory, in_flight=64, rotate_at=rotate_at), [])
     for step in steps:
         doing.do(step)
     return doing
@@ -192,12 +193,9 @@ def test_a_change_while_the_proxy_was_down_is_told_for_ever(steps: list[str], da
         cut = data.draw(st.integers(0, len(before) - 1))
         file.write_bytes(before[:cut])
         written(log, ["refusal"])
-        first, *rest = check(log).faults
-        assert first.line or first.file
-        assert any(fault.kind == "gap" for fault in (first, *rest))
-        assert [line["event"] for line in read(log)][-3:] == ["gap", "refusal", "stopped"] or (
-            "lost" in [line["event"] for line in read(log)]
-        )
+        assert "gap" in [fault.kind for fault in check(log).faults]
+        assert kinds(log)[-2:] == ["refusal", "stopped"]
+        assert kinds(log).count("gap") == 1
 
 
 # Kills ------------------------------------------------------------------------------------------
@@ -205,13 +203,13 @@ def test_a_change_while_the_proxy_was_down_is_told_for_ever(steps: list[str], da
 
 def restarted(log: Path, begun: list[str]) -> Verified:
     """Start after a kill: the chain is whole, and every request is in it exactly once."""
-    opened(log, in_flight=16).close()
+    opened(log, in_flight=64).close()
     verified = sound(log)
     assert recorded(log) == Counter(begun)
     gaps = [line for line in read(log) if line["event"] == "gap"]
     assert {gap["kind"] for gap in gaps} <= {"killed"}
-    numbers = [line["seq"] for line in read(log)]
-    assert numbers == sorted(set(map(str, numbers)), key=int) or numbers == sorted(set(numbers), key=str) or True
+    numbers = [int(str(line["seq"])) for line in read(log)]
+    assert numbers == sorted(set(numbers))
     return verified
 
 
@@ -237,7 +235,7 @@ def test_a_kill_and_a_kill_of_the_start_after_it(steps: list[str], data: st.Data
         data.draw(st.sampled_from(found)).put(log)
         again: list[Moment] = []
         sinks: list[Sink] = []
-        again += moments(log, lambda: sinks.append(opened(log, in_flight=16)), every=53)
+        again += moments(log, lambda: sinks.append(opened(log, in_flight=64)), every=53)
         abandon(sinks[0])
         data.draw(st.sampled_from(again)).put(log)
         restarted(log, doing.begun)
@@ -286,7 +284,9 @@ def test_a_line_is_plain_json_whatever_the_sandbox_sends(
         sink = opened(log)
         ticket = sink.begin(Opening(path, host, "agent-1", host, 443, method, (path,)))
         facts = replace(FACTS, sni=host, request=path)
-        record = replace(RECORD, path=path, method=method, bytes_up=number, identity=Identity("agent-1", host))
+        record = replace(
+            RECORD, path=path, method=method, bytes_up=number, identity=Identity("agent-1", host)
+        )
         sink.exchange(ticket, record, facts)
         sink.refusal(replace(NAME, host=host, sni=path))
         sink.begin(Opening(path, host, "agent-1", host, 443, method, (path,) * 20))
@@ -298,7 +298,7 @@ def test_a_line_is_plain_json_whatever_the_sandbox_sends(
         lines = raw.split(b"\n")
         assert lines.pop() == b""
         assert all(0x20 <= byte < 0x7F for line in lines for byte in line)
-        first = [json.loads(line) for line in lines][0]
+        first = json.loads(lines[0])
         assert (first["path"], first["method"], first["bytes_up"]) == (path, method, number)
         assert [json.loads(line)["event"] for line in lines] == ["exchange", "refusal", "lost"]
 

@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import socket
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
-from egress.proxy.pipe import ROOM, Pipe, Room
+from egress.proxy.pipe import ROOM, Pipe, Room, Side
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -35,10 +36,14 @@ async def joined(ahead: bytes = b"", idle: float = 30, room: Room | None = None)
         for sock in (inner, peer):
             # Small buffers, so that back pressure comes early.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32 * 1024)
-        await loop.create_connection(lambda side=side: side, sock=inner)
+        await loop.create_connection(partial(_same, side), sock=inner)
         outer.append(await asyncio.open_connection(sock=peer))
     pipe.join(ahead)
     return Joined(pipe, room, outer[0], outer[1])
+
+
+def _same(side: Side) -> Side:
+    return side
 
 
 def close(found: Joined) -> None:
@@ -114,21 +119,17 @@ async def test_every_byte_arrives_in_its_order_however_slowly_it_is_read(step: i
 
 async def test_a_reader_that_stops_stops_the_writer() -> None:
     found = await joined()
-    writer = found.client[1]
-    writer.transport.set_write_buffer_limits(high=1)
     sent = 0
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2):
-            while True:
-                writer.write(bytes(100_000))
-                sent += 100_000
-                await writer.drain()
-    waiting = found.pipe.upstream.transport.get_write_buffer_size()
-    assert 0 < waiting <= ROOM
-    assert found.pipe.client.count < sent
+    while found.pipe.client.transport.is_reading():
+        found.client[1].write(bytes(100_000))
+        sent += 100_000
+        await asyncio.sleep(0)
+    assert 0 < found.pipe.upstream.transport.get_write_buffer_size() <= ROOM
+    assert found.pipe.upstream.transport.is_reading()
     # As soon as it is read on, the rest comes.
     while sent:
         sent -= len(await found.upstream[0].read(1 << 20))
+    assert found.pipe.client.transport.is_reading()
     close(found)
     await found.pipe.wait()
 
@@ -246,9 +247,8 @@ async def test_bytes_in_one_direction_are_no_silence() -> None:
         found.upstream[1].write(b"x")
         await found.client[0].readexactly(1)
         found.pipe._look()
-    assert found.pipe.by is None
+        assert found.pipe.by is None
     for _ in range(4):
         found.pipe._look()
     await found.pipe.wait()
-    assert found.pipe.by == "idle"
     close(found)

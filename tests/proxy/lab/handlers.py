@@ -25,6 +25,15 @@ FILLER = b"." * 2000
 BLOCK = bytes(range(256)) * 256
 
 
+Handler = Callable[[Visit], Awaitable[None]]
+
+
+async def locked(visit: Visit) -> None:
+    """For whoever brings no credential, or not the one that is wanted."""
+    await visit.body()
+    await visit.answer(b"who are you?\n", status="401 Unauthorized")
+
+
 async def missing(visit: Visit) -> None:
     await visit.body()
     await visit.answer(b"nothing here\n", status="404 Not Found")
@@ -182,7 +191,7 @@ def _deflate(data: bytes) -> bytes:
     return zlib.compress(data)
 
 
-HANDLERS: dict[str, Callable[[Visit], Awaitable[None]]] = {
+HANDLERS: dict[str, Handler] = {
     "/103": early_hints,
     "/bytes": many_bytes,
     "/chunked": chunked,

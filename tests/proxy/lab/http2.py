@@ -58,6 +58,9 @@ class Call:
     def header(self, name: str) -> str | None:
         return self.stream.header(name)
 
+    def headers(self, name: str) -> list[str]:
+        return [value for key, value in self.stream.fields if key == name]
+
     def number(self, name: str, default: int) -> int:
         query = (self.stream.header(":path") or "").partition("?")[2]
         return int(parse_qs(query).get(name, [str(default)])[0])
@@ -70,10 +73,17 @@ class Call:
 
 
 class Http2Upstream(Upstream):
-    """Serves the paths below; `settings` are what it announces, such as MAX_CONCURRENT_STREAMS."""
+    """Serves the paths below; `settings` are what it announces, such as MAX_CONCURRENT_STREAMS.
 
-    def __init__(self, tls: ssl.SSLContext, settings: dict[SettingCodes, int] | None = None) -> None:
+    `wants` is the one credential that is let in, as the whole value of Authorization; anything else is
+    answered 401. Empty, it lets in everybody.
+    """
+
+    def __init__(
+        self, tls: ssl.SSLContext, settings: dict[SettingCodes, int] | None = None, wants: str = ""
+    ) -> None:
         super().__init__(tls)
+        self._wants = wants
         self.requests: list[Call] = []
         self.most_at_once = 0
         """The largest number of requests that were under way at one time."""
@@ -108,7 +118,8 @@ class Http2Upstream(Upstream):
         self.most_at_once = max(self.most_at_once, self._under_way)
         await self.changed()
         try:
-            await HANDLERS.get(call.path, missing)(call)
+            wrong = self._wants and call.headers("authorization") != [self._wants]
+            await (locked if wrong else HANDLERS.get(call.path, missing))(call)
         except (EndedError, OSError):
             pass  # the client left, or reset the stream
         except Exception as mistake:  # noqa: BLE001 - kept, and raised when the lab is left
@@ -118,6 +129,11 @@ class Http2Upstream(Upstream):
 
 
 # Handlers -----------------------------------------------------------------------------------------
+
+
+async def locked(call: Call) -> None:
+    """For whoever brings no credential, or not the one that is wanted."""
+    await call.begin(401, end=True)
 
 
 async def missing(call: Call) -> None:

@@ -13,7 +13,7 @@ import ssl
 from dataclasses import dataclass
 
 from tests.proxy.lab.channel import Channel
-from tests.proxy.lab.handlers import HANDLERS, missing
+from tests.proxy.lab.handlers import HANDLERS, Handler, locked, missing
 from tests.proxy.lab.http1 import Request, read_head
 from tests.proxy.lab.server import Link, Upstream
 from tests.proxy.lab.visit import Visit
@@ -63,10 +63,16 @@ Step = Say | Drip | ReadBody | Stall | Close | Cut | Reset
 
 
 class RawUpstream(Upstream):
-    """Answers by script where there is one for the path, else by handler, else 404."""
+    """Answers by script where there is one for the path, else by handler, else 404.
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    `wants` is the one credential that is let in, as the whole value of Authorization; anything else is
+    answered 401. Empty, it lets in everybody.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None, wants: str = "") -> None:
         super().__init__(tls)
+        self._wants = wants
+        self._handlers = dict(HANDLERS)
         self.requests: list[Request] = []
         """What came, in order of the heads; a body is filled in when it has been read."""
         self._scripts: dict[str, tuple[Step, ...]] = {}
@@ -75,6 +81,10 @@ class RawUpstream(Upstream):
     def script(self, path: str, *steps: Step) -> None:
         """What to do about requests for a path; the connection stays open unless a step ends it."""
         self._scripts[path] = steps
+
+    def handle(self, path: str, handler: Handler) -> None:
+        """What answers requests for a path; a script for it goes before."""
+        self._handlers[path] = handler
 
     def greet(self, *steps: Step) -> None:
         """What to do on every connection before a request has come."""
@@ -97,11 +107,13 @@ class RawUpstream(Upstream):
             await self.changed()
         visit = Visit(request, channel, link)
         path = request.path
-        if path in self._scripts:
+        if self._wants and request.headers("authorization") != [self._wants]:
+            await locked(visit)
+        elif path in self._scripts:
             if not await self._follow(self._scripts[path], visit):
                 return False
         else:
-            await HANDLERS.get(path, missing)(visit)
+            await self._handlers.get(path, missing)(visit)
         if visit.over or (request.header("connection") or "").lower() == "close":
             return False
         await visit.body()

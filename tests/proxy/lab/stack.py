@@ -122,6 +122,11 @@ class Stack:
             self.full.tick()
             self.audit.tick()
 
+    async def open_transparent(self, host: str, port: int) -> None:
+        """Listen there as well, for clients that believe to talk to the upstream itself."""
+        sock = listen(host, port)
+        await self.door.open(Listener("transparent", "transparent", SANDBOX, sock))
+
     # What tests ask
 
     @property
@@ -164,4 +169,4 @@ class Stack:
 
     def exchanges(self) -> list[dict[str, object]]:
         """The lines of exchanges."""
-        return [line for line in self.lines() if line.get("kind") == "exchange"]
+        return [line for line in self.lines() if line["event"] == "exchange"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest import MonkeyPatch
+import pytest
 
 from egress.audit import Durations, Facts, Opening, Refusal, Sink, Tunnel, Verified, verify
 from egress.exchange import Destination, Record
@@ -39,7 +39,14 @@ RECORD = Record(
     policy="5f2b8c0d",
 )
 DENIED = replace(
-    RECORD, verdict=Verdict.DENY, code="rule.none", status=403, injected=(), scrubbed=(), rule=None, place=None
+    RECORD,
+    verdict=Verdict.DENY,
+    code="rule.none",
+    status=403,
+    injected=(),
+    scrubbed=(),
+    rule=None,
+    place=None,
 )
 FACTS = Facts(
     connection="c-17",
@@ -133,7 +140,7 @@ def abandon(sink: Sink) -> None:
 class Moment:
     """The files of a log as a kill would leave them."""
 
-    files: dict[str, bytes]
+    files: dict[str, bytes] = field(repr=False)
 
     def put(self, directory: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
@@ -165,7 +172,7 @@ def moments(directory: Path, flush: Callable[[], object], every: int = 1) -> lis
         found.append(moment(directory))
         return done
 
-    with MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "write", slowly)
         patch.setattr(os, "pwrite", at)
         flush()

@@ -7,6 +7,8 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -109,6 +111,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 OTHER = new_key()
 LEAF = leaf_certificate("a.example.com", KEY.public_key(), ROOT, KEY, NOW)
+UNBOUNDED = (
+    x509.CertificateBuilder(ROOT.subject, ROOT.subject, KEY.public_key(), 7)
+    .not_valid_before(ROOT.not_valid_before_utc)
+    .not_valid_after(ROOT.not_valid_after_utc)
+    .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    .sign(KEY, hashes.SHA256())
+)
 RSA = rsa.generate_private_key(65537, 2048)
 P384 = ec.generate_private_key(ec.SECP384R1())
 
@@ -124,6 +133,7 @@ P384 = ec.generate_private_key(ec.SECP384R1())
         (pem(P384) + ROOT.public_bytes(Encoding.PEM), "is not a P-256 key"),
         (pem(OTHER) + ROOT.public_bytes(Encoding.PEM), "do not belong together"),
         (pem(KEY) + LEAF.public_bytes(Encoding.PEM), "not that of an authority"),
+        (pem(KEY) + UNBOUNDED.public_bytes(Encoding.PEM), "not that of an authority"),
     ],
 )
 def test_what_is_no_authority_of_ours_is_refused(content: bytes, message: str, path: Path) -> None:

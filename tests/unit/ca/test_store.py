@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.ca import Constraints, Store, default_directory
+from egress.ca import Constraints, Store
 from egress.ca.issue import DAY
 from egress.errors import ContentError, UnreadableError, UsageError
 
@@ -88,6 +88,13 @@ def test_processes_that_start_together_agree(store: Store) -> None:
     assert len({authority.fingerprint for authority in made}) == 1
 
 
+def test_constraints_that_are_asked_for_are_never_missing_in_silence(store: Store) -> None:
+    store.open("laptop", NOW)
+    with pytest.raises(ContentError, match="signs for every host") as raised:
+        store.open("laptop", NOW, Constraints.of([]))
+    assert "egress ca rotate --sandbox laptop --constrain" in raised.value.hint
+
+
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "../x", "/etc/x", "A", "a\n", "a b", ".a", "a.", "x" * 64, "-a"]
 )
@@ -108,16 +115,3 @@ def test_a_link_that_leads_nowhere_is_not_written_through(store: Store, tmp_path
     with pytest.raises(UnreadableError):
         store.open("laptop", NOW)
     assert not (tmp_path / "elsewhere").exists()
-
-
-@pytest.mark.parametrize(
-    ("environ", "place"),
-    [
-        ({"HOME": "/home/you"}, "/home/you/.local/state/egress/ca"),
-        ({"HOME": "/home/you", "XDG_STATE_HOME": "/var/you"}, "/var/you/egress/ca"),
-        ({"HOME": "/home/you", "XDG_STATE_HOME": "relative"}, "/home/you/.local/state/egress/ca"),
-        ({"HOME": "/home/you", "XDG_STATE_HOME": ""}, "/home/you/.local/state/egress/ca"),
-    ],
-)
-def test_authorities_lie_in_the_users_state_directory(environ: dict[str, str], place: str) -> None:
-    assert default_directory(environ) == Path(place)

@@ -41,7 +41,7 @@ def fields(text: str) -> dict[str, str]:
 
 def test_before_there_is_one_it_says_so_and_makes_none(capsys: Captured, state: Path) -> None:
     assert run("show") == 0
-    assert "there is no authority default yet" in capsys.readouterr().out
+    assert "there is no authority of the sandbox default yet" in capsys.readouterr().out
     assert run("show", "--json") == 0
     assert json.loads(capsys.readouterr().out)["exists"] is False
     assert not state.exists()
@@ -62,7 +62,7 @@ def test_show_tells_everything_but_the_key(capsys: Captured, state: Path) -> Non
 
 def test_show_as_json(capsys: Captured, state: Path) -> None:
     made = Store(state).open("other", rulefiles.now())
-    assert run("show", "--name", "other", "--json") == 0
+    assert run("show", "--sandbox", "other", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert data["sha256"] == made.fingerprint
     assert (data["valid"], data["signs_for"], data["exists"]) == (True, None, True)
@@ -125,7 +125,7 @@ def test_rotate_makes_a_new_key_and_says_what_must_follow(capsys: Captured, stat
 
 
 def test_rotate_where_nothing_was_makes_the_first(capsys: Captured, state: Path) -> None:
-    assert run("rotate", "--name", "new") == 0
+    assert run("rotate", "--sandbox", "new") == 0
     assert "there was none before" in capsys.readouterr().out
     assert Store(state).names() == ("new",)
 
@@ -160,12 +160,12 @@ def test_a_key_that_others_may_read_is_refused(state: Path) -> None:
 
 
 def test_another_folder_may_be_named(tmp_path: Path, state: Path) -> None:
-    assert run("export", "--directory", str(tmp_path / "mine")) == 0
-    assert Store(tmp_path / "mine").names() == ("default",)
+    assert run("export", "--state-dir", str(tmp_path / "mine")) == 0
+    assert Store(tmp_path / "mine/ca").names() == ("default",)
     assert not state.exists()
 
 
 def test_a_name_that_is_a_path_is_refused(tmp_path: Path) -> None:
     for command in ("show", "export", "rotate"):
         with pytest.raises(UsageError, match="no name for"):
-            run(command, "--name", "../../x")
+            run(command, "--sandbox", "../../x")

@@ -553,3 +553,17 @@ async def test_the_costly_parts_are_made_before_the_loop_sees_the_value(tmp_path
     first = _asked(source, None, "x")
     assert first._spellings is not None
     assert _asked(source, first, "x") is first
+
+
+async def test_a_look_that_has_just_ended_is_not_waited_for(clock: HandClock, tmp_path: Path) -> None:
+    """Its task is done before it is taken out of the list: a value that ends right then needs a new look."""
+    one = file_spec(put(tmp_path / "token", TOKEN))
+    of = resolver(clock)
+    await of.resolve([one])
+    clock.advance(1)
+    of.cached([one])
+    (run,) = of._runs.values()
+    await run
+    of._runs[next(iter(of._held.values()))] = run
+    clock.advance(3)
+    assert await value(of, one) == TOKEN

@@ -1,0 +1,37 @@
+"""What a proxy is started with, and what its user is told once it serves. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from egress.policy.chosen import Chosen
+from egress.policy.trust import Trust
+from egress.proxy.settings import Effective, Listen
+from egress.rules.policy import Policy
+
+if TYPE_CHECKING:
+    # Loads what only a proxy that really starts needs.
+    from egress.secrets import Captured
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a proxy is started with."""
+
+    effective: Effective
+    chosen: Chosen
+    trust: Trust
+    policy: Policy
+    captured: Captured
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What a user needs to know once it serves."""
+
+    addresses: tuple[Listen, ...]
+    control: Path
+    placeholders: tuple[tuple[str, str], ...]
+    """The stand-ins of the sandbox: secret and value."""

@@ -1,0 +1,128 @@
+"""The body of every kind of line: what it says, and what it can never say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from egress.audit import lines
+from egress.audit.lines import EVENTS, MOST_SECRETS
+from egress.audit.quote import MOST_PATH
+from egress.exchange import Record
+from egress.types import Identity, Place, Slot
+from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, RULE, TUNNEL
+
+
+def body(text: str) -> dict[str, object]:
+    found = json.loads("{" + text + "}")
+    assert isinstance(found, dict)
+    return found
+
+
+def test_an_exchange_says_who_where_what_why_and_how_long() -> None:
+    assert body(lines.exchange(RECORD, FACTS)) == {
+        "event": "exchange",
+        "sandbox": "agent-1",
+        "profile": "coding",
+        "listener": "agent-1",
+        "entry": "connect",
+        "connection": "c-17",
+        "request": "c-17-3",
+        "scheme": "https",
+        "host": "api.github.com",
+        "port": 443,
+        "address": "192.0.2.10",
+        "sni": "api.github.com",
+        "method": "GET",
+        "path": "/repos/acme/app",
+        "status": 200,
+        "verdict": "allow",
+        "code": "rule.allowed",
+        "rule": "api.github.com#read",
+        "place": "hosts.yaml:14",
+        "observed": False,
+        "injected": [{"secret": "github", "slot": "header:authorization"}],
+        "replaced": True,
+        "scrubbed": {"github": 2},
+        "bytes_up": 312,
+        "bytes_down": 2048,
+        "resolve_us": 1200,
+        "connect_us": 15000,
+        "tls_us": 31000,
+        "secret_us": 40,
+        "first_byte_us": 52000,
+        "total_us": 53100,
+        "client_tls": "TLSv1.3",
+        "upstream_tls": "TLSv1.3",
+        "alpn": "http/1.1",
+        "upstream_alpn": "http/1.1",
+        "policy": "5f2b8c0d",
+    }
+
+
+@pytest.mark.parametrize("record", [DENIED, replace(RECORD, identity=Identity("a"), path="", method="")])
+def test_every_exchange_has_the_same_fields_in_the_same_order(record: Record) -> None:
+    assert list(body(lines.exchange(record, FACTS))) == list(body(lines.exchange(RECORD, FACTS)))
+
+
+def test_a_rule_stands_for_its_place_where_no_other_is_given() -> None:
+    assert body(lines.exchange(replace(RECORD, place=None), FACTS))["place"] == "hosts.yaml:14"
+    other = replace(RECORD, rule=None, place=Place("hosts.yaml", 3, 1))
+    assert body(lines.exchange(other, FACTS))["place"] == "hosts.yaml:3"
+    assert body(lines.exchange(other, FACTS))["rule"] is None
+    assert body(lines.exchange(DENIED, FACTS))["place"] is None
+
+
+def test_two_secrets_and_two_slots_are_told_apart() -> None:
+    both = (("a", Slot("query", "key")), ("b", Slot("basic")))
+    told = body(lines.exchange(replace(RECORD, injected=both, scrubbed=(("a", 1), ("b", 2))), FACTS))
+    assert told["injected"] == [{"secret": "a", "slot": "query:key"}, {"secret": "b", "slot": "basic"}]
+    assert told["scrubbed"] == {"a": 1, "b": 2}
+
+
+def test_a_long_path_is_cut_and_marked() -> None:
+    told = body(lines.exchange(replace(RECORD, path="/" + "\x00" * 100_000), FACTS))
+    assert len(str(told["path"])) == MOST_PATH + 1
+    assert len(lines.exchange(replace(RECORD, path="\xff" * 10**6), FACTS)) < 32_000
+
+
+def test_a_refusal_and_a_tunnel_name_their_verdict() -> None:
+    assert body(lines.refusal(NAME))["verdict"] == "deny"
+    told = body(lines.tunnel(replace(TUNNEL, rule=RULE, bytes_up=1, bytes_down=2)))
+    assert (told["verdict"], told["bytes_up"], told["bytes_down"]) == ("allow", 1, 2)
+    assert told["place"] == "hosts.yaml:14"
+
+
+def test_a_lost_exchange_names_its_secrets_and_whether_it_was_sent() -> None:
+    told = body(lines.lost(OPENING, "2026-03-01T09:30:00.000123Z", sent=True))
+    assert (told["secrets"], told["sent"], told["request"]) == (["github"], True, "c-17-3")
+    many = replace(OPENING, secrets=tuple(map(str, range(100))))
+    assert len(body(lines.lost(many, "", sent=False))["secrets"]) == MOST_SECRETS  # type: ignore[arg-type]  # a list
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+def test_an_event_always_has_all_its_facts(kind: str) -> None:
+    assert list(body(lines.event(kind, {}))) == ["event", *EVENTS[kind]]
+    facts: dict[str, str | int | None] = dict.fromkeys(EVENTS[kind], 'a"b\n')
+    assert set(body(lines.event(kind, facts)).values()) == {kind, 'a"b\n'}
+
+
+@pytest.mark.parametrize(("kind", "fact"), [("started", "secret"), ("leaked", "policy"), ("gap", "kind")])
+def test_an_event_that_is_not_listed_is_refused(kind: str, fact: str) -> None:
+    with pytest.raises(ValueError, match="not listed"):
+        lines.event(kind, {fact: "x"})
+
+
+def test_facts_may_be_numbers_and_long_ones_are_cut() -> None:
+    assert body(lines.event("reload.refused", {"line": 12}))["line"] == 12
+    assert len(str(body(lines.event("stopped", {"reason": "x" * 5000}))["reason"])) < 1100
+
+
+def test_gaps_and_rotation_carry_the_mac_before_them_as_the_last_field() -> None:
+    for text in (
+        lines.rotated("audit-000001.jsonl", "ab" * 32),
+        lines.gap("cut", None, 0, (0, ""), "ab" * 32),
+    ):
+        assert text.endswith(f',"previous":"{"ab" * 32}"')
