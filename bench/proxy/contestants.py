@@ -135,13 +135,14 @@ hosts:
             "serve",
             f"--rules={folder / 'hosts.yaml'}",
             f"--listen=127.0.0.1:{port}",
-            f"--state={folder / 'state'}",
+            f"--state-dir={folder / 'state'}",
+            f"--runtime-dir={folder / 'run'}",
             f"--upstream-ca={setting.ca}",
         ]
         return found + [f"--resolve={name}=127.0.0.1" for name in NAMES]
 
     def ca(self, folder: Path) -> Path:
-        command = [*self.program(), "ca", "export", f"--state={folder / 'state'}"]
+        command = [*self.program(), "ca", "export", f"--state-dir={folder / 'state'}"]
         done = subprocess.run(command, capture_output=True, check=False, timeout=30)
         if done.returncode:
             raise NotReadyError(f"`egress ca export` ended with status {done.returncode}")

@@ -42,7 +42,8 @@ _MOST_DESCRIPTORS: Final = 8
 _MOST_CONVERSATIONS: Final = 64
 _PEER: Final = struct.Struct("=iII")
 _KEYS: Final = frozenset({"sandbox", "kind", "port", "name"})
-_CLOSE_ON_EXEC: Final = socket.MSG_CMSG_CLOEXEC
+_DESCRIPTOR: Final = struct.Struct("=i")
+_ROOM: Final = socket.CMSG_SPACE(_MOST_DESCRIPTORS * _DESCRIPTOR.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +183,27 @@ async def _line(sock: socket.socket, descriptors: list[int]) -> bytes | None:
     while not data.endswith(b"\n"):
         await _readable(sock)
         try:
-            more, found, flags, _ = socket.recv_fds(sock, _MOST_MESSAGE, _MOST_DESCRIPTORS, _CLOSE_ON_EXEC)
+            # Not `recv_fds`: it forgets the flag, and a child would inherit what came.
+            more, attached, flags, _ = sock.recvmsg(_MOST_MESSAGE, _ROOM, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             continue
-        descriptors += found
+        descriptors += _descriptors(attached)
         data += more
         if not more:
             return None
-        if len(data) > _MOST_MESSAGE or flags & socket.MSG_CTRUNC or len(descriptors) > _MOST_DESCRIPTORS:
+        if len(data) > _MOST_MESSAGE or flags & socket.MSG_CTRUNC or len(descriptors) > 1:
             # Nobody knows any more where the next message begins.
             return None
     return data
+
+
+def _descriptors(attached: list[tuple[int, int, bytes]]) -> list[int]:
+    return [
+        descriptor
+        for level, kind, data in attached
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+        for (descriptor,) in _DESCRIPTOR.iter_unpack(data[: len(data) // _DESCRIPTOR.size * _DESCRIPTOR.size])
+    ]
 
 
 async def _readable(sock: socket.socket) -> None:

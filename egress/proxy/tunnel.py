@@ -183,9 +183,6 @@ class Passage:
             return await reader.read()
         except OSError:
             return None
-        finally:
-            # Emptying it may have started the transport.
-            transport.pause_reading()
 
     # Carried ----------------------------------------------------------------------------------------
 

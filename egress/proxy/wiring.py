@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egress.addons.contexts import Upstream
+from egress.addons.trust import trusted_roots
 from egress.audit import key as audit_key
 from egress.audit.sink import Sink
-from egress.ca.bundle import certificates, private_roots, public_roots
 from egress.ca.constraints import Constraints
 from egress.ca.store import Store
 from egress.proxy.bounds import DoorLimits
@@ -21,7 +21,8 @@ from egress.proxy.clock import Clock
 from egress.proxy.dial import Dialer
 from egress.proxy.door import Door
 from egress.proxy.engine import Counts, Engine, Sandbox
-from egress.proxy.full import FullLane, FullLimits
+from egress.proxy.full import FullLane
+from egress.proxy.handler import FullLimits
 from egress.proxy.interfaces import OwnAddresses
 from egress.proxy.password import read_or_make_key, read_password
 from egress.proxy.resolve import FixedResolver, SystemResolver
@@ -76,8 +77,7 @@ def wire(values: Settings, policy: Policy, captured: Captured, audit: Sink, cloc
     )
     sandbox = open_sandbox(values, policy, clock)
     engine.sandboxes[sandbox.identity.sandbox] = sandbox
-    roots = certificates(public_roots() + private_roots(values.upstream_ca))
-    full = FullLane(engine, Upstream(roots), _full_limits(values))
+    full = FullLane(engine, Upstream(trusted_roots(values.upstream_ca)), _full_limits(values))
     tunnel = TunnelLane(engine, Patience(values.connect_timeout, values.idle_timeout))
     limits = DoorLimits(
         connections=values.connections,

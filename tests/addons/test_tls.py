@@ -333,6 +333,21 @@ def test_the_name_is_that_of_the_destination_whatever_the_client_named(world: Wo
     assert isinstance(world.told[0], Proven)
 
 
+@pytest.mark.parametrize(
+    ("asked", "offered"), [((H1,), H1), ((), H2), ((H2, H1), H2), ((b"h3",), H2), ((H1, b"h3"), H2)]
+)
+def test_a_layer_may_ask_for_less_than_the_terms_allow_and_never_for_more(
+    asked: tuple[bytes, ...], offered: bytes, world: World
+) -> None:
+    assert world.terms is not None
+    world.terms = replace(world.terms, upstream_alpn=(H2, H1))
+    peer = upstream(world.ca.issue_cert(HOST), alpn=(b"h3", H2, H1))
+    server_wire(world, peer, alpn_offers=asked).run()
+    (proof,) = world.told
+    assert isinstance(proof, Proven)
+    assert proof.alpn == offered
+
+
 def cases(now: int) -> Iterator[tuple[str, World, SSL.Context, str]]:
     """Upstreams that must not be believed; each with what the operator reads."""
     ca = trustme.CA(key_type=trustme.KeyType.ECDSA)

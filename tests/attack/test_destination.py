@@ -428,8 +428,8 @@ async def test_another_protocol_on_the_proxy_port_is_closed_without_a_word(
     [
         b"SSH-2.0-OpenSSH_9.2\r\n", b"\x00\x00\x00\x00", b"\n", b"EHLO evil.example\r\n", b"\x05\x01\x00",
         b"\x15\x03\x03\x00\x02\x02\x31", b"\x17\x03\x03\x00\x05hello", b"\x16\x02\x00\x00\x05hello",
-        b"\x16\x03\x01\x00\x00", b"\x16\x03\x01\xff\xff" + b"x" * 64, b"\x16\x03\x01\x00\x05\x02\x00\x00\x01x",
-        TUNNEL, b"\x16" + b"A" * 100, b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x00\x00", b"\x16\x03\x01\xff\xff" + b"x" * 64,
+        b"\x16\x03\x01\x00\x05\x02\x00\x00\x01x", TUNNEL, b"\x16" + b"A" * 100, b"GET / HTTP/1.1\r\n\r\n",
     ],
 )  # fmt: skip
 async def test_raw_bytes_inside_a_tunnel_are_not_relayed(step: Doorstep, inside: bytes) -> None:

@@ -22,10 +22,8 @@ SHORT = 0.05
 NEVER = 3600.0
 
 
-def patient(**bounds: float) -> DoorLimits:
-    """Bounds that end nothing by time but what a test names."""
-    endless = {"first_byte": NEVER, "head_time": NEVER, "hello_time": NEVER}
-    return replace(QUICK, **{**endless, **bounds})
+PATIENT = replace(QUICK, first_byte=NEVER, head_time=NEVER, hello_time=NEVER)
+"""Ends nothing by time but what a test names."""
 
 
 @pytest.fixture(name="steps")
@@ -52,7 +50,7 @@ async def is_served(step: Doorstep, sandbox: str = "box") -> bool:
 
 async def test_idle_tunnels_of_one_sandbox_leave_the_others_their_places(steps: list[Doorstep]) -> None:
     """S-65: so many and no more; another sandbox is served; a place that is left is a place again."""
-    step = door(steps, patient(sandbox_connections=20))
+    step = door(steps, replace(PATIENT, sandbox_connections=20))
     step.full.held = asyncio.Event()
     calls = [step.call() for _ in range(60)]
     for call in calls:
@@ -72,7 +70,7 @@ async def test_idle_tunnels_of_one_sandbox_leave_the_others_their_places(steps: 
 
 
 async def test_all_sandboxes_together_have_a_bound_too(steps: list[Doorstep]) -> None:
-    step = door(steps, patient(connections=4))
+    step = door(steps, replace(PATIENT, connections=4))
     calls = [step.call(step.listener(sandbox=name)) for name in ("box", "other") * 2]
     await asyncio.sleep(0)
     assert code(await step.ask(TUNNEL)) == "limit.connections"
@@ -82,7 +80,7 @@ async def test_all_sandboxes_together_have_a_bound_too(steps: list[Doorstep]) ->
 
 
 async def test_connections_that_the_rules_bound_are_counted_until_their_end(steps: list[Doorstep]) -> None:
-    step = door(steps, patient())
+    step = door(steps, PATIENT)
     first, second = connect("few.example.com:443"), real("few.example.com")
     call = step.call()
     await call.send(first)
@@ -96,7 +94,7 @@ async def test_connections_that_the_rules_bound_are_counted_until_their_end(step
 
 
 async def test_a_refused_connection_leaves_no_count_behind(steps: list[Doorstep]) -> None:
-    step = door(steps, patient())
+    step = door(steps, PATIENT)
     for _ in range(3):
         await step.ask(connect("few.example.com:443"), b"SSH-2.0-x\r\n")
     assert step.codes == ["protocol.refused"] * 3
@@ -108,7 +106,7 @@ async def test_a_refused_connection_leaves_no_count_behind(steps: list[Doorstep]
 
 @pytest.mark.parametrize("kind", ["proxy", "transparent"])
 async def test_connections_that_say_nothing_are_closed(steps: list[Doorstep], kind: str) -> None:
-    step = door(steps, patient(first_byte=SHORT))
+    step = door(steps, replace(PATIENT, first_byte=SHORT))
     listener = step.listener("proxy" if kind == "proxy" else "transparent", 443)
     calls = [step.call(listener) for _ in range(200)]
     for call in calls:
@@ -118,7 +116,7 @@ async def test_connections_that_say_nothing_are_closed(steps: list[Doorstep], ki
 
 
 async def test_a_tunnel_in_which_nothing_is_said_is_closed(steps: list[Doorstep]) -> None:
-    step = door(steps, patient(first_byte=SHORT))
+    step = door(steps, replace(PATIENT, first_byte=SHORT))
     assert status(await step.ask(TUNNEL, ends=False)) == 200
     assert step.codes == ["request.timeout"]
     assert step.last.host == API
@@ -135,10 +133,10 @@ async def drip(call: Call, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("port", "bounds", "data"),
     [
-        (3128, patient(head_time=SHORT), TUNNEL[:-4] + b"x"),
-        (3128, patient(head_time=SHORT), b"GET http://plain.example.com/a"),
-        (80, patient(head_time=SHORT), get("/", "plain.example.com")[:-4] + b"x"),
-        (443, patient(hello_time=SHORT), real(API)[:-1] + b""),
+        (3128, replace(PATIENT, head_time=SHORT), TUNNEL[:-4] + b"x"),
+        (3128, replace(PATIENT, head_time=SHORT), b"GET http://plain.example.com/a"),
+        (80, replace(PATIENT, head_time=SHORT), get("/", "plain.example.com")[:-4] + b"x"),
+        (443, replace(PATIENT, hello_time=SHORT), real(API)[:-1] + b""),
     ],
 )
 async def test_a_head_that_comes_too_slowly_is_cut(
@@ -155,7 +153,7 @@ async def test_a_head_that_comes_too_slowly_is_cut(
 
 
 async def test_a_slow_hello_inside_a_tunnel_is_cut(steps: list[Doorstep]) -> None:
-    step = door(steps, patient(hello_time=SHORT))
+    step = door(steps, replace(PATIENT, hello_time=SHORT))
     call = step.call()
     await call.send(TUNNEL + real(API)[:100])
     assert (await call.rest()).startswith(b"HTTP/1.1 200 ")
@@ -163,7 +161,7 @@ async def test_a_slow_hello_inside_a_tunnel_is_cut(steps: list[Doorstep]) -> Non
 
 
 async def test_control_a_client_that_takes_its_time_is_served(steps: list[Doorstep]) -> None:
-    step = door(steps, patient())
+    step = door(steps, PATIENT)
     call = step.call()
     for byte in TUNNEL + real(API):
         await call.send(bytes([byte]))
@@ -196,7 +194,7 @@ async def test_a_head_without_an_end_is_cut(
     steps: list[Doorstep], begin: bytes, piece: bytes, expected: int
 ) -> None:
     """64 MiB of head: what is taken is what is bounded, and what the system buffers."""
-    step = door(steps, patient())
+    step = door(steps, PATIENT)
     call = step.call()
     sending = asyncio.create_task(pour(call, begin, piece, 64 << 20))
     answer = await call.rest()
@@ -206,7 +204,7 @@ async def test_a_head_without_an_end_is_cut(
 
 
 async def test_a_hello_without_an_end_is_cut(steps: list[Doorstep]) -> None:
-    step = door(steps, patient())
+    step = door(steps, PATIENT)
     call = step.call(step.listener("transparent", 443))
     record = b"\x16\x03\x01\x20\x00" + b"\x01\x00\x7f\xff" + b"\0" * (0x2000 - 4)
     sending = asyncio.create_task(pour(call, b"", record, 64 << 20))
@@ -216,7 +214,7 @@ async def test_a_hello_without_an_end_is_cut(steps: list[Doorstep]) -> None:
 
 
 async def test_what_follows_a_refusal_is_thrown_away_for_a_while_only(steps: list[Doorstep]) -> None:
-    step = door(steps, replace(patient(), linger=1 << 16, linger_time=NEVER))
+    step = door(steps, replace(PATIENT, linger=1 << 16, linger_time=NEVER))
     call = step.call()
     sending = asyncio.create_task(pour(call, connect("evil.example:443"), b"x" * 65536, 64 << 20))
     answer = await call.rest()
@@ -226,7 +224,7 @@ async def test_what_follows_a_refusal_is_thrown_away_for_a_while_only(steps: lis
 
 
 async def test_a_refused_client_that_stays_is_left(steps: list[Doorstep]) -> None:
-    step = door(steps, patient(linger_time=SHORT))
+    step = door(steps, replace(PATIENT, linger_time=SHORT))
     call = step.call()
     await call.send(connect("evil.example:443"))
     await call.task
@@ -235,7 +233,7 @@ async def test_a_refused_client_that_stays_is_left(steps: list[Doorstep]) -> Non
 
 
 async def test_a_client_that_resets_hurts_nobody(steps: list[Doorstep]) -> None:
-    step = door(steps, patient())
+    step = door(steps, PATIENT)
     for data in (b"", b"CON", TUNNEL, TUNNEL + real(API)[:50], connect("evil.example:443")):
         call = step.call()
         await call.send(data)
@@ -245,7 +243,7 @@ async def test_a_client_that_resets_hurts_nobody(steps: list[Doorstep]) -> None:
 
 
 async def test_a_lane_that_leaves_bytes_nobody_reads_does_not_hold_its_place(steps: list[Doorstep]) -> None:
-    step = door(steps, patient(close_time=SHORT))
+    step = door(steps, replace(PATIENT, close_time=SHORT))
 
     async def flood(_a: object, _r: object, writer: asyncio.StreamWriter, _b: bytes) -> None:
         writer.write(b"x" * (8 << 20))

@@ -12,6 +12,7 @@ import pytest
 
 from egress.proxy.acceptor import Acceptor
 from egress.proxy.listener import listen
+from tests.unit.proxy.doorstep import until
 
 
 class Short(socket.socket):
@@ -73,8 +74,7 @@ async def test_closing_ends_a_pause_too() -> None:
     sock = short(*[errno.EMFILE] * 100)
     acceptor = Acceptor(sock, lambda _: None, 0.01)
     with socket.create_connection(sock.getsockname()):
-        while not sock.asked:
-            await asyncio.sleep(0.001)
+        await until(lambda: sock.asked > 0)
     acceptor.close()
     asked = sock.asked
     await asyncio.sleep(0.05)
@@ -86,6 +86,7 @@ SCARCE = """
 import asyncio, resource, socket, time
 from egress.proxy.acceptor import Acceptor
 from egress.proxy.listener import listen
+from tests.unit.proxy.doorstep import until
 
 async def main():
     sock, taken = listen("127.0.0.1", 0), []

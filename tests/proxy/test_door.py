@@ -14,7 +14,7 @@ import pytest
 from egress.errors import UsageError
 from egress.proxy.bounds import DoorLimits
 from egress.proxy.listener import Listener, listen, password_digest
-from tests.unit.proxy.doorstep import CARRIED, QUICK, Doorstep, code, connect, get, status
+from tests.unit.proxy.doorstep import CARRIED, QUICK, Doorstep, code, connect, get, status, until
 from tests.unit.proxy.hellos import real
 
 API = "api.example.com"
@@ -51,9 +51,9 @@ async def ask(address: tuple[str, int], data: bytes) -> bytes:
     return said
 
 
-async def until(step: Doorstep, connections: int, sandbox: str = "box") -> None:
-    while step.door.connections(sandbox) != connections:
-        await asyncio.sleep(0.001)
+async def counted(step: Doorstep, connections: int, sandbox: str = "box") -> None:
+    """Wait until so many connections of a sandbox are open."""
+    await until(lambda: step.door.connections(sandbox) == connections)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -113,14 +113,14 @@ async def test_connections_are_counted_by_sandbox(step: Doorstep) -> None:
     step.full.held = asyncio.Event()
     box, other = await step.door.open(loopback()), await step.door.open(loopback("other"))
     streams = [await call(address, TUNNEL + real(API)) for address in (box, box, other)]
-    await until(step, 2)
-    await until(step, 1, "other")
+    await counted(step, 2)
+    await counted(step, 1, "other")
     step.full.held.set()
     for reader, writer in streams:
         assert (await reader.read()).endswith(b"full")
         writer.close()
-    await until(step, 0)
-    await until(step, 0, "other")
+    await counted(step, 0)
+    await counted(step, 0, "other")
 
 
 async def test_closing_ends_what_is_outside_of_a_lane_and_nothing_else(step: Doorstep) -> None:
@@ -130,16 +130,16 @@ async def test_closing_ends_what_is_outside_of_a_lane_and_nothing_else(step: Doo
     assert (await inside[0].readuntil(b"full")).endswith(b"full")
     assert await waiting[0].readuntil(b"\r\n\r\n")
     silent = await call(address)
-    await until(step, 3)
+    await counted(step, 3)
     await step.door.close()
     assert await waiting[0].read() == b""
     assert await silent[0].read() == b""
     assert step.door.connections("box") == 1
-    with pytest.raises(OSError, match="refused|failed"):
+    with pytest.raises(OSError, match=r"refused|failed"):
         await call(address)
     step.full.held.set()
     assert await inside[0].read() == b""
-    await until(step, 0)
+    await counted(step, 0)
     for _, writer in (inside, waiting, silent):
         writer.close()
 
@@ -147,8 +147,8 @@ async def test_closing_ends_what_is_outside_of_a_lane_and_nothing_else(step: Doo
 async def test_a_sandbox_can_be_closed_alone(step: Doorstep) -> None:
     box, other = await step.door.open(loopback()), await step.door.open(loopback("other"))
     ours, theirs = await call(box), await call(other)
-    await until(step, 1)
-    await until(step, 1, "other")
+    await counted(step, 1)
+    await counted(step, 1, "other")
     await step.door.close_sandbox("box")
     assert await ours[0].read() == b""
     theirs[1].write(TUNNEL + real(API))
@@ -194,7 +194,7 @@ async def test_an_audit_that_breaks_hurts_only_the_connection(
     assert "OSError" in caplog.text
     assert "hunter2" not in caplog.text
     assert (await ask(address, TUNNEL + real(API))).endswith(b"full")
-    await until(step, 0)
+    await counted(step, 0)
 
 
 async def test_a_real_tls_client_gets_as_far_as_the_lane(step: Doorstep) -> None:

@@ -85,7 +85,8 @@ async def test_a_client_that_was_not_asked_yet_is_asked(step: Doorstep, asking: 
 @pytest.mark.parametrize(
     "given",
     [
-        [WRONG], [RIGHT, RIGHT], [RIGHT, WRONG], ["Bearer hunter2"], ["hunter2"], ["Basic"], ["Basic hunter2"],
+        [WRONG], [RIGHT, RIGHT], [RIGHT, WRONG], ["Bearer hunter2"], ["hunter2"], ["Basic"],
+        ["Basic hunter2"],
         ["Basic " + b64encode(b"hunter2").decode()], ["Basic " + b64encode(b"hunter2:").decode()],
         ["Basic " + b64encode(b"box:hunter2x").decode()], ["Basic " + b64encode(b"box:Hunter2").decode()],
         ["Basic " + b64encode(b"box: hunter2").decode()], ["Basic =" + b64encode(b"box:hunter2").decode()],

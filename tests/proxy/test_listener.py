@@ -1,3 +1,5 @@
+"""What a listening socket is made like, and which listeners make no sense."""
+
 from __future__ import annotations
 
 import socket

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from egress.audit.values import Refusal
@@ -238,6 +238,12 @@ class Call:
     async def hang_up(self) -> None:
         self.sock.close()
         await self.task
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that nobody announces."""
+    while not holds():  # noqa: ASYNC110 - it is the state of the system, or of code that has no event for it
+        await asyncio.sleep(0.001)
 
 
 # What clients say -------------------------------------------------------------------------------

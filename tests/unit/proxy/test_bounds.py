@@ -1,3 +1,5 @@
+"""The defaults, compared with each other and with what reads on behind the door."""
+
 from __future__ import annotations
 
 from dataclasses import fields

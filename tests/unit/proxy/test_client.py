@@ -58,7 +58,7 @@ async def test_keeps_what_comes_in_order(pair: Pair) -> None:
 
 
 async def test_a_reset_is_an_end(pair: Pair) -> None:
-    client, peer = pair
+    client, _ = pair
     client.reader.set_exception(ConnectionResetError())
     assert await client.more() == b""
     assert await client.first(SHORT) is None
@@ -98,7 +98,7 @@ async def test_closing_waits_until_all_has_left(pair: Pair) -> None:
 
 
 async def test_closing_gives_up_on_a_peer_that_reads_nothing(pair: Pair) -> None:
-    client, peer = pair
+    client, _ = pair
     client.writer.write(b"x" * (16 << 20))
     await client.close(SHORT)
     await asyncio.sleep(0)

@@ -1,3 +1,5 @@
+"""Places: so many in all, so many for a sandbox, and all of them given back."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Values on the way through the door."""
+
 from __future__ import annotations
 
 from egress.proxy.visit import Asked, Refused
