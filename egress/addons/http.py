@@ -15,7 +15,6 @@ from mitmproxy.connection import Connection, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import CommandGenerator, Layer
-from mitmproxy.proxy.layers.tls import ServerTLSLayer
 
 from egress.addons.signals import (
     AbortConnection,
@@ -26,6 +25,7 @@ from egress.addons.signals import (
     Ticked,
     WriteBlocked,
 )
+from egress.addons.tls_layers import UpstreamTlsLayer
 from egress.relay.orders import CLIENT, Close, Fetch, Open, Order, Reset, Write
 from egress.relay.relay import Relay
 
@@ -67,7 +67,7 @@ class Upstream:
 
     __slots__ = ("connection", "layer", "reads", "tls", "wire")
 
-    def __init__(self, wire: int, connection: Server, layer: Layer, tls: ServerTLSLayer | None) -> None:
+    def __init__(self, wire: int, connection: Server, layer: Layer, tls: UpstreamTlsLayer | None) -> None:
         self.wire = wire
         self.connection = connection
         self.layer = layer
@@ -185,7 +185,7 @@ class HttpLayer(Layer):
         server.alpn_offers = tuple(name.encode("ascii") for name in order.alpn)
         context.server = server
         if destination.scheme == "https":
-            tls = ServerTLSLayer(context)
+            tls = UpstreamTlsLayer(context)
             tls.child_layer = UpstreamEnd(context, order.wire, self._inbox)
             upstream = Upstream(order.wire, server, tls, tls)
         else:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from mitmproxy.proxy import commands, events
+from mitmproxy.proxy import events
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import CommandGenerator, Layer, NextLayer
-from mitmproxy.proxy.layers.tls import ClientTLSLayer
-from OpenSSL import SSL
 
 from egress.addons.http import HttpLayer
+from egress.addons.tls_layers import SandboxTlsLayer
 from egress.relay.relay import Protocol
 
 HTTP2: Final = b"h2"
@@ -37,20 +36,6 @@ class Entry(Layer):
 
     def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
         yield from self.handle_event(event)
-
-
-class SandboxTlsLayer(ClientTLSLayer):
-    """TLS towards the sandbox, ended properly: without it a client cannot tell an end from a cut."""
-
-    def send_close(self, command: commands.CloseConnection) -> CommandGenerator[None]:
-        if self.tls is not None:
-            try:
-                self.tls.shutdown()
-                yield from self.tls_interact()
-            except SSL.Error:
-                # The client has gone already, or never finished its handshake.
-                pass
-        yield from super().send_close(command)
 
 
 class NextLayerChooser:

@@ -111,6 +111,11 @@ class Sink:
                 return False
         return self._in_flight.has_room and not self._is_spent(sandbox)
 
+    @property
+    def trouble(self) -> str:
+        """Why the log cannot be written at the moment, as `ENOSPC`; empty when it can."""
+        return self._writer.trouble.reason if self._writer.trouble is not None else ""
+
     def begin(self, opening: Opening) -> Ticket:
         """Take a ticket, before anything is sent upstream.
 

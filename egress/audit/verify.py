@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from egress.audit import files, head
-from egress.audit.chain import NOTHING_BEFORE, Chain, Keys, Line, is_authentic, parted
+from egress.audit.chain import NOTHING_BEFORE, TAIL, Chain, Keys, Line, is_authentic, mac_in, parted
 from egress.audit.gaps import Fragment, Gap, named_in
 from egress.audit.head import Head
 from egress.audit.recover import each_line, previous_named
@@ -196,15 +196,18 @@ class _Walk:
 
     def _line(self, text: bytes) -> None:
         line = None if self.is_open else parted(text[:-1])
-        if line is None:
-            self._unknown(text, "foreign", "this is no line of the log, or one that was changed or cut short")
-        elif is_authentic(self.chain, self.mac, line):
+        if line is not None and is_authentic(self.chain, self.mac, line):
             self._follows(line, is_next=True)
-        elif any(is_authentic(self.chain, mac, line) for mac in (*self.others, previous_named(line))):
+        elif line is not None and self._is_ours(line):
             self._follows(line, is_next=False)
-        else:
-            self.others = (line.mac, self.chain.expected(self.mac, line.content))
+        elif line is not None:
             self._unknown(text, *self._guess(line))
+        else:
+            self._unknown(text, "foreign", "this is no line of the log, or one that was changed or cut short")
+
+    def _is_ours(self, line: Line) -> bool:
+        """Whether the line was made with the key, behind a line that is not there or was changed."""
+        return any(is_authentic(self.chain, mac, line) for mac in (*self.others, previous_named(line)))
 
     def _guess(self, line: Line) -> tuple[FaultKind, str]:
         if self.seq >= 0 and not self.bad and line.seq > self.seq + 1:
@@ -215,6 +218,9 @@ class _Walk:
 
     def _unknown(self, text: bytes, kind: FaultKind, message: str) -> None:
         self.fragment.add(text)
+        content, tail = text[: -TAIL - 1], text[-TAIL - 1 : -1]
+        # Of a changed line either the content or the MAC may still be what it was.
+        self.others = (mac_in(tail) or NOTHING_BEFORE, self.chain.expected(self.mac, content))
         if not self.bad or self.bad[-1].line != self.number or self.bad[-1].file != self.name:
             self.bad.append(Fault(self.name, self.number, kind, message))
 
@@ -224,7 +230,7 @@ class _Walk:
         if gap is not None:
             self._gap(gap, is_next=is_next)
         elif not is_next and not self.bad and not self.broken:
-            self.fault(self.name, self.number, "missing", "lines are missing before this one")
+            self.fault(self.name, self.number, *self._guess(line))
         self.settle()
         self.broken = False
         self.mac, self.seq, self.lines = line.mac, line.seq, self.lines + 1

@@ -126,7 +126,7 @@ class DnsServer:
     def _drain(self, udp: socket.socket) -> None:
         """Answer what has come, some at a time; a flood waits in the kernel, and is lost there."""
         for _ in range(_AT_A_TIME):
-            wait = 0
+            wait = self._budget.wait()
             if wait:
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(udp)

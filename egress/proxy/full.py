@@ -33,6 +33,7 @@ from egress.rules.policy import Policy
 
 log = structlog.get_logger(__name__)
 
+_HTTP1_0: Final = b"http/1.0"
 _HTTP1: Final = b"http/1.1"
 _HTTP2: Final = b"h2"
 
@@ -148,4 +149,6 @@ def _offer(arrival: Arrival) -> tuple[bytes, ...]:
     """The protocols for a client: HTTP/2 where a rule asks for it, or where it speaks nothing else."""
     offered = arrival.hello.alpn if arrival.hello else ()
     only_http2 = "h2" in offered and "http/1.1" not in offered
-    return (_HTTP2, _HTTP1) if arrival.decision.http2 or only_http2 else (_HTTP1,)
+    # Clients that speak 1.0 say so, and offer nothing else.
+    http1 = (_HTTP1, _HTTP1_0)
+    return (_HTTP2, *http1) if arrival.decision.http2 or only_http2 else http1

@@ -77,18 +77,13 @@ class Served:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for reader in self._readers:
-            reader.join()
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
+        self.kill()
         shutil.rmtree(self.runtime)
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
+        self.out.clear()
+        self.err.clear()
         self.process = subprocess.Popen(
             command(["serve", *self.arguments]),
             cwd=self.folder,
@@ -106,6 +101,16 @@ class Served:
         if (ready := self._ready()) is None:
             raise AssertionError(f"it did not start: {self.err}")
         self.port = int(ready[1])
+
+    def kill(self) -> None:
+        """End it without a warning; nothing happens when it has ended."""
+        self.process.kill()
+        self.process.wait()
+        for reader in self._readers:
+            reader.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
 
     def _ready(self) -> re.Match[str] | None:
         found = (re.search(r"egress is ready: proxy \S+:(\d+)", line) for line in self.out)

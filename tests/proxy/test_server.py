@@ -14,7 +14,7 @@ from egress.audit.verify import verify
 from tests.cli.command import egress, put
 from tests.proxy.lab.certs import Certificates, trusting
 from tests.proxy.lab.client import Peer, RefusedError, at, connect
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw import RawUpstream, Say, Stall
 from tests.proxy.served import Served, until
 
 NAME = "api.example.test"
@@ -146,36 +146,39 @@ async def test_a_signal_ends_it_cleanly(served: Served, number: signal.Signals) 
     assert not (served.runtime / "control.sock").exists()
 
 
+async def stall(served: Served, upstream: RawUpstream) -> Peer:
+    """A request that the upstream has, and does not answer yet."""
+    upstream.script("/stall", Stall(), Say(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone"))
+    peer = await visit(served, upstream)
+    await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
+    await upstream.until(lambda: bool(upstream.links and upstream.links[0].heads))
+    return peer
+
+
 async def test_a_request_under_way_comes_to_its_end(tmp_path: Path, upstream: RawUpstream) -> None:
     with made(tmp_path, upstream, "60s") as served:
-        peer = await visit(served, upstream)
-        await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
-        await upstream.until(lambda: bool(upstream.links and upstream.links[0].heads))
-        served.signal(signal.SIGTERM)
-        await asyncio.to_thread(until, lambda: served.logged("proxy.stopping"))
-        with pytest.raises(OSError, match="Connect call failed"):
-            await connect(at(upstream.port), NAME, None, proxy=at(served.port))
-        upstream.released.set()
-        assert (await peer.response()).complete
-        assert await asyncio.to_thread(served.ended) == 0
+        async with await stall(served, upstream) as peer:
+            served.signal(signal.SIGTERM)
+            await asyncio.to_thread(until, lambda: served.logged("proxy.stopping"))
+            with pytest.raises(OSError, match="Connect call failed"):
+                await connect(at(upstream.port), NAME, None, proxy=at(served.port))
+            upstream.released.set()
+            assert (await peer.response()).complete
+            assert await asyncio.to_thread(served.ended) == 0
         assert served.records("exchange")[0]["status"] == 200
-        await peer.channel.drop()
 
 
 @pytest.mark.parametrize("signals", [1, 2])
 async def test_what_does_not_end_is_cut(tmp_path: Path, upstream: RawUpstream, signals: int) -> None:
     """After the time to drain; or at once with a second signal, however long that is."""
     with made(tmp_path, upstream, "1s" if signals == 1 else "1h") as served:
-        peer = await visit(served, upstream)
-        await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
-        await upstream.until(lambda: bool(upstream.links and upstream.links[0].heads))
-        for _ in range(signals):
-            served.signal(signal.SIGTERM)
-            await asyncio.to_thread(until, lambda: served.logged("proxy.stopping"))
-        assert await asyncio.to_thread(served.ended) == 0
+        async with await stall(served, upstream):
+            for _ in range(signals):
+                served.signal(signal.SIGTERM)
+                await asyncio.to_thread(until, lambda: served.logged("proxy.stopping"))
+            assert await asyncio.to_thread(served.ended) == 0
         (record,) = served.records("exchange")
         assert record["code"] == "proxy.stopping"
-        await peer.channel.drop()
 
 
 # A start that fails ---------------------------------------------------------------------------------
@@ -210,18 +213,14 @@ def test_what_it_needs_and_has_not_is_said(
 async def test_a_port_that_is_taken_is_named(served: Served, tmp_path: Path) -> None:
     folder = tmp_path / "other"
     put(folder / "hosts.yaml", "version: 1\nhosts:\n  docs.example.com: {}\n")
-    outcome = egress("serve", "--rules", "hosts.yaml", "--listen", f"127.0.0.1:{served.port}", cwd=folder)
+    arguments = ["--listen", f"127.0.0.1:{served.port}", "--runtime-dir", str(tmp_path / "r")]
+    outcome = egress("serve", "--rules", "hosts.yaml", *arguments, cwd=folder)
     assert outcome.status == 3
     assert "--listen" in outcome.err
 
 
 async def test_after_a_kill_the_next_start_says_what_was_lost(served: Served, upstream: RawUpstream) -> None:
-    peer = await visit(served, upstream)
-    await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
-    await upstream.until(lambda: bool(upstream.links and upstream.links[0].heads))
-    served.process.kill()
-    served.ended()
-    served.out.clear()
+    async with await stall(served, upstream):
+        served.kill()
     served.start()
     assert served.records("lost")[0]["host"] == NAME
-    await peer.channel.drop()

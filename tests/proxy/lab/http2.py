@@ -72,6 +72,9 @@ class Call:
         await self.conversation.data(self.stream, data, end=end)
 
 
+Handler = Callable[[Call], Awaitable[None]]
+
+
 class Http2Upstream(Upstream):
     """Serves the paths below; `settings` are what it announces, such as MAX_CONCURRENT_STREAMS.
 
@@ -84,11 +87,16 @@ class Http2Upstream(Upstream):
     ) -> None:
         super().__init__(tls)
         self._wants = wants
+        self._handlers = dict(HANDLERS)
         self.requests: list[Call] = []
         self.most_at_once = 0
         """The largest number of requests that were under way at one time."""
         self._settings = settings
         self._under_way = 0
+
+    def handle(self, path: str, handler: Handler) -> None:
+        """What answers requests for a path."""
+        self._handlers[path] = handler
 
     async def serve(self, link: Link, channel: Channel) -> None:
         calls: set[asyncio.Task[None]] = set()
@@ -119,7 +127,7 @@ class Http2Upstream(Upstream):
         await self.changed()
         try:
             wrong = self._wants and call.headers("authorization") != [self._wants]
-            await (locked if wrong else HANDLERS.get(call.path, missing))(call)
+            await (locked if wrong else self._handlers.get(call.path, missing))(call)
         except (EndedError, OSError):
             pass  # the client left, or reset the stream
         except Exception as mistake:  # noqa: BLE001 - kept, and raised when the lab is left
@@ -258,7 +266,7 @@ async def overruns(call: Call) -> None:
         await call.conversation.raw(DataFrame(call.stream.id, BLOCK).serialize())
 
 
-HANDLERS: dict[str, Callable[[Call], Awaitable[None]]] = {
+HANDLERS: dict[str, Handler] = {
     "/103": early_hints,
     "/bytes": many_bytes,
     "/echo": echo,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -178,3 +180,14 @@ def moments(directory: Path, flush: Callable[[], object], every: int = 1) -> lis
         flush()
     found.append(moment(directory))
     return found
+
+
+@contextmanager
+def full_at(size: int) -> Iterator[None]:
+    """A disk on which no file can grow beyond this size: the kernel takes what fits and refuses the rest."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -1,0 +1,112 @@
+"""TLS towards the sandbox and towards the upstream: mitmproxy's layers, with a shorter way for data.
+
+A handshake is theirs entirely. Once it stands, nearly every event is a read, and each would pass four
+generators and end three loops by an exception; here it passes one, and OpenSSL is asked what is left.
+A record that cannot be read ends the connection, where theirs would be logged and skipped.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mitmproxy.connection import ConnectionState
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.layer import CommandGenerator
+from mitmproxy.proxy.layers.tls import ClientTLSLayer, ServerTLSLayer, TLSLayer
+from mitmproxy.proxy.tunnel import TunnelState
+from OpenSSL import SSL
+
+_lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - how much waits in a BIO is shown nowhere else
+_nowhere = SSL._ffi.new("char *[1]")  # type: ignore[attr-defined]  # noqa: SLF001 - same
+_READ: Final = 64 * 1024
+
+
+class _QuickLayer(TLSLayer):
+    """What both sides share."""
+
+    def handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        if (
+            type(event) is events.DataReceived
+            and event.connection is self.conn
+            and self.tunnel_state is TunnelState.OPEN
+            and self._paused is None
+        ):
+            return self.receive_data(event.data)
+        return super().handle_event(event)
+
+    def receive_data(self, data: bytes) -> CommandGenerator[None]:
+        """Decrypt, and hand what comes out to the layer above."""
+        tls = self.tls
+        pieces: list[bytes] = []
+        has_ended = is_broken = False
+        try:
+            if data:
+                tls.bio_write(data)
+            while _waiting(tls._into_ssl) or tls.pending():  # noqa: SLF001 - as above
+                pieces.append(tls.recv(_READ))
+        except SSL.WantReadError:
+            pass
+        except SSL.ZeroReturnError:
+            has_ended = True
+        except SSL.Error:
+            is_broken = True
+        # After reading, which may have made something to be said.
+        yield from self.tls_interact()
+        if pieces:
+            plain = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            for command in self.child_layer.handle_event(events.DataReceived(self.conn, plain)):
+                yield from self._passed(command)
+        if has_ended or is_broken:
+            self.conn.state &= ~ConnectionState.CAN_READ
+            yield from self.event_to_child(events.ConnectionClosed(self.conn))
+        if is_broken:
+            yield commands.CloseConnection(self.conn)
+
+    def send_data(self, data: bytes) -> CommandGenerator[None]:
+        """Encrypt and send."""
+        try:
+            self.tls.sendall(data)
+        except (SSL.ZeroReturnError, SSL.SysCallError):
+            # The peer has ended its side, and what it does not want to read is not sent.
+            return
+        yield from self.tls_interact()
+
+    def tls_interact(self) -> CommandGenerator[None]:
+        """Send what OpenSSL has to say."""
+        tls = self.tls
+        waiting = _waiting(tls._from_ssl)  # noqa: SLF001 - as above
+        if waiting:
+            yield commands.SendData(self.conn, tls.bio_read(waiting))
+
+    def _passed(self, command: commands.Command) -> CommandGenerator[None]:
+        """A command of the layer above: what is to be sent is encrypted."""
+        if type(command) is commands.SendData and command.connection is self.conn:
+            yield from self.send_data(command.data)
+        elif isinstance(command, commands.ConnectionCommand):
+            yield from self._handle_command(command)
+        else:
+            yield command
+
+
+class SandboxTlsLayer(_QuickLayer, ClientTLSLayer):
+    """TLS towards the sandbox, ended properly: without it a client cannot tell an end from a cut."""
+
+    def send_close(self, command: commands.CloseConnection) -> CommandGenerator[None]:
+        if self.tls is not None:
+            try:
+                self.tls.shutdown()
+                yield from self.tls_interact()
+            except SSL.Error:
+                # The client has gone already, or never finished its handshake.
+                pass
+        yield from super().send_close(command)
+
+
+class UpstreamTlsLayer(_QuickLayer, ServerTLSLayer):
+    """TLS towards an upstream."""
+
+
+def _waiting(bio: object) -> int:
+    """How many bytes wait in a BIO."""
+    count: int = _lib.BIO_get_mem_data(bio, _nowhere)
+    return count

@@ -1,0 +1,118 @@
+"""The file of what is under way: slots, their one word, and what a killed process leaves in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from egress.audit.files import IN_FLIGHT
+from egress.audit.inflight import DROPPED, FOLDED, LOOSE, ROOM, SLOT, InFlight, _packed, _short
+from egress.audit.quote import CUT
+from egress.audit.values import AuditStoppedError, Opening
+from tests.unit.audit.sample import MOMENT, OPENING
+
+
+def test_what_was_taken_is_found_by_the_next_process(tmp_path: Path) -> None:
+    first = InFlight(tmp_path, 4)
+    slot = first.take(OPENING, MOMENT)
+    first.take(replace(OPENING, request="c-18"), MOMENT)
+    first.sent(slot)
+    first.close()
+    second = InFlight(tmp_path, 4)
+    left = {found.opening.request: found for found in second.left()}
+    assert left["c-17-3"].opening == OPENING
+    assert (left["c-17-3"].began, left["c-17-3"].sent, left["c-17-3"].line) == (MOMENT, True, 0)
+    assert not left["c-18"].sent
+    second.close()
+
+
+def test_what_was_freed_is_gone_and_what_was_marked_names_its_line(tmp_path: Path) -> None:
+    flight = InFlight(tmp_path, 4)
+    marked, freed = flight.take(OPENING, 1), flight.take(OPENING, 2)
+    flight.mark(marked, 77)
+    flight.free(freed)
+    assert [(left.slot, left.line) for left in flight.left()] == [(marked, 77)]
+    flight.close()
+
+
+def test_a_slot_that_is_used_again_holds_nothing_of_before(tmp_path: Path) -> None:
+    flight = InFlight(tmp_path, 1)
+    flight.sent(slot := flight.take(replace(OPENING, secrets=("a" * 200,)), 1))
+    flight.free(slot)
+    flight.take(Opening("r", "c", "s", "h", 1), 2)
+    (left,) = flight.left()
+    assert (left.opening, left.sent) == (Opening("r", "c", "s", "h", 1), False)
+    flight.close()
+
+
+def test_when_all_slots_are_taken_nothing_more_may_be_sent(tmp_path: Path) -> None:
+    flight = InFlight(tmp_path, 2)
+    slots = [flight.take(OPENING, 1), flight.take(OPENING, 1)]
+    had_room = flight.has_room
+    with pytest.raises(AuditStoppedError):
+        flight.take(OPENING, 1)
+    flight.free(slots[0])
+    assert (had_room, flight.has_room) == (False, True)
+    flight.close()
+
+
+def test_the_file_never_shrinks_and_has_no_holes(tmp_path: Path) -> None:
+    flight = InFlight(tmp_path, 8)
+    last = [flight.take(OPENING, 1) for _ in range(8)]
+    flight.close()
+    smaller = InFlight(tmp_path, 2)
+    assert len(smaller.left()) == len(last) == smaller.slots
+    smaller.close()
+    found = (tmp_path / IN_FLIGHT).stat()
+    assert found.st_size == 9 * SLOT
+    assert found.st_blocks * 512 >= found.st_size
+
+
+def test_counters_are_kept(tmp_path: Path) -> None:
+    flight = InFlight(tmp_path, 1)
+    for counter in (LOOSE, FOLDED, DROPPED):
+        flight.set_count(counter, 1000 + counter)
+    flight.close()
+    again = InFlight(tmp_path, 1)
+    assert [again.count(counter) for counter in (LOOSE, FOLDED, DROPPED)] == [1000, 1001, 1002]
+    assert again.left() == []
+    again.close()
+
+
+TEXT = st.text(st.characters(max_codepoint=0xFF), max_size=300)
+
+
+@given(TEXT, TEXT, st.lists(TEXT, max_size=20))
+def test_an_opening_always_fits_into_its_slot(request: str, host: str, secrets: list[str]) -> None:
+    opening = Opening(request, request, request, host, 65535, "GET", tuple(secrets))
+    packed = _packed(opening)
+    assert len(packed if len(packed) <= ROOM else _short(opening)) <= ROOM
+
+
+def test_of_too_many_secrets_the_first_are_kept_and_the_cut_is_marked(tmp_path: Path) -> None:
+    flight = InFlight(tmp_path, 1)
+    flight.take(replace(OPENING, secrets=tuple(f"{n}" * 90 for n in range(10, 26))), 1)
+    (left,) = flight.left()
+    assert left.opening.secrets == ("10" * 90, "11" * 90, "12" * 90, "13" * 90, CUT)
+    assert left.opening.host == OPENING.host
+    flight.close()
+
+
+@pytest.mark.parametrize("junk", [b"", b"{", b"[]", b"[1,2]", b"\xff" * 40, b'["r","c","s","h","x","m",[]]'])
+def test_a_slot_that_makes_no_sense_is_still_something_that_was_lost(junk: bytes, tmp_path: Path) -> None:
+    """The file has no MAC, so it is read like anything that others may have written."""
+    flight = InFlight(tmp_path, 1)
+    flight.take(OPENING, 1)
+    flight.close()
+    path = tmp_path / IN_FLIGHT
+    data = bytearray(path.read_bytes())
+    data[SLOT + 32 :] = junk.ljust(SLOT - 32, b" ")
+    path.write_bytes(data)
+    again = InFlight(tmp_path, 1)
+    (left,) = again.left()
+    assert left.opening == Opening("", "", "", "", 0)
+    again.close()

@@ -1,0 +1,150 @@
+"""What a start finds at the end of a log, case by case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.audit.chain import Chain, Keys, parted
+from egress.audit.head import FILE, Point
+from egress.audit.recover import Found, each_line, find, mac_before, previous_named
+from egress.errors import UnreadableError
+from tests.unit.audit.sample import KEY, NAME, abandon, files, moments, opened
+
+KEYS = Keys.of(KEY)
+
+
+def written(log: Path, refusals: int = 3) -> Path:
+    sink = opened(log)
+    for _ in range(refusals):
+        sink.refusal(NAME)
+    sink.close()
+    return files(log)[0]
+
+
+def test_an_empty_folder_is_a_new_log(tmp_path: Path) -> None:
+    assert find(tmp_path, KEYS) == Found(Point(), 0, 1, is_fresh=True)
+
+
+def test_a_log_that_was_closed_goes_on_behind_its_last_line(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    found = find(tmp_path, KEYS)
+    size = file.stat().st_size
+    assert (found.end.seq, found.end.offset, found.offset, found.next_seq) == (3, size, size, 4)
+    assert found.gap is None
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    written(tmp_path)
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+    find(tmp_path, KEYS)
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == before
+
+
+def test_a_kill_in_a_write_keeps_whole_lines_and_names_the_others(tmp_path: Path) -> None:
+    log, copy = tmp_path / "log", tmp_path / "copy"
+    written(log, 1)
+    sink = opened(log)
+    sink.refusal(NAME)
+    sink.refusal(NAME)
+    size = files(log)[0].stat().st_size
+    found = moments(log, sink.flush, every=1)
+    abandon(sink)
+    line = (files(log)[0].stat().st_size - size) // 2
+    for written_bytes, last, fragment in ((1, 1, 1), (line, 2, 0), (line + 7, 2, 7)):
+        here = next(m for m in found if len(m.files["audit-000001.jsonl"]) == size + written_bytes)
+        recovered = find(here.put(copy), KEYS)
+        assert recovered.end.seq == last
+        assert recovered.gap is not None
+        assert recovered.gap.kind == "killed"
+        assert recovered.gap.missing == (last + 1, 3)
+        assert recovered.gap.size == (fragment + 2 if fragment else 0)
+        assert recovered.next_seq == 4
+        assert recovered.offset == size + written_bytes
+
+
+def test_a_tail_that_is_cut_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    file.write_bytes(file.read_bytes()[:-1])
+    found = find(tmp_path, KEYS)
+    assert found.gap is not None
+    assert found.gap.kind == "cut"
+    assert (found.end.file, found.offset, found.next_seq) == (2, 0, 4)
+
+
+def test_a_last_file_that_is_gone_is_a_cut(tmp_path: Path) -> None:
+    written(tmp_path).unlink()
+    found = find(tmp_path, KEYS)
+    assert found.gap is not None
+    assert found.gap.kind == "cut"
+
+
+def test_a_last_line_that_was_changed_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    data = bytearray(file.read_bytes())
+    data[-10] ^= 1
+    file.write_bytes(data)
+    found = find(tmp_path, KEYS)
+    assert found.gap is not None
+    assert found.gap.kind == "altered"
+
+
+@pytest.mark.parametrize("name", ["audit-000001.jsonl", "audit-000002.jsonl", "audit-000009.jsonl"])
+def test_bytes_that_nobody_announced_are_foreign(name: str, tmp_path: Path) -> None:
+    written(tmp_path)
+    with (tmp_path / name).open("ab") as file:
+        file.write(b"{}\n")
+    found = find(tmp_path, KEYS)
+    assert found.gap is not None
+    assert found.gap.kind == "foreign"
+    assert found.end.file > int(name[6:12])
+
+
+def test_an_empty_file_behind_the_last_one_is_a_rotation_that_was_killed(tmp_path: Path) -> None:
+    written(tmp_path)
+    (tmp_path / "audit-000002.jsonl").touch()
+    assert find(tmp_path, KEYS).gap is None
+
+
+@pytest.mark.parametrize("head", [None, b"", b"x" * 200])
+def test_without_a_head_it_goes_on_behind_the_last_authentic_line(head: bytes | None, tmp_path: Path) -> None:
+    written(tmp_path)
+    (tmp_path / FILE).unlink()
+    if head is not None:
+        (tmp_path / FILE).write_bytes(head)
+    found = find(tmp_path, KEYS)
+    assert found.gap is not None
+    assert (found.gap.kind, found.end.seq, found.end.file) == ("head", 3, 2)
+
+
+def test_another_key_is_refused(tmp_path: Path) -> None:
+    """With it every line would look damaged, and what it wrote would be of no use to anybody."""
+    written(tmp_path)
+    with pytest.raises(UnreadableError, match="not written with this key"):
+        find(tmp_path, Keys.of(bytes(32)))
+
+
+def test_the_mac_before_a_file_is_that_of_its_first_authentic_line(tmp_path: Path) -> None:
+    chain = Chain(KEYS.line)
+    first = chain.seal("T", '"a":1')
+    before = chain.mac
+    second = chain.seal("T", f'"event":"rotated","previous":"{before.hex()}"')
+    assert mac_before([second], chain) == before
+    assert mac_before([b"junk\n", second], chain) == before
+    assert mac_before([first], chain) == bytes(32)
+    assert mac_before([b"junk\n", chain.seal("T", '"a":1')], chain) is None
+
+
+@pytest.mark.parametrize("body", ['"a":1', '"previous":"zz"', '"x":",\\"previous\\":\\"' + "0" * 64 + '"'])
+def test_a_line_that_names_no_mac_names_none(body: str) -> None:
+    line = parted(Chain(KEYS.line).seal("T", body).removesuffix(b"\n"))
+    assert line is not None
+    assert previous_named(line) == bytes(32)
+
+
+def test_a_line_that_is_too_long_to_be_ours_comes_in_pieces(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a" * 300_000 + b"\nb\n")
+    with (tmp_path / "x").open("rb") as file:
+        pieces = list(each_line(file))
+    assert [len(piece) for piece in pieces] == [262_144, 300_000 - 262_144 + 1, 2]
