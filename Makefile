@@ -12,7 +12,7 @@ ARGS =
 help: ## list these targets
 	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-run: setup ## see it work: rules that prove themselves, requests explained, a secret injected and scrubbed
+run: setup ## see it work: a client that holds nothing, an API that wants a token, Egress between them
 	@sh scripts/demo
 
 test: setup ## run every test this machine can run; says what it had to leave out

@@ -152,7 +152,7 @@ class Writer:
     def _write(self) -> bool:
         """Whether all that waited has been taken."""
         data = b"".join(self._lines)
-        end = Point(self._chain.seq, self._file, self._offset + len(data), self._chain.mac)
+        end = self._end(len(data))
         try:
             self._head.announce(end)
             self._append(data)
@@ -163,6 +163,10 @@ class Writer:
         finally:
             self._free()
         return True
+
+    def _end(self, further: int) -> Point:
+        """Where the log will end when so many more bytes are written."""
+        return Point(self._chain.seq, self._file, self._offset + further, self._chain.mac)
 
     def _append(self, data: bytes) -> None:
         done = 0

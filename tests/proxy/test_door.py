@@ -197,6 +197,16 @@ async def test_an_audit_that_breaks_hurts_only_the_connection(
     await counted(step, 0)
 
 
+async def test_connections_that_ended_are_forgotten(step: Doorstep) -> None:
+    address = await step.door.open(loopback())
+    for data in (TUNNEL + real(API), connect("evil.example:443"), b"\x05\x01\x00"):
+        await ask(address, data)
+    await counted(step, 0)
+    await until(lambda: not step.door._tasks)
+    assert not step.door._outside
+    assert not any(step.house.counts.open.values())
+
+
 async def test_a_real_tls_client_gets_as_far_as_the_lane(step: Doorstep) -> None:
     """Through a CONNECT, with the standard library's own client and its one-byte-at-a-time CONNECT reader."""
 

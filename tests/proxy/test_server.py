@@ -12,15 +12,10 @@ import pytest
 
 from egress.audit.verify import verify
 from tests.cli.command import egress, put
-from tests.proxy.lab.certs import Certificates, trusting
-from tests.proxy.lab.client import Peer, RefusedError, at, connect
-from tests.proxy.lab.raw import RawUpstream, Say, Stall
+from tests.proxy.lab.client import RefusedError, at, connect
+from tests.proxy.lab.raw import RawUpstream
 from tests.proxy.served import Served, until
-
-NAME = "api.example.test"
-SECRET = "sesame-open-sesame-42"
-
-certs = Certificates()
+from tests.proxy.serving import NAME, SECRET, certs, made, stall, visit
 
 
 @pytest.fixture
@@ -29,39 +24,10 @@ async def upstream() -> AsyncIterator[RawUpstream]:
         yield upstream
 
 
-def rules(port: int, source: str = "env:TRACKER") -> str:
-    return f"""\
-version: 1
-secrets:
-  tracker: {{from: "{source}", hosts: ["{NAME}:{port}"]}}
-hosts:
-  {NAME}:
-    ports: [{port}]
-    addresses: [127.0.0.1/32]
-    allow: all
-    inject: [{{bearer: tracker}}]
-"""
-
-
-def made(folder: Path, upstream: RawUpstream, drain: str = "1s", source: str = "") -> Served:
-    ca = certs.write_ca(folder / "upstream-ca.pem")
-    arguments = ["--upstream-ca", str(ca), "--resolve", f"{NAME}=127.0.0.1", "--drain", drain]
-    secret = put(folder / "secret", SECRET)
-    return Served(
-        folder, rules(upstream.port, source or f"file:{secret}"), arguments, env={"TRACKER": SECRET}
-    )
-
-
 @pytest.fixture
 def served(tmp_path: Path, upstream: RawUpstream) -> Iterator[Served]:
     with made(tmp_path, upstream) as served:
         yield served
-
-
-async def visit(served: Served, upstream: RawUpstream) -> Peer:
-    pem = await asyncio.to_thread(served.egress, "ca", "export")
-    trust = trusting(pem.out.encode(), ("http/1.1",))
-    return await connect(at(upstream.port), NAME, trust, proxy=at(served.port))
 
 
 async def test_a_request_goes_out_with_its_credential_and_is_recorded(
@@ -144,15 +110,6 @@ async def test_a_signal_ends_it_cleanly(served: Served, number: signal.Signals) 
     key = (served.state / "audit.key").read_bytes()
     assert not verify(served.state / "audit", key).faults
     assert not (served.runtime / "control.sock").exists()
-
-
-async def stall(served: Served, upstream: RawUpstream) -> Peer:
-    """A request that the upstream has, and does not answer yet."""
-    upstream.script("/stall", Stall(), Say(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone"))
-    peer = await visit(served, upstream)
-    await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
-    await upstream.until(lambda: bool(upstream.links and upstream.links[0].heads))
-    return peer
 
 
 async def test_a_request_under_way_comes_to_its_end(tmp_path: Path, upstream: RawUpstream) -> None:

@@ -7,8 +7,8 @@ never come to their end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -73,18 +73,21 @@ async def http2(folder: Path, source: Source) -> AsyncIterator[Scene[Http2Upstre
         yield scene
 
 
+Behind = Callable[[Path, Source], AbstractAsyncContextManager[Scene[RawUpstream] | Scene[Http2Upstream]]]
+
+
 @pytest.mark.parametrize(
-    ("upstream", "client_http2"),
+    ("behind", "client_http2"),
     [(http1, False), (http1, True), (http2, True)],
     ids=["1.1-to-1.1", "2-to-1.1", "2-to-2"],
 )
 async def test_httpx_sees_each_event_before_the_next_is_sent(
-    tmp_path: Path, upstream: type[object], client_http2: bool
+    tmp_path: Path, behind: Behind, client_http2: bool
 ) -> None:
     source, seen = Source(), []
     async with (
         asyncio.timeout(PATIENCE),
-        (http1 if upstream is http1 else http2)(tmp_path, source) as scene,
+        behind(tmp_path, source) as scene,
         httpx.AsyncClient(
             http2=client_http2, proxy=scene.stack.url, verify=scene.stack.trust(), trust_env=False
         ) as session,

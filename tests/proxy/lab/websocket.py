@@ -40,7 +40,7 @@ async def serve_websocket(visit: Visit) -> None:
 
 async def _answer(socket: Socket, event: Event, token: bytes, parts: int) -> None:
     match event:
-        case CloseConnection(code, reason):
+        case CloseConnection(code, reason) if socket.protocol.state is ConnectionState.REMOTE_CLOSING:
             await socket.send(CloseConnection(code, reason))
         case TextMessage("close"):
             await socket.send(CloseConnection(1000, token.decode("latin-1")))
