@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from egress.audit.values import AuditStoppedError, Durations, Facts, Opening, Ticket
@@ -17,6 +17,8 @@ from egress.scrub import Needles
 from egress.types import Secret
 
 _MICROSECONDS = 1_000_000
+MOST_ROUTES = 256
+"""Kept of one client connection before those that are closed are looked for."""
 
 
 @dataclass(slots=True)
@@ -44,6 +46,8 @@ class Desk:
     alpn: str = ""
     routes: dict[int, Route] = field(default_factory=dict)
     """By the wire that the relay gave the connection."""
+    finished: int = 0
+    """How many exchanges have their record."""
     _spend: Spend | None = None
     _bound: tuple[str, tuple[SecretSpec, ...]] = ("", ())
 
@@ -87,6 +91,15 @@ class Desk:
             self._bound = (policy.digest, found)
         return found
 
+    # The upstream connections
+
+    def keep(self, wire: int, route: Route, open_routes: Collection[Route]) -> None:
+        """Note the route of a wire; those that are closed are let go of when there are many."""
+        if len(self.routes) >= MOST_ROUTES:
+            alive = {id(each) for each in open_routes}
+            self.routes = {number: each for number, each in self.routes.items() if id(each) in alive}
+        self.routes[wire] = route
+
     # The audit
 
     def begin(self, opening: Begun) -> Ticket | None:
@@ -128,6 +141,7 @@ class Desk:
         )
         route.is_told = True
         self.engine.audit.exchange(ticket if isinstance(ticket, Ticket) else None, record, facts)
+        self.finished += 1
 
 
 def specs_of(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ...]:

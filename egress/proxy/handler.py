@@ -53,8 +53,8 @@ from egress.types import Secret
 log = structlog.get_logger(__name__)
 
 _MODE: Final = ProxyMode.parse("regular")
-_SECRETS_AT_MOST: Final = 30.0
-"""Seconds; the resolver has a deadline of its own, and this one is for the case that it does not keep it."""
+_EXITS: Final = (SystemExit, KeyboardInterrupt)
+"""The process is to end: that is told on, after the connection has come to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,10 @@ class FullLimits:
     """Resolving the name and connecting."""
     upstream_open: float = 30.0
     """The same, with the TLS handshake of the upstream."""
+    secrets: float = 30.0
+    """Getting secrets; the resolver has a deadline of its own, and this is for when it is not kept."""
+    closing: float = 10.0
+    """For a peer to take what is still to be sent on a connection that is being closed."""
     relay: RelayLimits = field(default_factory=RelayLimits)
 
 
@@ -113,13 +117,16 @@ class Handler:
         self._tasks: dict[Connection | int, asyncio.Task[None]] = {}
         self._queue: deque[events.Event] = deque()
         self._is_running = False
-        self._has_failed = False
         self._is_recorded = False
         self._since = desk.monotonic()
         self._opening: dict[Connection, float] = {}
         """Upstream connections that do not stand yet, and since when."""
         self._routes: dict[Connection, Route] = {}
         self._late: set[Connection] = set()
+        self._closing: dict[Wire, float] = {}
+        """Wires that close as soon as what was written is taken, and since when."""
+        self._recorded = 0
+        """How many exchanges had their record when the event under way came in."""
         self.client = Client(
             peername=("", 0), sockname=("", 0), timestamp_start=self._since, proxy_mode=_MODE
         )
@@ -136,11 +143,15 @@ class Handler:
         return self.relay.secrets if self.relay is not None else frozenset()
 
     def recheck(self, policy: Policy, now: int) -> None:
-        decision = self._lane.still_allows(self.arrival, policy, now)
-        if not decision:
-            self.close("access.withdrawn")
-        else:
+        try:
+            is_allowed = self._lane.still_allows(self.arrival, policy, now)
+        except Exception as error:  # noqa: BLE001 - what cannot be decided is denied
+            self._fail(error)
+            return
+        if is_allowed:
             self._order("recheck", policy, now)
+        else:
+            self.close("access.withdrawn")
 
     def drain(self) -> None:
         if self.relay is None:
@@ -161,6 +172,10 @@ class Handler:
         """Begin with a connected client, and what was read of it already."""
         wire = self._wires[self.client] = Wire(self, self.client)
         wire.adopt(transport)
+        if transport.is_closing():
+            # It may have been lost already, and then nobody would say so again.
+            self.lost(wire)
+            return
         context = Context(self.client, self._lane.options)
         destination = self.arrival.destination
         context.server = Server(address=(destination.host, destination.port))
@@ -171,9 +186,14 @@ class Handler:
         wire.begin()
 
     def leave(self) -> None:
-        """The connection is over. One that never came to HTTP is recorded here."""
-        if self.relay is None and not self._is_recorded:
-            self._refuse(self.reason)
+        """The connection is over, or its lane is called off: nothing of it stays open or unrecorded."""
+        try:
+            if self.relay is None:
+                self._refuse(self.reason)
+            elif self._layer is not None:
+                self._shut("proxy.stopping")
+        finally:
+            self._hang_up()
 
     def event(self, event: events.Event) -> None:
         """Hand an event to the layers and carry out what they want; the only way in."""
@@ -181,18 +201,24 @@ class Handler:
         if self._is_running:
             return
         self._is_running = True
+        self._recorded = self.desk.finished
         try:
             while self._queue and self._layer is not None:
                 for command in self._layer.handle_event(self._queue.popleft()):
                     self._carry_out(command)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may pass after it
+        except BaseException as error:  # noqa: BLE001 - whatever it is, nothing may pass after it
             self._fail(error)
+            if isinstance(error, _EXITS):
+                raise
         finally:
             self._is_running = False
 
     def tick(self, now: float) -> None:
         """A second, or so, has passed."""
         limits = self._lane.limits
+        for wire, since in list(self._closing.items()):
+            if now - since > limits.closing:
+                wire.abort()
         if self.relay is None:
             if now - self._since > limits.client_tls:
                 self.close("request.timeout")
@@ -217,12 +243,14 @@ class Handler:
     def lost(self, wire: Wire) -> None:
         connection = wire.connection
         self._wires.pop(connection, None)
+        self._closing.pop(wire, None)
         was_open = bool(connection.state & ConnectionState.CAN_READ)
         connection.state = ConnectionState.CLOSED
         if was_open:
             self.event(events.ConnectionClosed(connection))
         if isinstance(connection, Server):
             self._routes.pop(connection, None)
+            self._late.discard(connection)
             self._hook(server_hooks.ServerDisconnectedHook(self._hook_data(connection)))
         else:
             self._order("gone")
@@ -256,7 +284,7 @@ class Handler:
                 return False
             route.tls = int((self.desk.monotonic() - opened) * 1_000_000)
             route.tls_version, route.alpn = proof.version, proof.alpn.decode("latin-1")
-        self.desk.routes[wire] = route
+        self.desk.keep(wire, route, self._routes.values())
         return True
 
     def why_not(self, server: Server, error: str) -> str:
@@ -302,9 +330,14 @@ class Handler:
         if task is not None and connection not in self._wires:
             task.cancel()
         wire = self._wires.get(connection)
-        if wire is not None:
-            (wire.abort if at_once else wire.close)()
         connection.state = ConnectionState.CLOSED
+        if wire is None:
+            return
+        if at_once:
+            wire.abort()
+        else:
+            self._closing.setdefault(wire, self.desk.monotonic())
+            wire.close()
 
     # What takes time
 
@@ -316,14 +349,12 @@ class Handler:
     async def _open(self, command: commands.OpenConnection) -> None:
         connection = command.connection
         self._opening[connection] = self.desk.monotonic()
-        if not isinstance(connection, Server) or connection.address != self._address:
-            # The last line: whatever a layer says, there is one destination.
-            self._fail(TypeError("asked to dial something else than the destination"))
-            return
         try:
+            if not isinstance(connection, Server) or connection.address != self._address:
+                # The last line: whatever a layer says, there is one destination.
+                raise TypeError("asked to dial something else than the destination")
             self._lane.guard.run(server_hooks.ServerConnectHook(self._hook_data(connection)))
-            connected = await self._lane.dial(self.arrival)
-            await self._connected(command, connection, connected)
+            await self._connected(command, connection, await self._lane.dial(self.arrival))
         except DialError as error:
             log.info(
                 "upstream.not_dialled",
@@ -332,10 +363,19 @@ class Handler:
                 address=error.address,
                 reason=error.reason or error.message,
             )
-            self._opening.pop(connection, None)
-            self.event(events.OpenConnectionCompleted(command, error.code))
-        except Exception as error:  # noqa: BLE001 - as everywhere
+            self._not_opened(command, error.code)
+        except asyncio.CancelledError:
+            # Nobody waits for it any more, unless it was given up for taking too long.
+            self._not_opened(command, "upstream.timeout" if connection in self._late else "internal")
+            raise
+        except BaseException as error:  # noqa: BLE001 - as everywhere
             self._fail(error)
+            if isinstance(error, _EXITS):
+                raise
+
+    def _not_opened(self, command: commands.OpenConnection, code: str) -> None:
+        self._opening.pop(command.connection, None)
+        self.event(events.OpenConnectionCompleted(command, code))
 
     async def _connected(
         self, command: commands.OpenConnection, connection: Server, connected: Connected
@@ -344,9 +384,11 @@ class Handler:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(lambda: wire, sock=connected.socket)
         wire.adopt(transport)
-        if self.gone.done() or connection not in self._opening:
+        if self._layer is None or connection not in self._opening:
             transport.abort()
             return
+        if transport.is_closing():
+            raise DialError("upstream.unreachable", "the upstream closed the connection at once")
         self._wires[connection] = wire
         connection.state = ConnectionState.OPEN
         self._opening[connection] = self.desk.monotonic()
@@ -357,14 +399,18 @@ class Handler:
         order = command.order
         found: Mapping[str, Secret] = {}
         try:
-            async with asyncio.timeout(_SECRETS_AT_MOST):
+            async with asyncio.timeout(self._lane.limits.secrets):
                 found = await self.desk.engine.secrets.resolve(specs_of(order.policy, order.names))
-        except Exception as error:  # noqa: BLE001 - what could not be had is missing, and denies
+        except BaseException as error:
             # Without the traceback that `exception` would print: it may show what it was about.
             log.error(  # noqa: TRY400
                 "secret.failed", names=order.names, error=where(error)
             )
-        self.event(SecretsFetched(order.ticket, found))
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            # What could not be had is missing, and denies.
+            self.event(SecretsFetched(order.ticket, found))
 
     # Ends
 
@@ -375,33 +421,49 @@ class Handler:
         """An upstream takes too long to connect, or to prove who it is."""
         self._opening.pop(connection, None)
         self._late.add(connection)
-        wire = self._wires.get(connection)
+        wire, task = self._wires.get(connection), self._tasks.get(connection)
         if wire is not None:
             wire.abort()
+        elif task is not None:
+            task.cancel()
 
-    def _fail(self, error: Exception) -> None:
-        if self._has_failed:
+    def _fail(self, error: BaseException) -> None:
+        """End everything on this connection; it raises nothing, whatever else is broken."""
+        log.error("connection.failed", connection=self.arrival.id, error=where(error))
+        if self._layer is None:
+            # It has ended already, and everything on it is recorded.
             self._hang_up()
             return
-        self._has_failed = True
-        log.error("connection.failed", connection=self.arrival.id, error=where(error))
-        self._queue.clear()
         try:
-            if self.relay is None:
+            self._shut("internal")
+            if self.desk.finished == self._recorded:
+                # No exchange tells of it.
                 self._refuse("internal")
-            else:
-                # Only to have every exchange recorded: what would still be sent is dropped.
-                self.relay.shut("internal")
+        except Exception as second:  # noqa: BLE001 - there is nothing left to do about it
+            log.error(  # noqa: TRY400 - as above
+                "connection.unrecorded", connection=self.arrival.id, error=where(second)
+            )
         finally:
             self._hang_up()
 
+    def _shut(self, code: str) -> None:
+        """Have every exchange recorded; what would still be sent is dropped."""
+        # From here on no event does anything.
+        self._layer = None
+        self._queue.clear()
+        if self.relay is not None:
+            self.relay.shut(code)
+
     def _refuse(self, code: str) -> None:
-        self._is_recorded = True
-        self._lane.refused(self.arrival, code)
+        """Record a connection that no exchange tells of, once."""
+        if not self._is_recorded:
+            self._is_recorded = True
+            self._lane.refused(self.arrival, code)
 
     def _hang_up(self) -> None:
         """Close everything that is still open."""
         self._layer = None
+        self._queue.clear()
         for task in list(self._tasks.values()):
             task.cancel()
         for wire in list(self._wires.values()):

@@ -258,7 +258,7 @@ async def test_a_denied_method_says_permission_denied_and_why(call: Call) -> Non
     assert "rule.denied" in error.details()
     assert dict(error.trailing_metadata())["egress-denied"] == "rule.denied"
     assert not call.scene.upstream.calls
-    call.scene.denied("rule.denied", post("Denied"))
+    call.scene.denied("rule.denied", post("Denied", 403))
 
 
 async def test_a_denied_method_that_streams_up_ends_cleanly_too(call: Call) -> None:
@@ -275,7 +275,7 @@ async def test_a_denied_method_that_streams_up_ends_cleanly_too(call: Call) -> N
 
     error = await call.make(work)
     assert error.code() is grpc.StatusCode.PERMISSION_DENIED
-    call.scene.denied("rule.denied", post("Denied"))
+    call.scene.denied("rule.denied", post("Denied", 403))
 
 
 async def test_a_denied_call_leaves_the_connection_to_the_others(call: Call) -> None:
