@@ -41,7 +41,10 @@ class Guard:
         """Run a hook; raises whatever an add-on raises, and `Undecided` where nothing was decided."""
         arguments = hook.args()
         for method in self._hooks.get(hook.name, ()):
-            if inspect.isawaitable(method(*arguments)):
+            result = method(*arguments)
+            if inspect.isawaitable(result):
+                if inspect.iscoroutine(result):
+                    result.close()
                 raise Undecided(f"the hook {hook.name} wants to wait")
         if not _is_decided(hook):
             raise Undecided(f"the hook {hook.name} decided nothing")

@@ -65,7 +65,7 @@ class UpstreamEnd(Layer):
 class Upstream:
     """One upstream connection: mitmproxy's view of it, and the layers on it."""
 
-    __slots__ = ("connection", "layer", "reads", "tls", "wire")
+    __slots__ = ("connection", "is_fit", "layer", "reads", "tls", "wire")
 
     def __init__(self, wire: int, connection: Server, layer: Layer, tls: UpstreamTlsLayer | None) -> None:
         self.wire = wire
@@ -73,6 +73,8 @@ class Upstream:
         self.layer = layer
         self.tls = tls
         self.reads = True
+        self.is_fit = False
+        """It stands and has proven who it is: only then anything is sent."""
 
 
 class HttpLayer(Layer):
@@ -148,6 +150,7 @@ class HttpLayer(Layer):
             return self.relay.ended(wire)
         server = upstream.connection
         if what == "opened" and self._keeper.is_fit(wire, server):
+            upstream.is_fit = True
             return self.relay.opened(wire, (server.alpn or b"").decode("latin-1"))
         error = data.decode("utf-8", "replace")
         return [Close(wire), *self.relay.failed(wire, self._keeper.why_not(server, error))]
@@ -172,6 +175,8 @@ class HttpLayer(Layer):
         upstream = self._by_wire.get(order.wire)
         if upstream is None:
             return
+        if not upstream.is_fit:
+            raise RuntimeError("asked to write to an upstream that has not proven who it is")
         if upstream.tls is None:
             yield commands.SendData(upstream.connection, order.data)
         else:

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import structlog
+
 from egress.audit.sink import Sink
 from egress.ca.authority import Authority
 from egress.credentials import NO_PLACEHOLDERS, Placeholders
 from egress.exchange import Spend
 from egress.proxy.clock import Clock
 from egress.proxy.dial import Dialer
-from egress.proxy.live import Live
+from egress.proxy.live import Carried, Live
 from egress.rules import limits
 from egress.rules.policy import Policy
 from egress.secrets.resolver import Resolver
 from egress.types import Identity, InjectPlaceholder, Limit
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -110,4 +114,15 @@ class Engine:
         self.policy = policy
         now = self.clock.now()
         for carried in self.live:
-            carried.recheck(policy, now)
+            try:
+                carried.recheck(policy, now)
+            except Exception as error:  # noqa: BLE001 - one that breaks must not keep the others open
+                log.error("recheck.failed", error=type(error).__name__)  # noqa: TRY400 - no foreign text
+                _close(carried)
+
+
+def _close(carried: Carried) -> None:
+    try:
+        carried.close("internal")
+    except Exception as error:  # noqa: BLE001 - as above
+        log.error("close.failed", error=type(error).__name__)  # noqa: TRY400 - as above

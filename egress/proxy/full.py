@@ -67,7 +67,9 @@ class FullLane:
         transport.pause_reading()
         # All that the stream holds: after an end is fed, `read` returns without waiting.
         reader.feed_eof()
-        ahead += await reader.read()
+        # What a client that is lost already had said asks for nothing any more.
+        with contextlib.suppress(OSError):
+            ahead += await reader.read()
         handler = Handler(self, Desk(self.engine, arrival, sandbox))
         self._handlers[handler.client] = handler
         self.engine.live.enter(handler)
@@ -75,9 +77,11 @@ class FullLane:
             handler.start(transport, ahead)
             await handler.gone
         finally:
-            handler.leave()
-            self.engine.live.leave(handler)
-            del self._handlers[handler.client]
+            try:
+                handler.leave()
+            finally:
+                self.engine.live.leave(handler)
+                del self._handlers[handler.client]
 
     def tick(self) -> None:
         """A second, or so, has passed: look for what takes too long."""

@@ -118,6 +118,7 @@ class Handler:
         self._queue: deque[events.Event] = deque()
         self._is_running = False
         self._is_recorded = False
+        self._has_ended = False
         self._since = desk.monotonic()
         self._opening: dict[Connection, float] = {}
         """Upstream connections that do not stand yet, and since when."""
@@ -160,37 +161,47 @@ class Handler:
             self._order("drain")
 
     def close(self, code: str) -> None:
-        if self.relay is None:
-            self._refuse(code)
-            self._hang_up()
-        else:
+        if self.relay is not None:
             self._order("shut", code)
+            return
+        try:
+            self._refuse(code)
+        except Exception as error:  # noqa: BLE001 - as everywhere
+            self._fail(error)
+        self._hang_up()
 
     # The life of the connection
 
-    def start(self, transport: asyncio.BaseTransport, ahead: bytes) -> None:
+    def start(self, transport: asyncio.Transport, ahead: bytes) -> None:
         """Begin with a connected client, and what was read of it already."""
         wire = self._wires[self.client] = Wire(self, self.client)
-        wire.adopt(transport)
+        try:
+            wire.adopt(transport)
+            self._layer = self._entry()
+        except Exception as error:  # noqa: BLE001 - as everywhere
+            self._fail(error)
+            return
         if transport.is_closing():
             # It may have been lost already, and then nobody would say so again.
             self.lost(wire)
             return
-        context = Context(self.client, self._lane.options)
-        destination = self.arrival.destination
-        context.server = Server(address=(destination.host, destination.port))
-        self._layer = Entry(context, encrypted=destination.scheme == "https")
         self.event(events.Start())
         if ahead:
             self.event(events.DataReceived(self.client, ahead))
         wire.begin()
+
+    def _entry(self) -> Entry:
+        context = Context(self.client, self._lane.options)
+        destination = self.arrival.destination
+        context.server = Server(address=(destination.host, destination.port))
+        return Entry(context, encrypted=destination.scheme == "https")
 
     def leave(self) -> None:
         """The connection is over, or its lane is called off: nothing of it stays open or unrecorded."""
         try:
             if self.relay is None:
                 self._refuse(self.reason)
-            elif self._layer is not None:
+            elif not self._has_ended:
                 self._shut("proxy.stopping")
         finally:
             self._hang_up()
@@ -384,7 +395,7 @@ class Handler:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(lambda: wire, sock=connected.socket)
         wire.adopt(transport)
-        if self._layer is None or connection not in self._opening:
+        if self._has_ended or connection not in self._opening:
             transport.abort()
             return
         if transport.is_closing():
@@ -401,13 +412,11 @@ class Handler:
         try:
             async with asyncio.timeout(self._lane.limits.secrets):
                 found = await self.desk.engine.secrets.resolve(specs_of(order.policy, order.names))
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - as everywhere
             # Without the traceback that `exception` would print: it may show what it was about.
             log.error(  # noqa: TRY400
                 "secret.failed", names=order.names, error=where(error)
             )
-            if not isinstance(error, Exception):
-                raise
         finally:
             # What could not be had is missing, and denies.
             self.event(SecretsFetched(order.ticket, found))
@@ -430,8 +439,8 @@ class Handler:
     def _fail(self, error: BaseException) -> None:
         """End everything on this connection; it raises nothing, whatever else is broken."""
         log.error("connection.failed", connection=self.arrival.id, error=where(error))
-        if self._layer is None:
-            # It has ended already, and everything on it is recorded.
+        if self._has_ended:
+            # Everything on it is recorded.
             self._hang_up()
             return
         try:
@@ -462,6 +471,7 @@ class Handler:
 
     def _hang_up(self) -> None:
         """Close everything that is still open."""
+        self._has_ended = True
         self._layer = None
         self._queue.clear()
         for task in list(self._tasks.values()):

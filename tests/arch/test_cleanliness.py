@@ -47,7 +47,7 @@ def test_a_home_directory_would_be_found(text: str, *, found: bool) -> None:
 
 def test_lock_files_hold_no_addresses() -> None:
     for lock in ROOT.glob("*.lock"):
-        assert "http" not in lock.read_text(encoding="utf-8"), f"{lock.name} is tied to one package index"
+        assert "://" not in lock.read_text(encoding="utf-8"), f"{lock.name} is tied to one package index"
 
 
 def test_what_has_an_interpreter_line_can_be_run() -> None:
