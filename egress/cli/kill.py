@@ -32,10 +32,10 @@ _UNTIL = {
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_json: bool) -> int:
-    """Close what a sandbox, a host or a secret has open, and refuse it from now on.
+    """Take a sandbox, a host or a secret back from a running proxy, at once.
 
-    Which of them NAME is, is found by the name. The rules stay as they are: this is for the moment in
-    which something goes wrong.
+    What is open and concerned is closed, and what comes next is refused. Which of them NAME is, is found
+    by the name. The rules stay as they are: this is for the moment in which something goes wrong.
 
     \b
     Examples:

@@ -82,9 +82,7 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
     loaded = read_chosen(chosen, trust, rulefiles.now())
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
-        raise ContentError(
-            "these rules cannot be used, nothing was started", "put right what is listed"
-        )
+        raise ContentError("these rules cannot be used, nothing was started", "put right what is listed")
     captured = _captured(effective.values, loaded.policy, environ)
     # Only now: the process may have been started anew, and would say it twice.
     render.findings(loaded.findings, stderr=True)
@@ -128,9 +126,9 @@ def _announce(ready: Ready, start: Start) -> None:
 def _export_of_bundle(values: Settings) -> str:
     words = ["egress", "ca", "export", "--bundle", "--force", "--out", "egress-ca.pem"]
     if values.sandbox != "default":
-        words += ["--name", values.sandbox]
-    if values.state_dir != process.state_dir({**process.environment(), "EGRESS_STATE_DIR": ""}):
-        words += ["--directory", str(values.state_dir / "ca")]
+        words += ["--sandbox", values.sandbox]
+    if values.state_dir != process.state_dir(process.environment()):
+        words += ["--state-dir", str(values.state_dir)]
     return f'{shlex.join(words)}; export SSL_CERT_FILE="$PWD/egress-ca.pem"'
 
 

@@ -7,6 +7,7 @@ guard around them, and a `Handler` for each client connection.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 

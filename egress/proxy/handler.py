@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -53,8 +53,6 @@ from egress.types import Secret
 log = structlog.get_logger(__name__)
 
 _MODE: Final = ProxyMode.parse("regular")
-_EXITS: Final = (SystemExit, KeyboardInterrupt)
-"""The process is to end: that is told on, after the connection has come to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +217,6 @@ class Handler:
                     self._carry_out(command)
         except BaseException as error:  # noqa: BLE001 - whatever it is, nothing may pass after it
             self._fail(error)
-            if isinstance(error, _EXITS):
-                raise
         finally:
             self._is_running = False
 
@@ -352,8 +348,8 @@ class Handler:
 
     # What takes time
 
-    def _start(self, key: Connection | int, work: object) -> None:
-        task = asyncio.ensure_future(work)  # type: ignore[arg-type,call-overload]
+    def _start(self, key: Connection | int, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks[key] = task
         task.add_done_callback(lambda _: self._tasks.pop(key, None) if self._tasks.get(key) is task else None)
 
@@ -361,9 +357,7 @@ class Handler:
         connection = command.connection
         self._opening[connection] = self.desk.monotonic()
         try:
-            if not isinstance(connection, Server) or connection.address != self._address:
-                # The last line: whatever a layer says, there is one destination.
-                raise TypeError("asked to dial something else than the destination")
+            self._check(connection)
             self._lane.guard.run(server_hooks.ServerConnectHook(self._hook_data(connection)))
             await self._connected(command, connection, await self._lane.dial(self.arrival))
         except DialError as error:
@@ -381,8 +375,12 @@ class Handler:
             raise
         except BaseException as error:  # noqa: BLE001 - as everywhere
             self._fail(error)
-            if isinstance(error, _EXITS):
-                raise
+
+    def _check(self, connection: Server) -> None:
+        """The last line: whatever a layer says, there is one destination, and no way around it."""
+        to = self.arrival.destination
+        if connection.address != (to.host, to.port) or connection.via is not None:
+            raise TypeError("asked to dial something else than the destination")
 
     def _not_opened(self, command: commands.OpenConnection, code: str) -> None:
         self._opening.pop(command.connection, None)
@@ -437,23 +435,28 @@ class Handler:
             task.cancel()
 
     def _fail(self, error: BaseException) -> None:
-        """End everything on this connection; it raises nothing, whatever else is broken."""
+        """End everything on this connection. Raises nothing but what ends the process."""
         log.error("connection.failed", connection=self.arrival.id, error=where(error))
-        if self._has_ended:
-            # Everything on it is recorded.
-            self._hang_up()
-            return
         try:
-            self._shut("internal")
-            if self.desk.finished == self._recorded:
-                # No exchange tells of it.
-                self._refuse("internal")
+            # After its end everything on it is recorded.
+            if not self._has_ended:
+                self._record_failure()
         except Exception as second:  # noqa: BLE001 - there is nothing left to do about it
             log.error(  # noqa: TRY400 - as above
                 "connection.unrecorded", connection=self.arrival.id, error=where(second)
             )
         finally:
             self._hang_up()
+            if isinstance(error, SystemExit | KeyboardInterrupt):
+                raise error
+
+    def _record_failure(self) -> None:
+        try:
+            self._shut("internal")
+        finally:
+            if self.desk.finished == self._recorded:
+                # No exchange tells of it.
+                self._refuse("internal")
 
     def _shut(self, code: str) -> None:
         """Have every exchange recorded; what would still be sent is dropped."""
@@ -484,12 +487,8 @@ class Handler:
     def _hook(self, hook: commands.StartHook) -> None:
         try:
             self._lane.guard.run(hook)
-        except Exception as error:  # noqa: BLE001 - as everywhere
+        except BaseException as error:  # noqa: BLE001 - as everywhere
             self._fail(error)
 
     def _hook_data(self, server: Server) -> server_hooks.ServerConnectionHookData:
         return server_hooks.ServerConnectionHookData(client=self.client, server=server)
-
-    @property
-    def _address(self) -> tuple[str, int]:
-        return (self.arrival.destination.host, self.arrival.destination.port)

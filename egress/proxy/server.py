@@ -13,6 +13,7 @@ no longer records or reloads is not the one that was started.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -41,6 +42,8 @@ _log = structlog.get_logger(__name__)
 FLUSH = 0.2
 """Seconds between two writes of the audit log."""
 TICK = 1.0
+RECHECK = 3
+"""Ticks between two looks at whether what is open may still be: rules expire."""
 _POLL = 0.05
 _GRACE = 2.0
 """Seconds for connections that were closed to be recorded."""
@@ -175,11 +178,9 @@ class Server:
             await asyncio.sleep(FLUSH)
 
     async def _ticking(self, parts: Parts) -> None:
-        while True:
+        for number in itertools.count(1):
             await asyncio.sleep(TICK)
-            parts.engine.audit.tick()
-            parts.engine.counts.forget_idle()
-            parts.full.tick()
+            tick(parts, number)
 
     async def _watching(self, service: Service) -> None:
         chosen, trust = self._start.chosen, self._start.trust
@@ -218,6 +219,16 @@ class Server:
             if sooner is not None and sooner.is_set():
                 return
             await asyncio.sleep(_POLL)
+
+
+def tick(parts: Parts, number: int) -> None:
+    """What is due once a second: the log, limits, timeouts, and now and then what has expired."""
+    parts.engine.audit.tick()
+    parts.engine.counts.forget_idle()
+    parts.full.tick()
+    if number % RECHECK == 0:
+        # The rules are the same; the time is not.
+        parts.engine.swap(parts.engine.policy)
 
 
 async def _end_all_tasks() -> None:

@@ -1,8 +1,9 @@
-"""GOAWAY of an upstream that closes in good order, taken out of what the h2 library reads.
+"""GOAWAY of a peer that closes in good order, taken out of what the h2 library reads.
 
-An upstream that has served its number of requests says so and still answers those under way; the
-library takes the same frame for the end of the connection. So frames are told apart here, by their
-headers alone, and a GOAWAY without an error does not get to it.
+An upstream that has served its number of requests says so and still answers those under way; a client
+that shuts down still waits for its answers. The library takes the same frame for the end of the
+connection. So frames are told apart here, by their headers alone, and a GOAWAY without an error does
+not get to it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _LONGEST: Final = 16 * 1024
 
 
 class Goodbye(NamedTuple):
-    """The upstream takes no more streams, and will not look at those above the last."""
+    """The peer takes no more streams, and will not look at those above the last."""
 
     last_stream: int
 
@@ -25,10 +26,11 @@ class Goodbye(NamedTuple):
 class Goodbyes:
     """Splits what comes in into bytes for the library, and goodbyes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, preface: int = 0) -> None:
+        """`preface`: so many bytes come before the first frame."""
         self._held = bytearray()
-        self._left = 0
-        """Bytes of a frame that are still to come and go on as they are."""
+        self._left = preface
+        """Bytes, of a frame mostly, that are still to come and go on as they are."""
 
     def feed(self, data: bytes) -> Iterator[bytes | Goodbye]:
         """Take in bytes; give out what can go on."""

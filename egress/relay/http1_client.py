@@ -27,6 +27,7 @@ from egress.relay.stream import Stream
 from egress.types import Headers
 
 _OFFER = "sec-websocket-extensions"
+_EMPTY = Framing.sized(0)
 
 
 class Http1Client:
@@ -43,6 +44,7 @@ class Http1Client:
         self._is_whole = True
         self._is_raw = False
         self._held = False
+        self._blocked = False
         self._ahead = False
         self._turn = False
         self._ended = False
@@ -100,7 +102,8 @@ class Http1Client:
 
     def pump(self) -> None:
         """Begin the next request, if its turn has come: a loop, since answers can be immediate."""
-        while self._turn:
+        # A client that does not read its answers is not given more of them to hold.
+        while self._turn and not self._blocked:
             self._turn = False
             self._ahead = False
             try:
@@ -118,6 +121,7 @@ class Http1Client:
 
     def blocked(self, *, blocked: bool) -> None:
         """The client does not take what was written, or does again."""
+        self._blocked = blocked
         if self._stream is not None:
             self._stream.client_congested(congested=blocked)
 
@@ -128,12 +132,13 @@ class Http1Client:
             self._stream_stall.judge(self._stream, now, limits, held=self._held)
             return
         # The same within a stage of one request: bytes that trickle in do not buy more time.
-        stage = 2 if self._lingers else 1 if self._reader.idle else 0
+        is_between = self._turn or self._reader.idle
+        stage = 2 if self._lingers else 1 if is_between else 0
         quiet = self._stall.quiet(3 * self._requests + stage, now)
         if self._lingers:
             if quiet > limits.linger:
                 self._relay.close(CLIENT)
-        elif self._reader.idle:
+        elif is_between:
             if quiet > limits.keep_alive:
                 self._relay.close(CLIENT)
         elif quiet > limits.head:
@@ -213,7 +218,7 @@ class Http1Client:
 
     def _begin(self, head: RequestHead) -> None:
         self._head = head
-        self._is_whole = head.framing.body is Body.NONE
+        self._is_whole = head.framing.body is Body.NONE or head.framing == _EMPTY
         self._writer.answer(head)
         stream = self._relay.stream(self, _request_of(head), head.framing)
         self._stream = stream
@@ -221,6 +226,8 @@ class Http1Client:
         self._stream_stall = Stall(stream.timing.began)
         if self._is_whole:
             stream.request_end()
+        if self._blocked:
+            stream.client_congested(congested=True)
         stream.begin(self._relay.identity, self._relay.destination, expects=head.expect_continue)
 
     def _next(self) -> None:
@@ -228,6 +235,9 @@ class Http1Client:
         self._stream = None
         self._held = False
         if not self._writer.must_close and self._is_whole and not self._ended:
+            if self._draining:
+                self._relay.close(CLIENT)
+                return
             self._turn = True
         elif self._is_whole or self._ended:
             self._relay.close(CLIENT)

@@ -29,6 +29,7 @@ class Http1Upstream:
         self._stream: Stream | None = None
         self._is_raw = False
         self._held = False
+        self._blocked = False
         self._used = False
         self.idle_since = 0.0
 
@@ -44,12 +45,13 @@ class Http1Upstream:
     @property
     def is_free(self) -> bool:
         """Another exchange may use it."""
-        return self._stream is None and self._reader.reusable and not self._writer.open
+        done = self._stream is None and self._reader.reusable and not self._writer.open
+        # One that has not taken the last request yet would let the next one pile up unseen.
+        return done and not self._blocked
 
     def carry(self, stream: Stream) -> None:
         """Take on this exchange."""
         self._stream = stream
-        self._held = False
         stream.connected(self)
 
     # The connection
@@ -97,6 +99,7 @@ class Http1Upstream:
 
     def blocked(self, *, blocked: bool) -> None:
         """The upstream does not take what was written, or does again."""
+        self._blocked = blocked
         if self._stream is not None:
             self._stream.upstream_congested(congested=blocked)
 
@@ -120,6 +123,8 @@ class Http1Upstream:
     def release(self) -> None:
         self._stream = None
         self._used = True
+        # While nobody uses it, its end has to be noticed.
+        self._held = False
         if self.is_free:
             self.idle_since = self._relay.service.monotonic()
             self._relay.upstreams.freed(self)

@@ -16,6 +16,8 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
+from egress.types import Headers
+
 MOST_STREAMS: Final = 100
 STREAM_WINDOW: Final = 1024 * 1024
 CONNECTION_WINDOW: Final = 8 * 1024 * 1024
@@ -25,10 +27,13 @@ _PER_SECOND: Final[dict[type, int]] = {
     events.StreamReset: 200,
     events.RemoteSettingsChanged: 20,
     events.PingReceived: 60,
+    events.PingAckReceived: 60,
     events.PriorityUpdated: 400,
     events.UnknownFrameReceived: 100,
     events.SettingsAcknowledged: 20,
 }
+_MOST_UNREAD: Final = 4 * 1024 * 1024
+_MOST_TABLE: Final = 4096
 _EMPTY_DATA: Final = 200
 _WINDOW_UPDATES: Final = 20_000
 
@@ -44,6 +49,7 @@ class Bounds:
 
     def __init__(self) -> None:
         self._counts: dict[type, int] = {}
+        self._unread = 0
 
     def new_second(self) -> None:
         """Begin to count anew."""
@@ -63,6 +69,31 @@ class Bounds:
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if self._counts[kind] > most:
             raise FloodError("too many frames that carry nothing")
+
+    def wrote(self, count: int, *, blocked: bool) -> None:
+        """Count what is written although the peer does not read.
+
+        No body is among it, only what the peer itself makes us say: raises `FloodError` where it goes on.
+        """
+        self._unread = self._unread + count if blocked else 0
+        if self._unread > _MOST_UNREAD:
+            raise FloodError("too much that is answered and never read")
+
+
+def read(h2: H2Connection, bounds: Bounds, data: bytes) -> list[events.Event]:
+    """Have the library read; a read that is a flood is not acted on at all. Raises `ProtocolError`."""
+    found = h2.receive_data(data)
+    for event in found:
+        bounds.count(event)
+        if isinstance(event, events.RemoteSettingsChanged):
+            # The peer may allow a table of any size; what we remember is our choice.
+            h2.encoder.header_table_size = min(h2.encoder.header_table_size, _MOST_TABLE)
+    return found
+
+
+def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """The fields as they came off a wire: one character is one byte. The library would write UTF-8."""
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
 def connection(*, client_side: bool) -> H2Connection:

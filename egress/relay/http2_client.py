@@ -12,13 +12,15 @@ from typing import Final
 
 from h2 import events
 from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError
+from h2.exceptions import ProtocolError, StreamClosedError
 
 from egress.errors import WireError
 from egress.exchange import Answer, Request
-from egress.http1 import CHUNKED, NO_BODY, Framing
+from egress.http1 import CHUNKED, NO_BODY, Body, Framing
+from egress.http1.fields import LOOKALIKES
 from egress.http1.framing import read_length
-from egress.relay.http2_bounds import Bounds, connection, initiate
+from egress.relay.goodbye import Goodbye, Goodbyes
+from egress.relay.http2_bounds import Bounds, FloodError, connection, encoded, initiate, read
 from egress.relay.http2_outbox import Outbox
 from egress.relay.hub import Hub
 from egress.relay.limits import RelayLimits
@@ -28,6 +30,7 @@ from egress.relay.stall import Stall
 from egress.relay.stream import Stream
 from egress.types import Headers
 
+_PREFACE: Final = 24
 _PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority", ":protocol"})
 
 
@@ -38,6 +41,7 @@ class Http2Client:
         self._relay = relay
         self._h2 = connection(client_side=False)
         self._bounds = Bounds()
+        self._goodbyes = Goodbyes(preface=_PREFACE)
         self._halves: dict[int, Http2ClientHalf] = {}
         self.outbox = Outbox(self._h2, self._congested)
         self._draining = False
@@ -64,15 +68,20 @@ class Http2Client:
 
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""
-        if self._is_closed:
-            return
-        try:
-            for event in self._h2.receive_data(data):
-                self._bounds.count(event)
-                if not self._is_closed:
-                    self._take(event)
-        except ProtocolError as error:
-            self._broken(getattr(error, "error_code", ErrorCodes.PROTOCOL_ERROR))
+        for piece in self._goodbyes.feed(data):
+            if isinstance(piece, Goodbye):
+                # It still waits for what it has asked for.
+                self._draining = True
+                continue
+            if self._is_closed:
+                return
+            try:
+                found = read(self._h2, self._bounds, piece)
+            except ProtocolError as error:
+                self._broken(error.error_code)
+                return
+            for event in found:
+                self._take(event)
 
     def ended(self) -> None:
         """The client has closed its side."""
@@ -86,8 +95,13 @@ class Http2Client:
         for stream in [each for each in self._unfinished if each not in self.outbox]:
             # Answered in full: the client may stop sending, and nothing is wrong.
             self.reset(stream, ErrorCodes.NO_ERROR)
-        self._relay.write(CLIENT, self._h2.data_to_send())
-        if self._draining and not self._halves and not len(self.outbox):
+        data = self._h2.data_to_send()
+        self._relay.write(CLIENT, data)
+        try:
+            self._bounds.wrote(len(data), blocked=self.outbox.is_blocked)
+        except FloodError as error:
+            self._close(error.error_code)
+        if self._draining and not self._halves and self.outbox.is_empty:
             self._close(ErrorCodes.NO_ERROR)
 
     def drain(self) -> None:
@@ -106,13 +120,15 @@ class Http2Client:
             half.tick(now, limits)
         if self._halves:
             self._stall.moved(now)
-        elif self._stall.quiet(self._requests, now) > limits.keep_alive:
+        elif self._stall.quiet(self._requests + self.outbox.sent, now) > limits.keep_alive:
             self._close(ErrorCodes.NO_ERROR)
 
     # What halves call
 
     def send_head(self, stream: int, headers: Headers, *, ends: bool) -> None:
-        self._h2.send_headers(stream, list(headers), end_stream=ends)
+        """Send a head; nothing where the client has ended the stream, of which its half is yet to hear."""
+        with contextlib.suppress(StreamClosedError):
+            self._h2.send_headers(stream, encoded(headers), end_stream=ends)
 
     def acknowledge(self, stream: int, count: int) -> None:
         """Let the client send this much more."""
@@ -128,7 +144,9 @@ class Http2Client:
     def reset(self, stream: int, code: ErrorCodes) -> None:
         """End a stream in the middle."""
         self.outbox.drop(stream)
-        self._halves.pop(stream, None)
+        half = self._halves.pop(stream, None)
+        if half is not None:
+            half.acknowledge()
         self._unfinished.discard(stream)
         try:
             self._h2.reset_stream(stream, code)
@@ -153,9 +171,10 @@ class Http2Client:
             self._unfinished.discard(event.stream_id)
             half = self._halves.pop(event.stream_id, None)
             if half is not None:
+                half.acknowledge()
                 half.left()
         elif isinstance(event, events.ConnectionTerminated):
-            # A client that says goodbye has what it wanted; the library lets nothing be sent after it.
+            # With an error: the library lets nothing be sent after it.
             self._is_closed = True
             self._relay.close(CLIENT)
 
@@ -168,12 +187,15 @@ class Http2Client:
         ends = event.stream_ended is not None
         half = self._halves[stream] = Http2ClientHalf(self, stream, is_whole=ends)
         try:
-            request, framing, expects = _request_of([(str(n), str(v)) for n, v in event.headers], ends=ends)
+            request, half.framing, expects = _request_of(
+                [(str(name), str(value)) for name, value in event.headers], ends=ends
+            )
         except WireError:
             self._relay.refused("request.malformed")
             self.reset(stream, ErrorCodes.PROTOCOL_ERROR)
             return
-        half.stream = self._relay.stream(half, request, framing)
+        half.is_head = request.method == "HEAD"
+        half.stream = self._relay.stream(half, request, half.framing)
         if ends:
             half.stream.request_end()
         half.stream.begin(self._relay.identity, self._relay.destination, expects=expects)
@@ -216,8 +238,11 @@ class Http2ClientHalf:
         self._is_whole = is_whole
         self._is_ended = False
         self._held = False
+        self._came = 0
         self._unacknowledged = 0
         self._stall: Stall | None = None
+        self.framing = NO_BODY
+        self.is_head = False
         self.stream: Stream | None = None
 
     # From the connection
@@ -225,17 +250,22 @@ class Http2ClientHalf:
     def received(self, data: bytes, length: int) -> None:
         """Take a piece of request body; `length` is what it counts in the window."""
         self._unacknowledged += length
+        self._came += len(data)
         if self.stream is not None and data:
             self.stream.request_data(data)
         if not self._held or self.stream is None or self.stream.is_over:
-            self._acknowledge()
+            self.acknowledge()
 
     def request_end(self) -> None:
         """The request is complete."""
         if not self._is_whole:
             self._is_whole = True
-            if self.stream is not None:
-                self.stream.request_end()
+            if self.stream is None:
+                return
+            if self.framing.body is Body.LENGTH and self._came != self.framing.length:
+                # The library does not see to it where trailers end the stream.
+                self.stream.abort("request.malformed")
+            self.stream.request_end()
 
     def left(self) -> None:
         """The client wants no answer any more."""
@@ -272,8 +302,9 @@ class Http2ClientHalf:
         raise WireError("HTTP/2 has no switch of protocols.", status=500)
 
     def page(self, page: Page) -> None:
-        self._client.send_head(self._id, ((":status", str(page.status)), *page.headers), ends=not page.body)
-        if page.body:
+        has_body = bool(page.body) and not self.is_head
+        self._client.send_head(self._id, ((":status", str(page.status)), *page.headers), ends=not has_body)
+        if has_body:
             self._client.outbox.put(self._id, page.body)
             self._client.outbox.end(self._id)
         self._over()
@@ -284,16 +315,17 @@ class Http2ClientHalf:
     def hold(self, *, held: bool) -> None:
         self._held = held
         if not held:
-            self._acknowledge()
+            self.acknowledge()
 
-    def _acknowledge(self) -> None:
+    def acknowledge(self) -> None:
+        """Give back the window that what came has taken."""
         count, self._unacknowledged = self._unacknowledged, 0
         self._client.acknowledge(self._id, count)
 
     def _over(self) -> None:
         """The answer is complete; what may still come of the request is of no interest."""
         self._held = False
-        self._acknowledge()
+        self.acknowledge()
         self._client.answered(self._id, is_whole=self._is_whole)
 
 
@@ -304,6 +336,8 @@ def _request_of(fields: list[tuple[str, str]], *, ends: bool) -> tuple[Request, 
         raise WireError("A pseudo-header field is missing, or not one that is known here.")
     cookies = [value for name, value in fields if name == "cookie"]
     headers = [field for field in fields if field[0][:1] != ":" and field[0] != "cookie"]
+    if not LOOKALIKES.isdisjoint([name for name, _ in headers]):
+        raise WireError("A field reads like one that frames the message.")
     if cookies:
         # HTTP/2 may send them one by one; a cookie that is looked for must not hide behind that.
         headers.append(("cookie", "; ".join(cookies)))

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from h2.connection import H2Connection
 from h2.exceptions import ProtocolError
 
+from egress.relay.http2_bounds import encoded
 from egress.types import Headers
 
 STREAM_HIGH: Final = 256 * 1024
@@ -47,17 +48,26 @@ class Outbox:
         self._tell = congested
         self._queues: dict[int, _Queue] = {}
         self._total = 0
+        self.sent = 0
+        """Bytes that were handed on so far: a count that stands still is a peer that does not read."""
         self.is_blocked = False
         """The connection itself does not take more for now."""
 
     def __len__(self) -> int:
         return self._total
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits, not even the end of a stream."""
+        return not self._queues
+
     def __contains__(self, stream: int) -> bool:
         return stream in self._queues
 
     def put(self, stream: int, data: bytes) -> None:
         """Add a piece of body."""
+        if not data:
+            return
         queue = self._queues.setdefault(stream, _Queue())
         queue.data.append(data)
         queue.size += len(data)
@@ -103,7 +113,7 @@ class Outbox:
             return False
         del self._queues[stream]
         if queue.trailers:
-            self._h2.send_headers(stream, list(queue.trailers), end_stream=True)
+            self._h2.send_headers(stream, encoded(queue.trailers), end_stream=True)
         else:
             self._h2.end_stream(stream)
         return True
@@ -119,6 +129,7 @@ class Outbox:
             room -= len(piece)
             queue.size -= len(piece)
             self._total -= len(piece)
+            self.sent += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _balance(self) -> None:

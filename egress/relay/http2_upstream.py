@@ -9,10 +9,18 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 
 from egress.errors import WireError
-from egress.http1 import CHUNKED, NO_BODY, Framing
-from egress.http1.framing import read_length
+from egress.http1 import CHUNKED, NO_BODY, Body, Framing
+from egress.http1.framing import has_no_body, read_length
 from egress.relay.goodbye import Goodbye, Goodbyes
-from egress.relay.http2_bounds import MOST_STREAMS, Bounds, connection, initiate
+from egress.relay.http2_bounds import (
+    MOST_STREAMS,
+    Bounds,
+    FloodError,
+    connection,
+    encoded,
+    initiate,
+    read,
+)
 from egress.relay.http2_outbox import Outbox
 from egress.relay.hub import Hub
 from egress.relay.stream import Stream
@@ -59,19 +67,19 @@ class Http2Upstream:
 
     def received(self, data: bytes) -> None:
         """Take bytes of the upstream."""
-        if self._is_closed:
-            return
-        try:
-            for piece in self._goodbyes.feed(data):
-                if isinstance(piece, Goodbye):
-                    self._leave(piece.last_stream)
-                    continue
-                for event in self._h2.receive_data(piece):
-                    self._bounds.count(event)
-                    self._take(event)
-        except ProtocolError:
-            self._lost("upstream.malformed")
-            return
+        for piece in self._goodbyes.feed(data):
+            if self._is_closed:
+                return
+            if isinstance(piece, Goodbye):
+                self._leave(piece.last_stream)
+                continue
+            try:
+                found = read(self._h2, self._bounds, piece)
+            except ProtocolError:
+                self._lost("upstream.malformed")
+                return
+            for event in found:
+                self._take(event)
         self._begin_waiting()
         if self._is_leaving and not self._halves:
             self._lost("upstream.closed")
@@ -82,9 +90,15 @@ class Http2Upstream:
 
     def pump(self) -> None:
         """Write what has come together."""
-        if not self._is_closed:
-            self.outbox.flush()
-            self._relay.write(self._wire, self._h2.data_to_send())
+        if self._is_closed:
+            return
+        self.outbox.flush()
+        data = self._h2.data_to_send()
+        self._relay.write(self._wire, data)
+        try:
+            self._bounds.wrote(len(data), blocked=self.outbox.is_blocked)
+        except FloodError:
+            self._lost("upstream.malformed")
 
     def blocked(self, *, blocked: bool) -> None:
         """The upstream does not take what was written, or does again."""
@@ -93,6 +107,8 @@ class Http2Upstream:
     def tick(self, now: float) -> None:
         """Close it when nobody has used it for a while."""
         self._bounds.new_second()
+        if self._waiting:
+            self._waiting = deque([stream for stream in self._waiting if not stream.is_over])
         if self._halves or self._waiting:
             self.idle_since = now
         elif now - self.idle_since > self._relay.limits.upstream_idle:
@@ -101,7 +117,12 @@ class Http2Upstream:
     # What halves call
 
     def send_head(self, stream: int, headers: Headers, *, ends: bool) -> None:
-        self._h2.send_headers(stream, list(headers), end_stream=ends)
+        """Send a head. Raises `WireError` where the library will not."""
+        try:
+            self._h2.send_headers(stream, encoded(headers), end_stream=ends)
+        except ProtocolError:
+            # Not to be taken for a fault of whoever is being read just now.
+            raise WireError("The head to be sent is not one of HTTP/2.", status=500) from None
 
     def acknowledge(self, stream: int, count: int) -> None:
         """Let the upstream send this much more."""
@@ -158,6 +179,7 @@ class Http2Upstream:
         elif isinstance(event, events.StreamReset):
             self.outbox.drop(half.number)
             self.forget(half.number)
+            half.acknowledge()
             half.was_reset(refused=event.error_code == ErrorCodes.REFUSED_STREAM)
 
     def _leave(self, last: int) -> None:
@@ -169,7 +191,8 @@ class Http2Upstream:
             self.forget(half.number)
             half.was_reset(refused=True)
         for stream in waiting:
-            self._relay.upstreams.acquire(stream)
+            if not stream.is_over:
+                self._relay.upstreams.acquire(stream)
 
     def _congested(self, stream: int, *, congested: bool) -> None:
         half = self._halves.get(stream)
@@ -200,7 +223,9 @@ class Http2UpstreamHalf:
         self._held = False
         self._unacknowledged = 0
         self._is_sent = False
-        self._is_answered = False
+        self._method = ""
+        self._came = 0
+        self._stated = -1
 
     @property
     def wire(self) -> int:
@@ -213,25 +238,33 @@ class Http2UpstreamHalf:
         self.stream.interim(status, "", headers)
 
     def response(self, fields: list[tuple[str, str]], *, ends: bool) -> None:
-        self._is_answered = True
         status, headers = _status_of(fields)
         lengths = [value for name, value in headers if name == "content-length"]
         try:
-            framing = NO_BODY if ends else Framing.sized(read_length(lengths[0])) if lengths else CHUNKED
+            framing = Framing.sized(read_length(lengths[0])) if lengths else CHUNKED
         except WireError:
             self.stream.abort("upstream.malformed")
             return
-        self.stream.response(status, "", headers, framing)
+        if has_no_body(self._method, status):
+            framing = NO_BODY
+        elif framing.body is Body.LENGTH:
+            self._stated = framing.length
+        self.stream.response(status, "", headers, NO_BODY if ends and self._stated <= 0 else framing)
 
     def received(self, data: bytes, length: int) -> None:
         self._unacknowledged += length
+        self._came += len(data)
         if data:
             self.stream.data(data)
         if not self._held or self.stream.is_over:
-            self._acknowledge()
+            self.acknowledge()
 
     def ended(self) -> None:
-        self.stream.response_end(self.trailers)
+        if self._stated not in (-1, self._came):
+            # The library does not see to it where there is no DATA, or trailers end the stream.
+            self.stream.abort("upstream.malformed")
+        else:
+            self.stream.response_end(self.trailers)
 
     def was_reset(self, *, refused: bool) -> None:
         """The upstream has ended the stream; `refused` says that it has not looked at the request."""
@@ -243,6 +276,7 @@ class Http2UpstreamHalf:
     # From the stream
 
     def send(self, head: Head, framing: Framing, *, expects: bool) -> None:
+        self._method = head.method
         self._is_sent = framing in (NO_BODY, Framing.sized(0))
         self._upstream.send_head(self.number, _fields_of(head), ends=self._is_sent)
         if expects:
@@ -258,21 +292,23 @@ class Http2UpstreamHalf:
             self._upstream.outbox.end(self.number)
 
     def release(self) -> None:
-        self._acknowledge()
-        if self._is_sent:
+        self.acknowledge()
+        if self._is_sent and self.number not in self._upstream.outbox:
             self._upstream.forget(self.number)
         else:
             self._upstream.reset(self.number)
 
     def abandon(self) -> None:
+        self.acknowledge()
         self._upstream.reset(self.number)
 
     def hold(self, *, held: bool) -> None:
         self._held = held
         if not held:
-            self._acknowledge()
+            self.acknowledge()
 
-    def _acknowledge(self) -> None:
+    def acknowledge(self) -> None:
+        """Give back the window that what came has taken."""
         count, self._unacknowledged = self._unacknowledged, 0
         self._upstream.acknowledge(self.number, count)
 

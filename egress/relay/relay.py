@@ -12,11 +12,13 @@ orders that it returns, in their order; then asks `reads` which wires may be rea
     drain, shut, gone   come to an end: gently, at once, because the client is lost
 
 An entry that raises leaves the relay unfit: `shut("internal")` is then the only thing to call. It
-closes everything and records every exchange that was under way, once.
+closes everything and records every exchange that was under way, once. Once the client's wire is closed,
+every entry has nothing more to say: what was on its way meanwhile is nobody's.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Literal
 
@@ -35,6 +37,9 @@ from egress.types import Identity, Secret
 
 Protocol = Literal["http/1.1", "h2"]
 DEFAULT_LIMITS = RelayLimits()
+
+_JOINED = 64 * 1024
+"""Bytes up to which writes that follow each other become one; joining longer ones costs more than it saves."""
 
 
 class Relay:
@@ -56,6 +61,8 @@ class Relay:
         self.destination = destination
         self.limits = limits
         self.is_draining = False
+        self.is_closed = False
+        """The client connection is closed, or ordered to be."""
         self._orders: list[Order] = []
         self._closed: set[int] = set()
         self._live: set[Stream] = set()
@@ -74,6 +81,8 @@ class Relay:
 
     def received(self, wire: int, data: bytes) -> list[Order]:
         """Take bytes of a wire."""
+        if self.is_closed:
+            return []
         if wire == CLIENT:
             self._client.received(data)
         elif (upstream := self.upstreams.get(wire)) is not None:
@@ -82,6 +91,8 @@ class Relay:
 
     def ended(self, wire: int) -> list[Order]:
         """A peer has closed its side."""
+        if self.is_closed:
+            return []
         if wire == CLIENT:
             self._client.ended()
         elif (upstream := self.upstreams.get(wire)) is not None:
@@ -90,21 +101,29 @@ class Relay:
 
     def opened(self, wire: int, alpn: str = "") -> list[Order]:
         """An upstream connection stands."""
+        if self.is_closed:
+            return []
         self.upstreams.opened(wire, alpn)
         return self._taken()
 
     def failed(self, wire: int, code: str) -> list[Order]:
         """An upstream connection could not be made."""
+        if self.is_closed:
+            return []
         self.upstreams.failed(wire, code)
         return self._taken()
 
     def fetched(self, ticket: int, secrets: Mapping[str, Secret]) -> list[Order]:
         """These values could be had."""
+        if self.is_closed:
+            return []
         self.upstreams.fetched(ticket, secrets)
         return self._taken()
 
     def blocked(self, wire: int, *, blocked: bool) -> list[Order]:
         """A wire does not take what was written, or does again."""
+        if self.is_closed:
+            return []
         if wire == CLIENT:
             self._client.blocked(blocked=blocked)
         elif (upstream := self.upstreams.get(wire)) is not None:
@@ -113,6 +132,8 @@ class Relay:
 
     def tick(self) -> list[Order]:
         """A second, or so, has passed."""
+        if self.is_closed:
+            return []
         now = self.service.monotonic()
         self._client.tick(now)
         self.upstreams.tick(now)
@@ -120,6 +141,8 @@ class Relay:
 
     def recheck(self, policy: Policy, now: int) -> list[Order]:
         """End every exchange that this policy would not let begin."""
+        if self.is_closed:
+            return []
         for stream in list(self._live):
             if stream.would_be_denied(policy, now):
                 stream.abort("access.withdrawn")
@@ -127,6 +150,8 @@ class Relay:
 
     def drain(self) -> list[Order]:
         """Answer what is under way, take no more, then close."""
+        if self.is_closed:
+            return []
         self.is_draining = True
         self._client.drain()
         return self._taken()
@@ -138,11 +163,13 @@ class Relay:
 
     def shut(self, code: str) -> list[Order]:
         """End everything now; every exchange gets its record, whatever else fails."""
+        self.is_draining = True
         for stream in list(self._live):
-            try:
-                stream.abort(code)
-            except Exception:  # noqa: BLE001 - it may be the fault that this is called for
-                stream.give_up(code)
+            with contextlib.suppress(Exception):
+                self._shut(stream, code)
+        with contextlib.suppress(Exception):
+            self._client.drain()
+            self._client.pump()
         self.close(CLIENT)
         orders, self._orders = self._orders, []
         return orders
@@ -153,11 +180,6 @@ class Relay:
             return self._client.reads
         upstream = self.upstreams.get(wire)
         return upstream is None or upstream.reads
-
-    @property
-    def is_closed(self) -> bool:
-        """The client connection is closed, or ordered to be."""
-        return CLIENT in self._closed
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -177,7 +199,7 @@ class Relay:
         orders = self._orders
         if orders:
             last = orders[-1]
-            if type(last) is Write and last.wire == wire:
+            if type(last) is Write and last.wire == wire and len(last.data) + len(data) <= _JOINED:
                 orders[-1] = Write(wire, last.data + data)
                 return
         orders.append(Write(wire, data))
@@ -214,10 +236,18 @@ class Relay:
         self._closed.add(wire)
         self._orders.append(order)
         if wire == CLIENT:
+            self.is_closed = True
             for stream in list(self._live):
                 stream.client_left()
             for each in self.upstreams.wires:
                 self._end(each, Close(each))
+
+    @staticmethod
+    def _shut(stream: Stream, code: str) -> None:
+        try:
+            stream.abort(code)
+        except Exception:  # noqa: BLE001 - it may be the fault that this is called for
+            stream.give_up(code)
 
     def _taken(self) -> list[Order]:
         self._client.pump()

@@ -50,7 +50,6 @@ class Stream:
     """A request of the client, from its head to its record."""
 
     __slots__ = (
-        "_accept",
         "_answered",
         "_client",
         "_exchange",
@@ -60,18 +59,18 @@ class Stream:
         "_head",
         "_held",
         "_is_over",
+        "_is_slow",
         "_is_sent_whole",
         "_needed",
         "_policy",
         "_request",
         "_request_is_whole",
-        "_retried",
         "_service",
         "_ticket",
         "_upstream",
         "_upstreams",
-        "_waits_for",
         "id",
+        "is_retried",
         "moves",
         "timing",
     )
@@ -95,13 +94,13 @@ class Stream:
         self._is_over = False
         self._is_sent_whole = False
         self._request_is_whole = False
-        self._retried = False
-        self._waits_for = ""
+        self._is_slow = False
         self._needed: tuple[str, ...] = ()
         self._ticket: object | None = None
-        self._accept = ("", "", "")
         self.id = service.request_id()
         self.timing = Timing(began=service.monotonic())
+        self.is_retried = False
+        """It was sent before, over a connection that was lost; it needs one that is new."""
         self.moves = 0
         """Counts whatever happens: a stream whose count stands still is stalled."""
 
@@ -122,7 +121,7 @@ class Stream:
         """Sending the request a second time is harmless and possible."""
         has_body = self._framing.body is not Body.NONE and self._framing != Framing.sized(0)
         plain = self._request.method in IDEMPOTENT and not has_body and not self._request.upgrade
-        return plain and not self._retried and not self._answered
+        return plain and not self.is_retried and not self._answered
 
     @property
     def waits_for_client(self) -> bool:
@@ -153,13 +152,18 @@ class Stream:
         """Decide the request, and send it as soon as it may be sent."""
         service, policy, request = self._service, self._policy, self._request
         self._expects = expects
+        try:
+            placeholders, needles, spend = (
+                service.placeholders(policy),
+                service.needles(policy),
+                service.spend,
+            )
+        except Exception:
+            # Whatever failed, there is something to record.
+            self._exchange = Exchange(policy, identity, destination)
+            raise
         self._exchange = exchange = Exchange(
-            policy,
-            identity,
-            destination,
-            placeholders=service.placeholders(policy),
-            needles=service.needles(policy),
-            spend=service.spend,
+            policy, identity, destination, placeholders=placeholders, needles=needles, spend=spend
         )
         step = exchange.begin(request, service.now())
         if isinstance(step, NeedSecrets):
@@ -197,6 +201,8 @@ class Stream:
             # The writer has the last word on what may stand on a wire, and has sent nothing.
             self.abort("request.malformed")
             return
+        if self._is_slow:
+            upstream.hold(held=True)
         held, self._held = self._held, []
         for data in held:
             self._pass_up(data)
@@ -226,6 +232,7 @@ class Stream:
 
     def client_congested(self, *, congested: bool) -> None:
         """The client does not keep up, or does again."""
+        self._is_slow = congested
         if self._upstream is not None and not self._is_over:
             self._upstream.hold(held=congested)
 
@@ -287,7 +294,11 @@ class Stream:
         pieces, kept = outcome
         for piece in pieces:
             self._client.data(piece)
-        self._client.end(kept)
+        try:
+            self._client.end(kept)
+        except WireError:
+            self._cut("upstream.malformed")
+            return
         self._finish()
         if self._upstream is not None:
             self._upstream.release()
@@ -301,7 +312,8 @@ class Stream:
 
     def upstream_lost(self) -> None:
         """A connection that was kept has closed before it saw the request: use another one."""
-        self._retried = True
+        self.is_retried = True
+        self._is_sent_whole = False
         self._upstream = None
         self._upstreams.acquire(self)
 
@@ -366,7 +378,10 @@ class Stream:
     def _end_up(self) -> None:
         if self._upstream is not None and not self._is_sent_whole and not self._is_over:
             self._is_sent_whole = True
-            self._upstream.end()
+            try:
+                self._upstream.end()
+            except WireError:
+                self.abort("request.malformed")
 
     def _switch(self, answer: Answer) -> None:
         if self._exchange is None or self._head is None or self._upstream is None:
@@ -375,9 +390,13 @@ class Stream:
         if frames is None:
             self.abort("upstream.malformed")
             return
-        self._frames = frames
-        self._answered = True
-        self._client.switch(answer)
+        # Before the switch: what the client has sent ahead of it are frames already.
+        self._frames, self._answered = frames, True
+        try:
+            self._client.switch(answer)
+        except WireError:
+            self._frames, self._answered = None, False
+            self.abort("upstream.malformed")
 
     def _frames_up(self, data: bytes) -> None:
         if self._frames is not None:
@@ -393,9 +412,6 @@ class Stream:
         if frames is None or self._upstream is None:
             return
         if isinstance(outcome, Cut):
-            last_up, last_down = frames.farewell()
-            self._upstream.data(last_up)
-            self._client.data(last_down)
             self._cut(outcome.code)
             return
         up, down = outcome
@@ -418,8 +434,11 @@ class Stream:
         self._drop_upstream()
 
     def frames_ended(self) -> None:
-        """One side of a WebSocket has closed its connection without saying goodbye."""
-        self.abort("client.left")
+        """The upstream of a WebSocket has closed its connection; after a goodbye that is no fault."""
+        if self._frames is not None and self._frames.is_closing:
+            self._close_frames()
+        else:
+            self.abort("upstream.closed")
 
     def _cut(self, code: str, retry_after: int = 0) -> None:
         if not self._answered:
@@ -436,6 +455,10 @@ class Stream:
                 )
             )
         else:
+            if self._frames is not None and self._upstream is not None:
+                up, down = self._frames.farewell()
+                self._upstream.data(up)
+                self._client.data(down)
             self._client.cut()
         self._finish()
         self._drop_upstream()

@@ -33,6 +33,9 @@ class Upstreams:
         self._by_wire: dict[int, Http1Upstream | Http2Upstream] = {}
         self._free: list[Http1Upstream] = []
         self._shared: Http2Upstream | None = None
+        """The connection that takes new exchanges."""
+        self._multiplexed: list[Http2Upstream] = []
+        """It, and those that only finish what they carry."""
         self._opening: dict[int, Stream] = {}
         self._probe = 0
         """The wire that will tell whether the upstream speaks HTTP/2; 0 when none is under way."""
@@ -59,7 +62,7 @@ class Upstreams:
             if self._probe:
                 self._waiting.append(stream)
                 return
-        if self._free:
+        if self._free and not stream.is_retried:
             self._free.pop().carry(stream)
             return
         self._open(stream, HTTP2 if self._http2 and not stream.asks_to_switch else HTTP1)
@@ -68,6 +71,8 @@ class Upstreams:
         """This exchange is over: it waits for nothing any more."""
         if self._waiting and stream in self._waiting:
             self._waiting.remove(stream)
+        if self._opening:
+            self._call_off(stream)
         self._relay.over(stream)
 
     def fetch(self, stream: Stream, policy: Policy, names: tuple[str, ...]) -> None:
@@ -97,6 +102,7 @@ class Upstreams:
         self._by_wire[wire] = connection
         if isinstance(connection, Http2Upstream):
             self._shared = connection
+            self._multiplexed.append(connection)
         connection.carry(stream)
         waiting, self._waiting = self._waiting, []
         for other in waiting:
@@ -128,15 +134,18 @@ class Upstreams:
             return
         if isinstance(connection, Http1Upstream) and connection in self._free:
             self._free.remove(connection)
-        if connection is self._shared:
-            self._shared = None
+        if isinstance(connection, Http2Upstream):
+            self._multiplexed.remove(connection)
+            if connection is self._shared:
+                self._shared = None
         self._relay.close(connection.wire)
 
     def pump(self) -> bool:
-        """Let the connection that is shared write what has come together; whether there is one."""
-        if self._shared is None:
+        """Let the connections that are shared write what has come together; whether there is one."""
+        if not self._multiplexed:
             return False
-        self._shared.pump()
+        for connection in tuple(self._multiplexed):
+            connection.pump()
         return True
 
     def tick(self, now: float) -> None:
@@ -144,8 +153,21 @@ class Upstreams:
         for connection in list(self._free):
             if now - connection.idle_since > self._relay.limits.upstream_idle:
                 self.drop(connection)
-        if self._shared is not None:
-            self._shared.tick(now)
+        for shared in tuple(self._multiplexed):
+            shared.tick(now)
+
+    def _call_off(self, stream: Stream) -> None:
+        """Nobody needs the connection that is being opened for this exchange, unless another one waits."""
+        wire = next((wire for wire, each in self._opening.items() if each is stream), 0)
+        if not wire:
+            return
+        if wire == self._probe and self._waiting:
+            self._opening[wire] = self._waiting.pop(0)
+            return
+        if wire == self._probe:
+            self._probe = 0
+        del self._opening[wire]
+        self._relay.close(wire)
 
     def _open(self, stream: Stream, alpn: tuple[str, ...]) -> None:
         self._last_wire += 1

@@ -55,6 +55,11 @@ class Frames:
         """Both sides have said goodbye."""
         return self._closed_up and self._closed_down
 
+    @property
+    def is_closing(self) -> bool:
+        """One side has said goodbye."""
+        return self._closed_up or self._closed_down
+
     def from_client(self, data: bytes) -> tuple[bytes, bytes] | Cut:
         """Take bytes of the sandbox; return what goes up and what goes down."""
         if self._closed_up:

@@ -49,6 +49,9 @@ class Broken:
     why: str
 
 
+UNSEEN = Broken("ended unseen, because the proxy was started with SIGCHLD ignored")
+
+
 class Process:
     """One run of one program."""
 
@@ -137,7 +140,10 @@ class _Reading:
         self._pipes = {self._popen.stdout.fileno(): True, self._popen.stderr.fileno(): False}
         for pipe in self._pipes:
             os.set_blocking(pipe, False)
-        leader = os.pidfd_open(self._popen.pid)
+        try:
+            leader = os.pidfd_open(self._popen.pid)
+        except ProcessLookupError:
+            return UNSEEN
         try:
             return self._read_until(leader, timeout)
         finally:
@@ -184,5 +190,5 @@ def _unknown_end(leader: int) -> Broken | None:
     try:
         os.waitid(os.P_PIDFD, leader, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:
-        return Broken("ended unseen, because the proxy was started with SIGCHLD ignored")
+        return UNSEEN
     return None

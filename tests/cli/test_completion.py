@@ -37,7 +37,7 @@ def completed(folder: Path, *words: str) -> list[str]:
     ("words", "expected"),
     [
         (("ex",), ["explain"]),
-        (("c",), ["check", "completion"]),
+        (("c",), ["check", "ca", "completion"]),
         (("rules", "s"), ["show"]),
         (("explain", "--pro"), ["--profile"]),
         (("completion", "z"), ["zsh"]),

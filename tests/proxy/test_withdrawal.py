@@ -11,12 +11,27 @@ from pathlib import Path
 
 import pytest
 
+from egress.proxy.clock import SystemClock
+from egress.proxy.server import RECHECK, tick
+from egress.proxy.wiring import Parts
+from tests.cli.command import put
 from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import Peer, RefusedError
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw import RawUpstream, Stall
+from tests.proxy.lab.stack import Stack
 from tests.proxy.lab.websocket import open_websocket
 from tests.proxy.served import Served
-from tests.proxy.serving import BLIND, NAME, certs, made, rules, stall, visit
+from tests.proxy.serving import BLIND, NAME, SECRET, certs, made, rules, stall, visit
+
+
+class Moved(SystemClock):
+    """The clock of the machine, put forward."""
+
+    by = 0
+
+    def now(self) -> int:
+        return super().now() + self.by
+
 
 ALLOW = "allow: [{id: all}, {id: ws, websocket: true}]"
 
@@ -111,6 +126,28 @@ async def test_a_kill_of_the_host_ends_it_and_refuses_the_next(
     assert (await asyncio.to_thread(served.egress, "kill", "--undo", name)).status == 0
     async with await visit(served, upstream, name) as peer:
         assert (await peer.get("/echo", f"{name}:{upstream.port}")).status == 200
+
+
+async def test_rules_that_have_expired_end_it(tmp_path: Path, upstream: RawUpstream) -> None:
+    """By the tick of the proxy, with a clock that is put forward."""
+    clock = Moved()
+    text = rules(
+        upstream.port, f"file:{put(tmp_path / 'secret', SECRET)}", "expires: 2030-01-01\n    allow: all"
+    )
+    names = {NAME: "127.0.0.1", BLIND: "127.0.0.1"}
+    async with Stack(tmp_path, certs, text, names=names, clock=clock) as stack:
+        upstream.script("/stall", Stall())
+        async with await stack.visit(upstream, NAME) as peer:
+            await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
+            await upstream.until(lambda: bool(upstream.links and upstream.links[-1].heads))
+            parts = Parts(stack.engine, stack.full, stack.door)
+            tick(parts, RECHECK)
+            assert len(stack.engine.live) == 1, "it has not expired yet"
+            clock.by = 10 * 365 * 86_400
+            tick(parts, RECHECK)
+            await ended(peer)
+        (record,) = stack.exchanges()
+    assert record["code"] == "access.withdrawn"
 
 
 async def test_a_kill_of_the_secret_ends_what_was_sent_with_it(served: Served, upstream: RawUpstream) -> None:

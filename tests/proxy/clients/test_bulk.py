@@ -56,6 +56,7 @@ async def answer(process: asyncio.subprocess.Process) -> dict[str, Any]:
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE):
         while not (line := await process.stdout.readline()).startswith(b"{"):
+            print(line)
             assert line, "the proxy did not come up"
         found: dict[str, Any] = json.loads(line)
         return found

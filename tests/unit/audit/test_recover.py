@@ -101,6 +101,23 @@ def test_bytes_that_nobody_announced_are_foreign(name: str, tmp_path: Path) -> N
     assert found.end.file > int(name[6:12])
 
 
+def test_bytes_between_lines_of_a_killed_write_are_foreign_too(tmp_path: Path) -> None:
+    """A kill cuts a write short; it puts nothing in the middle of it."""
+    log = tmp_path / "log"
+    sink = opened(log)
+    for _ in range(3):
+        sink.refusal(NAME)
+    announced, complete = moments(log, sink.flush, every=10**6)[1:3]
+    abandon(sink)
+    first, second, _ = complete.files["audit-000001.jsonl"].splitlines(keepends=True)
+    for data, kind in ((first + second, "killed"), (first + b"x\n" + second, "foreign")):
+        announced.put(log)
+        files(log)[0].write_bytes(data)
+        found = find(log, KEYS)
+        assert found.gap is not None
+        assert found.gap.kind == kind
+
+
 def test_an_empty_file_behind_the_last_one_is_a_rotation_that_was_killed(tmp_path: Path) -> None:
     written(tmp_path)
     (tmp_path / "audit-000002.jsonl").touch()

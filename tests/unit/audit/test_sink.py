@@ -145,6 +145,25 @@ def test_more_are_lost_than_one_write_holds(tmp_path: Path) -> None:
     sound(tmp_path)
 
 
+def test_a_second_kill_between_two_writes_of_the_report_changes_nothing(tmp_path: Path) -> None:
+    """Numbers that the first process had given and not announced are given again by the second one."""
+    log, copy = tmp_path / "log", tmp_path / "copy"
+    sink = opened(log, in_flight=1000)
+    tickets = [sink.begin(replace(OPENING, request=f"r-{number}")) for number in range(1000)]
+    for ticket in tickets[600:]:
+        sink.exchange(ticket, RECORD, FACTS)
+    abandon(sink)
+    sinks: list[Sink] = []
+    steps = moments(log, lambda: sinks.append(opened(log)), every=10**6)
+    abandon(sinks[0])
+    assert len(steps) > 6
+    for step in steps:
+        opened(step.put(copy)).close()
+        told = sorted(str(line["request"]) for line in read(copy) if "request" in line)
+        assert told == sorted(f"r-{n}" for n in range(1000))
+        sound(copy)
+
+
 def test_refusals_of_the_turn_of_the_kill_are_counted(tmp_path: Path) -> None:
     """They have no slot: it is known how many there were."""
     sink = opened(tmp_path)

@@ -69,7 +69,12 @@ def test_refuses_a_pipe_put_there_between_two_looks_at_it(
     os.mkfifo(tmp_path / "pipe")
     put(tmp_path / "token", TOKEN)
     real = os.stat
-    monkeypatch.setattr(os, "stat", lambda _: real(tmp_path / "token"))
+
+    def stat(path: str | Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        asked = tmp_path / "token" if str(path).endswith("/pipe") else path
+        return real(asked, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(os, "stat", stat)
     with pytest.raises(UnreadableError, match="not a plain file"):
         look(tmp_path / "pipe")
 

@@ -126,10 +126,12 @@ def test_a_status_that_nobody_can_know_is_no_success() -> None:
     code = (
         "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
         "from egress.secrets.process import Process\n"
-        "print(Process().run('/bin/sh', ['sh', '-c', 'echo token-123; exit 3'], {}, '/', 60.0))\n"
+        "for pause in ('', 'sleep 0.1;'):\n"
+        "    argv = ['sh', '-c', f'{pause} echo token-123; exit 3']\n"
+        "    print(Process().run('/bin/sh', argv, {'PATH': '/usr/bin:/bin'}, '/', 60.0))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert "SIGCHLD ignored" in done.stdout, done.stderr
+    assert done.stdout.count("SIGCHLD ignored") == 2, done.stderr
     assert "token" not in done.stdout
 
 

@@ -21,7 +21,8 @@ from tests.unit.secrets.rig import OTHER, TOKEN
 
 TEXT = TOKEN.decode()
 HIGH = "grüße-geheim".encode("latin-1")
-NEEDLES = compiled(tuple(Known(f"s{n}", Value(v), None) for n, v in enumerate((TOKEN, HIGH))))
+WIDE = "straße-geheim".encode()
+NEEDLES = compiled(tuple(Known(f"s{n}", Value(v), None) for n, v in enumerate((TOKEN, HIGH, WIDE))))
 
 
 def redacted(**event: object) -> dict[str, object]:
@@ -72,6 +73,7 @@ HIDEOUTS: dict[str, object] = {
     "endless": LOOP,
     "high bytes": HIGH,
     "high bytes off the wire": HIGH.decode("latin-1"),
+    "UTF-8 off the wire": WIDE.decode("latin-1"),
     "high bytes of a file name": HIGH.decode("utf-8", "surrogateescape"),
     "high bytes beside other text": f"世界 {HIGH.decode('utf-8', 'surrogateescape')}",
 }

@@ -1,0 +1,214 @@
+"""What a running proxy tells about itself, and does when it is told, with all of a proxy behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from egress.ca.authority import Authority
+from egress.ca.constraints import Constraints
+from egress.errors import UnreadableError
+from egress.proxy.control import Body, Reply
+from egress.proxy.listening import Listening
+from egress.proxy.service import Service
+from egress.proxy.settings import Settings
+from egress.rules.load import Loaded, Source, load
+from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.stack import SANDBOX, Stack
+
+SECRET = "sesame-open-sesame-42"
+RULES = """\
+version: 1
+secrets:
+  tracker: {from: "file:TOKEN", hosts: [api.example.com]}
+hosts:
+  api.example.com: {allow: all, inject: [{bearer: tracker}]}
+  docs.example.com: {}
+"""
+
+certs = Certificates()
+
+
+class Running:
+    """A service, and the rules that it would read."""
+
+    def __init__(self, stack: Stack, rules: str) -> None:
+        self.stack = stack
+        self.rules = rules
+        self.reasons: list[str] = []
+        values = Settings.model_validate({"listen": ("127.0.0.1:0",), "sandbox": SANDBOX})
+        self.listening = Listening(stack.door, values, b"")
+        self.service = Service(
+            stack.engine, stack.door, self.listening, lambda: ["hosts.yaml"], self.read, self.reasons.append
+        )
+
+    def read(self) -> Loaded:
+        if not self.rules:
+            raise UnreadableError("there is no file hosts.yaml", "write one")
+        return load([Source("hosts.yaml", self.rules)])
+
+    async def ask(self, method: str, path: str, **body: object) -> Reply:
+        given: Body = body
+        return await self.service.routes()[method, path](given)
+
+    def events(self, kind: str) -> list[dict[str, object]]:
+        return [line for line in self.stack.lines() if line["event"] == kind]
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Running]:
+    token = tmp_path / "token"
+    token.write_text(SECRET, encoding="utf-8")
+    rules = RULES.replace("TOKEN", str(token))
+    async with Stack(tmp_path, certs, rules) as stack:
+        running = Running(stack, rules)
+        await running.listening.open()
+        yield running
+
+
+def listed(reply: Reply, key: str) -> list[dict[str, object]]:
+    found = reply.body[key]
+    assert isinstance(found, list)
+    return found
+
+
+# Telling ------------------------------------------------------------------------------------------
+
+
+async def test_it_is_ready_while_it_can_serve(running: Running) -> None:
+    assert (await running.ask("GET", "/healthz")).status == 200
+    assert (await running.ask("GET", "/readyz")).body == {"ready": True, "problems": []}
+
+
+@pytest.mark.parametrize("what", ["stopping", "no listener"])
+async def test_it_says_why_it_is_not_ready(running: Running, what: str) -> None:
+    if what == "stopping":
+        running.stack.engine.stopping = True
+    else:
+        await running.listening.shut(SANDBOX)
+    reply = await running.ask("GET", "/readyz")
+    assert reply.status == 503
+    assert what in str(reply.body["problems"])
+
+
+async def test_it_is_not_ready_when_nothing_can_be_recorded(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running.stack.audit, "may_work", lambda _: False)
+    reply = await running.ask("GET", "/readyz")
+    assert reply.status == 503
+    assert "audit" in str(reply.body["problems"])
+
+
+async def test_its_status_has_names_and_numbers_and_no_value(running: Running) -> None:
+    reply = await running.ask("GET", "/status")
+    text = json.dumps(reply.body)
+    assert "tracker" in text
+    assert SECRET not in text
+    (box,) = listed(reply, "sandboxes")
+    assert box["name"] == SANDBOX
+    assert box["listeners"] == [str(running.listening.addresses[SANDBOX][0])]
+
+
+async def test_stand_ins_are_told_and_secrets_are_not(running: Running) -> None:
+    item = '{placeholder: {secret: tracker, like: openai, in: ["header:authorization"]}}'
+    running.rules = running.rules.replace("{bearer: tracker}", item)
+    assert (await running.ask("POST", "/reload")).status == 200
+    reply = await running.ask("GET", "/placeholders")
+    (each,) = listed(reply, SANDBOX)
+    assert each["secret"] == "tracker"
+    assert SECRET not in json.dumps(reply.body)
+
+
+# Reloading ----------------------------------------------------------------------------------------
+
+
+async def test_a_reload_is_told_and_recorded(running: Running) -> None:
+    before = running.stack.engine.policy.digest
+    running.rules += "  new.example.com: {}\n"
+    reply = await running.ask("POST", "/reload")
+    assert (reply.status, reply.body["result"]) == (200, "loaded")
+    (event,) = running.events("reloaded")
+    assert (event["policy_before"], event["policy"]) == (before, running.stack.engine.policy.digest)
+    assert event["files"] == "hosts.yaml"
+
+
+async def test_a_refused_reload_is_told_and_recorded_with_its_place(running: Running) -> None:
+    running.rules = "version: 1\nhots: {}\n"
+    reply = await running.ask("POST", "/reload")
+    assert (reply.status, reply.body["result"]) == (409, "refused")
+    (event,) = running.events("reload.refused")
+    assert (event["file"], event["line"], event["column"]) == ("hosts.yaml", 2, 1)
+    running.rules = ""
+    await running.ask("POST", "/reload")
+    assert running.events("reload.refused")[1]["reason"] == "there is no file hosts.yaml"
+
+
+async def test_only_a_reload_that_was_asked_for_gives_a_secret_back(running: Running) -> None:
+    await running.ask("POST", "/kill", name="tracker")
+    spec = running.stack.engine.policy.secrets["tracker"]
+    running.rules += "  new.example.com: {}\n"
+    await running.service.reload("a file has changed", asked=False)
+    assert await running.stack.secrets.resolve([spec]) == {}
+    await running.ask("POST", "/reload")
+    assert "tracker" in await running.stack.secrets.resolve([spec])
+
+
+async def test_an_authority_that_cannot_sign_for_all_hosts_is_told(running: Running) -> None:
+    engine = running.stack.engine
+    sandbox = engine.sandboxes[SANDBOX]
+    limits = Constraints.for_policy(engine.policy)
+    sandbox.authority = Authority.create("test", engine.clock.now(), limits)
+    running.rules += "  new.example.org: {}\n"
+    await running.ask("POST", "/reload")
+    (box,) = listed(await running.ask("GET", "/status"), "sandboxes")
+    assert box["authority_lacks"] == ["new.example.org"]
+
+
+# Killing ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("api.example.com", "host"), ("tracker", "secret"), (SANDBOX, "sandbox")]
+)
+async def test_a_kill_and_its_undoing_are_recorded(running: Running, name: str, kind: str) -> None:
+    reply = await running.ask("POST", "/kill", name=name)
+    assert reply.body == {"kind": kind, "name": name, "connections": 0, "known": True}
+    assert name in str((await running.ask("GET", "/status")).body["killed"])
+    await running.ask("POST", "/kill", name=name, undo=True)
+    assert name not in str((await running.ask("GET", "/status")).body["killed"])
+    assert [event["code"] for event in running.events("killed")] == [
+        f"killed: {kind} {name}",
+        f"kill.undone: {kind} {name}",
+    ]
+
+
+async def test_undoing_what_was_not_done_is_told_and_not_recorded(running: Running) -> None:
+    reply = await running.ask("POST", "/kill", name="tracker", undo=True)
+    assert reply.body["known"] is False
+    assert running.events("killed") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 400),
+        ({"name": ""}, 400),
+        ({"name": 1}, 400),
+        ({"name": "x", "kind": "planet"}, 400),
+        ({"name": "x", "undo": "yes"}, 400),
+        ({"name": "nothing"}, 409),
+        ({"name": "tracker", "kind": "sandbox"}, 409),
+    ],
+)
+async def test_a_kill_of_nothing_is_refused(running: Running, body: dict[str, object], status: int) -> None:
+    assert (await running.ask("POST", "/kill", **body)).status == status
+    assert running.events("killed") == []
+
+
+async def test_it_is_told_to_stop(running: Running) -> None:
+    assert (await running.ask("POST", "/stop")).status == 200
+    assert running.reasons == ["the control socket"]
