@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from pydantic.fields import FieldInfo
 
 from egress.cli.main import cli as egress
 from egress.errors import CODES
 from egress.policy.shipped import preset_texts
+from egress.proxy import settings as process
 from egress.rules.entry import Entry
 from egress.rules.load import Source, load
 from egress.rules.policy import Policy
@@ -231,7 +233,41 @@ def row(entry: Entry, policy: Policy) -> str:
     return f"| `{entry.key}` | {ids[0]} | {ids[1]} | {', '.join(sources)} |"
 
 
+# Settings -------------------------------------------------------------------------------------
+
+
+def settings() -> str:
+    """Every setting of a running proxy: its flag, its variable, its default."""
+    return page(
+        "egress/proxy/settings.py",
+        "Settings",
+        "What `egress serve` can be told, by a flag or by a variable; the flag wins. No file is read for",
+        "them. Several values of one setting are given by repeating the flag; in a variable they are joined",
+        "by commas, and paths by colons. A TIME is a number of seconds, or a number with `s`, `m`, `h` or",
+        "`d`; a SIZE is a number of bytes, or a number with `KiB`, `MiB` or `GiB`. `egress serve --settings`",
+        "shows what holds, and where each value comes from. [How it is used](../guides/serve.md).",
+        "",
+        "| flag | variable | value | when left out | what it does |",
+        "| --- | --- | --- | --- | --- |",
+        *(setting(name, field) for name, field in process.Settings.model_fields.items()),
+    )
+
+
+def setting(name: str, field: FieldInfo) -> str:
+    """The row of one setting."""
+    shown = process.shown(field)
+    if field.annotation is bool:
+        value, default = "`true` or `false`", f"`{str(field.default).lower()}`"
+    else:
+        has_none = field.default in (None, ()) or field.default_factory is not None
+        value, written = f"`{shown.value}`", "" if has_none else process.written(name, field.default)
+        default = shown.default or (f"`{written}`" if written else "")
+    told = [value, default, field.description or ""]
+    return f"| `{process.flag(name)}` | `{process.variable(name)}` | {' | '.join(map(cell, told))} |"
+
+
 PAGES = {
+    "docs/reference/settings.md": settings,
     "docs/reference/refusals.md": refusals,
     "docs/reference/rule-file.md": rule_file,
     "docs/reference/cli.md": commands,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -100,6 +101,8 @@ def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> C
 
 
 def _run(start: Start) -> int:
+    # Until there is something to reload: by default it would end the process.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # This loads mitmproxy.
     from egress.proxy.clock import SystemClock
     from egress.proxy.server import Server

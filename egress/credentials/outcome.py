@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Never
 
-from egress.types import Head, Headers, Slot
+from egress.types import Head, Headers, Slot, value
 
 
 class Unshown:
@@ -40,7 +40,7 @@ class Edit(Unshown):
     occupied: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Applied:
     """A head that is ready to send.
 

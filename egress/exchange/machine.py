@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from typing import Final
 
 from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
 from egress.errors import EgressError
@@ -51,6 +52,8 @@ from egress.types import (
 )
 
 NO_NEEDLES = Needles({})
+
+_HEADER_OF: Final = {"cookie": "cookie", "basic": "authorization"}
 
 MOST_INTERIM = 100
 """How many interim heads may stand before a response; an upstream could send them for ever."""
@@ -235,7 +238,7 @@ class Exchange:
         if isinstance(answer, Answer):
             self._account.status = answer.status
             self._has_body = response.has_body
-            self._scrubber = Scrubber(self._needles) if self._searches else None
+            self._scrubber = Scrubber(self._needles, self._account.found) if self._searches else None
             self._decoder = Decoder(answer.coding) if answer.decoded else None
             self._stage = Stage.FRAMES if switches else Stage.BODY
         return answer
@@ -313,8 +316,6 @@ class Exchange:
         self._is_recorded = True
         self.abort("internal" if self._stage is Stage.HEAD else LEFT)
         request, decision, account = self._request, self._decision, self._account
-        if self._scrubber is not None and self._scrubber.found:
-            account.found += self._scrubber.found
         return Record(
             identity=self._identity,
             destination=self._destination,
@@ -443,15 +444,15 @@ def _finds(needles: Needles, written: tuple[tuple[str, Slot], ...], head: Head) 
     """Whether the needles find every secret in the slot of the head to be sent where it was written."""
     for secret, slot in written:
         text = "\n".join(_slot_texts(slot, head))
-        hits = needles.occurrences(text.encode("latin-1", "replace"))
-        if not any(secret in hit.names for hit in hits):
+        if not needles.finds(secret, text.encode("latin-1", "replace")):
             return False
     return True
 
 
 def _slot_texts(slot: Slot, head: Head) -> list[str]:
     """What stands in the head where such a slot is."""
-    if slot.kind in ("path", "query"):
+    kind = slot.kind
+    if kind == "path" or kind == "query":
         return [head.target]
-    name = {"cookie": "cookie", "basic": "authorization"}.get(slot.kind, slot.name.lower())
+    name = slot.name.lower() if kind == "header" else _HEADER_OF[kind]
     return [value for each, value in head.headers if each == name]

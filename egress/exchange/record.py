@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from egress.errors import CODES
 from egress.exchange.values import Destination
 from egress.rules.paths import MAX_PATH
-from egress.types import Identity, Place, RuleRef, Slot, Verdict
+from egress.types import Identity, Place, RuleRef, Slot, Verdict, value
 
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}+")
-_QUERY_OR_FRAGMENT = re.compile(r"[?#]")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Record:
     """One exchange as the audit knows it; the sink adds time, sequence and connection facts."""
 
@@ -75,4 +74,4 @@ def shown_method(method: str) -> str:
 
 def shown_path(target: str) -> str:
     """The path of a target: never what stands behind `?` or `#`."""
-    return _QUERY_OR_FRAGMENT.split(target, maxsplit=1)[0][:MAX_PATH]
+    return target.partition("?")[0].partition("#")[0][:MAX_PATH]

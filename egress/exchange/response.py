@@ -136,7 +136,7 @@ def searches(effects: Effects, needles: Needles) -> bool:
 
 def holds(needles: Needles, text: str) -> bool:
     """Whether any secret stands in this text off the wire."""
-    return next(needles.occurrences(text.encode("latin-1", "replace")), None) is not None
+    return needles.occur_in(text.encode("latin-1", "replace"))
 
 
 def _taken_off(response: Response, headers: Headers) -> Coding:

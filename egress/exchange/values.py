@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from egress.exchange.coding import Coding
-from egress.types import Head, Headers, Scheme
+from egress.types import Head, Headers, Scheme, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Destination:
         return host if self.port == self.default_port else f"{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Request:
     """A request head as it came from the sandbox, whatever the protocol."""
 
@@ -45,7 +45,7 @@ class Request:
     """What the request itself names: `:scheme`, or that of an absolute form."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Response:
     """A response head as it came from the upstream."""
 
@@ -60,7 +60,7 @@ class Response:
 # What to do next ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Deny:
     """Answer the sandbox with the constant page of this code; send nothing upstream."""
 
@@ -68,21 +68,21 @@ class Deny:
     retry_after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NeedSecrets:
     """Get the values of these secrets and call `provide`."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """Send this head upstream. It may carry credentials: it shows nothing of itself."""
 
     head: Head = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answer:
     """Pass this response head on to the sandbox."""
 
@@ -98,7 +98,7 @@ class Answer:
         return self.coding is not Coding.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cut:
     """Stop here. Before a response head went out, answer with the page of the code; after, just end."""
 

@@ -72,9 +72,9 @@ class FullLane:
         with contextlib.suppress(OSError):
             ahead += await reader.read()
         handler = Handler(self, Desk(self.engine, arrival, sandbox))
-        self._handlers[handler.client] = handler
-        self.engine.live.enter(handler)
         try:
+            self._handlers[handler.client] = handler
+            self.engine.live.enter(handler)
             handler.start(transport, ahead)
             await handler.gone
         finally:

@@ -168,7 +168,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, arbitrary_types_allowed=True
     )
 
-    rules: Annotated[Paths, Shown("PATH", "the user's own")] = Field(
+    rules: Annotated[Paths, Shown("PATH", "`hosts.yaml` or `hosts.d` in `~/.config/egress`")] = Field(
         default=(), description="Rule files, or folders of them."
     )
     listen: Annotated[Listens, Shown("ADDRESS:PORT")] = Field(
@@ -194,17 +194,17 @@ class Settings(BaseSettings):
     ca_constrain: bool = Field(
         default=False, description="Limit the authority of the sandbox to the hosts the rules name."
     )
-    state_dir: Annotated[Path, Shown("FOLDER", "~/.local/state/egress")] = Field(
+    state_dir: Annotated[Path, Shown("FOLDER", "`~/.local/state/egress`")] = Field(
         default_factory=lambda: settings.state_dir(settings.environment()),
         description="Where the audit log, the authority and the list of trusted files are kept.",
     )
-    runtime_dir: Annotated[Path, Shown("FOLDER", "$XDG_RUNTIME_DIR/egress")] = Field(
-        default_factory=_runtime_dir, description="Where the control socket is."
-    )
-    audit_dir: Annotated[Path, Shown("FOLDER", "`audit` below --state-dir")] = Field(
+    runtime_dir: Annotated[
+        Path, Shown("FOLDER", "`$XDG_RUNTIME_DIR/egress`, or `run` below `--state-dir`")
+    ] = Field(default_factory=_runtime_dir, description="Where the control socket is.")
+    audit_dir: Annotated[Path, Shown("FOLDER", "`audit` in `--state-dir`")] = Field(
         default_factory=lambda given: given["state_dir"] / "audit", description="Where the audit log is kept."
     )
-    audit_key: Annotated[Path | None, Shown("FILE")] = Field(
+    audit_key: Annotated[Path | None, Shown("FILE", "`audit.key` in `--state-dir`")] = Field(
         default=None, description="A key that signs the audit log."
     )
     audit_rotate: Size = Field(default=64 * 1024**2, description="Begin a new file of the log at this size.")

@@ -46,6 +46,27 @@ class Wired(Protocol):
     @property
     def sandboxes(self) -> Iterable[str]: ...
 
+    def swap(self, policy: Policy) -> None:
+        """Put the rules of the files in force, less what is taken back."""
+        self.policy = policy
+        self._engine.swap(narrowed(policy, self._of["host"]))
+        self._revoke()
+
+    def pardon(self) -> None: ...
+
+
+class Wired(Protocol):
+    """The engine, as far as it is needed here."""
+
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def secrets(self) -> Secrets: ...
+    @property
+    def live(self) -> Iterable[Carried]: ...
+    @property
+    def sandboxes(self) -> Iterable[str]: ...
+
     def swap(self, policy: Policy) -> None: ...
 
 
@@ -119,8 +140,8 @@ class Withdrawals:
             await self._shut(name)
         elif kind == "host":
             self.swap(self.policy)
-        elif name in self.policy.secrets:
-            self._engine.secrets.drop([self.policy.secrets[name]])
+        else:
+            self._revoke()
         for carried in concerned:
             carried.close(CODE)
         return Withdrawn(kind, name, len(concerned))
@@ -141,6 +162,13 @@ class Withdrawals:
             ]
             self._engine.secrets.drop(still)
         return Withdrawn(kind, name)
+
+    def _revoke(self) -> None:
+        """Revoke every secret that is taken back: by new rules one may come from another source."""
+        known = self.policy.secrets
+        revoked = [known[name] for name in self._of["secret"] if name in known]
+        if revoked:
+            self._engine.secrets.drop(revoked)
 
     def _is_known(self, name: str, kind: Kind, asked: Kind | None) -> bool:
         if name in self._of[kind]:

@@ -86,7 +86,7 @@ class Http2Upstream:
 
     def ended(self) -> None:
         """The upstream has closed its side."""
-        self._lost("upstream.closed")
+        self._lost("upstream.closed", is_stale=True)
 
     def pump(self) -> None:
         """Write what has come together."""
@@ -180,7 +180,7 @@ class Http2Upstream:
             self.outbox.drop(half.number)
             self.forget(half.number)
             half.acknowledge()
-            half.was_reset(refused=event.error_code == ErrorCodes.REFUSED_STREAM)
+            half.was_lost("upstream.closed", unseen=event.error_code == ErrorCodes.REFUSED_STREAM)
 
     def _leave(self, last: int) -> None:
         """The upstream takes no more exchanges, and has not seen those above `last`."""
@@ -189,7 +189,7 @@ class Http2Upstream:
         unseen = [half for number, half in self._halves.items() if number > last]
         for half in unseen:
             self.forget(half.number)
-            half.was_reset(refused=True)
+            half.was_lost("upstream.closed", unseen=True)
         for stream in waiting:
             if not stream.is_over:
                 self._relay.upstreams.acquire(stream)
@@ -199,7 +199,8 @@ class Http2Upstream:
         if half is not None:
             half.stream.upstream_congested(congested=congested)
 
-    def _lost(self, code: str) -> None:
+    def _lost(self, code: str, *, is_stale: bool = False) -> None:
+        """The connection is over; `is_stale` says that the upstream may just have tired of keeping it."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -207,7 +208,7 @@ class Http2Upstream:
         waiting, self._waiting = self._waiting, deque()
         self._relay.upstreams.drop(self)
         for half in halves:
-            half.stream.abort(code)
+            half.was_lost(code, unseen=is_stale and half.number > 1)
         for stream in waiting:
             stream.abort(code)
 
@@ -249,7 +250,10 @@ class Http2UpstreamHalf:
             framing = NO_BODY
         elif framing.body is Body.LENGTH:
             self._stated = framing.length
-        self.stream.response(status, "", headers, NO_BODY if ends and self._stated <= 0 else framing)
+        if ends and self._stated > 0:
+            self.stream.abort("upstream.malformed")
+            return
+        self.stream.response(status, "", headers, NO_BODY if ends else framing)
 
     def received(self, data: bytes, length: int) -> None:
         self._unacknowledged += length
@@ -266,12 +270,12 @@ class Http2UpstreamHalf:
         else:
             self.stream.response_end(self.trailers)
 
-    def was_reset(self, *, refused: bool) -> None:
-        """The upstream has ended the stream; `refused` says that it has not looked at the request."""
-        if refused and self.stream.may_be_sent_again:
+    def was_lost(self, code: str, *, unseen: bool) -> None:
+        """The stream has ended early; `unseen` says that the upstream has not looked at the request."""
+        if unseen and self.stream.may_be_sent_again:
             self.stream.upstream_lost()
         else:
-            self.stream.abort("upstream.closed")
+            self.stream.abort(code)
 
     # From the stream
 

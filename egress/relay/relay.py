@@ -39,7 +39,7 @@ Protocol = Literal["http/1.1", "h2"]
 DEFAULT_LIMITS = RelayLimits()
 
 _JOINED = 64 * 1024
-"""Bytes up to which writes that follow each other become one; joining longer ones costs more than it saves."""
+"""Bytes up to which writes that follow each other become one; to join longer ones is not worth it."""
 
 
 class Relay:

@@ -76,7 +76,7 @@ class Occurrence:
 class Needles:
     """Everything that is looked for in an answer; immutable, made once for many streams."""
 
-    __slots__ = ("_groups", "_heads", "_names", "_open", "_starts", "longest")
+    __slots__ = ("_groups", "_heads", "_names", "_of", "_open", "_pairs", "_starts", "longest", "shortest")
 
     def __init__(self, names: Mapping[bytes, tuple[str, ...]]) -> None:
         """Compile needles, each with the names of the secrets it belongs to. See also `of`."""
@@ -86,10 +86,19 @@ class Needles:
                 pieces[piece] = tuple(dict.fromkeys(pieces.get(piece, ()) + owners))
         ordered = sorted(pieces)
         self._names = pieces
+        self._of: dict[str, list[bytes]] = {}
+        # The shortest first: that is how the value itself looks, and nearly always what is there.
+        for needle in sorted(ordered, key=len):
+            for name in pieces[needle]:
+                self._of.setdefault(name, []).append(needle)
         self.longest = max(map(len, ordered), default=0)
+        self.shortest = min(map(len, ordered), default=0)
         self._groups = tuple(_Group(group) for group in _divided(ordered))
         self._starts = frozenset(
             needle[:length] for needle in ordered for length in range(1, min(len(needle), _HEAD))
+        )
+        self._pairs = frozenset(
+            needle[at : at + 2] for needle in ordered for at in range(max(0, len(needle) - 2))
         )
         self._open: dict[bytes, list[bytes]] = {}
         for needle in ordered:
@@ -114,6 +123,22 @@ class Needles:
 
     def __repr__(self) -> str:
         return f"<Needles: {len(self)}>"
+
+    def occur_in(self, data: bytes) -> bool:
+        """Tell whether there is any occurrence at all; made to be asked of everything."""
+        if len(data) < self.shortest:
+            return False
+        for group in self._groups:
+            if group.occurs_in(data):
+                return True
+        return False
+
+    def finds(self, name: str, data: bytes) -> bool:
+        """Tell whether a needle of this secret occurs."""
+        for needle in self._of.get(name, ()):
+            if needle in data:
+                return True
+        return False
 
     def occurrences(self, data: bytes) -> Iterator[Occurrence]:
         """Yield every occurrence of every needle, overlapping ones too, in no particular order."""
@@ -141,6 +166,10 @@ class Needles:
 
     def open_tail(self, data: bytes) -> int:
         """Return how many bytes at the end could be the beginning of a needle: the longest such end."""
+        last = data[-2:]
+        # Nearly every piece ends in two bytes that stand side by side in no needle.
+        if last not in self._pairs and last[-1:] not in self._starts:
+            return 0
         tail = data[max(0, len(data) - self.longest + 1) :]
         if self._heads is not None:
             for _, start, head_end in self._heads.find_matches_as_indexes(tail, overlapping=True):
@@ -176,6 +205,12 @@ class _Group:
             if len(needles) >= _FEW
             else None
         )
+
+    def occurs_in(self, data: bytes) -> bool:
+        detector = self._detector
+        if detector is not None and not detector.find_matches_as_indexes(data):
+            return False
+        return next(self.occurrences(data), None) is not None
 
     def occurrences(self, data: bytes) -> Iterator[tuple[bytes, int]]:
         for begin, end in self._windows(data):

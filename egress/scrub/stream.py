@@ -24,11 +24,12 @@ class Scrubber:
 
     __slots__ = ("_came", "_goes", "_needles", "found")
 
-    def __init__(self, needles: Needles) -> None:
+    def __init__(self, needles: Needles, found: Counter[str] | None = None) -> None:
+        """`found` is where to count, when others count there too."""
         self._needles = needles
         self._came = b""
         self._goes = b""
-        self.found: Counter[str] = Counter()
+        self.found: Counter[str] = Counter() if found is None else found
         """How often each secret was found so far."""
 
     @property
@@ -48,9 +49,11 @@ class Scrubber:
         """
         if not chunk:
             return []
-        came = self._came + chunk
-        goes = self._masked(came, self._goes + chunk)
-        split = len(came) - self._needles.open_tail(came)
+        needles = self._needles
+        came, goes = self._came + chunk, self._goes + chunk
+        if needles.occur_in(came):
+            goes = self._masked(came, goes)
+        split = len(came) - needles.open_tail(came)
         self._came, self._goes = came[split:], goes[split:]
         return [goes[:split]] if split else []
 

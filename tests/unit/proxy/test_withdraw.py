@@ -71,9 +71,12 @@ class Secrets:
 
     def __init__(self) -> None:
         self.revoked: set[str] = set()
+        self.sources: set[tuple[str, ...]] = set()
 
     def drop(self, specs: Iterable[SecretSpec]) -> None:
-        self.revoked |= {spec.name for spec in specs}
+        for spec in specs:
+            self.revoked.add(spec.name)
+            self.sources.add(spec.reference)
 
     def pardon(self) -> None:
         self.revoked.clear()
@@ -188,6 +191,14 @@ async def test_a_secret_is_revoked_and_what_was_sent_with_it_ends(
     assert concerned.codes == ["access.withdrawn"]
     assert other.codes == []
     assert engine.secrets.revoked == {"tracker"}
+
+
+async def test_new_rules_do_not_give_a_secret_back_by_another_source(
+    engine: Engine, withdrawals: Withdrawals
+) -> None:
+    await withdrawals.withdraw("secret", "tracker")
+    withdrawals.swap(policy(RULES.replace("env:TRACKER", "env:SECOND")))
+    assert engine.secrets.sources == {("TRACKER",), ("SECOND",)}
 
 
 async def test_giving_one_secret_back_keeps_the_others(engine: Engine, withdrawals: Withdrawals) -> None:

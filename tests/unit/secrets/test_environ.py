@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from egress.errors import UnreadableError, UsageError
-from egress.secrets.environ import HANDED_OVER, Captured, _packed, _sealed, restore, take, variables
+from egress.secrets.environ import _SEALS, HANDED_OVER, Captured, _packed, _sealed, restore, take, variables
 from egress.secrets.value import Value
 from tests.unit.secrets.rig import OTHER, SYSTEM_PATH, TOKEN, spec
 
@@ -150,7 +150,10 @@ def test_a_number_that_is_nothing_of_ours_is_refused(number: str) -> None:
 
 
 def test_another_file_is_not_taken_for_a_hand_over_and_stays_open(tmp_path: Path) -> None:
+    sealed = os.memfd_create("other", os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, _SEALS)
     for descriptor in (
+        sealed,
         os.open(tmp_path, os.O_RDONLY),
         os.memfd_create("other", os.MFD_ALLOW_SEALING),
         os.memfd_create("egress-handed-over"),

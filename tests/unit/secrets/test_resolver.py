@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -546,6 +546,21 @@ async def test_a_variable_named_as_a_secret_reaches_no_command(clock: HandClock,
     again = resolver(clock, captured({}, environ))
     await again.warm([one, spec("late", "env", "GH_TOKEN")])
     assert await value(again, one) == b"seen--C-end"
+
+
+async def test_all_variables_are_known_before_the_first_command_runs(
+    clock: HandClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on a loop that begins with a task before it goes on."""
+
+    async def at_once[T](work: Callable[[], T]) -> T:
+        return work()
+
+    monkeypatch.setattr("egress.secrets.resolver.in_thread", at_once)
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+    one = spec("vault", "command", str(script(tmp_path, 'echo "seen-$GH_TOKEN-end"', "gh")))
+    of = resolver(clock, captured({}, {"PATH": "/usr/bin:/bin", "HOME": "/", "GH_TOKEN": "key"}))
+    assert await value(of, one, spec("late", "env", "GH_TOKEN")) == b"seen--end"
 
 
 async def test_the_costly_parts_are_made_before_the_loop_sees_the_value(tmp_path: Path) -> None:

@@ -1,0 +1,291 @@
+"""A proxy in which one call fails, once, on one connection; and what must hold whatever that call was.
+
+    async with Scene.of(tmp_path) as scene:
+        seen = await scene.play(whole, Fault(Relay, "received", lambda: KeyError(SECRET), nth=2))
+
+A story is what one client does. `play` checks what holds for every story with a fault in it; the test
+says which calls fail, and how.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+import structlog
+
+from egress.errors import CODES
+from egress.proxy.handler import FullLimits, Handler
+from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.channel import EndedError
+from tests.proxy.lab.client import Peer, RefusedError, at, connect
+from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.server import LOOPBACK
+from tests.proxy.lab.stack import NAME, SANDBOX, Stack
+from tests.proxy.lab.visit import Visit
+
+SECRET: Final = "sesame-open-please"
+FIRST, LAST = b"the-first-part", b"the-last-part"
+PATIENCE = 20.0
+"""Seconds after which something hangs; nothing takes nearly as long."""
+
+
+@dataclass
+class Fault:
+    """What goes wrong: the `nth` call of a method of the connection under test."""
+
+    owner: type
+    name: str
+    make: Callable[[], BaseException]
+    nth: int = 1
+    calls: int = 0
+    fired: bool = False
+    was_sent: bool = False
+    """A request head had left before it happened."""
+
+
+@dataclass
+class Seen:
+    """What a client got to see."""
+
+    data: bytearray = field(default_factory=bytearray)
+    ended: bool = False
+    refused: str = ""
+    """Why it did not come to a request."""
+    records: list[str] = field(default_factory=list)
+    """The code of each record of the connection."""
+    requests: int = 0
+    """How many requests the upstream received."""
+
+
+class Log(logging.Handler):
+    """Everything that is logged, by whatever way, as text."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+        self.escaped: list[str] = []
+        """What reached the event loop, where nothing of ours should."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(logging.Formatter().format(record))
+
+    def take(self, _logger: object, _method: str, event: Mapping[str, object]) -> Mapping[str, object]:
+        self.lines.append(str(event))
+        raise structlog.DropEvent
+
+    def escape(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        self.escaped.append(str(context))
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        root, before = logging.getLogger(), structlog.get_config()
+        loop, level = asyncio.get_running_loop(), root.level
+        structlog.configure(processors=[self.take])
+        root.addHandler(self)
+        root.setLevel(logging.DEBUG)
+        loop.set_exception_handler(self.escape)
+        try:
+            yield
+        finally:
+            loop.set_exception_handler(None)
+            root.setLevel(level)
+            root.removeHandler(self)
+            structlog.configure(**before)
+
+
+class Scene:
+    """A proxy, an upstream that answers in two parts, one that nobody believes, and one that is away."""
+
+    def __init__(self, stack: Stack, upstream: RawUpstream, ports: tuple[int, int, int]) -> None:
+        self.stack = stack
+        self.upstream = upstream
+        self.good, self.unproven, self.closed = ports
+        self.log = Log()
+        self.seen = Seen()
+        self.is_cold = False
+        """Secrets have to be fetched."""
+        self._innocent: Peer | None = None
+        self._fault: Fault | None = None
+        self._fired_first = False
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def of(cls, folder: Path, limits: FullLimits | None = None) -> AsyncIterator[Scene]:
+        certs = Certificates()
+        (folder / "secret").write_text(SECRET)
+        with socket.create_server((LOOPBACK, 0)) as unused:
+            closed = int(unused.getsockname()[1])
+        good, bad = RawUpstream(certs.good(NAME)), RawUpstream(certs.unknown_ca(NAME))
+        async with good as upstream, bad as unproven:
+            upstream.handle("/story", functools.partial(in_two_parts, upstream))
+            ports = (upstream.port, unproven.port, closed)
+            async with Stack(folder, certs, rules(folder, ports), limits=limits) as stack:
+                # Nothing happens by itself here: a fault must hit the connection that it is meant for.
+                stack._ticks.cancel()
+                scene = cls(stack, upstream, ports)
+                with scene.log.listening():
+                    async with await stack.visit(upstream) as innocent:
+                        scene._innocent = innocent
+                        yield scene
+
+    # What a story uses
+
+    async def visit(self, port: int, *alpn: str) -> Peer:
+        stack = self.stack
+        trust = stack.trust(*(alpn or ("http/1.1",)))
+        return await connect(at(port), NAME, trust, proxy=stack.proxy)
+
+    def release(self) -> None:
+        """Let the upstream send its second part."""
+        self._fired_first = self._fault is not None and self._fault.fired
+        self.upstream.released.set()
+
+    def handler(self) -> Handler | None:
+        """The handler of the connection under test, while there is one."""
+        return next(iter(self._handlers()), None)
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        while not happened():
+            await asyncio.sleep(0.001)
+
+    async def read(self, peer: Peer, mark: bytes = b"") -> None:
+        """Read until the mark has come, or to the end."""
+        seen = self.seen
+        while not seen.ended and (not mark or mark not in seen.data):
+            data = await peer.channel.some()
+            seen.ended = not data
+            seen.data += data
+
+    # Playing
+
+    async def play(self, story: Callable[[Scene], Awaitable[None]], fault: Fault | None = None) -> Seen:
+        """Let a client have its story, with a fault in it; check what must hold; return what it saw."""
+        self.seen = seen = Seen()
+        self.log.lines.clear()
+        self._fault, self._fired_first = fault, False
+        self.upstream.requests.clear()
+        self.upstream.released = asyncio.Event()
+        before = self.stack.door.connections(SANDBOX)
+        with pytest.MonkeyPatch.context() as patch:
+            self._count_records(patch, seen)
+            if self.is_cold:
+                patch.setattr(self.stack.secrets, "cached", lambda *_: None)
+            if fault is not None:
+                self._arm(patch, fault)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    try:
+                        await story(self)
+                    except (OSError, EndedError, RefusedError) as error:
+                        seen.refused, seen.ended = type(error).__name__, True
+                    self.release()
+                    await self.until(lambda: self.stack.door.connections(SANDBOX) == before)
+            except TimeoutError:
+                raise AssertionError(f"it hangs: {fault}, {seen}") from None
+        seen.requests = len(self.upstream.requests)
+        await self._check(fault)
+        return seen
+
+    def _handlers(self) -> list[Handler]:
+        return list(self.stack.full._handlers.values())[1:]
+
+    def _count_records(self, patch: pytest.MonkeyPatch, seen: Seen) -> None:
+        """Note what the log has taken; the log itself folds what comes too often."""
+        audit = self.stack.audit
+
+        def exchanged(ticket: object, record: object, facts: object) -> None:
+            type(audit).exchange(audit, ticket, record, facts)  # type: ignore[arg-type]
+            seen.records.append(record.code)  # type: ignore[attr-defined]
+
+        def refused(value: object) -> None:
+            type(audit).refusal(audit, value)  # type: ignore[arg-type]
+            seen.records.append(value.code)  # type: ignore[attr-defined]
+
+        patch.setattr(audit, "exchange", exchanged)
+        patch.setattr(audit, "refusal", refused)
+
+    def _arm(self, patch: pytest.MonkeyPatch, fault: Fault) -> None:
+        found = vars(fault.owner)[fault.name]
+        real = found.fget if isinstance(found, property) else found
+
+        def call(*arguments: object, **named: object) -> object:
+            fault.calls += 1
+            if fault.calls == fault.nth:
+                fault.fired = True
+                fault.was_sent = self._has_sent()
+                raise fault.make()
+            return real(*arguments, **named)
+
+        patch.setattr(fault.owner, fault.name, property(call) if isinstance(found, property) else call)
+
+    def _has_sent(self) -> bool:
+        """Whether the connection under test has sent a request head by now."""
+        for handler in self._handlers():
+            streams = handler.relay._live if handler.relay is not None else ()
+            if handler.desk.finished or any(stream.timing.sent for stream in streams):
+                return True
+        return False
+
+    async def _check(self, fault: Fault | None) -> None:
+        seen = self.seen
+        if fault is not None and fault.fired:
+            about = f"{fault.owner.__name__}.{fault.name} #{fault.nth}: {seen}"
+            assert seen.requests <= 1, about
+            assert LAST not in seen.data or not self._fired_first, f"sent on after the fault: {about}"
+            assert fault.was_sent or not seen.requests, f"sent after the fault: {about}"
+            assert seen.ended, f"the connection goes on: {about}"
+            assert len(seen.records) == 1, f"not one record: {about}"
+            assert seen.records[0] in {*CODES, "client.left", "rule.allowed"}, about
+        assert SECRET not in self.log.text
+        assert SECRET.encode() not in seen.data
+        assert not self.log.escaped, self.log.escaped
+        assert len(self.stack.full._handlers) == len(self.stack.engine.live) == 1
+        await self._innocent_is_served()
+
+    async def _innocent_is_served(self) -> None:
+        """Another connection of the same sandbox, open all the while, still works."""
+        assert self._innocent is not None
+        response = await self._innocent.get("/echo", f"{NAME}:{self.good}")
+        assert response.status == 200
+        assert response.complete
+        self.upstream.requests.clear()
+
+
+def rules(folder: Path, ports: tuple[int, int, int]) -> str:
+    good, unproven, closed = ports
+    places = ", ".join(f'"{NAME}:{port}"' for port in ports)
+    return f"""
+version: 1
+secrets:
+  api: {{from: "file:{folder}/secret", hosts: [{places}]}}
+hosts:
+  {NAME}:
+    ports: [{good}, {unproven}, {closed}]
+    addresses: [127.0.0.1/32]
+    http2: true
+    inject:
+      - bearer: api
+"""
+
+
+async def in_two_parts(upstream: RawUpstream, visit: Visit) -> None:
+    """The first part at once, the second when the upstream is released."""
+    await visit.body()
+    await visit.begin("200 OK", (("transfer-encoding", "chunked"),))
+    await visit.chunk(FIRST)
+    await visit.channel.wait_or_end(upstream.released)
+    await visit.chunk(LAST)
+    await visit.end_chunks()
