@@ -52,14 +52,23 @@ class UpstreamEnd(Layer):
         self._wire = wire
         self._inbox = inbox
 
-    def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
-        if isinstance(event, events.DataReceived):
+    def handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        if type(event) is events.DataReceived:
+            # Most of what happens; nothing is wanted in return.
             self._inbox.append((self._wire, "data", event.data))
-        elif isinstance(event, events.ConnectionClosed):
+            return _nothing()
+        return super().handle_event(event)
+
+    def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        if isinstance(event, events.ConnectionClosed):
             self._inbox.append((self._wire, "ended", b""))
         elif isinstance(event, events.Start):
             error = yield commands.OpenConnection(self.context.server)
             self._inbox.append((self._wire, "failed" if error else "opened", str(error or "").encode()))
+
+
+def _nothing() -> CommandGenerator[None]:
+    yield from ()
 
 
 class Upstream:

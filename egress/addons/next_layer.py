@@ -32,7 +32,7 @@ class Entry(Layer):
         self.child_layer: Layer = NextLayer(context, ask_on_start=True)
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
-        yield from self.child_layer.handle_event(event)
+        return self.child_layer.handle_event(event)
 
     def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
         yield from self.handle_event(event)

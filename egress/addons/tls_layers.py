@@ -25,14 +25,17 @@ class _QuickLayer(TLSLayer):
     """What both sides share."""
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
-        if (
-            type(event) is events.DataReceived
-            and event.connection is self.conn
-            and self.tunnel_state is TunnelState.OPEN
-            and self._paused is None
-        ):
+        if self.tunnel_state is not TunnelState.OPEN or self._paused is not None:
+            return super().handle_event(event)
+        if not isinstance(event, events.ConnectionEvent) or event.connection is not self.conn:
+            return self._to_child(event)
+        if type(event) is events.DataReceived:
             return self.receive_data(event.data)
         return super().handle_event(event)
+
+    def _to_child(self, event: events.Event) -> CommandGenerator[None]:
+        for command in self.child_layer.handle_event(event):
+            yield from self._passed(command)
 
     def receive_data(self, data: bytes) -> CommandGenerator[None]:
         """Decrypt, and hand what comes out to the layer above."""
@@ -54,8 +57,7 @@ class _QuickLayer(TLSLayer):
         yield from self.tls_interact()
         if pieces:
             plain = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            for command in self.child_layer.handle_event(events.DataReceived(self.conn, plain)):
-                yield from self._passed(command)
+            yield from self._to_child(events.DataReceived(self.conn, plain))
         if has_ended or is_broken:
             self.conn.state &= ~ConnectionState.CAN_READ
             yield from self.event_to_child(events.ConnectionClosed(self.conn))

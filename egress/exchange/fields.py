@@ -11,7 +11,7 @@ follow: most heads hold nothing special, and are then passed on without another 
 from __future__ import annotations
 
 from egress.errors import WireError
-from egress.http1.connection import HOP_BY_HOP, strip_hop_by_hop
+from egress.http1.connection import HOP_BY_HOP, names_to_strip, without
 from egress.http1.framing import read_length
 from egress.http1.grammar import CANONICAL_BLOCK
 from egress.types import Headers
@@ -24,18 +24,21 @@ class Fields:
 
     def __init__(self, headers: Headers) -> None:
         """Raise WireError for a name or value that is none, a length that is no plain number, or two."""
-        self.text = "".join([f"{name}: {value}\r\n" for name, value in headers]) + "\r\n"
-        """All of them as they stand on the wire: whatever is in a name or a value is in here."""
+        text = "".join([f"{name}: {value}\r\n" for name, value in headers]) + "\r\n"
         # As many lines as fields: a value may hold what reads as a well-formed line of its own.
-        if CANONICAL_BLOCK.fullmatch(self.text) is None or self.text.count("\n") != len(headers) + 1:
+        if CANONICAL_BLOCK.fullmatch(text) is None or text.count("\n") != len(headers) + 1:
             raise WireError("A header field has a name or a value that is none.")
+        self.text = text
+        """All of them as they stand on the wire: whatever is in a name or a value is in here."""
         self._headers = headers
         self._by_name = dict(headers)
-        stated = self._by_name.get("content-length")
-        if stated is not None and len(self.values("content-length")) > 1:
-            raise WireError("Content-Length is repeated.")
-        self.length = None if stated is None else read_length(stated)
+        self.length: int | None = None
         """What Content-Length states, or None."""
+        if "content-length" in self._by_name:
+            stated = self.values("content-length")
+            if len(stated) > 1:
+                raise WireError("Content-Length is repeated.")
+            self.length = read_length(stated[0])
 
     def values(self, name: str) -> list[str]:
         """All values of the fields of this name."""
@@ -51,8 +54,10 @@ class Fields:
         """Whether there is a field whose name begins like this."""
         return self.text.startswith(prefix) or f"\n{prefix}" in self.text
 
-    def travelling(self) -> Headers:
-        """The fields that are not of the connection; see `strip_hop_by_hop`, whose WireError this raises."""
-        if self.has_any(HOP_BY_HOP) or self.has_prefix("proxy-"):
-            return strip_hop_by_hop(self._headers)
-        return self._headers
+    def travelling(self, gone: frozenset[str] = HOP_BY_HOP) -> Headers:
+        """The fields that are not of the connection; see `strip_hop_by_hop`, whose WireError this raises.
+
+        `gone` are the names of those that stay behind in any case.
+        """
+        gone = names_to_strip(self._headers, self._by_name, gone)
+        return without(self._headers, gone) if self.has_any(gone) else self._headers

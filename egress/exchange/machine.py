@@ -451,8 +451,7 @@ def _finds(needles: Needles, written: tuple[tuple[str, Slot], ...], head: Head) 
 
 def _slot_texts(slot: Slot, head: Head) -> list[str]:
     """What stands in the head where such a slot is."""
-    kind = slot.kind
-    if kind == "path" or kind == "query":
+    if slot.kind in ("path", "query"):
         return [head.target]
-    name = slot.name.lower() if kind == "header" else _HEADER_OF[kind]
+    name = slot.name.lower() if slot.kind == "header" else _HEADER_OF[slot.kind]
     return [value for each, value in head.headers if each == name]

@@ -14,9 +14,11 @@ import re
 from egress.errors import WireError
 from egress.exchange.fields import Fields
 from egress.exchange.values import Deny, Destination, Request
+from egress.http1.connection import HOP_BY_HOP
 from egress.rules import hosts
-from egress.types import Head, Headers
+from egress.types import Head
 
+_NOT_KEPT = HOP_BY_HOP | {"host"}
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[^\[\]:@/?#\\\s]{1,255})(?::([0-9]{1,5}))?")
 
 
@@ -25,33 +27,32 @@ def head_of(request: Request, destination: Destination) -> tuple[Head, int] | De
 
     Or why there is none.
     """
-    authority = destination.authority
-    named = [value for name, value in request.headers if name == "host"]
+    try:
+        fields = Fields(request.headers)
+        kept = fields.travelling(_NOT_KEPT)
+    except WireError:
+        return Deny("request.malformed")
+    named = fields.values("host")
     if len(named) > 1 or not (named or request.authority):
         return Deny("request.malformed")
     if request.authority:
         named.append(request.authority)
+    authority = destination.authority
     for each in named:
         if each != authority and not names(destination, each):
             return Deny("request.mismatch")
     if request.scheme and request.scheme.lower() != destination.scheme:
         return Deny("request.mismatch")
-    try:
-        fields = Fields(request.headers)
-        kept = fields.travelling()
-    except WireError:
-        return Deny("request.malformed")
     if request.upgrade and (denied := _upgrade_denial(request, fields)) is not None:
         return denied
-    headers: Headers = (("host", authority), *[field for field in kept if field[0] != "host"])
     head = Head(
         request.method,
         destination.scheme,
         destination.host,
         destination.port,
         request.target,
-        headers,
-        websocket=bool(request.upgrade),
+        (("host", authority), *kept),
+        bool(request.upgrade),
     )
     return head, fields.length or 0
 

@@ -71,8 +71,27 @@ def strip_hop_by_hop(headers: Headers) -> Headers:
     Call it before anything is injected: a sandbox that nominates `authorization` then takes away
     only its own value. Raises WireError where Connection is malformed.
     """
-    gone = HOP_BY_HOP.union(connection_options(headers, dict(headers)))
-    return tuple([field for field in headers if field[0] not in gone and field[0][:6] != "proxy-"])
+    return without(headers, names_to_strip(headers, dict(headers)))
+
+
+def names_to_strip(
+    headers: Headers, fields: Mapping[str, str], gone: frozenset[str] = HOP_BY_HOP
+) -> frozenset[str]:
+    """Return the names of all fields that do not travel on; `fields` are the same headers by name.
+
+    `gone` are those that never do. Raises WireError where Connection is malformed.
+    """
+    nominated = connection_options(headers, fields)
+    if not gone.issuperset(nominated):
+        gone = gone.union(nominated)
+    if "proxy-" in "\n".join(fields):
+        gone = gone.union([name for name in fields if name.startswith("proxy-")])
+    return gone
+
+
+def without(headers: Headers, gone: frozenset[str]) -> Headers:
+    """Return the fields whose names are not among `gone`."""
+    return tuple([field for field in headers if field[0] not in gone])
 
 
 def _elements(values: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from egress.audit.values import AuditStoppedError, Durations, Facts, Opening, Ticket
+from egress.audit.values import AuditStoppedError, Durations, Facts, Opening, Refusal, Ticket
 from egress.credentials import Placeholders
 from egress.exchange import Record, Spend
 from egress.proxy.arrival import Arrival
@@ -124,6 +124,37 @@ class Desk:
             self.engine.audit.sent(ticket)
 
     def finish(self, ticket: object | None, request: str, record: Record, timing: Timing) -> None:
+        try:
+            facts = self._facts(request, timing)
+            self.engine.audit.exchange(ticket if isinstance(ticket, Ticket) else None, record, facts)
+        except Exception:
+            # Whoever asked may not be able to say so any more.
+            self.refuse("internal")
+            raise
+        finally:
+            self.finished += 1
+
+    def refuse(self, code: str) -> None:
+        """Record that this connection ended without an exchange to tell of it."""
+        arrival = self.arrival
+        to, decision = arrival.destination, arrival.decision
+        self.engine.audit.refusal(
+            Refusal(
+                identity=arrival.identity,
+                listener=arrival.listener,
+                entry=arrival.entry,
+                host=to.host,
+                port=to.port,
+                code=code,
+                connection=arrival.id,
+                sni=arrival.hello.sni if arrival.hello else "",
+                rule=decision.rule,
+                place=decision.place,
+                policy=arrival.policy.digest,
+            )
+        )
+
+    def _facts(self, request: str, timing: Timing) -> Facts:
         arrival = self.arrival
         route = self.routes.get(timing.wire) or Route()
         facts = Facts(
@@ -140,8 +171,7 @@ class Desk:
             durations=_durations(timing, route),
         )
         route.is_told = True
-        self.engine.audit.exchange(ticket if isinstance(ticket, Ticket) else None, record, facts)
-        self.finished += 1
+        return facts
 
 
 def specs_of(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ...]:

@@ -21,7 +21,6 @@ from egress.addons.http import HttpLayer
 from egress.addons.master import build_master
 from egress.addons.next_layer import NextLayerChooser
 from egress.addons.tls import Proven, Refused, Terms, Tls
-from egress.audit.values import Refusal
 from egress.errors import UsageError
 from egress.proxy.arrival import Arrival
 from egress.proxy.desk import Desk
@@ -104,25 +103,6 @@ class FullLane:
         to = arrival.destination
         decision = decide_host(policy, arrival.identity, to.host, to.port, now, scheme=to.scheme)
         return decision.allowed and decision.intercept
-
-    def refused(self, arrival: Arrival, code: str) -> None:
-        """Record a connection that ended before it came to an exchange."""
-        to, decision = arrival.destination, arrival.decision
-        self.engine.audit.refusal(
-            Refusal(
-                identity=arrival.identity,
-                listener=arrival.listener,
-                entry=arrival.entry,
-                host=to.host,
-                port=to.port,
-                code=code,
-                connection=arrival.id,
-                sni=arrival.hello.sni if arrival.hello else "",
-                rule=decision.rule,
-                place=decision.place,
-                policy=arrival.policy.digest,
-            )
-        )
 
     # What the add-ons ask
 

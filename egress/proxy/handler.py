@@ -95,10 +95,6 @@ class Lane(Protocol):
         """Whether this policy would let the connection be made now, and in this lane."""
         ...
 
-    def refused(self, arrival: Arrival, code: str) -> None:
-        """Record a connection that ended before it came to an exchange."""
-        ...
-
 
 class Handler:
     """One client connection in the full lane."""
@@ -355,8 +351,8 @@ class Handler:
 
     async def _open(self, command: commands.OpenConnection) -> None:
         connection = command.connection
-        self._opening[connection] = self.desk.monotonic()
         try:
+            self._opening[connection] = self.desk.monotonic()
             self._check(connection)
             self._lane.guard.run(server_hooks.ServerConnectHook(self._hook_data(connection)))
             await self._connected(command, connection, await self._lane.dial(self.arrival))
@@ -470,7 +466,7 @@ class Handler:
         """Record a connection that no exchange tells of, once."""
         if not self._is_recorded:
             self._is_recorded = True
-            self._lane.refused(self.arrival, code)
+            self.desk.refuse(code)
 
     def _hang_up(self) -> None:
         """Close everything that is still open."""

@@ -10,7 +10,7 @@ import pytest
 from scripts.demo import TOKEN
 from scripts.pages import ROOT, blocks
 
-WIDEST = 120
+WIDEST = 124
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ import pytest
 import structlog
 
 from egress.errors import CODES
+from egress.proxy.desk import Desk
 from egress.proxy.handler import FullLimits, Handler
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.channel import EndedError
@@ -34,7 +35,8 @@ from tests.proxy.lab.visit import Visit
 
 SECRET: Final = "sesame-open-please"
 FIRST, LAST = b"the-first-part", b"the-last-part"
-PATIENCE = 20.0
+END_OF_PAGE = b"  }\n}\n"
+PATIENCE = 5.0
 """Seconds after which something hangs; nothing takes nearly as long."""
 
 
@@ -50,6 +52,8 @@ class Fault:
     fired: bool = False
     was_sent: bool = False
     """A request head had left before it happened."""
+    was_over: bool = False
+    """An exchange had its record before it happened."""
 
 
 @dataclass
@@ -95,7 +99,8 @@ class Log(logging.Handler):
         loop, level = asyncio.get_running_loop(), root.level
         structlog.configure(processors=[self.take])
         root.addHandler(self)
-        root.setLevel(logging.DEBUG)
+        # As the proxy has it: some libraries print whole heads when they are asked to debug.
+        root.setLevel(logging.WARNING)
         loop.set_exception_handler(self.escape)
         try:
             yield
@@ -115,8 +120,7 @@ class Scene:
         self.good, self.unproven, self.closed = ports
         self.log = Log()
         self.seen = Seen()
-        self.is_cold = False
-        """Secrets have to be fetched."""
+        self.patch = pytest.MonkeyPatch()
         self._innocent: Peer | None = None
         self._fault: Fault | None = None
         self._fired_first = False
@@ -162,9 +166,9 @@ class Scene:
             await asyncio.sleep(0.001)
 
     async def read(self, peer: Peer, mark: bytes = b"") -> None:
-        """Read until the mark has come, or to the end."""
+        """Read until the mark has come, or a page of the proxy's; without a mark, to the end."""
         seen = self.seen
-        while not seen.ended and (not mark or mark not in seen.data):
+        while not seen.ended and not (mark and (mark in seen.data or END_OF_PAGE in seen.data)):
             data = await peer.channel.some()
             seen.ended = not data
             seen.data += data
@@ -181,8 +185,7 @@ class Scene:
         before = self.stack.door.connections(SANDBOX)
         with pytest.MonkeyPatch.context() as patch:
             self._count_records(patch, seen)
-            if self.is_cold:
-                patch.setattr(self.stack.secrets, "cached", lambda *_: None)
+            self.patch = patch
             if fault is not None:
                 self._arm(patch, fault)
             try:
@@ -191,7 +194,7 @@ class Scene:
                         await story(self)
                     except (OSError, EndedError, RefusedError) as error:
                         seen.refused, seen.ended = type(error).__name__, True
-                    self.release()
+                    self.upstream.released.set()
                     await self.until(lambda: self.stack.door.connections(SANDBOX) == before)
             except TimeoutError:
                 raise AssertionError(f"it hangs: {fault}, {seen}") from None
@@ -226,6 +229,7 @@ class Scene:
             if fault.calls == fault.nth:
                 fault.fired = True
                 fault.was_sent = self._has_sent()
+                fault.was_over = bool(self.seen.records)
                 raise fault.make()
             return real(*arguments, **named)
 
@@ -247,18 +251,30 @@ class Scene:
             assert LAST not in seen.data or not self._fired_first, f"sent on after the fault: {about}"
             assert fault.was_sent or not seen.requests, f"sent after the fault: {about}"
             assert seen.ended, f"the connection goes on: {about}"
-            assert len(seen.records) == 1, f"not one record: {about}"
-            assert seen.records[0] in {*CODES, "client.left", "rule.allowed"}, about
+            assert self._is_recorded(fault), f"not one record: {about}"
         assert SECRET not in self.log.text
         assert SECRET.encode() not in seen.data
         assert not self.log.escaped, self.log.escaped
         assert len(self.stack.full._handlers) == len(self.stack.engine.live) == 1
         await self._innocent_is_served()
 
+    def _is_recorded(self, fault: Fault) -> bool:
+        """One record says how it ended; after one that was there already, a second one may."""
+        records = self.seen.records
+        if fault.owner is Desk and fault.name == "finish" and not records:
+            # Without the one that records: the ticket that stays tells the next start of it.
+            return fault.was_sent
+        if fault.was_over:
+            return records[1:] in ([], ["internal"])
+        return len(records) == 1 and records[0] in {*CODES, "client.left", "rule.allowed"}
+
     async def _innocent_is_served(self) -> None:
         """Another connection of the same sandbox, open all the while, still works."""
         assert self._innocent is not None
-        response = await self._innocent.get("/echo", f"{NAME}:{self.good}")
+        try:
+            response = await self._innocent.get("/echo", f"{NAME}:{self.good}")
+        except EndedError as error:
+            raise AssertionError(f"another connection suffered: {error}; {self.log.text}") from None
         assert response.status == 200
         assert response.complete
         self.upstream.requests.clear()
@@ -276,6 +292,8 @@ hosts:
     ports: [{good}, {unproven}, {closed}]
     addresses: [127.0.0.1/32]
     http2: true
+    allow:
+      - {{id: all, paths: ["/**"]}}
     inject:
       - bearer: api
 """

@@ -14,6 +14,7 @@ import pytest
 
 from tests.proxy.lab.server import LOOPBACK
 
+INTERNET = (socket.AF_INET, socket.AF_INET6)
 _REAL = cast("type[socket.socket]", socket.socket.__mro__[1])
 
 
@@ -21,17 +22,19 @@ _REAL = cast("type[socket.socket]", socket.socket.__mro__[1])
 def loopback_only() -> Iterator[None]:
     """Let sockets connect and bind on loopback; anything else stays refused."""
 
-    def guarded(name: str) -> Callable[[socket.socket, tuple[object, ...]], object]:
+    def guarded(name: str) -> Callable[..., object]:
         real = getattr(_REAL, name)
 
-        def call(sock: socket.socket, address: tuple[object, ...]) -> object:
-            if sock.family != socket.AF_INET or address[0] != LOOPBACK:
+        def call(sock: socket.socket, *arguments: object) -> object:
+            # Other families lead nowhere: the addresses of this machine are asked for by netlink.
+            address = cast("tuple[object, ...]", arguments[-1])
+            if sock.family in INTERNET and address[0] != LOOPBACK:
                 raise RuntimeError("this test may use loopback and nothing else")
-            return real(sock, address)
+            return real(sock, *arguments)
 
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("connect", "connect_ex", "bind"):
+        for name in ("connect", "connect_ex", "bind", "sendto"):
             patch.setattr(socket.socket, name, guarded(name))
         yield

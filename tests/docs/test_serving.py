@@ -1,0 +1,174 @@
+"""The pages that show a running proxy show what a running proxy does.
+
+A ```shellsession block is run beside `egress serve`, which was started with the rule file that the page
+shows above it; a page is read from its first to its last line:
+
+    shellsession serve      the start itself, and what it prints
+    shellsession            commands of a client; one shell runs all of them, so that exports hold
+    shellsession stopped    commands after the proxy was told to stop
+
+The API is the stand-in of the demo, on loopback and a port of the kernel's choice. So ports, ids and the
+certificate differ from run to run, and are put back to what the page says before it is compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from scripts.console import STEP
+from scripts.pages import PAGES, ROOT, Block, blocks, name
+from scripts.standin import NAME
+from tests.cli.command import environment
+from tests.proxy.served import Served
+
+pytestmark = pytest.mark.system("curl", "curl")
+
+LANGUAGE = "shellsession"
+SHOWING = [page for page in PAGES if any(block.language == LANGUAGE for block in blocks(page))]
+TOKEN = "made-up-token-4f2a9c1e"
+NEXT = "---- next block ----"
+
+STANDIN = """
+import json, sys
+from pathlib import Path
+from scripts.standin import StandIn
+with StandIn(Path(sys.argv[1])) as standin:
+    print(json.dumps([standin.port, str(standin.ca)]), flush=True)
+    sys.stdin.read()
+    print(json.dumps(standin.received))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The stand-in, in a process of its own: tests here may not open sockets."""
+
+    process: subprocess.Popen[str]
+    port: int
+    ca: str
+
+    def received(self) -> list[str]:
+        """End it, and return the requests it got."""
+        out, _ = self.process.communicate()
+        found: list[str] = json.loads(out)
+        return found
+
+
+@contextmanager
+def api(folder: Path) -> Iterator[Api]:
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", STANDIN, str(folder)],
+        env=environment(folder),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        port, ca = json.loads(process.stdout.readline())
+        try:
+            yield Api(process, port, ca)
+        finally:
+            process.kill()
+
+
+def shown(page: Path) -> tuple[str, list[Block], list[Block], list[Block]]:
+    """The rule file of a page; the start, the commands of clients, those after the end."""
+    rules, found = "", []
+    for block in blocks(page):
+        if block.language == LANGUAGE:
+            found.append(block)
+        elif block.language == "yaml" and not found and not block.is_wrong:
+            rules = block.text
+    start, *rest = found
+    assert start.words == ("serve",), start.place
+    during = list(takewhile(lambda block: block.words != ("stopped",), rest))
+    return rules, [start], during, rest[len(during) :]
+
+
+def adapted(rules: str, port: int) -> str:
+    """The rules, for an API on loopback; every line keeps its number."""
+    bound = rules.replace(f"hosts: [{NAME}]", f'hosts: ["{NAME}:{port}"]')
+    opened = f"  {NAME}:\n    ports: [{port}]\n    addresses: [127.0.0.1/32]\n"
+    assert bound.partition(f"  {NAME}:\n")[0].count("\n\n") == 2, "the place of the rules would move"
+    return bound.replace("\n\n", "\n", 2).replace(f"  {NAME}:\n", opened)
+
+
+def printed(commands: list[Block], served: Served, port: int) -> list[str]:
+    """What the commands print, a text for each block."""
+    script = f"egress() {{ '{sys.executable}' -m egress \"$@\"; }}\n"
+    for block in commands:
+        for line in block.text.splitlines():
+            if line.startswith("$ "):
+                real = line[2:].replace("127.0.0.1:3128", f"127.0.0.1:{served.port}")
+                real = real.replace(f"https://{NAME}/", f"https://{NAME}:{port}/")
+                script += STEP.format(shown=line[2:].replace("'", "'\\''"), command=real)
+        script += f"echo '{NEXT}'\n"
+    ran = subprocess.run(
+        ["sh", "-c", script],
+        cwd=served.folder,
+        env=environment(served.folder, served.env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return ran.stdout.split(f"{NEXT}\n")[:-1]
+
+
+def settled(text: str, served: Served) -> str:
+    """A text without what differs from run to run."""
+    text = text.replace(f"{served.runtime}", "/run/user/1000/egress").replace(f"{served.folder}", "/home/you")
+    text = text.replace(f"127.0.0.1:{served.port}", "127.0.0.1:3128").replace("\r", "")
+    text = re.sub(rf"({re.escape(NAME)}):\d+", r"\1", text)
+    text = re.sub(r'(egress-request: |"request": ")[\w-]{12}', r"\g<1>SdrnkMdyEeXg", text)
+    return re.sub(r"\b[0-9a-f]{64}\b", "35259a" + "…", text)
+
+
+def assert_shown(wanted: list[Block], got: list[str], served: Served) -> None:
+    for block, text in zip(wanted, got, strict=True):
+        assert settled(text, served) == block.text, block.place
+
+
+@pytest.mark.parametrize("page", SHOWING, ids=name)
+def test_a_page_shows_what_a_running_proxy_does(page: Path, tmp_path: Path) -> None:
+    rules, starts, during, after = shown(page)
+    with api(tmp_path / "api") as standin:
+        options = [f"--upstream-ca={standin.ca}", f"--resolve={NAME}=127.0.0.1"]
+        home = tmp_path / "home"
+        env = {"TRACKER_TOKEN": TOKEN}
+        with Served(home, adapted(rules, standin.port), options, env=env) as served:
+            del served.env["TRACKER_TOKEN"]
+            started = starts[0].text.partition("\n")[0] + "\n" + "".join(f"{line}\n" for line in served.out)
+            assert_shown(starts, [started], served)
+            assert_shown(during, printed(during, served, standin.port), served)
+            served.signal(signal.SIGTERM)
+            assert served.ended() == 0
+            assert_shown(after, printed(after, served, standin.port), served)
+        received = standin.received()
+    assert received, "no page is about denials alone"
+    assert all(f"authorization: Bearer {TOKEN}" in request for request in received)
+
+
+def test_the_readme_and_the_tutorial_show_a_running_proxy() -> None:
+    """Otherwise the test above could pass by finding none."""
+    assert {ROOT / "README.md", ROOT / "docs/tutorial.md"} <= set(SHOWING)
+
+
+def test_every_such_block_begins_with_a_command() -> None:
+    for page in SHOWING:
+        for block in blocks(page):
+            if block.language == LANGUAGE:
+                assert block.text.startswith("$ "), block.place
