@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal, Never, dataclass_transform
 
 Headers = tuple[tuple[str, str], ...]
@@ -149,6 +150,12 @@ class Slot:
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
 
+@lru_cache(maxsize=1024)
+def _only_slot(kind: SlotKind, name: str) -> tuple[Slot, ...]:
+    """The one slot of an injection: asked for with every request, and there are only those of the rules."""
+    return (Slot(kind, name),)
+
+
 @dataclass(frozen=True, slots=True)
 class InjectHeader:
     """Write `prefix + secret + suffix` as the one value of a header (`bearer:` is this too)."""
@@ -161,7 +168,7 @@ class InjectHeader:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return (Slot("header", self.name),)
+        return _only_slot("header", self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +181,7 @@ class InjectBasic:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return (Slot("header", "authorization"),)
+        return _only_slot("header", "authorization")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +194,7 @@ class InjectQuery:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return (Slot("query", self.name),)
+        return _only_slot("query", self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +207,7 @@ class InjectCookie:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return (Slot("cookie", self.name),)
+        return _only_slot("cookie", self.name)
 
 
 Shape = Literal["github", "openai", "anthropic", "aws", "uuid", "hex32"]

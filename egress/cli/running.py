@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from egress.errors import UnreadableError
 
 SOCKET = "control.sock"
 _PATIENCE = 30.0
+LONGEST_PATH = 100
+"""Of a socket: the system allows a few more."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -25,6 +28,9 @@ class _Connection(http.client.HTTPConnection):
 
     @override
     def connect(self) -> None:
+        if len(os.fsencode(self._path)) > LONGEST_PATH:
+            # Nothing can listen there.
+            raise FileNotFoundError
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(_PATIENCE)
         self.sock.connect(str(self._path))

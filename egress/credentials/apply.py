@@ -11,7 +11,7 @@ This is the one file of the package that reveals a secret.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from egress.credentials.basic import write_basic
 from egress.credentials.collision import slots_meet
@@ -45,17 +45,20 @@ def apply(
     placeholders: Placeholders = NO_PLACEHOLDERS,
     *,
     misplaced_pass: bool = False,
+    closing: Callable[[Headers], Headers] | None = None,
 ) -> Applied | Refused:
     """Write the needed credentials into a request head.
 
     `placeholders` are all those of the sandbox, not only the ones this request may use. A secret is
-    needed by every injection, and by a placeholder only where it is found. Total: it raises for no
-    head, and a request that cannot carry all its credentials is refused.
+    needed by every injection, and by a placeholder only where it is found. `closing` is what is done
+    to the fields in the end. Total: it raises for no head, and a request that cannot carry all its
+    credentials is refused.
     """
     ordered = needs if len(needs) < 2 else sorted(needs, key=_place_in_order)
     if len(ordered) > 1 and slots_meet(ordered):
         return Refused("internal", "Two injections write to one slot of the request.")
-    target, headers, written, replaced = head.target, head.headers, list[tuple[str, Slot]](), False
+    target, headers, replaced = head.target, head.headers, False
+    written: list[tuple[str, Slot]] = []
     if placeholders.is_in(head):
         swapped = _swap(head, ordered, secrets, placeholders, misplaced_pass=misplaced_pass)
         if isinstance(swapped, Refused):
@@ -71,8 +74,12 @@ def apply(
         target, headers, replaced = outcome.target, outcome.headers, replaced or outcome.occupied
         written.append((need.secret, need.slots[0]))
     if not written:
-        return Applied(head)
-    return Applied(_credentialed(head, target, headers), tuple(written), replaced)
+        # What a search for placeholders has taken apart and put together again is not sent for nothing.
+        target, headers = head.target, head.headers
+    if closing is not None:
+        headers = closing(headers)
+    made = _with_fields(CredentialedHead if written else Head, head, target, headers)
+    return Applied(made, tuple(written), replaced)
 
 
 def _place_in_order(need: Injection) -> tuple[tuple[Slot, ...], str]:
@@ -113,5 +120,7 @@ def _write_value(need: _OneValue, value: bytes, target: str, headers: Headers) -
     return write_cookie(target, headers, need, value)
 
 
-def _credentialed(head: Head, target: str, headers: Headers) -> CredentialedHead:
-    return CredentialedHead(head.method, head.scheme, head.host, head.port, target, headers, head.websocket)
+def _with_fields(kind: type[Head], head: Head, target: str, headers: Headers) -> Head:
+    if kind is Head and headers is head.headers:
+        return head
+    return kind(head.method, head.scheme, head.host, head.port, target, headers, head.websocket)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Never
 
-from egress.types import Head, Headers, Slot, value
+from egress.types import Head, Headers, Slot
 
 
 class Unshown:
@@ -40,13 +40,13 @@ class Edit(Unshown):
     occupied: bool
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Applied:
     """A head that is ready to send.
 
     `written` lists secret name and slot for the record. `replaced` says that something the sandbox
     itself sent in such a slot was removed; a placeholder that was swapped does not count as that.
-    Where nothing was written, `head` is the very head that came in.
+    Where nothing was changed, `head` is the very head that came in.
     """
 
     head: Head = field(repr=False)

@@ -13,7 +13,7 @@ import re
 from enum import Enum
 from typing import Final
 
-from egress.types import Head, Headers
+from egress.types import Headers
 
 
 class Coding(Enum):
@@ -38,6 +38,7 @@ ASKING = frozenset(
         "sec-websocket-extensions",  # permessage-deflate
     }
 )
+_PLAIN_WANTED = ("accept-encoding", "identity")
 _TELLING = frozenset(
     {"content-encoding", "grpc-encoding", "connect-content-encoding", "im", "sec-websocket-extensions"}
 )
@@ -57,11 +58,9 @@ _READABLE = frozenset(
 _FAMILY = re.compile(r"(?:iso-8859-|iso8859-|latin-?|windows-125|cp125|koi8-)[0-9a-z]{1,2}", re.IGNORECASE)
 
 
-def asking_for_plain(head: Head) -> Head:
-    """The head with a request for plain contents; it keeps its class, and with that its secrecy."""
-    kept = [field for field in head.headers if field[0] not in ASKING]
-    headers = (*kept, ("accept-encoding", "identity"))
-    return type(head)(head.method, head.scheme, head.host, head.port, head.target, headers, head.websocket)
+def asking_for_plain(headers: Headers) -> Headers:
+    """The fields with a request for plain contents."""
+    return (*[field for field in headers if field[0] not in ASKING], _PLAIN_WANTED)
 
 
 def coding_of(headers: Headers) -> Coding:

@@ -31,7 +31,7 @@ from egress.exchange.coding import asking_for_plain
 from egress.exchange.decode import CodingError, Decoder
 from egress.exchange.record import Account, Record, shown_method, shown_path
 from egress.exchange.request import head_of
-from egress.exchange.response import DIGESTS, answer_of, holds, searches, trailers_of
+from egress.exchange.response import DIGESTS, NO_NAMES, answer_of, holds, searches, trailers_of
 from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
 from egress.rules.decide import decide
 from egress.rules.limits import Taken
@@ -105,6 +105,7 @@ class Exchange:
         "_policy",
         "_request",
         "_scrubber",
+        "_searches",
         "_spend",
         "_stage",
     )
@@ -131,6 +132,7 @@ class Exchange:
         self._head: Head | None = None
         self._decision: Decision | None = None
         self._effects = NO_EFFECTS
+        self._searches = False
         self._scrubber: Scrubber | None = None
         self._decoder: Decoder | None = None
         self._decoded_length = 0
@@ -189,22 +191,30 @@ class Exchange:
         be found in the response either.
         """
         self._enter(Stage.SECRETS)
-        if self._head is None or any(secret.name != name for name, secret in secrets.items()):
+        for name, secret in secrets.items():
+            if secret.name != name:
+                return self._deny("internal")
+        if self._head is None:
             return self._deny("internal")
         effects = self._effects
+        self._needles = needles
+        self._searches = searches(effects, needles)
         applied = apply(
-            self._head, effects.needs, secrets, self._placeholders, misplaced_pass=effects.misplaced_pass
+            self._head,
+            effects.needs,
+            secrets,
+            self._placeholders,
+            misplaced_pass=effects.misplaced_pass,
+            closing=asking_for_plain if self._searches else None,
         )
         if not isinstance(applied, Applied):
             return self._deny(applied.code)
-        self._needles = needles
-        head = asking_for_plain(applied.head) if self._searches else applied.head
-        if effects.scrub is not Scrub.OFF and not _finds(needles, applied.written, head):
+        if effects.scrub is not Scrub.OFF and not _finds(needles, applied.written, applied.head):
             return self._deny("internal")
-        self._account.injected, self._account.replaced = applied.written, applied.replaced
-        self._account.is_sent = True
+        account = self._account
+        account.injected, account.replaced, account.is_sent = applied.written, applied.replaced, True
         self._stage = Stage.SENT
-        return Send(head)
+        return Send(applied.head)
 
     def request_data(self, chunk: bytes) -> Cut | None:
         """Count a piece of request body, or of a frame; a cut when it is more than the rules allow."""
@@ -288,7 +298,7 @@ class Exchange:
     def end(self, trailers: Headers = ()) -> tuple[list[bytes], Headers] | Cut:
         """The end of the response: what was held back, and the trailers."""
         self._enter(Stage.BODY, Stage.FRAMES)
-        gone = frozenset[str]()
+        gone = NO_NAMES
         if self._decoder is not None:
             try:
                 self._decoder.finish()
@@ -337,13 +347,9 @@ class Exchange:
 
     # Inside
 
-    @property
-    def _searches(self) -> bool:
-        return searches(self._effects, self._needles)
-
     def _wanted(self, head: Head) -> tuple[str, ...]:
         """The secrets this very request needs: a placeholder's only when its stand-in is there."""
-        wanted = []
+        wanted: dict[str, None] = {}
         seen: set[str | None] | None = None
         for need in self._effects.needs:
             if isinstance(need, InjectPlaceholder):
@@ -351,8 +357,8 @@ class Exchange:
                     seen = {sighting.secret for sighting in self._placeholders.find(head)}
                 if need.secret not in seen:
                     continue
-            wanted.append(need.secret)
-        return tuple(dict.fromkeys(wanted))
+            wanted[need.secret] = None
+        return tuple(wanted)
 
     def _cleaned(self, response: Response) -> Answer | Cut:
         account = self._account

@@ -34,7 +34,7 @@ DIGESTS = frozenset({"content-md5", "digest", "content-digest", "repr-digest"})
 """Fields, of a head or of trailers, that no longer hold for a body that was decoded."""
 
 _OF_THE_CODED = DIGESTS | {"content-encoding", "content-length", "accept-ranges"}
-_NONE = frozenset[str]()
+NO_NAMES = frozenset[str]()
 _COOKIES = frozenset({"set-cookie", "set-cookie2"})
 _REASON = re.compile(rf"[{VALUE}]*+")
 
@@ -68,7 +68,7 @@ def answer_of(
         return Cut("response.withheld")
     if not may_redirect(response.status, headers, destination, effects.redirects, injected=injected):
         return Cut("redirect.refused")
-    gone = _COOKIES if effects.cookies is Cookies.DROP else _NONE
+    gone = _COOKIES if effects.cookies is Cookies.DROP else NO_NAMES
     if fields.has_prefix(OWN_PREFIX) or fields.has_any(gone):
         headers = tuple([e for e in headers if e[0] not in gone and not e[0].startswith(OWN_PREFIX)])
     reason = response.reason
@@ -88,7 +88,7 @@ def trailers_of(
     effects: Effects,
     needles: Needles,
     found: Counter[str],
-    gone: frozenset[str] = _NONE,
+    gone: frozenset[str] = NO_NAMES,
 ) -> Headers | Cut:
     """The trailers that the sandbox gets: nothing in them may act like a field of the head.
 

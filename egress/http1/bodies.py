@@ -60,12 +60,9 @@ class OpenEndedBody:
 
 def read_body(framing: Framing, limits: Limits, *, of_request: bool) -> BodyReader | None:
     """Return the reader for a body, or None where there is none to read."""
-    match framing.body:
-        case Body.CHUNKED:
-            return ChunkedBody(limits, of_request=of_request)
-        case Body.CLOSE:
-            return OpenEndedBody()
-        case Body.LENGTH if framing.length:
-            return CountedBody(framing.length)
-        case _:
-            return None
+    body = framing.body
+    if body is Body.NONE:
+        return None
+    if body is Body.LENGTH:
+        return CountedBody(framing.length) if framing.length else None
+    return ChunkedBody(limits, of_request=of_request) if body is Body.CHUNKED else OpenEndedBody()

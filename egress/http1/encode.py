@@ -140,24 +140,20 @@ def _check_stated(method: str, status: int, length: str) -> None:
 
 
 def _framing_fields(framing: Framing, fields: dict[str, str]) -> Headers:
+    body = framing.body
+    if body is Body.NONE:
+        return _NO_FIELDS
     length = fields.get("content-length")
-    match framing.body:
-        case Body.NONE:
+    if body is Body.LENGTH:
+        stated = str(framing.length)
+        _read_own_length(stated)
+        if length is None:
+            return (("content-length", stated),)
+        if length == stated:
             return _NO_FIELDS
-        case Body.LENGTH:
-            stated = str(framing.length)
-            _read_own_length(stated)
-            if length is None:
-                return (("content-length", stated),)
-        case Body.CHUNKED if length is None:
-            return (("transfer-encoding", "chunked"),)
-        case Body.CLOSE if length is None:
-            return _NO_FIELDS
-        case _:
-            stated = ""
-    if length != stated:
-        raise _unfit("The Content-Length to be sent does not agree with the body.")
-    return _NO_FIELDS
+    elif length is None:
+        return (("transfer-encoding", "chunked"),) if body is Body.CHUNKED else _NO_FIELDS
+    raise _unfit("The Content-Length to be sent does not agree with the body.")
 
 
 def _read_own_length(text: str) -> None:

@@ -24,20 +24,32 @@ _BLANK_BEFORE_COLON: Final = re.compile(r"^[^:\s]++[ \t]++:", re.MULTILINE)
 _FOLD: Final = re.compile(r"^[ \t]", re.MULTILINE)
 
 
-def read_fields(text: str, start: int, limit: int) -> tuple[Headers, dict[str, str]]:
+class ReadFields(tuple[tuple[str, str], ...]):
+    """Fields that `read_fields` has read, which alone makes them: a token each, and a value that ends no line.
+
+    Whatever is made of them, a part, a sum or a changed copy, is a plain tuple again: it has to be
+    checked like anything else.
+    """
+
+    by_name: dict[str, str]
+    """The same as a mapping; the last of equal names wins."""
+
+
+def read_fields(text: str, start: int, limit: int) -> tuple[ReadFields, dict[str, str]]:
     """Read the fields of `text` from `start` through the empty line that ends it.
 
     Returns the pairs in order, and the same as a mapping (the last of equal names wins).
     """
     found = FIELD.findall(text, start)
-    if len(found) != text.count("\n", start) - 1:
+    count = len(found)
+    if count != text.count("\n", start) - 1:
         raise diagnose(text, start)
-    if len(found) > limit:
+    if count > limit:
         raise WireError("There are too many header fields.", "Send fewer header fields.", status=431)
     if " \r\n" in text or "\t" in text:
         found = [(name, value.rstrip(" \t")) for name, value in found]
-    headers = tuple([(name.lower(), value) for name, value in found])
-    mapping = dict(headers)
+    headers = ReadFields([(name.lower(), value) for name, value in found])
+    headers.by_name = mapping = dict(headers)
     if not LOOKALIKES.isdisjoint(mapping):
         raise WireError("A field name imitates Content-Length or Transfer-Encoding.")
     return headers, mapping

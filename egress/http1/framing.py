@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from egress.errors import WireError
-from egress.http1.events import CHUNKED, NO_BODY, UNTIL_CLOSE, Framing
+from egress.http1.events import CHUNKED, NO_BODY, UNTIL_CLOSE, Body, Framing
 
 # Eighteen digits fit a signed 64-bit number everywhere behind us. A leading zero is read as octal by some.
 _LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,17}+")
@@ -34,7 +34,7 @@ def stated_framing(fields: Mapping[str, str], version: str) -> Framing:
         if length is not None:
             raise WireError("The head has both Content-Length and Transfer-Encoding.", "Send one of them.")
         return _read_coding(coding, version)
-    return NO_BODY if length is None else Framing.sized(read_length(length))
+    return NO_BODY if length is None else Framing(Body.LENGTH, read_length(length))
 
 
 def read_length(text: str) -> int:
@@ -64,8 +64,8 @@ def has_no_body(method: str, status: int) -> bool:
 def response_framing(fields: Mapping[str, str], version: str, method: str, status: int) -> Framing:
     """Decide the body of a response to a request with `method`."""
     stated = stated_framing(fields, version)
-    if (status < 200 or status == 204) and stated != NO_BODY and stated != Framing.sized(0):
-        raise WireError("A response that cannot have a body states one.")
     if has_no_body(method, status):
+        if (status < 200 or status == 204) and stated != NO_BODY and stated != Framing.sized(0):
+            raise WireError("A response that cannot have a body states one.")
         return NO_BODY
     return UNTIL_CLOSE if stated is NO_BODY else stated

@@ -19,14 +19,16 @@ from __future__ import annotations
 from typing import Final
 
 from egress.errors import WireError
-from egress.http1.connection import connection_options, upgrade_protocols
+from egress.http1.connection import connection_options, upgrade_protocols, without
 from egress.http1.events import NO_BODY, Informational, RequestHead, ResponseHead, Version
 from egress.http1.fields import find_fault, read_fields, refuse_repeated
 from egress.http1.framing import SINGLE, response_framing, stated_framing
 from egress.http1.grammar import OTHER_VERSION, REQUEST_LINE, STATUS_LINE
 from egress.http1.limits import Limits
 from egress.http1.target import is_authority, read_target
+from egress.types import Headers
 
+_LENGTH: Final = frozenset({"content-length"})
 _SINGLE_IN_REQUEST: Final = ("host", "expect", *SINGLE)
 
 
@@ -76,16 +78,17 @@ def parse_response_head(
     refuse_repeated(headers, fields, SINGLE)
     version: Version = "1.1" if minor == "1" else "1.0"
     framing = response_framing(fields, version, method, status)
-    if "content-length" in fields and (status < 200 or status == 204):
-        headers = tuple([field for field in headers if field[0] != "content-length"])
     options = connection_options(headers, fields)
     upgrade = upgrade_protocols(headers, options) if options and version == "1.1" else ()
     if status == 101:
         _check_switch(upgrade, asked)
-    elif status < 200:
-        return Informational(status, reason, headers)
+    stated: Headers = headers
+    if "content-length" in fields and (status < 200 or status == 204):
+        stated = without(headers, _LENGTH)
+    if status < 200 and status != 101:
+        return Informational(status, reason, stated)
     keep_alive = version == "1.1" and "close" not in options
-    return ResponseHead(status, reason, headers, framing, version, keep_alive, upgrade)
+    return ResponseHead(status, reason, stated, framing, version, keep_alive, upgrade)
 
 
 def check_host(value: str) -> str:

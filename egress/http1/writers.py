@@ -155,7 +155,7 @@ class ResponseWriter(_Writer):
         self._check_ready()
         self._check_answering()
         request = self._request
-        if not set(upgrade) <= set(request.upgrade if request else ()):
+        if upgrade and not set(upgrade) <= set(request.upgrade if request else ()):
             raise WireError("The response to be sent switches to what was not asked for.", status=500)
         if framing.body is Body.CHUNKED and request and request.version == "1.0":
             raise WireError("The client cannot read a chunked response.", "Use framing_for().", status=500)

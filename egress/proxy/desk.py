@@ -127,7 +127,7 @@ class Desk:
         try:
             facts = self._facts(request, timing)
             self.engine.audit.exchange(ticket if isinstance(ticket, Ticket) else None, record, facts)
-        except Exception:
+        except BaseException:
             # Whoever asked may not be able to say so any more.
             self.refuse("internal")
             raise

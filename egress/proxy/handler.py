@@ -140,7 +140,7 @@ class Handler:
     def recheck(self, policy: Policy, now: int) -> None:
         try:
             is_allowed = self._lane.still_allows(self.arrival, policy, now)
-        except Exception as error:  # noqa: BLE001 - what cannot be decided is denied
+        except BaseException as error:  # noqa: BLE001 - what cannot be decided is denied
             self._fail(error)
             return
         if is_allowed:
@@ -427,6 +427,8 @@ class Handler:
         wire, task = self._wires.get(connection), self._tasks.get(connection)
         if wire is not None:
             wire.abort()
+            # What we close ourselves is not told as closed.
+            self.event(events.ConnectionClosed(connection))
         elif task is not None:
             task.cancel()
 

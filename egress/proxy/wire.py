@@ -6,12 +6,16 @@ Reading and writing are handed straight to the handler, which saves a task switc
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Protocol
 
-from mitmproxy.connection import Connection, ConnectionState
+from mitmproxy.connection import Connection, ConnectionState, Server
 
 HIGH_WATER = 256 * 1024
 """Bytes that may wait to be sent before the other side is asked to hold."""
+
+READ_AT_LAST = 256 * 1024
+"""Bytes that are still read from a connection that broke: what was on its way, not a stream."""
 
 
 class Driver(Protocol):
@@ -93,9 +97,25 @@ class Wire(asyncio.Protocol):
         # The peer may still want to read what is on its way.
         return True
 
-    def connection_lost(self, _: Exception | None) -> None:
-        self.transport = None
+    def connection_lost(self, error: Exception | None) -> None:
+        transport, self.transport = self.transport, None
+        if error is not None and transport is not None and isinstance(self.connection, Server):
+            self._read_the_rest(transport)
         self._driver.lost(self)
+
+    def _read_the_rest(self, transport: asyncio.Transport) -> None:
+        """Hand over what had come before the connection broke.
+
+        An upstream may answer an upload before it has read it, and hang up: the answer is there, but it
+        is a write that fails first, and asyncio reads no more after that.
+        """
+        left = READ_AT_LAST
+        with contextlib.suppress(OSError):
+            sock = transport.get_extra_info("socket").dup()
+            with sock:
+                while left > 0 and (data := sock.recv(left)):
+                    left -= len(data)
+                    self._driver.received(self, data)
 
     def pause_writing(self) -> None:
         self._driver.blocked(self, blocked=True)

@@ -46,27 +46,6 @@ class Wired(Protocol):
     @property
     def sandboxes(self) -> Iterable[str]: ...
 
-    def swap(self, policy: Policy) -> None:
-        """Put the rules of the files in force, less what is taken back."""
-        self.policy = policy
-        self._engine.swap(narrowed(policy, self._of["host"]))
-        self._revoke()
-
-    def pardon(self) -> None: ...
-
-
-class Wired(Protocol):
-    """The engine, as far as it is needed here."""
-
-    @property
-    def policy(self) -> Policy: ...
-    @property
-    def secrets(self) -> Secrets: ...
-    @property
-    def live(self) -> Iterable[Carried]: ...
-    @property
-    def sandboxes(self) -> Iterable[str]: ...
-
     def swap(self, policy: Policy) -> None: ...
 
 
@@ -104,9 +83,10 @@ class Withdrawals:
         return {kind: sorted(names) for kind, names in self._of.items()}
 
     def swap(self, policy: Policy) -> None:
-        """Put the rules of the files in force, less the hosts that are taken back."""
+        """Put the rules of the files in force, less what is taken back."""
         self.policy = policy
         self._engine.swap(narrowed(policy, self._of["host"]))
+        self._revoke()
 
     def pardon(self) -> None:
         """Give the secrets back: somebody asked for a reload."""
@@ -135,12 +115,13 @@ class Withdrawals:
     async def withdraw(self, kind: Kind, name: str) -> Withdrawn:
         """Take it back, and close what is open and concerned. `kind` and `name` come from `find`."""
         self._of[kind][name] = None
-        concerned = [carried for carried in self._engine.live if _concerns(carried, kind, name)]
         if kind == "sandbox":
+            # First: what is at the door meanwhile must not be in a lane afterwards.
             await self._shut(name)
-        elif kind == "host":
+        concerned = [carried for carried in self._engine.live if _concerns(carried, kind, name)]
+        if kind == "host":
             self.swap(self.policy)
-        else:
+        elif kind == "secret":
             self._revoke()
         for carried in concerned:
             carried.close(CODE)
@@ -157,10 +138,7 @@ class Withdrawals:
             self.swap(self.policy)
         elif kind == "secret":
             self._engine.secrets.pardon()
-            still = [
-                self.policy.secrets[other] for other in self._of["secret"] if other in self.policy.secrets
-            ]
-            self._engine.secrets.drop(still)
+            self._revoke()
         return Withdrawn(kind, name)
 
     def _revoke(self) -> None:

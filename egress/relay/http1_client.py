@@ -248,7 +248,8 @@ class Http1Client:
         self._lingers = True
         self._discarded += count
         if self._discarded > self._relay.limits.discarded:
-            self._relay.close(CLIENT)
+            # Not closed at once: what is unread then would make the kernel take the answer back.
+            self._held = True
 
     def _malformed(self, error: WireError, code: str = "request.malformed") -> None:
         stream = self._stream

@@ -32,7 +32,7 @@ _PER_SECOND: Final[dict[type, int]] = {
     events.UnknownFrameReceived: 100,
     events.SettingsAcknowledged: 20,
 }
-_MOST_UNREAD: Final = 4 * 1024 * 1024
+MOST_UNREAD: Final = 4 * 1024 * 1024
 _MOST_TABLE: Final = 4096
 _EMPTY_DATA: Final = 200
 _WINDOW_UPDATES: Final = 20_000
@@ -76,7 +76,7 @@ class Bounds:
         No body is among it, only what the peer itself makes us say: raises `FloodError` where it goes on.
         """
         self._unread = self._unread + count if blocked else 0
-        if self._unread > _MOST_UNREAD:
+        if self._unread > MOST_UNREAD:
             raise FloodError("too much that is answered and never read")
 
 
@@ -86,9 +86,16 @@ def read(h2: H2Connection, bounds: Bounds, data: bytes) -> list[events.Event]:
     for event in found:
         bounds.count(event)
         if isinstance(event, events.RemoteSettingsChanged):
-            # The peer may allow a table of any size; what we remember is our choice.
-            h2.encoder.header_table_size = min(h2.encoder.header_table_size, _MOST_TABLE)
+            _limit_table(h2)
     return found
+
+
+def _limit_table(h2: H2Connection) -> None:
+    """The peer may allow a table of fields of any size; how much we remember for it is our choice."""
+    encoder = h2.encoder
+    if encoder.header_table_size > _MOST_TABLE:
+        encoder.header_table_size = _MOST_TABLE
+        encoder.table_size_changes = [_MOST_TABLE]
 
 
 def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
@@ -108,9 +115,6 @@ def connection(*, client_side: bool) -> H2Connection:
         SettingCodes.MAX_HEADER_LIST_SIZE: MOST_HEAD,
         SettingCodes.ENABLE_PUSH: 0,
     }
-    if not client_side:
-        # Only a client may speak of pushes.
-        del values[SettingCodes.ENABLE_PUSH]
     h2.local_settings = Settings(client=client_side, initial_values=values)
     return h2
 

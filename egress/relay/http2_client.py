@@ -12,7 +12,7 @@ from typing import Final
 
 from h2 import events
 from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError, StreamClosedError
+from h2.exceptions import ProtocolError, StreamClosedError, StreamIDTooLowError
 
 from egress.errors import WireError
 from egress.exchange import Answer, Request
@@ -127,8 +127,13 @@ class Http2Client:
 
     def send_head(self, stream: int, headers: Headers, *, ends: bool) -> None:
         """Send a head; nothing where the client has ended the stream, of which its half is yet to hear."""
-        with contextlib.suppress(StreamClosedError):
+        try:
             self._h2.send_headers(stream, encoded(headers), end_stream=ends)
+        except (StreamClosedError, StreamIDTooLowError):
+            return
+        except ProtocolError:
+            # Not to be taken for a fault of whoever is being read just now.
+            raise WireError("The head to be sent is not one of HTTP/2.", status=500) from None
 
     def acknowledge(self, stream: int, count: int) -> None:
         """Let the client send this much more."""

@@ -164,11 +164,12 @@ class Relay:
     def shut(self, code: str) -> list[Order]:
         """End everything now; every exchange gets its record, whatever else fails."""
         self.is_draining = True
+        with contextlib.suppress(Exception):
+            self._client.drain()
         for stream in list(self._live):
             with contextlib.suppress(Exception):
                 self._shut(stream, code)
         with contextlib.suppress(Exception):
-            self._client.drain()
             self._client.pump()
         self.close(CLIENT)
         orders, self._orders = self._orders, []

@@ -34,6 +34,7 @@ PATH_OVERRIDES = frozenset({"x-original-url", "x-rewrite-url", "x-original-uri",
 _OVERRIDES = dict.fromkeys(METHOD_OVERRIDES, "method.override") | dict.fromkeys(
     PATH_OVERRIDES, "path.override"
 )
+_NO_IDS = frozenset[str]()
 _SPELLED_ALIKE = str.maketrans("_.[ ", "----")
 """Characters of header and parameter names that servers and their frameworks take for one another."""
 
@@ -94,8 +95,7 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
         return _denied(route, ("path.ambiguous", None))
     plan = route.plan(head.method)
     target = path + query
-    rule = plan.deny.first(readings(path), query, head)
-    if rule is not None:
+    if plan.deny.rules and (rule := plan.deny.first(readings(path), query, head)) is not None:
         return _denied(route, ("rule.denied", rule), target)
     fitting, wants_websocket = plan.allow.fitting(path, query, head, now)
     rules = fitting if entry is None else _in_force(policy, identity, entry, fitting, now)
@@ -205,6 +205,8 @@ def _has_live_rule(policy: Policy, route: Route, identity: Identity, now: int) -
     entry = route.entry
     if entry is None:
         return False
+    if route.is_lasting and policy.profiles is None:
+        return True
     return any(is_live(rule, now) for rule in _in_force(policy, identity, entry, entry.allow, now))
 
 
@@ -217,7 +219,7 @@ def _in_force(
     if policy.profiles is None:
         return rules
     profile = profile_of(policy, identity)
-    ids = profile.rules.get(entry.key) if profile else frozenset[str]()
+    ids = profile.rules.get(entry.key) if profile else _NO_IDS
     return rules if ids is None else [rule for rule in rules if rule.ref.id in ids]
 
 
@@ -260,7 +262,7 @@ def canonical_target(route: Route, head: Head) -> tuple[str, str]:
         return "*", ""
     path, query = paths.split(head.target)
     path = paths.canonical(path, strict=route.strict_paths, encoded_slash=route.encoded_slash)
-    return path, paths.canonical_query(query)
+    return path, query and paths.canonical_query(query)
 
 
 def readings(path: str) -> tuple[str, ...]:

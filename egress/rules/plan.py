@@ -110,6 +110,7 @@ class Route:
         "encoded_slash",
         "entry",
         "is_closed",
+        "is_lasting",
         "scopes_methods",
         "strict_paths",
     )
@@ -126,6 +127,10 @@ class Route:
         self.scopes_methods = bool(self._methods)
         self.strict_paths = any(looks_at_paths(predicates) for predicates in rules)
         self.encoded_slash = any(rule.predicates.encoded_slash for rule in allow)
+        # Then the host is open at any time.
+        self.is_lasting = (
+            entry is not None and entry.expires is None and any(rule.expires is None for rule in allow)
+        )
         self.is_closed = next((rule for rule in deny if denies_everything(rule.predicates)), None)
 
     def is_odd_case(self, method: str) -> bool:

@@ -100,6 +100,20 @@ def test_many_needles_in_groups_equal_the_definition(
     assert out == by_definition(needles, whole)
 
 
+@given(tiny_needles, st.lists(st.binary(max_size=9), max_size=4), st.binary(max_size=40))
+@example([b"ab"], [b"ab"], b"a")
+def test_the_quick_answers_are_those_of_the_search(
+    needles: list[bytes], more: list[bytes], data: bytes
+) -> None:
+    """Asked of everything that passes: no occurrence may be missed, and none invented."""
+    named = {needle: ("one",) for needle in needles} | {needle: ("two",) for needle in more if needle}
+    search = Needles(named)
+    for text in (data, b"".join([*more, data]), b"".join([data, *needles, *more])):
+        names = {name for found in search.occurrences(text) for name in found.names}
+        assert search.occur_in(text) == bool(names)
+        assert {name for name in ("one", "two", "three") if search.finds(name, text)} == names
+
+
 secrets = st.binary(min_size=8, max_size=60)
 
 

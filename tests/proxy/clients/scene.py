@@ -111,7 +111,7 @@ def unlocked(upstream: RawUpstream | Http2Upstream, *paths: str) -> None:
 
 
 @asynccontextmanager
-async def through[U: (RawUpstream, Http2Upstream)](
+async def through[U: RawUpstream | Http2Upstream](
     folder: Path, upstream: U, host: str = ""
 ) -> AsyncIterator[Scene[U]]:
     """Put an upstream behind the proxy; `host` is one more line for its entry in the rules."""

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import pytest
 
@@ -36,6 +36,15 @@ PATIENCE = 300.0
 BLOCK = bytes(MIB)
 
 
+class Said(TypedDict, total=False):
+    """What the other process prints: where it listens, later how it is."""
+
+    url: str
+    ca: str
+    peak: int
+    exchanges: list[dict[str, object]]
+
+
 @dataclass(frozen=True, slots=True)
 class Proxy:
     """The other process."""
@@ -52,13 +61,12 @@ class Proxy:
         return found["peak"] * 1024, found["exchanges"]
 
 
-async def answer(process: asyncio.subprocess.Process) -> dict[str, Any]:
+async def answer(process: asyncio.subprocess.Process) -> Said:
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE):
         while not (line := await process.stdout.readline()).startswith(b"{"):
-            print(line)
             assert line, "the proxy did not come up"
-        found: dict[str, Any] = json.loads(line)
+        found: Said = json.loads(line)
         return found
 
 

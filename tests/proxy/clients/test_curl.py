@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -36,7 +37,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene[RawUpstream]]:
         yield scene
 
 
-async def curl(scene: Scene[RawUpstream] | Scene[Http2Upstream], *arguments: str) -> Ran:
+async def curl(scene: Scene[RawUpstream | Http2Upstream], *arguments: str) -> Ran:
     """Run curl with nothing but the address of the proxy and the certificate to trust."""
     common = ("--disable", "--silent", "--show-error", "--proxy", scene.stack.url, "--cacert", str(scene.ca))
     ran = await run(scene.stack.folder, "curl", *common, *arguments)
@@ -150,7 +151,7 @@ async def test_one_connection_serves_many_requests(scene: Scene[RawUpstream]) ->
 async def test_a_body_arrives_whole(
     scene: Scene[RawUpstream], tmp_path: Path, how: tuple[str, ...], method: str, framing: str
 ) -> None:
-    """curl sends `Expect: 100-continue` with bodies of this size, and waits for the answer to it."""
+    """With bodies of this size comes `Expect: 100-continue`, and curl waits for the answer to it."""
     file = tmp_path / "body"
     file.write_bytes(CONTENT * 2)
     arguments = [each.replace("FILE", str(file)) for each in how]
@@ -166,7 +167,7 @@ async def test_a_body_arrives_whole(
 async def test_an_expectation_that_is_refused_saves_the_body(
     scene: Scene[RawUpstream], tmp_path: Path
 ) -> None:
-    """As long as curl waits for 100, the body can only follow one. (After 417 curl would try without.)"""
+    """As long as curl waits for 100, the body can only follow one. After 417 curl would try without."""
     (tmp_path / "body").write_bytes(CONTENT)
     put = ("--expect100-timeout", "50", "--header", "expect: 100-continue", "--upload-file", "body")
     ran = await curl(scene, "--include", *put, scene.url("/full"))
@@ -174,6 +175,23 @@ async def test_an_expectation_that_is_refused_saves_the_body(
     unlocked(scene.upstream, "/full")
     scene.carried(("PUT", "/full", 413))
     assert scene.stack.exchanges()[0]["bytes_up"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"), [("/full", 413, "rule.allowed"), ("/private/x", 403, "rule.denied")]
+)
+async def test_an_answer_that_does_not_wait_for_the_body_arrives(
+    scene: Scene[RawUpstream], tmp_path: Path, path: str, status: int, code: str
+) -> None:
+    """Whoever answers hangs up with bytes unread, which is a reset: what was said before must not be lost."""
+    (tmp_path / "body").write_bytes(CONTENT * 8)
+    put = ("--header", "expect:", "--upload-file", "body", "--output", os.devnull)
+    for _ in range(10):
+        ran = await curl(scene, *put, "--write-out", "%{http_code}", scene.url(path))
+        assert ran.text == str(status), ran.err
+    lines = scene.stack.exchanges()
+    assert [(line["path"], line["status"], line["code"]) for line in lines] == [(path, status, code)] * 10
+    unlocked(scene.upstream, *[path] * (10 if status == 413 else 0))
 
 
 async def test_a_denied_upload_is_answered_before_it_is_sent(
@@ -242,7 +260,7 @@ async def test_a_redirect_to_another_host_takes_no_credential_along(scene: Scene
 
 
 async def test_early_hints_and_trailers_arrive(scene: Scene[RawUpstream]) -> None:
-    """curl shows both among the headers."""
+    """Both are shown among the headers."""
     hinted = await curl(scene, "--dump-header", "-", scene.url("/103"))
     assert hinted.text.startswith("HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 103 Early Hints\r\n")
     assert f"x-echo: Bearer {MASK}\r\n" in hinted.text
@@ -257,7 +275,7 @@ async def test_early_hints_and_trailers_arrive(scene: Scene[RawUpstream]) -> Non
 # HTTP/2 -------------------------------------------------------------------------------------------
 
 
-async def http2(scene: Scene[RawUpstream] | Scene[Http2Upstream], *arguments: str) -> Ran:
+async def http2(scene: Scene[RawUpstream | Http2Upstream], *arguments: str) -> Ran:
     """Run curl with HTTP/2; what it says last is the version that it came to speak."""
     version = await run(scene.stack.folder, "curl", "--disable", "--version")
     if "HTTP2" not in version.text:

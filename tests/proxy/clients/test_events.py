@@ -73,7 +73,7 @@ async def http2(folder: Path, source: Source) -> AsyncIterator[Scene[Http2Upstre
         yield scene
 
 
-Behind = Callable[[Path, Source], AbstractAsyncContextManager[Scene[RawUpstream] | Scene[Http2Upstream]]]
+Behind = Callable[[Path, Source], AbstractAsyncContextManager[Scene[RawUpstream | Http2Upstream]]]
 
 
 @pytest.mark.parametrize(

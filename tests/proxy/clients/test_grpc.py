@@ -73,13 +73,11 @@ class Service:
 
     def both(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         self.admit("Both", context)
-        for request in requests:
-            yield request
+        yield from requests
 
     def fail(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.admit("Fail", context)
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"too much: 100 % of {request.decode()} ä")
-        return b""
 
     def wait(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.admit("Wait", context)
@@ -115,6 +113,25 @@ class Call:
             assert sum(SECRET in str(value) for _, value in metadata) == 1
 
 
+# Messages are bytes: a channel has to be told, for it takes them for whatever its caller says.
+
+
+def unary(channel: grpc.Channel, method: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]:
+    return channel.unary_unary(f"/lab.Echo/{method}")
+
+
+def down(channel: grpc.Channel, method: str) -> grpc.UnaryStreamMultiCallable[bytes, bytes]:
+    return channel.unary_stream(f"/lab.Echo/{method}")
+
+
+def up(channel: grpc.Channel, method: str) -> grpc.StreamUnaryMultiCallable[bytes, bytes]:
+    return channel.stream_unary(f"/lab.Echo/{method}")
+
+
+def both(channel: grpc.Channel, method: str) -> grpc.StreamStreamMultiCallable[bytes, bytes]:
+    return channel.stream_stream(f"/lab.Echo/{method}")
+
+
 def post(method: str, status: int = 200) -> Line:
     return "POST", f"/lab.Echo/{method}", status
 
@@ -139,7 +156,7 @@ async def call(tmp_path: Path) -> AsyncIterator[Call]:
 
 async def test_a_unary_call_is_given_the_credential(call: Call) -> None:
     answer, begun = await call.make(
-        lambda channel: channel.unary_unary("/lab.Echo/Unary").with_call(b"hello", timeout=PATIENCE)
+        lambda channel: unary(channel, "Unary").with_call(b"hello", timeout=PATIENCE)
     )
     assert answer == b"hello"
     assert ("x-hello", "there") in begun.initial_metadata()
@@ -149,9 +166,7 @@ async def test_a_unary_call_is_given_the_credential(call: Call) -> None:
 
 
 async def test_trailers_arrive_and_show_a_mask(call: Call) -> None:
-    _, begun = await call.make(
-        lambda channel: channel.unary_unary("/lab.Echo/Unary").with_call(b"hello", timeout=PATIENCE)
-    )
+    _, begun = await call.make(lambda channel: unary(channel, "Unary").with_call(b"hello", timeout=PATIENCE))
     assert dict(begun.trailing_metadata()) == {"x-check": "done", "x-echo": f"Bearer {MASK}"}
     call.arrived("Unary")
     call.scene.carried(post("Unary"))
@@ -159,17 +174,13 @@ async def test_trailers_arrive_and_show_a_mask(call: Call) -> None:
 
 async def test_a_credential_of_its_own_is_replaced(call: Call) -> None:
     own = (("authorization", "Bearer stand-in"),)
-    await call.make(
-        lambda channel: channel.unary_unary("/lab.Echo/Unary")(b"x", timeout=PATIENCE, metadata=own)
-    )
+    await call.make(lambda channel: unary(channel, "Unary")(b"x", timeout=PATIENCE, metadata=own))
     call.arrived("Unary")
     call.scene.carried(post("Unary"))
 
 
 async def test_a_server_streams_its_messages(call: Call) -> None:
-    answers = await call.make(
-        lambda channel: list(channel.unary_stream("/lab.Echo/Down")(b"100", timeout=PATIENCE))
-    )
+    answers = await call.make(lambda channel: list(down(channel, "Down")(b"100", timeout=PATIENCE)))
     assert answers == [f"{number} Bearer {MASK}".encode() for number in range(100)]
     call.arrived("Down")
     call.scene.carried(post("Down"))
@@ -177,9 +188,7 @@ async def test_a_server_streams_its_messages(call: Call) -> None:
 
 async def test_a_client_streams_its_messages(call: Call) -> None:
     parts = [b"%d" % number * 1000 for number in range(100)]
-    answer = await call.make(
-        lambda channel: channel.stream_unary("/lab.Echo/Up")(iter(parts), timeout=PATIENCE)
-    )
+    answer = await call.make(lambda channel: up(channel, "Up")(iter(parts), timeout=PATIENCE))
     assert answer == b",".join(parts)
     call.arrived("Up")
     call.scene.carried(post("Up"))
@@ -190,7 +199,7 @@ async def test_both_sides_take_turns(call: Call) -> None:
 
     def talk(channel: grpc.Channel) -> list[bytes]:
         said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        answers = channel.stream_stream("/lab.Echo/Both")(iter(said.get, None), timeout=PATIENCE)
+        answers = both(channel, "Both")(iter(said.get, None), timeout=PATIENCE)
         heard = []
         for number in range(20):
             said.put(b"%d" % number)
@@ -206,9 +215,7 @@ async def test_both_sides_take_turns(call: Call) -> None:
 
 async def test_messages_of_5_mib_pass_both_ways(call: Call) -> None:
     message = bytes(range(256)) * (5 * MIB // 256)
-    answer = await call.make(
-        lambda channel: channel.unary_unary("/lab.Echo/Unary")(message, timeout=PATIENCE)
-    )
+    answer = await call.make(lambda channel: unary(channel, "Unary")(message, timeout=PATIENCE))
     assert answer == message
     call.arrived("Unary")
     call.scene.carried(post("Unary"))
@@ -216,7 +223,7 @@ async def test_messages_of_5_mib_pass_both_ways(call: Call) -> None:
 
 async def test_calls_at_once_share_a_connection(call: Call) -> None:
     def many(channel: grpc.Channel) -> list[bytes]:
-        method = channel.unary_unary("/lab.Echo/Unary")
+        method = unary(channel, "Unary")
         begun = [method.future(b"%d" % number, timeout=PATIENCE) for number in range(50)]
         return [each.result() for each in begun]
 
@@ -226,10 +233,10 @@ async def test_calls_at_once_share_a_connection(call: Call) -> None:
     assert len({line["connection"] for line in call.scene.stack.exchanges()}) == 1
 
 
-async def failure(call: Call, method: str, timeout: float = PATIENCE) -> grpc.RpcError:
+async def failure(call: Call, method: str, deadline: float = PATIENCE) -> grpc.RpcError:
     def work(channel: grpc.Channel) -> grpc.RpcError:
         with pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary(f"/lab.Echo/{method}")(b"disk", timeout=timeout)
+            unary(channel, method)(b"disk", timeout=deadline)
         return caught.value
 
     return await call.make(work)
@@ -239,7 +246,7 @@ async def test_a_status_of_the_upstream_arrives_with_its_words(call: Call) -> No
     error = await failure(call, "Fail")
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert error.details() == "too much: 100 % of disk ä"
-    assert dict(error.trailing_metadata())["x-echo"] == f"Bearer {MASK}"
+    assert f"key='x-echo', value='Bearer {MASK}'" in str(error.trailing_metadata())
     call.arrived("Fail")
     call.scene.carried(post("Fail"))
 
@@ -253,10 +260,10 @@ async def test_a_method_that_does_not_exist_is_the_upstreams_to_refuse(call: Cal
 async def test_a_denied_method_says_permission_denied_and_why(call: Call) -> None:
     error = await failure(call, "Denied")
     assert error.code() is grpc.StatusCode.PERMISSION_DENIED
-    assert error.details() is not None
-    assert "A rule denies this request." in error.details()
-    assert "rule.denied" in error.details()
-    assert dict(error.trailing_metadata())["egress-denied"] == "rule.denied"
+    said = error.details() or ""
+    assert said.startswith("A rule denies this request. Ask the operator")
+    assert "(rule.denied, request " in said
+    assert "key='egress-denied', value='rule.denied'" in str(error.trailing_metadata())
     assert not call.scene.upstream.calls
     call.scene.denied("rule.denied", post("Denied", 403))
 
@@ -267,7 +274,7 @@ async def test_a_denied_method_that_streams_up_ends_cleanly_too(call: Call) -> N
     def work(channel: grpc.Channel) -> grpc.RpcError:
         said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         said.put(b"x" * 100_000)
-        answer = channel.stream_unary("/lab.Echo/Denied").future(iter(said.get, None), timeout=PATIENCE)
+        answer = up(channel, "Denied").future(iter(said.get, None), timeout=PATIENCE)
         with pytest.raises(grpc.RpcError) as caught:
             answer.result()
         said.put(None)
@@ -281,9 +288,8 @@ async def test_a_denied_method_that_streams_up_ends_cleanly_too(call: Call) -> N
 async def test_a_denied_call_leaves_the_connection_to_the_others(call: Call) -> None:
     def work(channel: grpc.Channel) -> bytes:
         with pytest.raises(grpc.RpcError):
-            channel.unary_unary("/lab.Echo/Denied")(b"x", timeout=PATIENCE)
-        answer: bytes = channel.unary_unary("/lab.Echo/Unary")(b"x", timeout=PATIENCE)
-        return answer
+            unary(channel, "Denied")(b"x", timeout=PATIENCE)
+        return unary(channel, "Unary")(b"x", timeout=PATIENCE)
 
     assert await call.make(work) == b"x"
     call.arrived("Unary")
@@ -294,7 +300,7 @@ async def test_a_denied_call_leaves_the_connection_to_the_others(call: Call) -> 
 
 async def test_a_deadline_ends_the_call_on_both_sides(call: Call) -> None:
     """The server never answers by itself, so the client's deadline is the only thing that can end it."""
-    error = await failure(call, "Wait", timeout=0.5)
+    error = await failure(call, "Wait", deadline=0.5)
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert await asyncio.to_thread(call.scene.upstream.left.wait, PATIENCE)
     call.arrived("Wait")
@@ -308,7 +314,7 @@ async def test_a_deadline_ends_the_call_on_both_sides(call: Call) -> None:
 
 async def test_a_call_that_is_cancelled_ends_on_both_sides(call: Call) -> None:
     def work(channel: grpc.Channel) -> bool:
-        begun = channel.unary_unary("/lab.Echo/Wait").future(b"x", timeout=PATIENCE)
+        begun = unary(channel, "Wait").future(b"x", timeout=PATIENCE)
         while not call.scene.upstream.calls:
             threading.Event().wait(0.01)
         return bool(begun.cancel())

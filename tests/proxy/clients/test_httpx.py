@@ -17,7 +17,8 @@ from tests.proxy.lab.http2 import Http2Upstream
 from tests.proxy.lab.raw import RawUpstream
 from tests.proxy.lab.stack import NAME
 
-def client(scene: Scene[RawUpstream] | Scene[Http2Upstream], *, http2: bool = False) -> httpx.AsyncClient:
+
+def client(scene: Scene[RawUpstream | Http2Upstream], *, http2: bool = False) -> httpx.AsyncClient:
     """A client that knows the proxy and the certificate, and nothing of this machine."""
     return httpx.AsyncClient(
         http2=http2,

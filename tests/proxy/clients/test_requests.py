@@ -102,9 +102,7 @@ async def test_a_session_keeps_its_connection(scene: Scene[RawUpstream]) -> None
 
 
 async def test_a_redirect_is_followed_and_decided_anew(scene: Scene[RawUpstream]) -> None:
-    response = await asked(
-        scene, lambda session: session.get(scene.url("/redirect?to=/private/x&code=307"))
-    )
+    response = await asked(scene, lambda session: session.get(scene.url("/redirect?to=/private/x&code=307")))
     assert response.status_code == 403
     assert response.reason == "Egress rule.denied"
     unlocked(scene.upstream, "/redirect")

@@ -14,7 +14,7 @@ import contextlib
 import functools
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -42,11 +42,12 @@ PATIENCE = 5.0
 
 @dataclass
 class Fault:
-    """What goes wrong: the `nth` call of a method of the connection under test."""
+    """What goes wrong: the `nth` call of a method, or of a hook where there is no owner."""
 
-    owner: type
+    owner: type | None
     name: str
-    make: Callable[[], BaseException]
+    make: Callable[[], object]
+    """Makes what is raised, or what is returned in place of the real thing."""
     nth: int = 1
     calls: int = 0
     fired: bool = False
@@ -121,6 +122,8 @@ class Scene:
         self.log = Log()
         self.seen = Seen()
         self.patch = pytest.MonkeyPatch()
+        self.others: set[asyncio.Task[None]] = set()
+        """What serves the connections that are not under test."""
         self._innocent: Peer | None = None
         self._fault: Fault | None = None
         self._fired_first = False
@@ -162,7 +165,8 @@ class Scene:
         return next(iter(self._handlers()), None)
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        while not happened():
+        """Wait for something that shows inside the proxy, which tells nobody."""
+        while not happened():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0.001)
 
     async def read(self, peer: Peer, mark: bytes = b"") -> None:
@@ -183,6 +187,7 @@ class Scene:
         self.upstream.requests.clear()
         self.upstream.released = asyncio.Event()
         before = self.stack.door.connections(SANDBOX)
+        self.others = set(self.stack.door._tasks)
         with pytest.MonkeyPatch.context() as patch:
             self._count_records(patch, seen)
             self.patch = patch
@@ -221,19 +226,29 @@ class Scene:
         patch.setattr(audit, "refusal", refused)
 
     def _arm(self, patch: pytest.MonkeyPatch, fault: Fault) -> None:
+        if fault.owner is None:
+            hooks = self.stack.full.guard._hooks
+            patch.setitem(hooks, fault.name, (self._failing(fault, _one_of(hooks.get(fault.name, ()))),))
+            return
         found = vars(fault.owner)[fault.name]
-        real = found.fget if isinstance(found, property) else found
+        is_property = isinstance(found, property)
+        call = self._failing(fault, found.fget if is_property else found)
+        patch.setattr(fault.owner, fault.name, property(call) if is_property else call)
 
+    def _failing(self, fault: Fault, real: Callable[..., object]) -> Callable[..., object]:
         def call(*arguments: object, **named: object) -> object:
             fault.calls += 1
-            if fault.calls == fault.nth:
-                fault.fired = True
-                fault.was_sent = self._has_sent()
-                fault.was_over = bool(self.seen.records)
-                raise fault.make()
-            return real(*arguments, **named)
+            if fault.calls != fault.nth:
+                return real(*arguments, **named)
+            fault.fired = True
+            fault.was_sent = self._has_sent()
+            fault.was_over = bool(self.seen.records)
+            made = fault.make()
+            if isinstance(made, BaseException):
+                raise made
+            return made
 
-        patch.setattr(fault.owner, fault.name, property(call) if isinstance(found, property) else call)
+        return call
 
     def _has_sent(self) -> bool:
         """Whether the connection under test has sent a request head by now."""
@@ -246,7 +261,7 @@ class Scene:
     async def _check(self, fault: Fault | None) -> None:
         seen = self.seen
         if fault is not None and fault.fired:
-            about = f"{fault.owner.__name__}.{fault.name} #{fault.nth}: {seen}"
+            about = f"{fault}: {seen}"
             assert seen.requests <= 1, about
             assert LAST not in seen.data or not self._fired_first, f"sent on after the fault: {about}"
             assert fault.was_sent or not seen.requests, f"sent after the fault: {about}"
@@ -261,8 +276,8 @@ class Scene:
     def _is_recorded(self, fault: Fault) -> bool:
         """One record says how it ended; after one that was there already, a second one may."""
         records = self.seen.records
-        if fault.owner is Desk and fault.name == "finish" and not records:
-            # Without the one that records: the ticket that stays tells the next start of it.
+        if fault.owner is Desk and fault.name in {"finish", "monotonic"} and not records:
+            # In the midst of recording: the ticket that stays tells the next start of it.
             return fault.was_sent
         if fault.was_over:
             return records[1:] in ([], ["internal"])
@@ -278,6 +293,14 @@ class Scene:
         assert response.status == 200
         assert response.complete
         self.upstream.requests.clear()
+
+
+def _one_of(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:
+    def call(*arguments: object) -> None:
+        for hook in hooks:
+            hook(*arguments)
+
+    return call
 
 
 def rules(folder: Path, ports: tuple[int, int, int]) -> str:

@@ -32,3 +32,9 @@ def test_what_is_no_socket_is_said(tmp_path: Path) -> None:
     outcome = egress("kill", "x", "--runtime-dir", str(tmp_path), cwd=tmp_path)
     assert outcome.status == 3
     assert outcome.err.startswith("error: ")
+
+
+def test_a_folder_whose_name_is_too_long_for_a_socket_holds_no_proxy(tmp_path: Path) -> None:
+    outcome = egress("kill", "x", "--runtime-dir", str(tmp_path / ("x" * 100)), cwd=tmp_path)
+    assert outcome.status == 3
+    assert "no proxy is running here" in outcome.err

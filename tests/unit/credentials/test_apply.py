@@ -12,6 +12,7 @@ from egress.credentials.outcome import CredentialedHead
 from egress.credentials.search import NO_PLACEHOLDERS
 from egress.types import (
     Head,
+    Headers,
     InjectBasic,
     InjectCookie,
     InjectHeader,
@@ -52,6 +53,22 @@ def test_nothing_needed_gives_the_very_same_head() -> None:
 def test_a_placeholder_that_is_not_there_gives_the_very_same_head() -> None:
     head = request("/a?b", ("x", "1"))
     assert applied(apply(head, [github_in("header:x", "path")], {}, SANDBOX)).head is head
+
+
+def test_the_closing_comes_last_and_leaves_all_else_of_the_head() -> None:
+    """What it takes off cannot come back with a credential; what it adds is on a bare head too."""
+
+    def closed(headers: Headers) -> Headers:
+        return (*[field for field in headers if field[0] != "x"], ("y", "1"))
+
+    asked = replace(request("/a?b", ("x", "1")), websocket=True)
+    bare = applied(apply(asked, (), held(), SANDBOX, closing=closed)).head
+    assert bare == replace(asked, headers=(*asked.headers[:1], ("y", "1")))
+    assert type(bare) is Head
+    outcome = applied(apply(asked, [InjectHeader("github", "x")], held(), SANDBOX, closing=closed))
+    assert outcome.head.headers == bare.headers
+    assert isinstance(outcome.head, CredentialedHead)
+    assert (outcome.head.target, outcome.head.websocket) == ("/a?b", True)
 
 
 @pytest.mark.parametrize(("need", "slot"), EACH)

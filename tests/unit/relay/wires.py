@@ -485,15 +485,19 @@ class Peer:
         self.reads = reads
         self.streams: dict[int, Seen] = {}
         self.events: list[events.Event] = []
+        self.is_held = False
+        """What it says waits, to arrive in one read."""
         self.gone: int | None = None
         """The error code of the GOAWAY that came."""
         self._at = 0
+        table = self.h2.local_settings.header_table_size
+        self.h2.decoder.max_allowed_table_size = table
         self.h2.initiate_connection()
         self.flush()
 
     def flush(self) -> None:
         """Send what is waiting, and take what comes of it."""
-        while True:
+        while not self.is_held:
             data = self.h2.data_to_send()
             if data:
                 self.send(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 from egress.scrub import Needles, Scrubber
 from egress.scrub.needles import LONGEST_NEEDLE
@@ -33,6 +34,12 @@ def test_masks_a_secret_split_between_chunks() -> None:
     assert stream.feed(VALUE[9:] + b" b") == [b"*" * 17 + b" b"]
     assert stream.hits == 1
     assert stream.found == {"token": 1}
+
+
+def test_counts_where_it_is_told_to_count() -> None:
+    found = Counter({"token": 1, "other": 2})
+    Scrubber(Needles.of([TOKEN]), found).feed(VALUE)
+    assert found == {"token": 2, "other": 2}
 
 
 def test_never_returns_an_empty_chunk() -> None:

@@ -1,0 +1,71 @@
+"""The upstream's side of HTTP/1.1: one exchange at a time, and fit for the next one or closed."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.relay.orders import CLIENT
+from tests.unit.relay.wires import Lab, get, head, post, response
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (response(), True),
+        (response(b"", status="204 No Content").replace(b"Content-Length: 0\r\n", b""), True),
+        (response(b"x", "connection: close"), False),
+        (response(b"x").replace(b"HTTP/1.1", b"HTTP/1.0"), False),
+        (response() + b"x", False),
+    ],
+)
+def test_a_connection_is_kept_where_it_is_fit(said: bytes, kept: bool) -> None:
+    lab = Lab()
+    lab.says(get())
+    wire = lab.opens()
+    lab.answers(said)
+    assert lab.responses()[0].is_whole
+    assert (wire not in lab.ended) is kept
+
+
+def test_a_connection_that_nobody_uses_is_read_so_that_its_end_is_seen() -> None:
+    lab = Lab()
+    lab.says(get())
+    wire = lab.opens()
+    lab.blocks()
+    assert not lab.relay.reads(wire)
+    lab.answers(response())
+    assert lab.relay.reads(wire)
+    lab.hangs_up(wire)
+    assert lab.ended[wire] == "closed"
+
+
+def test_a_client_that_is_behind_holds_the_upstream() -> None:
+    lab = Lab()
+    lab.says(get())
+    wire = lab.opens()
+    lab.answers(head("content-length: 10") + b"x")
+    lab.blocks()
+    assert not lab.relay.reads(wire)
+    lab.drains()
+    assert lab.relay.reads(wire)
+
+
+def test_an_upstream_that_is_behind_holds_the_client() -> None:
+    lab = Lab()
+    lab.says(post(b"hello")[:-1])
+    wire = lab.opens()
+    lab.blocks(wire)
+    assert not lab.relay.reads(CLIENT)
+    lab.drains(wire)
+    assert lab.relay.reads(CLIENT)
+
+
+def test_what_is_wrong_is_the_upstreams_fault() -> None:
+    lab = Lab()
+    lab.says(get())
+    wire = lab.opens()
+    lab.answers(b"SSH-2.0-OpenSSH\r\n\r\n")
+    (answer,) = lab.responses()
+    assert answer.code == "upstream.malformed"
+    assert b"SSH" not in lab.sent[CLIENT]
+    assert lab.ended[wire] == "closed"

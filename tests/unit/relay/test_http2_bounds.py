@@ -1,0 +1,109 @@
+"""What an HTTP/2 peer may make us do, counted by the second."""
+
+from __future__ import annotations
+
+import pytest
+from h2 import events
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+
+from egress.relay import http2_bounds
+from egress.relay.http2_bounds import (
+    CONNECTION_WINDOW,
+    MOST_HEAD,
+    MOST_STREAMS,
+    STREAM_WINDOW,
+    Bounds,
+    FloodError,
+    connection,
+    encoded,
+    initiate,
+    read,
+)
+
+CHEAP: list[tuple[events.Event, int]] = [
+    (events.StreamReset(stream_id=1), 200),
+    (events.RemoteSettingsChanged(), 20),
+    (events.PingReceived(ping_data=b"12345678"), 60),
+    (events.PingAckReceived(ping_data=b"12345678"), 60),
+    (events.PriorityUpdated(), 400),
+    (events.SettingsAcknowledged(), 20),
+]
+
+
+@pytest.mark.parametrize(("event", "most"), CHEAP, ids=lambda case: type(case).__name__)
+def test_so_many_in_a_second_and_no_more(event: events.Event, most: int) -> None:
+    bounds = Bounds()
+    for _ in range(3):
+        for _ in range(most):
+            bounds.count(event)
+        bounds.new_second()
+    for _ in range(most):
+        bounds.count(event)
+    with pytest.raises(FloodError) as caught:
+        bounds.count(event)
+    assert caught.value.error_code == ErrorCodes.ENHANCE_YOUR_CALM
+
+
+def test_data_that_is_some_is_never_a_flood() -> None:
+    bounds = Bounds()
+    full, last = events.DataReceived(stream_id=1, data=b"x"), events.DataReceived(stream_id=1, data=b"")
+    last.stream_ended = events.StreamEnded(stream_id=1)
+    for _ in range(1000):
+        bounds.count(full)
+        bounds.count(last)
+    empty = events.DataReceived(stream_id=1, data=b"")
+    for _ in range(200):
+        bounds.count(empty)
+    with pytest.raises(FloodError):
+        bounds.count(empty)
+
+
+def test_what_goes_unread_is_counted_only_while_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http2_bounds, "MOST_UNREAD", 100)
+    bounds = Bounds()
+    for _ in range(10):
+        bounds.wrote(90, blocked=True)
+        bounds.wrote(90, blocked=False)
+    bounds.wrote(90, blocked=True)
+    with pytest.raises(FloodError):
+        bounds.wrote(90, blocked=True)
+
+
+def pair() -> tuple[H2Connection, H2Connection]:
+    ours, theirs = connection(client_side=False), connection(client_side=True)
+    initiate(ours)
+    initiate(theirs)
+    theirs.receive_data(ours.data_to_send())
+    return ours, theirs
+
+
+def test_our_settings_reach_the_peer() -> None:
+    _, theirs = pair()
+    assert theirs.remote_settings.max_concurrent_streams == MOST_STREAMS
+    assert theirs.remote_settings.initial_window_size == STREAM_WINDOW
+    assert theirs.remote_settings.max_header_list_size == MOST_HEAD
+    assert theirs.outbound_flow_control_window == CONNECTION_WINDOW
+    assert theirs.remote_settings.enable_push == 0
+    assert connection(client_side=True).local_settings.enable_push == 0
+
+
+def test_a_read_that_is_a_flood_gives_nothing_to_act_on() -> None:
+    ours, theirs = pair()
+    for _ in range(61):
+        theirs.ping(b"12345678")
+    with pytest.raises(FloodError):
+        read(ours, Bounds(), theirs.data_to_send())
+
+
+def test_a_read_that_is_none_is_a_fault_of_the_protocol() -> None:
+    ours, theirs = pair()
+    found = read(ours, Bounds(), theirs.data_to_send())
+    assert any(isinstance(event, events.RemoteSettingsChanged) for event in found)
+    with pytest.raises(ProtocolError):
+        read(ours, Bounds(), b"\0" * 100)
+
+
+def test_fields_are_the_bytes_that_they_were() -> None:
+    assert encoded((("x", "\xe9\xff"),)) == [(b"x", b"\xe9\xff")]

@@ -1,0 +1,98 @@
+"""Both directions of a WebSocket; whole conversations are in tests/attack/test_websocket.py."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from wsproto.frame_protocol import FrameProtocol, Opcode
+from wsproto.utilities import generate_accept_token
+
+from egress.exchange import Cut, Destination, Exchange, NeedSecrets, Request, Response
+from egress.relay.websocket import Frames, _goodbye
+from tests.unit.relay.wires import IDENTITY, NAME, NEEDLES, NOW, RULES, SECRET, VALUE, policy_of
+
+KEY = base64.b64encode(b"sixteen bytes ok").decode()
+ACCEPT = generate_accept_token(KEY.encode()).decode()
+ASKED = (("host", NAME), ("sec-websocket-key", KEY))
+ANSWERED = (("sec-websocket-accept", ACCEPT),)
+
+
+def exchange() -> Exchange:
+    """An exchange that has just switched."""
+    made = Exchange(policy_of(RULES), IDENTITY, Destination("https", NAME, 443), needles=NEEDLES)
+    step = made.begin(Request("GET", "/ws", ASKED, upgrade=("websocket",)), NOW)
+    assert isinstance(step, NeedSecrets)
+    made.provide({"api": SECRET}, NEEDLES)
+    made.respond(Response(101, "", ANSWERED))
+    return made
+
+
+def frames() -> Frames:
+    made = Frames.agreed(exchange(), ASKED, ANSWERED)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        (ASKED[:1], ANSWERED),
+        ((*ASKED, ASKED[1]), ANSWERED),
+        (ASKED, ()),
+        (ASKED, (*ANSWERED, *ANSWERED)),
+        (ASKED, (("sec-websocket-accept", KEY),)),
+        (ASKED, (*ANSWERED, ("sec-websocket-extensions", ""))),
+    ],
+)
+def test_heads_that_do_not_agree(
+    asked: tuple[tuple[str, str], ...], answered: tuple[tuple[str, str], ...]
+) -> None:
+    assert Frames.agreed(exchange(), asked, answered) is None
+
+
+def test_each_direction_goes_its_way_and_is_framed_anew() -> None:
+    both, client, server = frames(), FrameProtocol(True, []), FrameProtocol(False, [])
+    said = bytes(client.send_data("hello"))
+    outcome = both.from_client(said)
+    assert isinstance(outcome, tuple)
+    up, down = outcome
+    assert (down, up[2:6] == said[2:6]) == (b"", False)
+    server.receive_bytes(up)
+    assert [frame.payload for frame in server.received_frames()] == ["hello"]
+    outcome = both.from_upstream(bytes(server.send_data(b"a " + VALUE)))
+    assert isinstance(outcome, tuple)
+    client.receive_bytes(outcome[1])
+    assert b"".join(bytes(f.payload) for f in client.received_frames()) == b"a " + b"*" * len(VALUE)  # type: ignore[arg-type]
+
+
+def test_a_goodbye_of_both_ends_it() -> None:
+    both, client, server = frames(), FrameProtocol(True, []), FrameProtocol(False, [])
+    both.from_client(bytes(client.close(1000, "")))
+    assert (both.is_closing, both.is_closed) == (True, False)
+    assert both.from_client(b"anything") == (b"", b"")
+    both.from_upstream(bytes(server.close(1000, "")))
+    assert (both.is_closing, both.is_closed) == (True, True)
+    assert both.from_upstream(b"anything") == (b"", b"")
+    assert both.farewell() == (b"", b"")
+
+
+def test_a_farewell_is_said_to_whoever_has_not_heard_one() -> None:
+    both, client = frames(), FrameProtocol(True, [])
+    both.from_client(bytes(client.close(1000, "")))
+    up, down = both.farewell()
+    assert up == b""
+    client.receive_bytes(down)
+    (said,) = client.received_frames()
+    assert (said.opcode, said.payload) == (Opcode.CLOSE, (1008, ""))
+
+
+def test_bytes_that_are_no_frames_are_a_fault_of_their_sender() -> None:
+    assert frames().from_client(b"\xff" * 20) == Cut("request.malformed")
+    assert frames().from_upstream(b"\xff" * 20) == Cut("upstream.malformed")
+
+
+def test_a_goodbye_without_a_code_is_said_as_a_normal_one() -> None:
+    assert _goodbye((1005, "")) == (1000, "")
+    assert _goodbye((4321, "why")) == (4321, "why")
+    assert _goodbye(b"") == (1000, "")
