@@ -57,7 +57,10 @@ class _QuickLayer(TLSLayer):
         yield from self.tls_interact()
         if pieces:
             plain = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            yield from self._to_child(events.DataReceived(self.conn, plain))
+            # What comes with the end of the handshake waits its turn, behind Start.
+            is_open = self.tunnel_state is TunnelState.OPEN
+            received = events.DataReceived(self.conn, plain)
+            yield from self._to_child(received) if is_open else self.event_to_child(received)
         if has_ended or is_broken:
             self.conn.state &= ~ConnectionState.CAN_READ
             yield from self.event_to_child(events.ConnectionClosed(self.conn))

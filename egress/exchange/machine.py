@@ -26,9 +26,10 @@ from enum import Enum
 from typing import Final
 
 from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
-from egress.errors import EgressError
+from egress.errors import EgressError, WireError
 from egress.exchange.coding import asking_for_plain
 from egress.exchange.decode import CodingError, Decoder
+from egress.exchange.envelopes import Envelopes, has_envelopes
 from egress.exchange.record import Account, Record, shown_method, shown_path
 from egress.exchange.request import head_of
 from egress.exchange.response import DIGESTS, NO_NAMES, answer_of, holds, searches, trailers_of
@@ -93,6 +94,7 @@ class Exchange:
         "_decoder",
         "_destination",
         "_effects",
+        "_envelopes",
         "_has_body",
         "_head",
         "_identity",
@@ -135,6 +137,7 @@ class Exchange:
         self._searches = False
         self._scrubber: Scrubber | None = None
         self._decoder: Decoder | None = None
+        self._envelopes: Envelopes | None = None
         self._decoded_length = 0
         self._has_body = False
         self._interim = 0
@@ -250,6 +253,8 @@ class Exchange:
             self._has_body = response.has_body
             self._scrubber = Scrubber(self._needles, self._account.found) if self._searches else None
             self._decoder = Decoder(answer.coding) if answer.decoded else None
+            is_framed = self._searches and not answer.decoded and has_envelopes(answer.headers)
+            self._envelopes = Envelopes() if is_framed else None
             self._stage = Stage.FRAMES if switches else Stage.BODY
         return answer
 
@@ -377,7 +382,26 @@ class Exchange:
         if self._is_too_much(chunk):
             return self._cut("limit.response_body")
         self._account.down += len(chunk)
-        return self._searched(chunk) if self._decoder is None else self._decoded(self._decoder, chunk)
+        if self._decoder is not None:
+            return self._decoded(self._decoder, chunk)
+        if self._envelopes is not None:
+            return self._framed(self._envelopes, chunk)
+        return self._searched(chunk)
+
+    def _framed(self, envelopes: Envelopes, chunk: bytes) -> list[bytes] | Cut:
+        """A piece of gRPC, searched. With the end of a message comes all of it that was held back."""
+        passed: list[bytes] = []
+        try:
+            for piece, ends in envelopes.split(chunk):
+                pieces = self._searched(piece)
+                if isinstance(pieces, Cut):
+                    return pieces
+                passed += pieces
+                if ends and self._scrubber is not None:
+                    passed += self._scrubber.finish()
+        except WireError:
+            return self._cut("upstream.malformed")
+        return passed
 
     def _decoded(self, decoder: Decoder, chunk: bytes) -> list[bytes] | Cut:
         """What a coded chunk holds, searched. The limit is for what comes and for what it decodes to."""

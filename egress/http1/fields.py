@@ -24,8 +24,8 @@ _BLANK_BEFORE_COLON: Final = re.compile(r"^[^:\s]++[ \t]++:", re.MULTILINE)
 _FOLD: Final = re.compile(r"^[ \t]", re.MULTILINE)
 
 
-class ReadFields(tuple[tuple[str, str], ...]):
-    """Fields that `read_fields` has read, which alone makes them: a token each, and a value that ends no line.
+class ReadFields(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - a tuple has no room for slots
+    """Fields with a lower-case token for a name and a value that ends no line; only `read_fields` makes them.
 
     Whatever is made of them, a part, a sum or a changed copy, is a plain tuple again: it has to be
     checked like anything else.
@@ -41,10 +41,9 @@ def read_fields(text: str, start: int, limit: int) -> tuple[ReadFields, dict[str
     Returns the pairs in order, and the same as a mapping (the last of equal names wins).
     """
     found = FIELD.findall(text, start)
-    count = len(found)
-    if count != text.count("\n", start) - 1:
+    if len(found) != text.count("\n", start) - 1:
         raise diagnose(text, start)
-    if count > limit:
+    if len(found) > limit:
         raise WireError("There are too many header fields.", "Send fewer header fields.", status=431)
     if " \r\n" in text or "\t" in text:
         found = [(name, value.rstrip(" \t")) for name, value in found]

@@ -131,9 +131,9 @@ class _Reader[HeadT](ABC):
         framing = self._begin(block, events)
         if framing is None:
             return rest
-        self._body = body = read_body(framing, self._limits, of_request=self._of_request)
+        self._body = read_body(framing, self._limits, of_request=self._of_request)
         self._stage = _Stage.BODY
-        if body is None:
+        if self._body is None:
             events.append(END)
             self._stage = _Stage.WAITING
         return rest

@@ -106,7 +106,7 @@ def test_the_quick_answers_are_those_of_the_search(
     needles: list[bytes], more: list[bytes], data: bytes
 ) -> None:
     """Asked of everything that passes: no occurrence may be missed, and none invented."""
-    named = {needle: ("one",) for needle in needles} | {needle: ("two",) for needle in more if needle}
+    named = dict.fromkeys(needles, ("one",)) | dict.fromkeys(filter(None, more), ("two",))
     search = Needles(named)
     for text in (data, b"".join([*more, data]), b"".join([data, *needles, *more])):
         names = {name for found in search.occurrences(text) for name in found.names}

@@ -7,6 +7,7 @@ import pytest
 from egress.errors import WireError
 from egress.exchange.fields import Fields
 from egress.http1.connection import HOP_BY_HOP
+from egress.http1.fields import read_fields
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,23 @@ def test_refuses_a_length_that_is_no_plain_number(text: str) -> None:
 def test_refuses_a_second_length_even_the_same() -> None:
     with pytest.raises(WireError):
         Fields((("content-length", "1"), ("content-length", "1")))
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\x00", " a", "\u0100"])
+def test_what_was_put_behind_fields_that_were_read_is_checked(value: str) -> None:
+    """The good twin passes: it is the value that is refused, not the sum."""
+    read, _ = read_fields("Host: a.example\r\n\r\n", 0, 9)
+    assert Fields((*read, ("x-a", "1"))).values("x-a") == ["1"]
+    with pytest.raises(WireError):
+        Fields((*read, ("x-a", value)))
+    with pytest.raises(WireError):
+        Fields(read + (("x-a", value),))
+
+
+def test_of_fields_that_were_read_the_length_is_checked_all_the_same() -> None:
+    for block in ("Content-Length: +1\r\n\r\n", "Content-Length: 1\r\nContent-Length: 1\r\n\r\n"):
+        with pytest.raises(WireError):
+            Fields(read_fields(block, 0, 9)[0])
 
 
 # Questions ------------------------------------------------------------------------------------

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from egress.errors import WireError
-from egress.http1.fields import LOOKALIKES, diagnose, find_fault, read_fields, refuse_repeated
+from egress.http1.fields import LOOKALIKES, ReadFields, diagnose, find_fault, read_fields, refuse_repeated
 from egress.types import Headers
+
+
+EGRESS = Path(__file__).parents[3] / "egress"
 
 
 def read(text: str, limit: int = 100) -> Headers:
     return read_fields(text, 0, limit)[0]
+
+
+def test_what_was_read_says_so_until_it_is_changed() -> None:
+    """Only fields that nobody has touched since may be taken for checked."""
+    headers, mapping = read_fields("A: 1\r\nB: 2\r\na: 3\r\n\r\n", 0, 10)
+    assert type(headers) is ReadFields
+    assert headers.by_name == mapping == {"a": "3", "b": "2"}
+    more: Headers = (("x", "a\r\nb: c"),)
+    for changed in (headers[:2], headers + more, more + headers, (*headers,), headers * 2):
+        assert type(changed) is tuple
+
+
+def test_nothing_else_makes_what_counts_as_read() -> None:
+    """The type is a promise of `read_fields`; a second maker would have to keep it too."""
+    makers = [
+        (path.relative_to(EGRESS).as_posix(), node.lineno)
+        for path in EGRESS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and "ReadFields" in ast.unparse(node)
+    ]
+    assert [path for path, _ in makers] == ["http1/fields.py"], makers
 
 
 def test_names_become_lower_case_and_values_lose_their_blanks() -> None:
