@@ -20,7 +20,11 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "stopped": ("reason",),
     "reloaded": ("policy", "policy_before", "files"),
     "reload.refused": ("policy", "file", "line", "column", "reason"),
-    "killed": ("sandbox", "connection", "request", "host", "port", "code", "policy"),
+    "killed": ("kind", "name", "connections", "policy"),
+    "kill.undone": ("kind", "name", "policy"),
+    "sandbox.added": ("sandbox", "profile", "authority", "policy"),
+    "sandbox.removed": ("sandbox", "connections", "policy"),
+    "listener.failed": ("sandbox", "address", "port", "reason", "policy"),
     "sandbox.stopped": ("sandbox", "reason", "bytes", "quota"),
 }
 """The events a caller may write, each with the facts it has. One that is not listed is not documented."""

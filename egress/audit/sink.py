@@ -14,6 +14,7 @@ lines that are missing.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -25,7 +26,7 @@ from egress.audit.gaps import Gap
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
 from egress.audit.quota import Quota
 from egress.audit.recover import Found, find
-from egress.audit.values import AuditStoppedError, Facts, Opening, Refusal, Ticket, Tunnel
+from egress.audit.values import AuditStoppedError, Facts, Opening, Refusal, Tally, Ticket, Tunnel
 from egress.audit.writer import NO_SLOT, OnFull, Options, Writer
 from egress.errors import UnreadableError
 from egress.exchange import Record
@@ -47,6 +48,7 @@ class Sink:
         self._stamps = Stamps(clock)
         self._folder = Folder()
         self._quota = Quota(quota)
+        self._tally = Tally()
 
     @classmethod
     def open(
@@ -116,6 +118,11 @@ class Sink:
         """Why the log cannot be written at the moment, as `ENOSPC`; empty when it can."""
         return self._writer.trouble.reason if self._writer.trouble is not None else ""
 
+    @property
+    def tally(self) -> Tally:
+        """What was recorded since the start, in numbers; a copy."""
+        return replace(self._tally, unrecorded=self._tally.unrecorded + self._writer.lost)
+
     def begin(self, opening: Opening) -> Ticket:
         """Take a ticket, before anything is sent upstream.
 
@@ -135,21 +142,32 @@ class Sink:
     def exchange(self, ticket: Ticket | None, record: Record, facts: Facts) -> None:
         """Record an exchange. Raises `ValueError` for a ticket that was spent before."""
         slot = _spend(ticket)
-        is_refused = slot == NO_SLOT and record.verdict is Verdict.DENY
-        if is_refused and not self._admit(record.identity, record.code):
-            return
-        self._put(lines.exchange(record, facts), record.identity.sandbox, slot)
+        tally = self._tally
+        tally.exchanges += 1
+        if record.injected:
+            tally.with_secret += 1
+        if record.verdict is Verdict.DENY:
+            tally.refused += 1
+            if slot == NO_SLOT and not self._admit(record.identity, record.code):
+                return
+        try:
+            self._put(lines.exchange(record, facts), record.identity.sandbox, slot)
+        except BaseException:
+            tally.unrecorded += 1
+            raise
 
     def tunnel(self, ticket: Ticket | None, value: Tunnel) -> None:
         """Record a tunnel that has ended. Raises `ValueError` for a ticket that was spent before."""
+        self._tally.tunnels += 1
         self._put(lines.tunnel(value), value.identity.sandbox, _spend(ticket))
 
     def refusal(self, value: Refusal) -> None:
         """Record a connection that the door refused, or a DNS name."""
+        self._tally.refused += 1
         if self._admit(value.identity, value.code):
             self._put(lines.refusal(value), value.identity.sandbox, NO_SLOT)
 
-    def event(self, kind: str, **facts: str | int | None) -> None:
+    def event(self, kind: str, /, **facts: str | int | None) -> None:
         """Record something that happened to the proxy. Raises `ValueError` for one that `EVENTS` has not."""
         self._writer.add(lines.event(kind, facts))
 

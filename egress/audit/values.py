@@ -94,6 +94,21 @@ class Refusal:
     policy: str = ""
 
 
+@dataclass(slots=True)
+class Tally:
+    """What was recorded since the start, in numbers."""
+
+    exchanges: int = 0
+    """Requests, allowed or denied."""
+    tunnels: int = 0
+    refused: int = 0
+    """Denied requests, refused connections, and names that were not answered."""
+    with_secret: int = 0
+    """Requests that were sent with a credential."""
+    unrecorded: int = 0
+    """What is in no line: dropped where the settings say so, or for a mistake of ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tunnel:
     """A finished tunnel: bytes that were passed on unread."""

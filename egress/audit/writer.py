@@ -87,6 +87,8 @@ class Writer:
         self._recorded: list[int] = []
         self._waiting = 0
         self._dropped = 0
+        self.lost = 0
+        """Lines that were dropped since the start."""
         self._loose = 0
         self._batch = found.next_seq
         self.trouble: Trouble | None = None
@@ -200,6 +202,7 @@ class Writer:
 
     def _drop(self, slot: int) -> None:
         self._dropped += 1
+        self.lost += 1
         self._in_flight.set_count(DROPPED, self._dropped)
         if slot:
             self._in_flight.free(slot)

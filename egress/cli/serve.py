@@ -120,6 +120,14 @@ def _announce(ready: Ready, start: Start) -> None:
     render.line("  in the sandbox:")
     render.line("    ", (f"export HTTPS_PROXY={proxies[0]}", BOLD))
     render.line("    ", (_export_of_bundle(start.effective.values), BOLD))
+    if ready.transparent:
+        at = ", ".join(str(listen) for listen in ready.transparent)
+        render.line(f"  whoever knows no proxy lands on {at}")
+    if ready.names:
+        answered = start.effective.values.answer
+        render.line(f"  names: {', '.join(str(at) for at in ready.names)} answers with {answered}")
+    if ready.handover is not None:
+        render.line(f"  listeners are handed over at {ready.handover}")
     for secret, value in ready.placeholders:
         render.line(f"    a stand-in for {secret}: {value}")
     render.line(("  stop it with Ctrl-C; ", DIM), (f"ask it with curl --unix-socket {ready.control}", DIM))

@@ -184,7 +184,9 @@ class Exchange:
         self._head = _forwarded(head, decision.target)
         wanted = self._wanted(self._head)
         self._stage = Stage.SECRETS
-        return NeedSecrets(wanted) if wanted else self.provide({}, self._needles)
+        if not wanted:
+            return self.provide({}, self._needles)
+        return NeedSecrets(wanted, unscrubbed=decision.effects.scrub is Scrub.OFF)
 
     def provide(self, secrets: Mapping[str, Secret], needles: Needles) -> Deny | Send:
         """Inject. `needles` as in the constructor, now with the values in `secrets` among them.

@@ -31,18 +31,10 @@ def head_of(request: Request, destination: Destination) -> tuple[Head, int] | De
         fields = Fields(request.headers)
         kept = fields.travelling(_NOT_KEPT)
     except WireError:
-        return Deny("request.malformed")
-    named = fields.values("host")
-    if len(named) > 1 or not (named or request.authority):
-        return Deny("request.malformed")
-    if request.authority:
-        named.append(request.authority)
-    authority = destination.authority
-    for each in named:
-        if each != authority and not names(destination, each):
-            return Deny("request.mismatch")
-    if request.scheme and request.scheme.lower() != destination.scheme:
-        return Deny("request.mismatch")
+        named = [value for name, value in request.headers if name == "host"]
+        return _authority_denial(request, named, destination) or Deny("request.malformed")
+    if (denied := _authority_denial(request, fields.values("host"), destination)) is not None:
+        return denied
     if request.upgrade and (denied := _upgrade_denial(request, fields)) is not None:
         return denied
     head = Head(
@@ -51,7 +43,7 @@ def head_of(request: Request, destination: Destination) -> tuple[Head, int] | De
         destination.host,
         destination.port,
         request.target,
-        (("host", authority), *kept),
+        (("host", destination.authority), *kept),
         bool(request.upgrade),
     )
     return head, fields.length or 0
@@ -66,6 +58,21 @@ def names(destination: Destination, authority: str) -> bool:
         return False
     port = int(match[2]) if match[2] else destination.default_port
     return port == destination.port and _canonical(match[1]) == destination.host
+
+
+def _authority_denial(request: Request, named: list[str], destination: Destination) -> Deny | None:
+    """Why the request does not name just this destination; `named` are the values of its Host fields."""
+    if len(named) > 1 or not (named or request.authority):
+        return Deny("request.malformed")
+    if request.authority:
+        named.append(request.authority)
+    authority = destination.authority
+    for each in named:
+        if each != authority and not names(destination, each):
+            return Deny("request.mismatch")
+    if request.scheme and request.scheme.lower() != destination.scheme:
+        return Deny("request.mismatch")
+    return None
 
 
 def _upgrade_denial(request: Request, fields: Fields) -> Deny | None:

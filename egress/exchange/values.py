@@ -15,17 +15,18 @@ class Destination:
     scheme: Scheme
     host: str
     port: int
+    authority: str = field(init=False, repr=False, compare=False)
+    """The Host field that names this destination: made once, it is asked for with every request."""
+
+    def __post_init__(self) -> None:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        authority = host if self.port == self.default_port else f"{host}:{self.port}"
+        object.__setattr__(self, "authority", authority)
 
     @property
     def default_port(self) -> int:
         """The port that a URL of this scheme need not name."""
         return 443 if self.scheme == "https" else 80
-
-    @property
-    def authority(self) -> str:
-        """The Host field that names this destination."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == self.default_port else f"{host}:{self.port}"
 
 
 @value
@@ -73,6 +74,8 @@ class NeedSecrets:
     """Get the values of these secrets and call `provide`."""
 
     names: tuple[str, ...]
+    unscrubbed: bool = False
+    """By `scrub: off` nothing is searched for them, so even a value too short for that will do."""
 
 
 @value

@@ -54,7 +54,7 @@ class Reply:
 
 Handler = Callable[[Body], Awaitable[Reply]]
 Routes = Mapping[tuple[str, str], Handler]
-"""By method and path."""
+"""By method and path; the last part of a path can be `*`, which reaches the handler as `name`."""
 
 
 class Control:
@@ -140,6 +140,11 @@ class Control:
 
     async def _answer(self, method: str, path: str, body: Body) -> Reply:
         handler = self._routes.get((method, path))
+        folder, _, name = path.rpartition("/")
+        if handler is None and folder and name:
+            # What a path names goes before what the body says.
+            path, body = f"{folder}/*", {**body, "name": name}
+            handler = self._routes.get((method, path))
         if handler is None:
             known = [known for known, there in self._routes if there == path]
             if known:

@@ -79,8 +79,10 @@ class Desk:
     def needles(self, policy: Policy) -> Needles:
         return self.engine.secrets.needles(self.bound(policy))
 
-    def secrets(self, policy: Policy, names: tuple[str, ...]) -> Mapping[str, Secret] | None:
-        return self.engine.secrets.cached(specs_of(policy, names))
+    def secrets(
+        self, policy: Policy, names: tuple[str, ...], *, unscrubbed: bool
+    ) -> Mapping[str, Secret] | None:
+        return self.engine.secrets.cached(specs_of(policy, names), names if unscrubbed else ())
 
     def bound(self, policy: Policy) -> tuple[SecretSpec, ...]:
         """The secrets that may go to this destination, and so may come back from it."""

@@ -16,7 +16,7 @@ import functools
 import logging
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from egress.audit.values import Refusal
 from egress.errors import UsageError
@@ -68,6 +68,10 @@ class Door:
     async def close_sandbox(self, sandbox: str) -> None:
         """Close the listeners of one sandbox, and its connections that are not inside a lane."""
         await self._close(lambda listener: listener.sandbox == sandbox)
+
+    async def close_listeners(self, listeners: Collection[Listener]) -> None:
+        """Close these, and the connections that came in by them and are not inside a lane."""
+        await self._close(lambda listener: listener in listeners)
 
     async def close(self) -> None:
         """Close every listener, and every connection that is not inside a lane."""

@@ -88,6 +88,11 @@ class Counts:
         for key in limits.idle(self._arrivals, self._now()):
             del self._arrivals[key]
 
+    def forget(self, sandbox: str) -> None:
+        """Drop the requests counted for a sandbox that has ended; open connections count until they close."""
+        for key in [key for key in self._arrivals if key[0] == sandbox]:
+            del self._arrivals[key]
+
     def _now(self) -> int:
         return int(self._clock.monotonic() * limits.SECOND)
 

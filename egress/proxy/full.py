@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -39,15 +39,27 @@ _HTTP2: Final = b"h2"
 
 
 DEFAULT_LIMITS: Final = FullLimits()
+NO_PINS: Final[Mapping[str, frozenset[str]]] = {}
+_UNPINNED: Final[frozenset[str]] = frozenset()
 
 
 class FullLane:
     """Carries intercepted connections."""
 
-    def __init__(self, engine: Engine, upstream: Upstream, limits: FullLimits = DEFAULT_LIMITS) -> None:
-        """`upstream` says whom to trust. Must be called inside of a running loop."""
+    def __init__(
+        self,
+        engine: Engine,
+        upstream: Upstream,
+        limits: FullLimits = DEFAULT_LIMITS,
+        pins: Mapping[str, frozenset[str]] = NO_PINS,
+    ) -> None:
+        """`upstream` says whom to trust, `pins` which keys a host is held to beside that.
+
+        Must be called inside of a running loop.
+        """
         self.engine = engine
         self.limits = limits
+        self.pins = pins
         self._handlers: dict[Client, Handler] = {}
         self.tls = Tls(self._terms, self._told, upstream, engine.clock)
         self.addons: Sequence[object] = (NextLayerChooser(self._http), self.tls)
@@ -121,6 +133,7 @@ class FullLane:
             port=arrival.destination.port,
             client_alpn=_offer(arrival),
             upstream_alpn=(_HTTP2, _HTTP1) if client.alpn == _HTTP2 else (_HTTP1,),
+            pins=self.pins.get(arrival.destination.host, _UNPINNED),
         )
 
     def _told(self, client: Client, what: Refused | Proven) -> None:

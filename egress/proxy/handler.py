@@ -405,7 +405,9 @@ class Handler:
         found: Mapping[str, Secret] = {}
         try:
             async with asyncio.timeout(self._lane.limits.secrets):
-                found = await self.desk.engine.secrets.resolve(specs_of(order.policy, order.names))
+                found = await self.desk.engine.secrets.resolve(
+                    specs_of(order.policy, order.names), order.names if order.unscrubbed else ()
+                )
         except Exception as error:  # noqa: BLE001 - as everywhere
             # Without the traceback that `exception` would print: it may show what it was about.
             log.error(  # noqa: TRY400

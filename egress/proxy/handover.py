@@ -37,6 +37,7 @@ from egress.proxy.acceptor import Acceptor
 from egress.proxy.listener import Kind, Listener
 
 _MOST_MESSAGE: Final = 4096
+_LONGEST_PATH: Final = 100
 _MOST_DESCRIPTORS: Final = 8
 """More room than a message may use, so that one too many is seen, and closed, instead of lost."""
 _MOST_CONVERSATIONS: Final = 64
@@ -58,6 +59,11 @@ class Adoption:
     """Close the listeners of this sandbox."""
 
 
+def handover_path(runtime_dir: Path) -> Path:
+    """Where the socket is: alone in a folder, so that a door can be given that folder and nothing else."""
+    return runtime_dir / "doors" / "handover.sock"
+
+
 class Handover:
     """The unix socket, from `open` to `close`."""
 
@@ -74,7 +80,12 @@ class Handover:
 
         Whoever calls owns the folder: a socket that stands there was left behind, and is replaced.
         """
+        if len(os.fsencode(self._path)) > _LONGEST_PATH:
+            raise UnreadableError(
+                "the path of the hand-over socket is too long", "name a shorter folder with --runtime-dir"
+            )
         try:
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
             if self._path.is_socket():
                 self._path.unlink()
             sock = _bound(self._path)

@@ -53,19 +53,36 @@ def password_digest(password: str) -> bytes:
 
 def listen(host: str, port: int) -> socket.socket:
     """Open a listening TCP socket on an address of this machine; port 0 takes any free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol left to the system asyncio would not turn Nagle's algorithm off.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock = _socket(host, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind((host, port))
         sock.listen(BACKLOG)
     except BaseException:
         sock.close()
         raise
+    return sock
+
+
+def listen_udp(host: str, port: int) -> socket.socket:
+    """Open a socket that takes datagrams on an address of this machine."""
+    # Without SO_REUSEADDR: for datagrams it would let a second process have the same port.
+    sock = _socket(host, socket.SOCK_DGRAM, socket.IPPROTO_UDP)
+    try:
+        sock.bind((host, port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _socket(host: str, kind: socket.SocketKind, protocol: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, kind, protocol)
     sock.settimeout(0)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     return sock
 
 
@@ -73,5 +90,7 @@ def check(listener: Listener) -> None:
     """Refuse a listener that could not tell who its peers are; raises `UsageError`."""
     if listener.authentication == "password" and listener.password in (b"", password_digest("")):
         raise UsageError("The listener asks for a password but has none.", "Give it the digest of one.")
+    if listener.authentication == "owner-uid" and listener.kind == "dns-udp":
+        raise UsageError("Nobody owns what comes as a datagram.", "Use network for it.")
     if listener.authentication == "password" and listener.kind != "proxy":
         raise UsageError("Only a proxy listener can ask for a password.", "Use owner-uid or network here.")

@@ -4,7 +4,9 @@ Every event of every library goes through one chain: searched for secret values,
 line of plain characters to standard error, as text or as JSON. Other libraries are heard only from warnings
 on, whatever level is set: some print whole headers when they are asked to debug.
 
-Nothing here keeps or sends anything, and nothing that a peer wrote can break a line or reach a terminal.
+Nothing here keeps or sends anything, and nothing that a peer wrote can break a line or reach a terminal. No
+sandbox can fill a disk with it: of one kind of event only so many lines are written in a while, and the rest
+is counted and told as one `log.folded`.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping
 from datetime import UTC, datetime
-from typing import Literal, TextIO
+from typing import Literal, TextIO, override
 
 import structlog
 
@@ -28,6 +31,15 @@ Event = MutableMapping[str, object]
 Processor = Callable[[object, str, Event], Event]
 
 OURS = "egress"
+MOST_LINES = 20
+"""Of one kind of event, in one window."""
+WINDOW = 10.0
+"""Seconds."""
+MOST_KINDS = 1024
+"""Kinds of events that are told apart; those beyond are counted together."""
+_REST = "(others)"
+FOLDED = "log.folded"
+_log = structlog.get_logger(__name__)
 _FIRST = ("time", "level", "logger", "event")
 
 
@@ -37,8 +49,11 @@ def set_up(
     clock: Clock,
     needles: Callable[[], Needles],
     stream: TextIO | None = None,
-) -> None:
-    """Send all logging of this process through one chain to `stream`, standard error by default."""
+) -> Folding:
+    """Send all logging of this process through one chain to `stream`, standard error by default.
+
+    Returns what keeps floods out of it: its `tell` is due once a second.
+    """
     out = stream or sys.stderr
     is_text = form == "text" or (form == "auto" and out.isatty())
     chain: list[Processor] = [_name, Redactor(needles), _stamp(clock), _traceback]
@@ -58,6 +73,8 @@ def set_up(
             foreign_pre_chain=chain, processors=[_without_meta, as_text if is_text else as_json]
         )
     )
+    folding = Folding(clock.monotonic)
+    handler.addFilter(folding)
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
@@ -66,6 +83,54 @@ def set_up(
     logging.getLogger(OURS).setLevel(level.upper())
     # A log that cannot be written must not print a traceback into whatever is left.
     logging.raiseExceptions = False
+    return folding
+
+
+# Floods -------------------------------------------------------------------------------------------
+
+
+class Folding(logging.Filter):
+    """Lets the first lines of every kind of event through in each window, and counts the others.
+
+    The kind is the name of an event, or the place in the code where another library logs: what somebody
+    else wrote into a line makes no new kind.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._ends = monotonic() + WINDOW
+        self._lines: Counter[str] = Counter()
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        self.tell()
+        kind = _kind(record)
+        if kind == FOLDED:
+            return True
+        if kind not in self._lines and len(self._lines) >= MOST_KINDS:
+            kind = _REST
+        self._lines[kind] += 1
+        return self._lines[kind] <= MOST_LINES
+
+    def tell(self) -> None:
+        """Say what was folded, when a window is over."""
+        now = self._monotonic()
+        if now < self._ends:
+            return
+        over = {kind: count - MOST_LINES for kind, count in self._lines.items() if count > MOST_LINES}
+        # First: to say it comes back to here.
+        self._lines.clear()
+        self._ends = now + WINDOW
+        for kind, count in over.items():
+            _log.warning(FOLDED, of=kind, lines=count)
+
+
+def _kind(record: logging.LogRecord) -> str:
+    said: object = record.msg
+    if isinstance(said, dict):
+        return str(said.get("event", ""))
+    return f"{record.name}:{record.lineno}"
 
 
 # The chain ----------------------------------------------------------------------------------------

@@ -25,12 +25,14 @@ from egress.errors import EgressError
 from egress.policy.chosen import read_chosen
 from egress.policy.files import find_rule_files
 from egress.policy.text import shown
-from egress.proxy import logs
+from egress.proxy import logs, remarks
 from egress.proxy.clock import Clock
 from egress.proxy.control import NAME, Body, Control, Handler, Reply, Routes
 from egress.proxy.engine import Engine
-from egress.proxy.listening import Listening
-from egress.proxy.service import Service
+from egress.proxy.handover import Adoption, Handover, handover_path
+from egress.proxy.listening import Listening, ports_of
+from egress.proxy.sandboxes import Sandboxes
+from egress.proxy.service import Process, Service
 from egress.proxy.start import Ready, Start
 from egress.proxy.watch import changes
 from egress.proxy.wiring import Parts, open_audit, password_of, wire
@@ -74,7 +76,7 @@ class Server:
             audit = open_audit(values, self._clock)
             try:
                 parts = wire(values, self._start.policy, self._start.captured, audit, self._clock)
-                await self._serve(parts, Listening(parts.door, values, password), routes, announce)
+                await self._serve(parts, self._listening(parts, password), routes, announce)
             finally:
                 audit.close()
         finally:
@@ -99,29 +101,59 @@ class Server:
         announce: Callable[[Ready], None],
     ) -> None:
         values, engine = self._values, parts.engine
-        logs.set_up(values.log_level, values.log_format, self._clock, engine.secrets.all_needles)
-        service = Service(engine, parts.door, listening, self._files, self._read, self.stop)
+        folding = logs.set_up(values.log_level, values.log_format, self._clock, engine.secrets.all_needles)
+        sandboxes = self._sandboxes(parts) if values.handover else None
+        process = Process(self._files, self._read, self.stop, lambda: self._remark(engine))
+        service = Service(engine, parts.door, listening, process, sandboxes)
+        handover = None if sandboxes is None else self._handover(sandboxes)
         try:
             # Recorded before anything can be asked for.
             engine.audit.event(
                 "started", version=__version__, policy=engine.policy.digest, files=", ".join(self._files())
             )
             await listening.open()
+            if handover is not None:
+                handover.open()
             routes.update(service.routes())
             self._watch_signals(service)
-            for forever in (self._flushing(engine), self._ticking(parts), self._watching(service)):
+            for forever in (self._flushing(engine), self._ticking(parts, folding), self._watching(service)):
                 self._keep(forever)
             self._say_started(engine)
-            service.say_lacking()
+            self._remark(engine)
             self._beside(service.warm())
             announce(self._ready(parts, listening))
             await self._stopping.wait()
             _log.info("proxy.stopping", reason=self._reason, connections=len(engine.live))
         finally:
+            if handover is not None:
+                await handover.close()
             await self._drain(parts)
             await engine.secrets.close()
             await _end_all_tasks()
             engine.audit.event("stopped", reason=self._reason)
+
+    # What it is made of
+
+    def _listening(self, parts: Parts, password: bytes) -> Listening:
+        return Listening(
+            parts.door, parts.names, self._values, password, lambda: ports_of(parts.engine.policy)
+        )
+
+    def _sandboxes(self, parts: Parts) -> Sandboxes:
+        return Sandboxes(
+            parts.engine, parts.door, parts.names, parts.full.tls, constrain=self._values.ca_constrain
+        )
+
+    def _handover(self, sandboxes: Sandboxes) -> Handover:
+        adoption = Adoption(sandboxes, sandboxes.adopt, sandboxes.release)
+        return Handover(handover_path(self._values.runtime_dir), adoption)
+
+    # What is said
+
+    def _remark(self, engine: Engine) -> None:
+        values = self._values
+        pinned = dict.fromkeys(pin.host for pin in values.pin)
+        remarks.say(engine, pinned, container=values.container)
 
     def _say_started(self, engine: Engine) -> None:
         rows = self._start.effective.rows()
@@ -141,6 +173,9 @@ class Server:
             listening.addresses.get(name, ()),
             self._values.runtime_dir / NAME,
             tuple((each.secret, each.value) for each in stand_ins),
+            listening.transparent,
+            listening.names,
+            handover_path(self._values.runtime_dir) if self._values.handover else None,
         )
 
     def _read(self) -> Loaded:
@@ -177,9 +212,10 @@ class Server:
             engine.audit.flush()
             await asyncio.sleep(FLUSH)
 
-    async def _ticking(self, parts: Parts) -> None:
+    async def _ticking(self, parts: Parts, folding: logs.Folding) -> None:
         for number in itertools.count(1):
             await asyncio.sleep(TICK)
+            folding.tell()
             tick(parts, number)
 
     async def _watching(self, service: Service) -> None:
@@ -204,6 +240,7 @@ class Server:
         engine = parts.engine
         engine.stopping = True
         await parts.door.close()
+        await parts.names.close()
         for carried in engine.live:
             carried.drain()
         await self._until_empty(engine, self._values.drain, self._hurry)

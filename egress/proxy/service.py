@@ -7,19 +7,22 @@ loaded, what was taken back, whether it is ready. It tells names and numbers, ne
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
 
 from egress import __version__
-from egress.ca.constraints import Constraints
 from egress.errors import EgressError
+from egress.proxy import remarks
 from egress.proxy.control import Body, Reply, Routes
 from egress.proxy.engine import Engine
+from egress.proxy.enrolment import Enrolment
 from egress.proxy.listening import Listening
 from egress.proxy.reload import Outcome, Reloader
+from egress.proxy.sandboxes import Sandboxes
 from egress.proxy.withdraw import KINDS, Kind, Withdrawals, Withdrawn
 from egress.rules.load import Loaded
 from egress.types import Severity
@@ -33,6 +36,20 @@ class Door(Protocol):
     def connections(self, sandbox: str) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What the process around it does for a service."""
+
+    files: Callable[[], Sequence[str]]
+    """Names the rule files."""
+    read: Callable[[], Loaded]
+    """Loads them; runs in a thread."""
+    stop: Callable[[str], None]
+    """Is told why."""
+    remark: Callable[[], None]
+    """Says what is to be known about the rules in force."""
+
+
 class Service:
     """One running proxy, as its operator sees it."""
 
@@ -41,20 +58,20 @@ class Service:
         engine: Engine,
         door: Door,
         listening: Listening,
-        files: Callable[[], Sequence[str]],
-        read: Callable[[], Loaded],
-        stop: Callable[[str], None],
+        process: Process,
+        sandboxes: Sandboxes | None = None,
     ) -> None:
-        """`files` names the rule files, `read` loads them in a thread, `stop` is told why."""
+        """Without `sandboxes` none can be added while it runs."""
         self.engine = engine
-        self.withdrawals = Withdrawals(engine, listening.shut, listening.reopen)
+        self.withdrawals = Withdrawals(engine, self._shut, self._reopen)
         self._door = door
         self._listening = listening
-        self._files = files
-        self._stop = stop
+        self._sandboxes = sandboxes
+        self._files, self._stop, self._remark = process.files, process.stop, process.remark
         self._since = self._loaded_at = engine.clock.now()
         self._results: dict[str, int] = {"loaded": 0, "unchanged": 0, "refused": 0}
-        self._reloader = Reloader(self.withdrawals, read, self._told)
+        self._reloader = Reloader(self.withdrawals, process.read, self._told)
+        self._enrolment = Enrolment(engine, sandboxes, self.withdrawals.forget)
 
     # Reloading
 
@@ -73,6 +90,8 @@ class Service:
                 self._say_refused(outcome, why)
             else:
                 _log.info("rules.unchanged", why=why, policy=outcome.digest[:12])
+            if outcome.result == "loaded" or self._listening.failed:
+                await self._follow()
         except EgressError as error:
             _log.error("rules.not_recorded", error=error.message)
         # After a refusal too: what was pardoned is wanted again.
@@ -85,7 +104,20 @@ class Service:
         self._event(
             "reloaded", policy=outcome.digest, policy_before=outcome.before, files=", ".join(self._files())
         )
-        self.say_lacking()
+        self._remark()
+
+    async def _follow(self) -> None:
+        """Open the ports that the rules name now, and close the others."""
+        for failed in await self._listening.follow():
+            _log.error("listener.failed", at=str(failed.at), cause=failed.reason, hint=failed.hint)
+            self._event(
+                "listener.failed",
+                sandbox=self._listening.sandbox,
+                address=failed.at.host,
+                port=failed.at.port,
+                reason=failed.reason,
+                policy=self.engine.policy.digest,
+            )
 
     def _say_refused(self, outcome: Outcome, why: str) -> None:
         errors = [finding for finding in outcome.findings if finding.severity is Severity.ERROR]
@@ -101,31 +133,22 @@ class Service:
             reason=first.message if first else outcome.message,
         )
 
-    def say_lacking(self) -> None:
-        """Say which sandboxes have an authority that cannot sign for all that the rules open."""
-        for name, lacking in self._lacking().items():
-            _log.warning(
-                "authority.lacking",
-                sandbox=name,
-                hosts=", ".join(lacking[:20]),
-                hint="make a new one with `egress ca rotate --constrain`, and start the proxy again",
-            )
-
     async def warm(self) -> None:
         """Ask for the secrets of the rules, so that the first request does not have to wait."""
-        await self.engine.secrets.warm(self.engine.policy.secrets.values())
+        policy = self.engine.policy
+        await self.engine.secrets.warm(policy.secrets.values(), remarks.unscrubbed(policy))
 
-    def _lacking(self) -> Mapping[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
-        for name, sandbox in self.engine.sandboxes.items():
-            limits: Constraints | None = sandbox.authority.constraints
-            if limits is not None and (
-                lacking := limits.lacking(self.engine.policy, sandbox.identity.profile)
-            ):
-                found[name] = lacking
-        return {name: lacking for name, lacking in found.items() if lacking}
+    async def _shut(self, sandbox: str) -> None:
+        await self._listening.shut(sandbox)
+        if self._sandboxes is not None:
+            await self._sandboxes.shut(sandbox)
 
-    def _event(self, kind: str, **facts: str | int | None) -> None:
+    async def _reopen(self, sandbox: str) -> None:
+        await self._listening.reopen(sandbox)
+        if self._sandboxes is not None:
+            self._sandboxes.reopen(sandbox)
+
+    def _event(self, kind: str, /, **facts: str | int | None) -> None:
         self.engine.audit.event(kind, **facts)
         self.engine.audit.flush()
 
@@ -141,6 +164,7 @@ class Service:
             ("POST", "/reload"): self._reload,
             ("POST", "/kill"): self._kill,
             ("POST", "/stop"): self._stopped,
+            **self._enrolment.routes(),
         }
 
     async def _healthz(self, _: Body) -> Reply:
@@ -177,6 +201,7 @@ class Service:
                 "rules": self._rules(),
                 "sandboxes": [self._sandbox(name) for name in sorted(self.engine.sandboxes)],
                 "connections": len(self.engine.live),
+                "requests": asdict(self.engine.audit.tally),
                 "killed": self.withdrawals.all(),
             },
         )
@@ -202,12 +227,23 @@ class Service:
         return {
             "name": name,
             "profile": sandbox.identity.profile,
-            "listeners": [str(at) for at in self._listening.addresses.get(name, ())],
+            **self._listeners(name),
             "connections": self._door.connections(name),
             "carried": sum(carried.arrival.identity.sandbox == name for carried in self.engine.live),
             "authority": sandbox.authority.fingerprint,
             "authority_until": _moment(sandbox.authority.not_after),
-            "authority_lacks": list(self._lacking().get(name, ())),
+            "authority_lacks": list(remarks.lacking(self.engine).get(name, ())),
+        }
+
+    def _listeners(self, name: str) -> dict[str, object]:
+        if self._sandboxes is not None and name in self._sandboxes:
+            return {"listeners": self._sandboxes.listeners(name)}
+        found = self._listening
+        return {
+            "listeners": [str(at) for at in found.addresses.get(name, ())],
+            "transparent": [str(at) for at in found.transparent],
+            "dns": [str(at) for at in found.names],
+            "failed": [failed.reason for failed in found.failed],
         }
 
     async def _placeholders(self, _: Body) -> Reply:
@@ -256,13 +292,8 @@ class Service:
             return
         event = "kill.undone" if undo else "killed"
         _log.warning(event, kind=done.kind, name=done.name, connections=done.connections)
-        self._event(
-            "killed",
-            sandbox=done.name if done.kind == "sandbox" else None,
-            host=done.name if done.kind == "host" else None,
-            code=f"{event}: {done.kind} {done.name}",
-            policy=self.engine.policy.digest,
-        )
+        cut = {} if undo else {"connections": done.connections}
+        self._event(event, kind=done.kind, name=done.name, **cut, policy=self.engine.policy.digest)
 
     async def _stopped(self, _: Body) -> Reply:
         self._stop("the control socket")

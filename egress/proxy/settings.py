@@ -7,13 +7,15 @@ are all made from the one model below. No setting ever holds a secret: those tha
 
 from __future__ import annotations
 
+import base64
+import binascii
 import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Literal, Self, override
+from typing import Annotated, Final, Literal, Self, override
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -23,7 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from egress import settings
 from egress.errors import UsageError
 from egress.rules import bounds
-from egress.rules.hosts import HostError, canonical_wire
+from egress.rules.hosts import HostError, canonical_wire, is_address
 from egress.rules.report import MeaningError
 
 PREFIX = "EGRESS_"
@@ -57,6 +59,17 @@ class Override:
 
     def __str__(self) -> str:
         return f"{self.name}={self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A host, and a public key that may stand in the chain it is verified by."""
+
+    host: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.host}={self.key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +117,39 @@ def _override(value: object) -> object:
         ) from None
 
 
+def _pin(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    host, _, key = value.partition("=")
+    try:
+        digest = base64.b64decode(key.removeprefix("sha256/"), validate=True)
+        if key.startswith("sha256/") and len(digest) == 32:
+            return Pin(host if is_address(host) else canonical_wire(host), key)
+    except (HostError, ValueError, binascii.Error):
+        pass
+    raise _wrong(
+        "this is not a host and the pin of a key", "write it like api.example.com=sha256/ and 44 characters"
+    )
+
+
+def _address(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return ip_address(value)
+    except ValueError:
+        raise _wrong("this is not an address", "write it like 10.0.0.2, without a port") from None
+
+
+def _ipv4(value: object) -> object:
+    found = _address(value)
+    if isinstance(found, IPv6Address):
+        raise _wrong(
+            "this is not an IPv4 address", "write it like 10.0.0.2; names are answered with IPv4 only"
+        )
+    return found
+
+
 def _network(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -130,11 +176,18 @@ def _bound(read: object, value: object) -> object:
         raise _wrong(error.message, error.hint) from None
 
 
+def is_plain_name(value: str) -> bool:
+    """Whether a name can stand in a record, a path and a header, and is one that no file system folds."""
+    return re.fullmatch(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?", value) is not None
+
+
+PLAIN_NAME: Final = "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends"
+"""How such a name is written, for people."""
+
+
 def _plain(value: str) -> str:
-    """A name that can stand in a record, a path and a header, and that no file system folds."""
-    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?", value):
-        hint = "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends"
-        raise _wrong("this is not a name", hint)
+    if not is_plain_name(value):
+        raise _wrong("this is not a name", PLAIN_NAME)
     return value
 
 
@@ -142,6 +195,9 @@ Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(lambda value: _spl
 Commas = BeforeValidator(lambda value: _split(",", value))
 Listens = Annotated[tuple[Annotated[Listen, BeforeValidator(_listen)], ...], NoDecode, Commas]
 Overrides = Annotated[tuple[Annotated[Override, BeforeValidator(_override)], ...], NoDecode, Commas]
+Pins = Annotated[tuple[Annotated[Pin, BeforeValidator(_pin)], ...], NoDecode, Commas]
+Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
+Addresses = Annotated[tuple[Address, ...], NoDecode, Commas]
 Networks = Annotated[
     tuple[Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)], ...], NoDecode, Commas
 ]
@@ -182,6 +238,19 @@ class Settings(BaseSettings):
     password_file: Annotated[Path | None, Shown("FILE")] = Field(
         default=None, description="A file with the password that clients of the proxy have to give."
     )
+    transparent: Annotated[Addresses, Shown("ADDRESS")] = Field(
+        default=(),
+        description="Where clients land that know no proxy: on every port that the rules name.",
+    )
+    dns: Annotated[Listens, Shown("ADDRESS:PORT")] = Field(
+        default=(), description="Where sandboxes ask for names, by UDP and TCP; nothing is forwarded."
+    )
+    dns_answer: Annotated[
+        IPv4Address | None, BeforeValidator(_ipv4), Shown("ADDRESS", "the first of `--transparent`")
+    ] = Field(default=None, description="The address that every allowed name has.")
+    handover: bool = Field(
+        default=False, description="Let sandboxes be added while it runs, with listeners handed over."
+    )
     resolve: Annotated[Overrides, Shown("NAME=ADDRESS")] = Field(
         default=(), description="Dial this address for a name. What may be dialled stays as it is."
     )
@@ -190,6 +259,9 @@ class Settings(BaseSettings):
     )
     upstream_ca: Annotated[Paths, Shown("FILE")] = Field(
         default=(), description="Certificates of authorities to trust for upstreams, beside the public ones."
+    )
+    pin: Annotated[Pins, Shown("HOST=PIN")] = Field(
+        default=(), description="A public key to hold an upstream to; several for one host are a choice."
     )
     ca_constrain: bool = Field(
         default=False, description="Limit the authority of the sandbox to the hosts the rules name."
@@ -247,6 +319,29 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings
+
+    @property
+    def answer(self) -> IPv4Address | None:
+        """The address that names have: the one that was set, else that of the transparent entry."""
+        concrete = (at for at in self.transparent if isinstance(at, IPv4Address) and not at.is_unspecified)
+        return self.dns_answer or next(concrete, None)
+
+    @model_validator(mode="after")
+    def _say_who_may_come(self) -> Self:
+        opened = [f"--{name}" for name in ("transparent", "dns") if getattr(self, name)]
+        if opened and not self.network:
+            raise _wrong(
+                f"{opened[0]} serves whoever can reach it: nothing there can ask for a password",
+                "give --network where only the sandbox can reach that address, and leave it out elsewhere",
+            )
+        if self.dns and self.answer is None:
+            raise _wrong(
+                "--dns has no address to answer with",
+                "name one with --dns-answer: an IPv4 address at which the sandbox finds --transparent",
+            )
+        if self.dns_answer is not None and not self.dns:
+            raise _wrong("--dns-answer is for nobody: no name can be asked for", "name an address with --dns")
+        return self
 
     @model_validator(mode="after")
     def _say_who_may_dial(self) -> Self:

@@ -35,3 +35,7 @@ class Ready:
     control: Path
     placeholders: tuple[tuple[str, str], ...]
     """The stand-ins of the sandbox: secret and value."""
+    transparent: tuple[Listen, ...] = ()
+    names: tuple[Listen, ...] = ()
+    handover: Path | None = None
+    """Where listeners are handed over, if they may be."""

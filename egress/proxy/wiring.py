@@ -24,6 +24,7 @@ from egress.proxy.engine import Counts, Engine, Sandbox
 from egress.proxy.full import FullLane
 from egress.proxy.handler import FullLimits
 from egress.proxy.interfaces import OwnAddresses
+from egress.proxy.names import Names
 from egress.proxy.password import read_or_make_key, read_password
 from egress.proxy.resolve import FixedResolver, SystemResolver
 from egress.proxy.settings import Settings
@@ -46,6 +47,7 @@ class Parts:
     engine: Engine
     full: FullLane
     door: Door
+    names: Names
 
 
 def open_audit(values: Settings, clock: Clock) -> Sink:
@@ -77,14 +79,16 @@ def wire(values: Settings, policy: Policy, captured: Captured, audit: Sink, cloc
     )
     sandbox = open_sandbox(values, policy, clock)
     engine.sandboxes[sandbox.identity.sandbox] = sandbox
-    full = FullLane(engine, Upstream(trusted_roots(values.upstream_ca)), _full_limits(values))
+    upstream = Upstream(trusted_roots(values.upstream_ca))
+    full = FullLane(engine, upstream, _full_limits(values), _pins(values))
     tunnel = TunnelLane(engine, Patience(values.connect_timeout, values.idle_timeout))
     limits = DoorLimits(
         connections=values.connections,
         sandbox_connections=values.sandbox_connections,
         head_time=values.head_timeout,
     )
-    return Parts(engine, full, Door(engine, Lanes(tunnel=tunnel.carry, full=full.carry), limits))
+    door = Door(engine, Lanes(tunnel=tunnel.carry, full=full.carry), limits)
+    return Parts(engine, full, door, Names(engine))
 
 
 def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> Sandbox:
@@ -105,6 +109,11 @@ def _overrides(values: Settings) -> dict[str, list[str]]:
     for override in values.resolve:
         found.setdefault(override.name, []).append(str(override.address))
     return found
+
+
+def _pins(values: Settings) -> dict[str, frozenset[str]]:
+    hosts = {pin.host for pin in values.pin}
+    return {host: frozenset(pin.key for pin in values.pin if pin.host == host) for host in hosts}
 
 
 def _full_limits(values: Settings) -> FullLimits:

@@ -93,6 +93,10 @@ class Withdrawals:
         self._of["secret"].clear()
         self._engine.secrets.pardon()
 
+    def forget(self, sandbox: str) -> None:
+        """A sandbox has ended; a later one of its name is another one."""
+        self._of["sandbox"].pop(sandbox, None)
+
     def find(self, name: str, kind: Kind | None = None) -> tuple[Kind, str]:
         """Return what is called that, and its one spelling.
 

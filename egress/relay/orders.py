@@ -48,6 +48,8 @@ class Fetch(NamedTuple):
     ticket: int
     policy: Policy
     names: tuple[str, ...]
+    unscrubbed: bool = False
+    """A value too short to be searched for will do."""
 
 
 Order = Write | Close | Reset | Open | Fetch

@@ -67,8 +67,13 @@ class Service(Protocol):
         """Those of every secret bound to the destination whose value is known by now."""
         ...
 
-    def secrets(self, policy: Policy, names: tuple[str, ...]) -> Mapping[str, Secret] | None:
-        """The values of these secrets, if all are at hand; else None, and they have to be fetched."""
+    def secrets(
+        self, policy: Policy, names: tuple[str, ...], *, unscrubbed: bool
+    ) -> Mapping[str, Secret] | None:
+        """The values of these secrets, if all are at hand; else None, and they have to be fetched.
+
+        Those too short to be searched for count as missing, unless they may go `unscrubbed`.
+        """
         ...
 
     @property

@@ -37,7 +37,7 @@ class Pool(Protocol):
         """Find a connection for this exchange, now or later."""
         ...
 
-    def fetch(self, stream: Stream, policy: Policy, names: tuple[str, ...]) -> None:
+    def fetch(self, stream: Stream, policy: Policy, needed: NeedSecrets) -> None:
         """Ask for the values of secrets."""
         ...
 
@@ -168,11 +168,11 @@ class Stream:
         step = exchange.begin(request, service.now())
         if isinstance(step, NeedSecrets):
             self._needed = step.names
-            secrets = service.secrets(policy, step.names)
+            secrets = service.secrets(policy, step.names, unscrubbed=step.unscrubbed)
             if secrets is None:
                 self.timing.asked = service.monotonic()
                 self._client.hold(held=True)
-                self._upstreams.fetch(self, policy, step.names)
+                self._upstreams.fetch(self, policy, step)
                 return
             step = exchange.provide(secrets, service.needles(policy))
         self._go(step)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from egress.exchange import NeedSecrets
 from egress.relay.http1_upstream import Http1Upstream
 from egress.relay.http2_upstream import Http2Upstream
 from egress.relay.hub import Hub, Upstream
@@ -75,11 +76,11 @@ class Upstreams:
             self._call_off(stream)
         self._relay.over(stream)
 
-    def fetch(self, stream: Stream, policy: Policy, names: tuple[str, ...]) -> None:
+    def fetch(self, stream: Stream, policy: Policy, needed: NeedSecrets) -> None:
         """Ask for the values of secrets."""
         self._last_ticket += 1
         self._fetching[self._last_ticket] = stream
-        self._relay.order(Fetch(self._last_ticket, policy, names))
+        self._relay.order(Fetch(self._last_ticket, policy, needed.names, needed.unscrubbed))
 
     def fetched(self, ticket: int, secrets: Mapping[str, Secret]) -> None:
         """Hand the values to the exchange that asked."""

@@ -119,7 +119,7 @@ class Resolver:
                 found[spec.name] = secret
         return found
 
-    async def warm(self, specs: Iterable[SecretSpec]) -> None:
+    async def warm(self, specs: Iterable[SecretSpec], unscrubbed: Collection[str] = ()) -> None:
         """Ask all sources of a policy that comes into force, and let go of those it does not name.
 
         Revocations stay. The replaced values are searched for a while longer.
@@ -132,7 +132,7 @@ class Resolver:
             self._retire(held, held.names - names.get(key, set()))
             if not held.names and not held.is_revoked:
                 del self._held[key]
-        await self.resolve(specs)
+        await self.resolve(specs, unscrubbed)
 
     # Searches ---------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from mitmproxy.proxy import commands, layer, server_hooks
 from mitmproxy.proxy.layers import tls
+from mitmproxy.tls import ClientHelloData, TlsData
 
 from egress.addons.guard import Guard, Undecided, where
 
@@ -69,13 +70,13 @@ def test_a_hook_that_wants_to_wait_is_refused() -> None:
 
 UNDECIDED = {
     "no layer": layer.NextLayerHook(cast("layer.NextLayer", SimpleNamespace(layer=None))),
-    "no TLS for the client": tls.TlsStartClientHook(cast("tls.TlsData", SimpleNamespace(ssl_conn=None))),
-    "no TLS for the upstream": tls.TlsStartServerHook(cast("tls.TlsData", SimpleNamespace(ssl_conn=None))),
+    "no TLS for the client": tls.TlsStartClientHook(cast("TlsData", SimpleNamespace(ssl_conn=None))),
+    "no TLS for the upstream": tls.TlsStartServerHook(cast("TlsData", SimpleNamespace(ssl_conn=None))),
     "a client passed through": tls.TlsClienthelloHook(
-        cast("tls.ClientHelloData", SimpleNamespace(ignore_connection=True, establish_server_tls_first=False))
+        cast("ClientHelloData", SimpleNamespace(ignore_connection=True, establish_server_tls_first=False))
     ),
     "the upstream first": tls.TlsClienthelloHook(
-        cast("tls.ClientHelloData", SimpleNamespace(ignore_connection=False, establish_server_tls_first=True))
+        cast("ClientHelloData", SimpleNamespace(ignore_connection=False, establish_server_tls_first=True))
     ),
 }
 
@@ -88,7 +89,7 @@ def test_what_is_left_undecided_is_refused(what: str) -> None:
 
 def test_what_is_decided_passes() -> None:
     Guard([]).run(layer.NextLayerHook(cast("layer.NextLayer", SimpleNamespace(layer=object()))))
-    Guard([]).run(tls.TlsStartClientHook(cast("tls.TlsData", SimpleNamespace(ssl_conn=object()))))
+    Guard([]).run(tls.TlsStartClientHook(cast("TlsData", SimpleNamespace(ssl_conn=object()))))
 
 
 def test_where_names_the_place_of_an_error_that_was_raised() -> None:

@@ -19,7 +19,7 @@ class Second:
 
 
 async def test_has_the_add_ons_that_it_is_given_and_no_others() -> None:
-    """mitmproxy's own would answer `mitm.it`, relay raw TCP, and pass hosts through."""
+    """Those of mitmproxy would answer `mitm.it`, relay raw TCP, and pass hosts through."""
     addons = (First(), Second())
     assert tuple(build_master(addons).addons.chain) == addons
 
@@ -55,5 +55,5 @@ def test_knows_the_options_that_are_dangerous_by_their_names() -> None:
 
 def test_refuses_to_run_where_keys_would_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls, "log_master_secret", lambda *_: None)
-    with pytest.raises(UsageError, match="SSLKEYLOGFILE|keys of TLS"):
+    with pytest.raises(UsageError, match="keys of TLS"):
         check_options(safe_options())

@@ -28,6 +28,8 @@ from egress.exchange import (
 from egress.exchange import machine as machines
 from egress.http1 import RequestReader, encode_request_head
 from egress.http1.events import RequestHead
+from egress.http1.fields import ReadFields
+from egress.relay import http2_client, http2_upstream
 from egress.types import Head, Headers, Scheme, Verdict
 from tests.unit.exchange.sample import (
     NEEDLES,
@@ -272,6 +274,21 @@ def test_each_request_on_a_connection_is_decided_on_its_own() -> None:
     ]
     assert [isinstance(outcome, Send) for outcome in outcomes] == [True, False, True]
     assert denied(outcomes[1]) == "rule.denied"
+
+
+@pytest.mark.parametrize("value", ["a\r\nhost: evil.example", "a\nb", "a\x00", " a"])
+def test_a_head_of_http2_never_counts_as_checked(value: str) -> None:
+    """Only what our own reader of HTTP/1.1 made is trusted; the good twin of HTTP/2 passes the check."""
+    assert type(off_the_wire(f"GET / HTTP/1.1\nHost: {API}\n\n").headers) is ReadFields
+    pseudo = [(":method", "GET"), (":scheme", "https"), (":authority", API), (":path", "/a")]
+    good, _, _ = http2_client._request_of([*pseudo, ("x-a", "1")], ends=True)
+    assert isinstance(begun(exchange(), good), Send)
+    bad, _, _ = http2_client._request_of([*pseudo, ("x-a", value)], ends=True)
+    assert denied(begun(exchange(), bad)) == "request.malformed"
+    _, fields = http2_upstream._status_of([(":status", "200"), ("x-a", "1")])
+    assert isinstance(running().respond(Response(200, "", fields)), Answer)
+    _, fields = http2_upstream._status_of([(":status", "200"), ("x-a", value)])
+    assert running().respond(Response(200, "", fields)) == Cut("upstream.malformed")
 
 
 # Faults ---------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def poke(scene: Scene) -> None:
 
 async def whole(scene: Scene) -> None:
     """A request whose secret has to be fetched, a response in two parts, and the end."""
-    scene.patch.setattr(scene.stack.secrets, "cached", lambda *_: None)
+    scene.patch.setattr(scene.stack.secrets, "cached", lambda *_, **__: None)
     async with await scene.visit(scene.good) as peer:
         await peer.send(head(scene))
         await scene.read(peer, FIRST)

@@ -232,13 +232,13 @@ def test_offers_of_compression_do_not_travel() -> None:
 
 
 def test_what_is_sent_ahead_of_the_switch_are_frames_and_nothing_else() -> None:
-    peer = Connection(ConnectionType.CLIENT)
-    talk = Talk(ahead=peer.send(TextMessage(data="early")), behind=frame(1, b"so are we"))
+    early = frame(1, b"early", mask=True)
+    talk = Talk(ahead=early, behind=frame(1, b"so are we"))
     talk.settle()
     assert talk.at_server == [TextMessage(data="early")]
     assert talk.text() == "so are we"
     lab = Lab()
-    lab.says(get("/ws", *ASK) + peer.send(TextMessage(data="early")))
+    lab.says(get("/ws", *ASK) + early)
     wire = lab.opens()
     assert lab.requests(wire)[0].is_whole
     lab.answers(response(b"no", status="403 Forbidden"))
@@ -283,6 +283,16 @@ def test_s75_pings_and_pongs_are_searched(say: type[Ping | Pong]) -> None:
     heard = [bytes(event.payload) for event in talk.at_client if isinstance(event, Ping | Pong)]
     assert heard == [f"a {MASKED}".encode(), b"plain"]
     assert talk.text() == "half of a message"
+
+
+def test_pings_and_pongs_of_the_client_go_up_and_are_not_answered_by_us() -> None:
+    talk = Talk()
+    talk.says(Ping(payload=b"ping"))
+    talk.says(Pong(payload=b"pong"))
+    heard = [(type(each), bytes(each.payload)) for each in talk.at_server if isinstance(each, Ping | Pong)]
+    assert heard == [(Ping, b"ping"), (Pong, b"pong")]
+    assert talk.at_client == []
+    assert talk.lab.codes == []
 
 
 def test_s75_the_reason_of_a_close_is_searched() -> None:

@@ -36,7 +36,22 @@ FACTS_OF: dict[str, dict[str, str | int | None]] = {
         "column": 5,
         "reason": "unknown key `alow`",
     },
-    "killed": {"sandbox": "agent-1", "code": "access.withdrawn", "policy": POLICY},
+    "killed": {"kind": "host", "name": "api.github.com", "connections": 2, "policy": POLICY},
+    "kill.undone": {"kind": "host", "name": "api.github.com", "policy": POLICY},
+    "sandbox.added": {
+        "sandbox": "agent-2",
+        "profile": "coding",
+        "authority": ":".join(["9F", "2C", "11", "D4"] * 8),
+        "policy": POLICY,
+    },
+    "sandbox.removed": {"sandbox": "agent-2", "connections": 1, "policy": POLICY},
+    "listener.failed": {
+        "sandbox": "agent-1",
+        "address": "10.0.0.2",
+        "port": 8443,
+        "reason": "the proxy cannot listen on 10.0.0.2:8443: address already in use",
+        "policy": POLICY,
+    },
     "sandbox.stopped": {"sandbox": "agent-1", "reason": "quota", "bytes": 1048711, "quota": 1048576},
 }
 

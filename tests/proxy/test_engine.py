@@ -136,28 +136,31 @@ async def test_every_connection_to_a_host_that_is_closed_ends(
 
 async def test_of_streams_on_one_connection_only_those_that_are_concerned_end(tmp_path: Path) -> None:
     """S-80 over HTTP/2."""
-    async with Http2Upstream(CERTS.good(NAME, alpn=HTTP2)) as upstream:
-        async with Stack(tmp_path, CERTS, rules(upstream.port, "/stall", "/never-reads")) as stack:
-            peer = await stack.visit(upstream, NAME, "h2")
-            async with Http2Client(peer.channel) as client:
-                where = f"{NAME}:{upstream.port}"
-                fields = (
-                    (":method", "GET"),
-                    (":scheme", "https"),
-                    (":authority", where),
-                    (":path", "/stall"),
-                )
-                stays = await client.start_with(fields, end=True)
-                goes = await client.start(where, "/never-reads", method="POST")
-                await client.conversation.until(lambda: b"beginning" in stays.body)
-                await upstream.until(lambda: len(upstream.requests) == 2)
-                stack.engine.swap(policy_of(rules(upstream.port, "/stall")))
-                await client.conversation.until(lambda: goes.complete or goes.reset is not None)
-                upstream.released.set()
-                await client.conversation.until(lambda: stays.complete)
-                assert stays.body.endswith(b"end\n")
-            codes = sorted(str(line["code"]) for line in stack.exchanges())
-            assert codes == ["access.withdrawn", "rule.allowed"]
+    async with (
+        Http2Upstream(CERTS.good(NAME, alpn=HTTP2)) as upstream,
+        Stack(tmp_path, CERTS, rules(9, "/stall", "/never-reads")) as stack,
+    ):
+        stack.engine.swap(policy_of(rules(upstream.port, "/stall", "/never-reads")))
+        peer = await stack.visit(upstream, NAME, "h2")
+        async with Http2Client(peer.channel) as client:
+            where = f"{NAME}:{upstream.port}"
+            fields = (
+                (":method", "GET"),
+                (":scheme", "https"),
+                (":authority", where),
+                (":path", "/stall"),
+            )
+            stays = await client.start_with(fields, end=True)
+            goes = await client.start(where, "/never-reads", method="POST")
+            await client.conversation.until(lambda: b"beginning" in stays.body)
+            await upstream.until(lambda: len(upstream.requests) == 2)
+            stack.engine.swap(policy_of(rules(upstream.port, "/stall")))
+            await client.conversation.until(lambda: goes.complete or goes.reset is not None)
+            upstream.released.set()
+            await client.conversation.until(lambda: stays.complete)
+            assert stays.body.endswith(b"end\n")
+        codes = sorted(str(line["code"]) for line in stack.exchanges())
+        assert codes == ["access.withdrawn", "rule.allowed"]
 
 
 # Under load ---------------------------------------------------------------------------------------
@@ -165,7 +168,7 @@ async def test_of_streams_on_one_connection_only_those_that_are_concerned_end(tm
 
 async def test_no_request_is_decided_by_half_of_the_rules(tmp_path: Path, upstream: RawUpstream) -> None:
     """Two sets of rules, each of which allows what the other denies: each record fits its own set."""
-    count, paths = 250, ("/a", "/b", "/both", "/both") * 2
+    count, paths = 1250, ("/a", "/b", "/both", "/both") * 2
     for path in paths:
         upstream.handle(path, upstream._handlers["/echo"])
     upstream.keeps_log = False

@@ -12,8 +12,9 @@ from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.errors import UnreadableError
 from egress.proxy.control import Body, Reply
-from egress.proxy.listening import Listening
-from egress.proxy.service import Service
+from egress.proxy.listening import Listening, ports_of
+from egress.proxy.names import Names
+from egress.proxy.service import Process, Service
 from egress.proxy.settings import Settings
 from egress.rules.load import Loaded, Source, load
 from tests.proxy.lab.certs import Certificates
@@ -40,10 +41,16 @@ class Running:
         self.rules = rules
         self.reasons: list[str] = []
         values = Settings.model_validate({"listen": ("127.0.0.1:0",), "sandbox": SANDBOX})
-        self.listening = Listening(stack.door, values, b"")
-        self.service = Service(
-            stack.engine, stack.door, self.listening, lambda: ["hosts.yaml"], self.read, self.reasons.append
+        self.names = Names(stack.engine)
+        self.listening = Listening(
+            stack.door, self.names, values, b"", lambda: ports_of(stack.engine.policy)
         )
+        self.remarks = 0
+        process = Process(lambda: ["hosts.yaml"], self.read, self.reasons.append, self.remark)
+        self.service = Service(stack.engine, stack.door, self.listening, process)
+
+    def remark(self) -> None:
+        self.remarks += 1
 
     def read(self) -> Loaded:
         if not self.rules:
@@ -180,16 +187,15 @@ async def test_a_kill_and_its_undoing_are_recorded(running: Running, name: str, 
     assert name in str((await running.ask("GET", "/status")).body["killed"])
     await running.ask("POST", "/kill", name=name, undo=True)
     assert name not in str((await running.ask("GET", "/status")).body["killed"])
-    assert [event["code"] for event in running.events("killed")] == [
-        f"killed: {kind} {name}",
-        f"kill.undone: {kind} {name}",
-    ]
+    (killed,), (undone,) = running.events("killed"), running.events("kill.undone")
+    assert (killed["kind"], killed["name"], killed["connections"]) == (kind, name, 0)
+    assert (undone["kind"], undone["name"]) == (kind, name)
 
 
 async def test_undoing_what_was_not_done_is_told_and_not_recorded(running: Running) -> None:
     reply = await running.ask("POST", "/kill", name="tracker", undo=True)
     assert reply.body["known"] is False
-    assert running.events("killed") == []
+    assert running.events("killed") == running.events("kill.undone") == []
 
 
 @pytest.mark.parametrize(

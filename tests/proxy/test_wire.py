@@ -1,141 +1,129 @@
-"""A wire hands over what comes, in the order in which it came, and all of it."""
+"""One connection without a stream: bytes in and out, held and let go, closed in both ways."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
-from mitmproxy.connection import Client, Connection, ConnectionState, Server
-from mitmproxy.proxy.mode_specs import ProxyMode
+from mitmproxy.connection import ConnectionState, Server
 
-import egress.proxy.wire
-from egress.proxy.wire import Wire
-
-ANSWER = b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\n\r\n"
+from egress.proxy.wire import HIGH_WATER, Wire
 
 
 class Driver:
     """Notes what a wire reports."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
-        self.data = b""
-        self._changed = asyncio.Event()
+        self.told: list[tuple[object, ...]] = []
+        self.changed = asyncio.Event()
 
-    async def until(self, what: str) -> None:
-        """Wait until this has been heard."""
-        async with asyncio.timeout(10):
-            while what not in self.heard:
-                self._changed.clear()
-                await self._changed.wait()
-
-    def _hear(self, what: str) -> None:
-        self.heard.append(what)
-        self._changed.set()
+    def _note(self, *told: object) -> None:
+        self.told.append(told)
+        self.changed.set()
 
     def received(self, wire: Wire, data: bytes) -> None:
-        self._hear("received")
-        self.data += data
+        self._note("received", data)
 
     def ended(self, wire: Wire) -> None:
-        self._hear("ended")
+        self._note("ended")
 
     def lost(self, wire: Wire) -> None:
-        self._hear("lost")
+        self._note("lost")
 
     def blocked(self, wire: Wire, *, blocked: bool) -> None:
-        self._hear("blocked" if blocked else "unblocked")
+        self._note("blocked", blocked)
+
+    async def until(self, *told: object) -> None:
+        async with asyncio.timeout(10):
+            while told not in self.told:
+                self.changed.clear()
+                await self.changed.wait()
+
+
+class Line:
+    """A wire, its driver, and the other end."""
+
+    def __init__(self, wire: Wire, driver: Driver, far: socket.socket) -> None:
+        self.wire, self.driver, self.far = wire, driver, far
 
 
 @pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener
-
-
-def server() -> Server:
-    return Server(address=("127.0.0.1", 1))
-
-
-def client() -> Client:
-    return Client(
-        peername=("", 0), sockname=("", 0), timestamp_start=0, proxy_mode=ProxyMode.parse("regular")
-    )
-
-
-async def wired(
-    listener: socket.socket, driver: Driver, connection: Connection
-) -> tuple[Wire, socket.socket]:
-    """A wire, and its peer; the peer is blocking, so it acts while the loop stands still."""
-    wire = Wire(driver, connection)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_connection(lambda: wire, *listener.getsockname())
-    wire.adopt(transport)
+async def line() -> AsyncIterator[Line]:
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    far.setblocking(False)
+    driver = Driver()
+    connection = Server(address=("api.example.com", 443))
     connection.state = ConnectionState.OPEN
-    return wire, listener.accept()[0]
-
-
-async def refused(listener: socket.socket, driver: Driver, connection: Connection, answer: bytes) -> None:
-    """A peer that answers without reading, and hangs up; then a write that fails for it."""
-    wire, peer = await wired(listener, driver, connection)
-    assert wire.transport is not None
-    wire.transport.write(b"an upload begins")
-    peer.sendall(answer)
-    peer.close()  # with bytes unread, so that it is a reset
-    wire.write(b"an upload goes on")
+    wire = Wire(driver, connection)
+    transport, _ = await asyncio.get_running_loop().create_connection(lambda: wire, sock=near)
+    wire.adopt(transport)
+    yield Line(wire, driver, far)
+    wire.abort()
     await driver.until("lost")
+    far.close()
 
 
-async def test_an_answer_outlives_the_connection_that_brought_it(listener: socket.socket) -> None:
-    driver = Driver()
-    await refused(listener, driver, server(), ANSWER)
-    assert driver.heard == ["received", "lost"]
-    assert driver.data == ANSWER
+async def test_hands_over_what_comes_and_sends_what_it_is_given(line: Line) -> None:
+    line.far.send(b"hello")
+    await line.driver.until("received", b"hello")
+    line.wire.write(b"and back")
+    assert await asyncio.get_running_loop().sock_recv(line.far, 100) == b"and back"
 
 
-async def test_what_is_still_read_is_bounded(
-    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(egress.proxy.wire, "READ_AT_LAST", 20)
-    driver = Driver()
-    await refused(listener, driver, server(), ANSWER)
-    assert driver.data == ANSWER[:20]
-    assert driver.heard == ["received", "lost"]
+async def test_an_end_of_the_peer_is_told_and_leaves_the_way_back_open(line: Line) -> None:
+    line.far.shutdown(socket.SHUT_WR)
+    await line.driver.until("ended")
+    line.wire.write(b"still here")
+    assert await asyncio.get_running_loop().sock_recv(line.far, 100) == b"still here"
 
 
-async def test_a_client_that_is_gone_asks_for_nothing_more(listener: socket.socket) -> None:
-    driver = Driver()
-    await refused(listener, driver, client(), b"GET / HTTP/1.1\r\n\r\n")
-    assert driver.heard == ["lost"]
+async def test_what_is_held_is_not_read_before_it_is_let_go(line: Line) -> None:
+    line.wire.gate(reads=False)
+    line.wire.gate(reads=False)
+    line.far.send(b"waits")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert line.driver.told == []
+    line.wire.gate(reads=True)
+    await line.driver.until("received", b"waits")
 
 
-async def test_an_end_is_told_and_leaves_the_other_way_open(listener: socket.socket) -> None:
-    driver = Driver()
-    wire, peer = await wired(listener, driver, server())
-    with peer:
-        peer.sendall(b"goodbye")
-        peer.shutdown(socket.SHUT_WR)
-        await driver.until("ended")
-        wire.write(b"and you")
-        assert peer.recv(100) == b"and you"
-        wire.close()
-        await driver.until("lost")
-    assert driver.heard == ["received", "ended", "lost"]
-    assert wire.connection.state is ConnectionState.CLOSED
+async def test_says_when_the_peer_does_not_keep_up_and_when_it_does_again(line: Line) -> None:
+    line.wire.write(bytes(8 * HIGH_WATER))
+    await line.driver.until("blocked", True)
+    loop = asyncio.get_running_loop()
+    while ("blocked", False) not in line.driver.told:
+        await loop.sock_recv(line.far, HIGH_WATER)
 
 
-async def test_nothing_is_read_while_reading_is_held(listener: socket.socket) -> None:
-    driver = Driver()
-    wire, peer = await wired(listener, driver, server())
-    with peer:
-        wire.gate(reads=False)
-        peer.sendall(b"wait")
-        assert wire.transport is not None
-        assert not wire.transport.is_reading()
-        wire.gate(reads=True)
-        await driver.until("received")
-        wire.abort()
-        await driver.until("lost")
-    assert driver.data == b"wait"
+async def test_a_close_sends_first_what_waits(line: Line) -> None:
+    line.wire.write(bytes(4 * HIGH_WATER))
+    line.wire.close()
+    line.wire.write(b"too late")
+    assert line.wire.connection.state is ConnectionState.CLOSED
+    got, loop = 0, asyncio.get_running_loop()
+    while data := await loop.sock_recv(line.far, HIGH_WATER):
+        got += len(data)
+    assert got == 4 * HIGH_WATER
+    await line.driver.until("lost")
+
+
+async def test_an_abort_does_not_wait(line: Line) -> None:
+    line.wire.write(bytes(8 * HIGH_WATER))
+    line.wire.abort()
+    await line.driver.until("lost")
+    assert line.wire.connection.state is ConnectionState.CLOSED
+
+
+async def test_of_a_connection_that_is_gone_nothing_can_go_wrong_any_more(line: Line) -> None:
+    line.wire.abort()
+    await line.driver.until("lost")
+    line.wire.write(b"x")
+    line.wire.gate(reads=False)
+    line.wire.begin()
+    line.wire.close()
+    line.wire.abort()
+    assert line.driver.told.count(("lost",)) == 1

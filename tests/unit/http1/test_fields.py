@@ -11,7 +11,6 @@ from egress.errors import WireError
 from egress.http1.fields import LOOKALIKES, ReadFields, diagnose, find_fault, read_fields, refuse_repeated
 from egress.types import Headers
 
-
 EGRESS = Path(__file__).parents[3] / "egress"
 
 

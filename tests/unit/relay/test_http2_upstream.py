@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from h2.settings import SettingCodes
 
 from egress.relay.http2_upstream import Http2Upstream, _fields_of, _status_of
 from egress.types import Head
-from tests.unit.relay.wires import NAME, VALUE, Peer, both_h2, h2_lab
+from tests.unit.relay.wires import NAME, VALUE, Lab, Peer, both_h2, h2_lab
 
 HEAD = Head("GET", "https", NAME, 443, "/v1/user", (("host", NAME), ("x", "y")))
 
@@ -85,3 +86,49 @@ def test_a_response_nobody_takes_is_not_acknowledged() -> None:
         sent += 16_384
     assert sent < 2 * 1024 * 1024
     assert lab.relay.reads(server.wire), "the other streams of the connection go on"
+
+
+def crowded() -> tuple[Lab, Peer, Peer]:
+    """One request under way at an upstream that takes no second, and three that wait."""
+    lab, client = h2_lab()
+    client.ask()
+    server = Peer(lab, wire=lab.opens("h2"), settings={SettingCodes.MAX_CONCURRENT_STREAMS: 1})
+    for _ in range(3):
+        client.ask()
+    server.flush()
+    assert sorted(server.streams) == [1]
+    return lab, client, server
+
+
+def test_those_that_wait_move_on_when_it_leaves() -> None:
+    lab, client, server = crowded()
+    client.reset(5)
+    server.send(b"\0\0\x08\x07\0\0\0\0\0" + b"\0\0\0\1" + b"\0\0\0\0")
+    other = Peer(lab, wire=lab.opens("h2"))
+    other.flush()
+    assert sorted(other.streams) == [1, 3], "all but the one whose client has left"
+    server.reply(1)
+    assert lab.ended[server.wire] == "closed"
+    lab.check()
+
+
+def test_those_that_wait_end_with_it() -> None:
+    lab, client, server = crowded()
+    lab.hangs_up(server.wire)
+    client.flush()
+    assert [client.seen(stream).code for stream in (1, 3, 5, 7)] == ["upstream.closed"] * 4
+    lab.check()
+
+
+def test_whoever_has_left_does_not_wait() -> None:
+    lab, client, server = crowded()
+    client.reset(3)
+    lab.waits(1)
+    client.reset(5)
+    server.reply(1)
+    server.flush()
+    assert sorted(server.streams) == [1, 3]
+    server.reply(3)
+    client.flush()
+    assert client.seen(7).is_whole
+    lab.check()

@@ -126,7 +126,9 @@ class Desk:
     def needles(self, policy: Policy) -> Needles:
         return NEEDLES if policy.secrets else Needles({})
 
-    def secrets(self, policy: Policy, names: tuple[str, ...]) -> Mapping[str, Secret] | None:
+    def secrets(
+        self, policy: Policy, names: tuple[str, ...], *, unscrubbed: bool
+    ) -> Mapping[str, Secret] | None:
         self._may_fail("secrets")
         return dict.fromkeys(names, SECRET) if self.at_hand else None
 

@@ -1,0 +1,130 @@
+"""What a relay gets from its surroundings: the policy in force, secrets, ids, and its records."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from egress.audit.values import AuditStoppedError
+from egress.exchange import Destination, Exchange, Record
+from egress.proxy.arrival import Arrival
+from egress.proxy.desk import MOST_ROUTES, Desk, Route, specs_of
+from egress.relay.service import Opening, Timing
+from egress.rules.decide import decide_host
+from egress.types import Identity
+from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.stack import NAME, OTHER, SANDBOX, Stack, policy_of
+
+WHO = Identity(SANDBOX)
+TO = Destination("https", NAME, 443)
+OPENING = Opening("r1", "GET", ("api",))
+
+
+def rules(folder: Path, *names: str) -> str:
+    (folder / "secret").write_text("sesame-open-please")
+    secrets = "".join(f'\n  {name}: {{from: "file:{folder}/secret", hosts: [{NAME}]}}' for name in names)
+    return f"""
+version: 1
+secrets:{secrets}
+  elsewhere: {{from: "file:{folder}/secret", hosts: [{OTHER}]}}
+hosts:
+  {NAME}: {{}}
+"""
+
+
+@pytest.fixture
+async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
+    async with Stack(tmp_path, Certificates(), rules(tmp_path, "api")) as stack:
+        yield stack
+
+
+@pytest.fixture
+def desk(stack: Stack) -> Desk:
+    engine = stack.engine
+    decision = decide_host(engine.policy, WHO, NAME, 443, engine.clock.now(), scheme="https")
+    arrival = Arrival("c1", WHO, "test", "connect", TO, decision, engine.policy)
+    return Desk(engine, arrival, engine.sandboxes[SANDBOX])
+
+
+def record(stack: Stack) -> Record:
+    exchange = Exchange(stack.engine.policy, WHO, TO)
+    exchange.abort("upstream.closed")
+    return exchange.finish()
+
+
+def test_the_policy_is_the_one_in_force_now(stack: Stack, desk: Desk, tmp_path: Path) -> None:
+    other = policy_of(rules(tmp_path))
+    stack.engine.swap(other)
+    assert desk.policy() is other
+
+
+def test_knows_the_secrets_that_may_go_there_and_no_others(stack: Stack, desk: Desk, tmp_path: Path) -> None:
+    assert [spec.name for spec in desk.bound(stack.engine.policy)] == ["api"]
+    assert [spec.name for spec in desk.bound(policy_of(rules(tmp_path, "api", "second")))] == [
+        "api",
+        "second",
+    ]
+
+
+def test_a_secret_that_the_policy_does_not_name_is_left_out(stack: Stack) -> None:
+    """It is then missing from what is fetched, and the exchange denies."""
+    assert [spec.name for spec in specs_of(stack.engine.policy, ("api", "unheard-of"))] == ["api"]
+
+
+def test_values_at_hand_are_given_at_once(stack: Stack, desk: Desk) -> None:
+    found = desk.secrets(stack.engine.policy, ("api",), unscrubbed=False)
+    assert found is not None
+    assert set(found) == {"api"}
+
+
+def test_an_exchange_is_recorded_with_what_is_known_of_its_connection(stack: Stack, desk: Desk) -> None:
+    desk.keep(1, Route("127.0.0.1", resolve=5, connect=7, tls=9, tls_version="TLSv1.3"), ())
+    for request in ("r1", "r2"):
+        ticket = desk.begin(OPENING)
+        assert ticket is not None
+        desk.sent(ticket)
+        desk.finish(ticket, request, record(stack), Timing(wire=1, began=1.0, ended=1.5))
+    first, second = stack.exchanges()
+    assert (first["connection"], first["request"], first["address"]) == ("c1", "r1", "127.0.0.1")
+    assert (first["resolve_us"], first["connect_us"], first["tls_us"]) == (5, 7, 9)
+    # The connection stood already when the second one came.
+    assert (second["resolve_us"], second["connect_us"], second["tls_us"]) == (0, 0, 0)
+    assert desk.finished == 2
+
+
+def test_without_an_audit_there_is_no_ticket(
+    stack: Stack, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_: object) -> NoReturn:
+        raise AuditStoppedError("full")
+
+    monkeypatch.setattr(stack.audit, "begin", stopped)
+    assert desk.begin(OPENING) is None
+
+
+def test_an_exchange_that_cannot_be_recorded_leaves_at_least_a_refusal(
+    stack: Stack, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> NoReturn:
+        raise KeyError("x")
+
+    monkeypatch.setattr(stack.audit, "exchange", broken)
+    with pytest.raises(KeyError):
+        desk.finish(desk.begin(OPENING), "r1", record(stack), Timing())
+    [line] = stack.lines()
+    assert (line["event"], line["code"], line["connection"]) == ("refusal", "internal", "c1")
+    assert desk.finished == 1
+
+
+def test_routes_of_connections_that_are_closed_are_let_go_of(desk: Desk) -> None:
+    """A client that stays for days may make its upstream close after every response."""
+    kept = Route("127.0.0.1")
+    desk.keep(0, kept, ())
+    for wire in range(1, 4 * MOST_ROUTES):
+        desk.keep(wire, Route(), [kept])
+        assert desk.routes[0] is kept
+        assert wire in desk.routes
+        assert len(desk.routes) <= MOST_ROUTES
