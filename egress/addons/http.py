@@ -102,8 +102,11 @@ class HttpLayer(Layer):
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
         # Not `_handle_event`: nothing here ever blocks the layer, which is what that one is for.
-        yield from self._carried_out(self._entered(event))
-        yield from self._upstream_event(event)
+        if type(event) is events.DataReceived and event.connection is self._client:
+            yield from self._carried_out(self.relay.received(CLIENT, event.data))
+        else:
+            yield from self._carried_out(self._entered(event))
+            yield from self._upstream_event(event)
         while self._inbox:
             inbox, self._inbox[:] = list(self._inbox), []
             for wire, what, data in inbox:
@@ -118,7 +121,7 @@ class HttpLayer(Layer):
     def _entered(self, event: events.Event) -> list[Order]:
         relay = self.relay
         if isinstance(event, events.DataReceived):
-            return relay.received(CLIENT, event.data) if event.connection is self._client else []
+            return []
         if isinstance(event, events.ConnectionClosed):
             return relay.ended(CLIENT) if event.connection is self._client else []
         if isinstance(event, WriteBlocked):
@@ -169,7 +172,10 @@ class HttpLayer(Layer):
     def _carried_out(self, orders: list[Order]) -> Iterator[commands.Command]:
         for order in orders:
             if type(order) is Write:
-                yield from self._write(order)
+                if order.wire == CLIENT:
+                    yield commands.SendData(self._client, order.data)
+                else:
+                    yield from self._write_up(order)
             elif isinstance(order, Open):
                 yield from self._open(order)
             elif isinstance(order, Close | Reset):
@@ -177,10 +183,7 @@ class HttpLayer(Layer):
             elif isinstance(order, Fetch):
                 yield FetchSecrets(order)
 
-    def _write(self, order: Write) -> Iterator[commands.Command]:
-        if order.wire == CLIENT:
-            yield commands.SendData(self._client, order.data)
-            return
+    def _write_up(self, order: Write) -> Iterator[commands.Command]:
         upstream = self._by_wire.get(order.wire)
         if upstream is None:
             return

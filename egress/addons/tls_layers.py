@@ -35,7 +35,14 @@ class _QuickLayer(TLSLayer):
 
     def _to_child(self, event: events.Event) -> CommandGenerator[None]:
         for command in self.child_layer.handle_event(event):
-            yield from self._passed(command)
+            if type(command) is commands.SendData and command.connection is self.conn:
+                coded = self.encrypted(command.data)
+                if coded:
+                    yield commands.SendData(self.conn, coded)
+            elif isinstance(command, commands.ConnectionCommand):
+                yield from self._handle_command(command)
+            else:
+                yield command
 
     def receive_data(self, data: bytes) -> CommandGenerator[None]:
         """Decrypt, and hand what comes out to the layer above."""
@@ -54,7 +61,9 @@ class _QuickLayer(TLSLayer):
         except SSL.Error:
             is_broken = True
         # After reading, which may have made something to be said.
-        yield from self.tls_interact()
+        coded = self._to_say()
+        if coded:
+            yield commands.SendData(self.conn, coded)
         if pieces:
             plain = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             # What comes with the end of the handshake waits its turn, behind Start.
@@ -69,28 +78,28 @@ class _QuickLayer(TLSLayer):
 
     def send_data(self, data: bytes) -> CommandGenerator[None]:
         """Encrypt and send."""
+        coded = self.encrypted(data)
+        if coded:
+            yield commands.SendData(self.conn, coded)
+
+    def encrypted(self, data: bytes) -> bytes:
+        """What goes out for this plain text; nothing where the peer has ended its side."""
         try:
             self.tls.sendall(data)
         except (SSL.ZeroReturnError, SSL.SysCallError):
-            # The peer has ended its side, and what it does not want to read is not sent.
-            return
-        yield from self.tls_interact()
+            # What the peer does not want to read is not sent.
+            return b""
+        return self._to_say()
 
     def tls_interact(self) -> CommandGenerator[None]:
         """Send what OpenSSL has to say."""
-        tls = self.tls
-        waiting = _waiting(tls._from_ssl)  # noqa: SLF001 - as above
-        if waiting:
-            yield commands.SendData(self.conn, tls.bio_read(waiting))
+        coded = self._to_say()
+        if coded:
+            yield commands.SendData(self.conn, coded)
 
-    def _passed(self, command: commands.Command) -> CommandGenerator[None]:
-        """A command of the layer above: what is to be sent is encrypted."""
-        if type(command) is commands.SendData and command.connection is self.conn:
-            yield from self.send_data(command.data)
-        elif isinstance(command, commands.ConnectionCommand):
-            yield from self._handle_command(command)
-        else:
-            yield command
+    def _to_say(self) -> bytes:
+        waiting = _waiting(self.tls._from_ssl)  # noqa: SLF001 - as above
+        return self.tls.bio_read(waiting) if waiting else b""
 
 
 class SandboxTlsLayer(_QuickLayer, ClientTLSLayer):

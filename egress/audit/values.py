@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from egress.errors import EgressError
-from egress.types import Identity, Place, RuleRef
+from egress.types import Identity, Place, RuleRef, value
 
 
 class AuditStoppedError(EgressError):
@@ -18,7 +18,7 @@ class AuditStoppedError(EgressError):
     exit_status = 3
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Opening:
     """An exchange or a tunnel that is about to send something upstream."""
 
@@ -42,7 +42,7 @@ class Ticket:
         self.is_spent = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Durations:
     """How long each stage took, in whole microseconds; 0 for a stage that did not happen."""
 
@@ -57,7 +57,7 @@ class Durations:
 NO_DURATIONS = Durations()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Facts:
     """What the connection knows about an exchange. Empty text where there is nothing to say."""
 

@@ -391,10 +391,13 @@ def read(flags: Mapping[str, object]) -> Effective:
 
 def strangers(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Every variable that looks like a setting and is none, with the one that was probably meant."""
-    known = [variable(name) for name in Settings.model_fields]
+    # Without the prefix, by which all would be alike.
+    known = [name.upper() for name in Settings.model_fields]
     for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in known:
-            yield name, next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.75)), "")
+        rest = name.removeprefix(PREFIX)
+        if rest != name and rest not in known:
+            meant = difflib.get_close_matches(rest, known, n=1, cutoff=0.75)
+            yield name, PREFIX + meant[0] if meant else ""
 
 
 def flag(name: str) -> str:

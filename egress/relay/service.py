@@ -10,10 +10,10 @@ from egress.credentials import Placeholders
 from egress.exchange import Record, Spend
 from egress.rules.policy import Policy
 from egress.scrub import Needles
-from egress.types import Secret
+from egress.types import Secret, value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Opening:
     """An exchange that is about to be sent upstream."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from egress.proxy.clock import SystemClock
+from egress.proxy.names import Names
 from egress.proxy.server import RECHECK, tick
 from egress.proxy.wiring import Parts
 from tests.cli.command import put
@@ -140,7 +141,7 @@ async def test_rules_that_have_expired_end_it(tmp_path: Path, upstream: RawUpstr
         async with await stack.visit(upstream, NAME) as peer:
             await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
             await upstream.until(lambda: bool(upstream.links and upstream.links[-1].heads))
-            parts = Parts(stack.engine, stack.full, stack.door)
+            parts = Parts(stack.engine, stack.full, stack.door, Names(stack.engine))
             tick(parts, RECHECK)
             assert len(stack.engine.live) == 1, "it has not expired yet"
             clock.by = 100 * 365 * 86_400

@@ -108,6 +108,17 @@ WRONG = {
     "drain": ["0", "-1s", "soon"],
     "log_level": ["INFO!", "all"],
     "container": ["maybe"],
+    "transparent": ["localhost", "127.0.0.1:443", "10.0.0.0/8"],
+    "dns": ["localhost:53", "10.0.0.1", "10.0.0.1:dns"],
+    "dns_answer": ["::1", "example.com", "10.0.0.1,10.0.0.2"],
+    "pin": [
+        "api.example.com",
+        "api.example.com=sha256/AAAA",
+        f"api.example.com=sha512/{'A' * 43}=",
+        f"*.example.com=sha256/{'A' * 43}=",
+        f"=sha256/{'A' * 43}=",
+        f"api.example.com=sha256/{'A' * 42}==",
+    ],
 }
 
 
@@ -131,6 +142,47 @@ def test_what_was_written_is_never_quoted(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         read({name: "Open Sesame!"})
     assert "esame" not in caught.value.message + caught.value.hint
+
+
+PIN = f"sha256/{'A' * 43}="
+
+
+def test_a_pin_is_of_one_host_in_its_canonical_spelling() -> None:
+    pins = read({"pin": (f"API.Example.com={PIN}", f"192.0.2.1={PIN}")}).values.pin
+    assert [str(pin) for pin in pins] == [f"api.example.com={PIN}", f"192.0.2.1={PIN}"]
+
+
+@pytest.mark.parametrize("address", ["10.0.0.2", "::1", "127.0.0.1"])
+@pytest.mark.parametrize("password", [{}, {"password_file": "password"}])
+def test_who_cannot_be_asked_who_he_is_needs_a_network_of_his_own(
+    address: str, password: dict[str, str]
+) -> None:
+    for flags in ({"transparent": address}, {"dns": "10.0.0.2:53", "dns_answer": "10.0.0.2"}):
+        with pytest.raises(UsageError) as caught:
+            read({**flags, **password})
+        assert "--network" in caught.value.hint
+        read({**flags, **password, "network": True})
+
+
+def test_names_are_answered_with_the_transparent_address() -> None:
+    at = {"dns": "10.0.0.2:53", "network": True}
+    assert str(read({**at, "transparent": "::1,0.0.0.0,10.0.0.2,10.0.0.3"}).values.answer) == "10.0.0.2"
+    given = {**at, "transparent": "10.0.0.2", "dns_answer": "10.9.9.9"}
+    assert str(read(given).values.answer) == "10.9.9.9"
+
+
+@pytest.mark.parametrize("transparent", ["", "::1", "0.0.0.0"])
+def test_names_without_an_address_to_answer_are_refused(transparent: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read({"dns": "10.0.0.2:53", "network": True, "transparent": transparent})
+    assert "--dns-answer" in caught.value.hint
+    with pytest.raises(UsageError, match="--dns-answer is for nobody"):
+        read({"dns_answer": "10.0.0.2"})
+
+
+@pytest.mark.parametrize(("name", "is_plain"), [("box-1", True), ("Box", False), ("a/b", False), ("", False)])
+def test_plain_names_are_told_from_others(name: str, is_plain: bool) -> None:
+    assert settings.is_plain_name(name) is is_plain
 
 
 def test_an_override_is_canonical() -> None:
