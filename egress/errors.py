@@ -157,6 +157,11 @@ CODES: dict[str, Code] = {
     ),
     "proxy.identity": Code(403, "This proxy serves somebody else.", "Use the proxy of your own sandbox."),
     "protocol.refused": Code(400, "Only TLS and HTTP are carried here.", "Speak HTTPS to the host."),
+    "tls.failed": Code(
+        400,
+        "The TLS handshake with the proxy did not come about.",
+        "Trust the certificate of the proxy: `egress ca export`.",
+    ),
     "request.timeout": Code(408, "The request took too long to arrive.", "Send it without pauses."),
     "access.withdrawn": Code(403, "What was allowed before is not allowed any more.", ASK),
     # Ourselves

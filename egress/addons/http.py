@@ -8,6 +8,7 @@ that the relay is never entered twice at a time.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Final, Protocol
 
@@ -26,10 +27,14 @@ from egress.addons.signals import (
     WriteBlocked,
 )
 from egress.addons.tls_layers import UpstreamTlsLayer
-from egress.relay.orders import CLIENT, Close, Fetch, Open, Order, Reset, Write
+from egress.relay.orders import CLIENT, Again, Close, Fetch, Open, Order, Reset, Write
 from egress.relay.relay import Relay
 
-_ORDERED: Final = frozenset({"recheck", "drain", "gone", "shut"})
+_ORDERED: Final = frozenset({"again", "recheck", "drain", "gone", "shut"})
+
+
+class ConnectionLost(events.ConnectionClosed):
+    """A connection broke, which is not an end that the peer has made: more may have been on its way."""
 
 
 class Keeper(Protocol):
@@ -41,6 +46,10 @@ class Keeper(Protocol):
 
     def why_not(self, server: Server, error: str) -> str:
         """The code of the reason for which a connection could not be made."""
+        ...
+
+    def event(self, event: events.Event) -> None:
+        """Hand an event to the layers, from outside of them."""
         ...
 
 
@@ -61,7 +70,7 @@ class UpstreamEnd(Layer):
 
     def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
         if isinstance(event, events.ConnectionClosed):
-            self._inbox.append((self._wire, "ended", b""))
+            self._inbox.append((self._wire, "lost" if isinstance(event, ConnectionLost) else "ended", b""))
         elif isinstance(event, events.Start):
             error = yield commands.OpenConnection(self.context.server)
             self._inbox.append((self._wire, "failed" if error else "opened", str(error or "").encode()))
@@ -158,8 +167,10 @@ class HttpLayer(Layer):
             return []
         if what == "data":
             return self.relay.received(wire, data)
-        if what == "ended":
-            return self.relay.ended(wire)
+        if what in {"ended", "lost"}:
+            # Over TLS anybody on the way can make the end of a connection, but not the goodbye before it.
+            clean = what == "ended" if upstream.tls is None else upstream.tls.has_said_goodbye
+            return self.relay.ended(wire, clean=clean)
         server = upstream.connection
         if what == "opened" and self._keeper.is_fit(wire, server):
             upstream.is_fit = True
@@ -182,6 +193,9 @@ class HttpLayer(Layer):
                 yield from self._close(order)
             elif isinstance(order, Fetch):
                 yield FetchSecrets(order)
+            elif isinstance(order, Again):
+                # Behind everything that is ready now: that is what the turn is given up for.
+                asyncio.get_running_loop().call_soon(self._keeper.event, Ordered("again"))
 
     def _write_up(self, order: Write) -> Iterator[commands.Command]:
         upstream = self._by_wire.get(order.wire)

@@ -19,10 +19,18 @@ from OpenSSL import SSL
 _lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - how much waits in a BIO is shown nowhere else
 _nowhere = SSL._ffi.new("char *[1]")  # type: ignore[attr-defined]  # noqa: SLF001 - same
 _READ: Final = 64 * 1024
+MOST_ANSWERED: Final = 16 * 1024
+"""Bytes that TLS may say by itself once it stands: tickets, and new keys when the peer asks for them. A peer
+that asks for ever and does not read would have the answers pile up, unseen by everything above."""
 
 
 class _QuickLayer(TLSLayer):
     """What both sides share."""
+
+    _answered = 0
+    _is_broken = False
+    has_said_goodbye = False
+    """The peer has ended with close_notify. OpenSSL's own flag is also set by an alert that breaks it off."""
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
         if self.tunnel_state is not TunnelState.OPEN or self._paused is not None:
@@ -45,10 +53,34 @@ class _QuickLayer(TLSLayer):
                 yield command
 
     def receive_data(self, data: bytes) -> CommandGenerator[None]:
-        """Decrypt, and hand what comes out to the layer above."""
+        """Decrypt, and hand what comes out to the layer above; behind the end there is nothing more."""
+        if self._has_ended():
+            return
+        plain = self._decrypted(data)
+        # After reading, which may have made something to be said.
+        coded = self._to_say()
+        if coded:
+            self._answered += len(coded)
+            self._is_broken = self._is_broken or self._answered > MOST_ANSWERED
+            yield commands.SendData(self.conn, coded)
+        if plain:
+            # What comes with the end of the handshake waits its turn, behind Start.
+            is_open = self.tunnel_state is TunnelState.OPEN
+            received = events.DataReceived(self.conn, plain)
+            yield from self._to_child(received) if is_open else self.event_to_child(received)
+        if self._has_ended():
+            self.conn.state &= ~ConnectionState.CAN_READ
+            yield from self.event_to_child(events.ConnectionClosed(self.conn))
+        if self._is_broken:
+            yield commands.CloseConnection(self.conn)
+
+    def _has_ended(self) -> bool:
+        return self._is_broken or self.has_said_goodbye
+
+    def _decrypted(self, data: bytes) -> bytes:
+        """What this read says in plain text, and note whether it is the end."""
         tls = self.tls
         pieces: list[bytes] = []
-        has_ended = is_broken = False
         try:
             if data:
                 tls.bio_write(data)
@@ -57,24 +89,10 @@ class _QuickLayer(TLSLayer):
         except SSL.WantReadError:
             pass
         except SSL.ZeroReturnError:
-            has_ended = True
+            self.has_said_goodbye = True
         except SSL.Error:
-            is_broken = True
-        # After reading, which may have made something to be said.
-        coded = self._to_say()
-        if coded:
-            yield commands.SendData(self.conn, coded)
-        if pieces:
-            plain = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            # What comes with the end of the handshake waits its turn, behind Start.
-            is_open = self.tunnel_state is TunnelState.OPEN
-            received = events.DataReceived(self.conn, plain)
-            yield from self._to_child(received) if is_open else self.event_to_child(received)
-        if has_ended or is_broken:
-            self.conn.state &= ~ConnectionState.CAN_READ
-            yield from self.event_to_child(events.ConnectionClosed(self.conn))
-        if is_broken:
-            yield commands.CloseConnection(self.conn)
+            self._is_broken = True
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def send_data(self, data: bytes) -> CommandGenerator[None]:
         """Encrypt and send."""

@@ -60,7 +60,7 @@ def lock(directory: Path) -> int:
         os.close(descriptor)
         raise UnreadableError(
             f"another process writes to the audit log in {directory}",
-            "stop it, or give this one a folder of its own",
+            "stop it, or give this one a --state-dir or --audit-dir of its own",
         ) from None
     except OSError:
         os.close(descriptor)

@@ -14,6 +14,9 @@ so a kill between writing a line and freeing its slot does not record the exchan
 filled to its full size when it is made: a mapping of a file with holes would end the process with
 SIGBUS when the disk is full.
 
+Of the slots one sandbox gets at most as many as are still free: alone it can take half of them, and whoever
+comes later finds some.
+
 The first block holds counters of what has no slot: refusals in the lines that are not written yet,
 refusals that are being folded, and lines that were dropped.
 """
@@ -23,6 +26,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -60,7 +64,7 @@ class Left:
 class InFlight:
     """The mapped file of the one process that writes."""
 
-    __slots__ = ("_free", "_map", "_words", "slots")
+    __slots__ = ("_free", "_holder", "_map", "_shares", "_words", "slots")
 
     def __init__(self, directory: Path, slots: int) -> None:
         """Map the file, made or made larger when it has to be. Raises `OSError`."""
@@ -77,10 +81,16 @@ class InFlight:
         self._words = memoryview(self._map).cast("Q")
         states = self._words[WORDS::WORDS]
         self._free = [slot for slot in range(self.slots, 0, -1) if not states[slot - 1]]
+        self._holder: dict[int, str] = {}
+        self._shares: Counter[str] = Counter()
 
     @property
     def has_room(self) -> bool:
         return bool(self._free)
+
+    def has_share(self, sandbox: str) -> bool:
+        """Whether there is a slot for this sandbox, and enough are left for the others."""
+        return self._shares[sandbox] <= len(self._free) > 0
 
     def take(self, opening: Opening, began: int) -> int:
         """Note what is about to be sent. Raises `AuditStoppedError` when all slots are taken."""
@@ -90,6 +100,8 @@ class InFlight:
         if len(text) > ROOM:
             text = _short(opening)
         slot = self._free.pop()
+        self._holder[slot] = opening.sandbox
+        self._shares[opening.sandbox] += 1
         at = slot * SLOT + FIRST
         self._map[at : at + len(text)] = text
         words, word = self._words, slot * WORDS
@@ -111,6 +123,12 @@ class InFlight:
         """Its line has been taken by the kernel."""
         self._words[slot * WORDS] = 0
         self._free.append(slot)
+        # Those that a process before this one left belong to nobody here.
+        sandbox = self._holder.pop(slot, None)
+        if sandbox is not None:
+            self._shares[sandbox] -= 1
+            if not self._shares[sandbox]:
+                del self._shares[sandbox]
 
     def left(self) -> list[Left]:
         """What a process before this one did not free."""

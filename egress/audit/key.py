@@ -15,6 +15,7 @@ from pathlib import Path
 from egress.errors import UnreadableError
 
 SIZE = 32
+_CURE = "name a file that can be read and written with --audit-key, or another --state-dir"
 
 
 def read_or_create(path: Path, log: Path) -> bytes:
@@ -37,7 +38,7 @@ def read(path: Path) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise UnreadableError(f"the key {path} cannot be read: {_reason(error)}") from None
+        raise UnreadableError(f"the key {path} cannot be read: {_reason(error)}", _CURE) from None
     try:
         _check(os.fstat(descriptor), path)
         key = os.read(descriptor, SIZE + 1)
@@ -53,7 +54,7 @@ def read(path: Path) -> bytes:
 
 def _check(found: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise UnreadableError(f"the key {path} is not a file")
+        raise UnreadableError(f"the key {path} is not a file", _CURE)
     if found.st_mode & 0o077:
         raise UnreadableError(
             f"others may read or change the key {path}",
@@ -76,7 +77,7 @@ def _create(path: Path) -> bytes:
             path.hardlink_to(fresh)
         fresh.unlink()
     except OSError as error:
-        raise UnreadableError(f"the key {path} cannot be made: {_reason(error)}") from None
+        raise UnreadableError(f"the key {path} cannot be made: {_reason(error)}", _CURE) from None
     return read(path)
 
 

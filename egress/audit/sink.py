@@ -83,7 +83,8 @@ class Sink:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
                 f"the audit log in {directory} cannot be opened: {reason}",
-                "nothing is let through without it; make the folder writable, with space on its disk",
+                "nothing is let through without it; make the folder writable, with space on its disk, "
+                "or name another with --audit-dir",
             ) from None
 
     @classmethod
@@ -126,10 +127,16 @@ class Sink:
     def begin(self, opening: Opening) -> Ticket:
         """Take a ticket, before anything is sent upstream.
 
-        Raises `AuditStoppedError` when `may_work` says no: then nothing may be sent.
+        Raises `AuditStoppedError` when `may_work` says no, and when this sandbox has so much under way that
+        the others would not find a slot: then nothing may be sent.
         """
         if not self.may_work(opening.sandbox):
             raise AuditStoppedError("what this sandbox does cannot be recorded now, so it may do nothing")
+        if not self._in_flight.has_share(opening.sandbox):
+            # Slots whose lines wait to be written are still taken.
+            self._writer.flush()
+            if not self._in_flight.has_share(opening.sandbox):
+                raise AuditStoppedError("this sandbox has so much under way that others would find no room")
         return Ticket(self._in_flight.take(opening, self._clock.now_ns()))
 
     def sent(self, ticket: Ticket) -> None:

@@ -14,26 +14,28 @@ A denial or a cut at any stage leads to DONE, and so does a step out of order, w
 is BROKEN. A step that raises leaves it so, and nothing can be sent or passed on any more; there is
 no way to a `Send` but through every check before it.
 
-The exchange keeps the policy it began with, whatever is reloaded meanwhile. There is no clock: `now`
-comes in once, with the head. There is no step for trailers of a request: they would come after the
-decision, so they do not travel.
+The exchange keeps the policy it began with, whatever is reloaded meanwhile. What it looks for it does not
+keep: a secret may get its value, or another one, while an answer runs, and come back in that answer. So
+`learn` may come between any two steps, and an answer is searched where any secret may come back, known by
+then or not. There is no clock: `now` comes in once, with the head. There is no step for trailers of a
+request: they would come after the decision, so they do not travel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Final
 
 from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
 from egress.errors import EgressError, WireError
-from egress.exchange.coding import asking_for_plain
+from egress.exchange.coding import Coding, asking_for_plain, coding_of
 from egress.exchange.decode import CodingError, Decoder
 from egress.exchange.envelopes import Envelopes, has_envelopes
 from egress.exchange.record import Account, Record, shown_method, shown_path
 from egress.exchange.request import head_of
 from egress.exchange.response import DIGESTS, NO_NAMES, answer_of, holds, searches, trailers_of
 from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
+from egress.exchange.written import finds
 from egress.rules.decide import decide
 from egress.rules.limits import Taken
 from egress.rules.policy import Policy
@@ -48,13 +50,8 @@ from egress.types import (
     Limit,
     Scrub,
     Secret,
-    Slot,
     Verdict,
 )
-
-NO_NEEDLES = Needles({})
-
-_HEADER_OF: Final = {"cookie": "cookie", "basic": "authorization"}
 
 MOST_INTERIM = 100
 """How many interim heads may stand before a response; an upstream could send them for ever."""
@@ -100,6 +97,7 @@ class Exchange:
         "_identity",
         "_interim",
         "_is_recorded",
+        "_is_unreadable",
         "_most_down",
         "_most_up",
         "_needles",
@@ -110,6 +108,7 @@ class Exchange:
         "_searches",
         "_spend",
         "_stage",
+        "_told",
     )
 
     def __init__(
@@ -119,10 +118,13 @@ class Exchange:
         destination: Destination,
         *,
         placeholders: Placeholders = NO_PLACEHOLDERS,
-        needles: Needles = NO_NEEDLES,
+        needles: Needles | None = None,
         spend: Spend | None = None,
     ) -> None:
-        """`needles` are those of every secret bound to the destination whose value is known by now."""
+        """`needles` are those of every secret that may come back from the destination.
+
+        As far as values are known by now; None where there is no such secret, known or not.
+        """
         self._policy = policy
         self._identity = identity
         self._destination = destination
@@ -145,6 +147,8 @@ class Exchange:
         self._most_down: int | None = None
         self._account = Account()
         self._is_recorded = False
+        self._is_unreadable = False
+        self._told: Headers = ()
 
     def would_begin(self, policy: Policy, now: int) -> bool:
         """Whether this policy would let the exchange begin now, with the same secrets.
@@ -188,7 +192,7 @@ class Exchange:
             return self.provide({}, self._needles)
         return NeedSecrets(wanted, unscrubbed=decision.effects.scrub is Scrub.OFF)
 
-    def provide(self, secrets: Mapping[str, Secret], needles: Needles) -> Deny | Send:
+    def provide(self, secrets: Mapping[str, Secret], needles: Needles | None) -> Deny | Send:
         """Inject. `needles` as in the constructor, now with the values in `secrets` among them.
 
         A secret that could not be had is simply missing from `secrets`, and denies the request. So
@@ -214,7 +218,7 @@ class Exchange:
         )
         if not isinstance(applied, Applied):
             return self._deny(applied.code)
-        if effects.scrub is not Scrub.OFF and not _finds(needles, applied.written, applied.head):
+        if effects.scrub is not Scrub.OFF and not finds(needles, applied.written, applied.head):
             return self._deny("internal")
         account = self._account
         account.injected, account.replaced, account.is_sent = applied.written, applied.replaced, True
@@ -231,6 +235,22 @@ class Exchange:
         return None
 
     # The response
+
+    def learn(self, needles: Needles | None) -> None:
+        """Look for these in all that is still to come; in any stage, and cheap when they are the same.
+
+        Where nothing was searched yet and the answer is under way in a coding, it cannot be searched any
+        more: the next piece of it cuts the exchange.
+        """
+        if needles is self._needles or needles is None:
+            return
+        self._needles = needles
+        self._searches = searches(self._effects, needles)
+        if self._scrubber is not None:
+            self._scrubber.learn(needles)
+        elif self._searches and self._stage in (Stage.BODY, Stage.FRAMES):
+            self._is_unreadable = coding_of(self._told) is not Coding.PLAIN
+            self._scrubber = None if self._is_unreadable else Scrubber(needles, self._account.found)
 
     def informational(self, response: Response) -> Answer | Cut:
         """An interim head (1xx): cleaned like a final one, and nothing follows from it."""
@@ -253,7 +273,9 @@ class Exchange:
         if isinstance(answer, Answer):
             self._account.status = answer.status
             self._has_body = response.has_body
-            self._scrubber = Scrubber(self._needles, self._account.found) if self._searches else None
+            self._told = response.headers
+            needles = self._needles if self._searches else None
+            self._scrubber = None if needles is None else Scrubber(needles, self._account.found)
             self._decoder = Decoder(answer.coding) if answer.decoded else None
             is_framed = self._searches and not answer.decoded and has_envelopes(answer.headers)
             self._envelopes = Envelopes() if is_framed else None
@@ -292,7 +314,7 @@ class Exchange:
         self._enter(Stage.FRAMES)
         if self._is_too_much(payload):
             return self._cut("limit.response_body")
-        if self._searches:
+        if self._searches and self._needles is not None:
             masked = self._needles.mask(payload)
             self._account.found.update(masked.found)
             if masked.hits and self._effects.scrub is Scrub.BLOCK:
@@ -315,6 +337,9 @@ class Exchange:
         kept = trailers_of(trailers, self._effects, self._needles, self._account.found, gone)
         if isinstance(kept, Cut):
             return self._cut(kept.code)
+        # What was held back may have turned out to be one after the last piece had come.
+        if self._effects.scrub is Scrub.BLOCK and self._account.found:
+            return self._cut("response.withheld")
         rest = [] if self._scrubber is None else self._scrubber.finish()
         self._stage = Stage.DONE
         return rest, kept
@@ -423,6 +448,8 @@ class Exchange:
 
     def _searched(self, chunk: bytes) -> list[bytes] | Cut:
         if self._scrubber is None:
+            if self._is_unreadable:
+                return self._cut("response.withheld")
             return [chunk] if chunk else []
         pieces = self._scrubber.feed(chunk)
         if self._effects.scrub is Scrub.BLOCK and self._scrubber.hits:
@@ -436,7 +463,8 @@ class Exchange:
         """The canonical path, or the raw one; a secret that the sandbox knew and wrote there is masked."""
         target = self._decision.target if self._decision else ""
         path = shown_path(target or (self._request.target if self._request else ""))
-        return self._needles.mask_text(path).text if holds(self._needles, path) else path
+        needles = self._needles
+        return needles.mask_text(path).text if needles is not None and holds(needles, path) else path
 
     def _deny(self, code: str, retry_after: int = 0) -> Deny:
         self._over(code)
@@ -470,20 +498,3 @@ def _forwarded(head: Head, target: str) -> Head:
 def _smallest(bounds: Iterable[int | None]) -> int | None:
     """The tightest of several bounds; None where none is set."""
     return min((bound for bound in bounds if bound is not None), default=None)
-
-
-def _finds(needles: Needles, written: tuple[tuple[str, Slot], ...], head: Head) -> bool:
-    """Whether the needles find every secret in the slot of the head to be sent where it was written."""
-    for secret, slot in written:
-        text = "\n".join(_slot_texts(slot, head))
-        if not needles.finds(secret, text.encode("latin-1", "replace")):
-            return False
-    return True
-
-
-def _slot_texts(slot: Slot, head: Head) -> list[str]:
-    """What stands in the head where such a slot is."""
-    if slot.kind in ("path", "query"):
-        return [head.target]
-    name = slot.name.lower() if slot.kind == "header" else _HEADER_OF[slot.kind]
-    return [value for each, value in head.headers if each == name]

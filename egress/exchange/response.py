@@ -43,7 +43,7 @@ def answer_of(
     response: Response,
     destination: Destination,
     effects: Effects,
-    needles: Needles,
+    needles: Needles | None,
     found: Counter[str],
     *,
     injected: bool,
@@ -51,7 +51,8 @@ def answer_of(
 ) -> Answer | Cut:
     """The head that the sandbox gets, or why it gets none. Counts what was scrubbed in `found`.
 
-    `most` is how long a body may say that it is.
+    `needles` are None where no secret can come back; then nothing is searched. `most` is how long a
+    body may say that it is.
     """
     try:
         fields = Fields(response.headers)
@@ -62,8 +63,8 @@ def answer_of(
         return Cut("upstream.malformed")
     if response.has_body and most is not None and (fields.length or 0) > most:
         return Cut("limit.response_body")
-    is_searched = searches(effects, needles)
-    coding = _taken_off(response, headers) if is_searched else Coding.PLAIN
+    searched = None if effects.scrub is Scrub.OFF else needles
+    coding = _taken_off(response, headers) if searched is not None else Coding.PLAIN
     if coding is Coding.UNREADABLE:
         return Cut("response.withheld")
     if not may_redirect(response.status, headers, destination, effects.redirects, injected=injected):
@@ -73,8 +74,8 @@ def answer_of(
         headers = tuple([e for e in headers if e[0] not in gone and not e[0].startswith(OWN_PREFIX)])
     reason = response.reason
     # Over all fields that came, in the text that is there already: nearly always the answer is no.
-    if is_searched and holds(needles, f"{reason}\n{fields.text}"):
-        reason, headers = scrub_fields(reason, headers, effects, needles, found)
+    if searched is not None and holds(searched, f"{reason}\n{fields.text}"):
+        reason, headers = scrub_fields(reason, headers, effects, searched, found)
     if effects.scrub is Scrub.BLOCK and found:
         return Cut("response.withheld")
     if coding is not Coding.PLAIN:
@@ -86,7 +87,7 @@ def answer_of(
 def trailers_of(
     trailers: Headers,
     effects: Effects,
-    needles: Needles,
+    needles: Needles | None,
     found: Counter[str],
     gone: frozenset[str] = NO_NAMES,
 ) -> Headers | Cut:
@@ -112,10 +113,10 @@ def trailers_of(
 
 
 def scrub_fields(
-    reason: str, headers: Headers, effects: Effects, needles: Needles, found: Counter[str]
+    reason: str, headers: Headers, effects: Effects, needles: Needles | None, found: Counter[str]
 ) -> tuple[str, Headers]:
     """A reason phrase and fields without the secrets of the host: names are searched too."""
-    if not searches(effects, needles):
+    if needles is None or effects.scrub is Scrub.OFF:
         return reason, headers
     # One search over everything answers for nearly every head; only a hit is worth the details.
     if not holds(needles, "\n".join([reason, *[part for field in headers for part in field]])):
@@ -129,9 +130,12 @@ def scrub_fields(
     return clean(reason), tuple([(clean(name), clean(value)) for name, value in headers])
 
 
-def searches(effects: Effects, needles: Needles) -> bool:
-    """Whether the response is searched at all: there are secrets to find, and no rule says otherwise."""
-    return effects.scrub is not Scrub.OFF and len(needles) > 0
+def searches(effects: Effects, needles: Needles | None) -> bool:
+    """Whether the response is searched at all: a secret can come back, and no rule says otherwise.
+
+    It is also while no value is known yet: it may be before the response has ended.
+    """
+    return effects.scrub is not Scrub.OFF and needles is not None
 
 
 def holds(needles: Needles, text: str) -> bool:

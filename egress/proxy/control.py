@@ -28,6 +28,7 @@ from typing import Final
 import structlog
 
 from egress.errors import UnreadableError
+from egress.proxy.acceptor import Acceptor
 
 NAME: Final = "control.sock"
 _LOCK: Final = "control.lock"
@@ -35,6 +36,9 @@ _LONGEST_PATH: Final = 100
 _MOST_HEAD: Final = 16 * 1024
 _MOST_BODY: Final = 64 * 1024
 _PATIENCE: Final = 10.0
+_MOST: Final = 32
+"""Conversations at a time. Those beyond wait in the kernel's queue, or are closed."""
+_PAUSE: Final = 0.1
 _PEER: Final = struct.Struct("3i")
 _REQUEST: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,200}) HTTP/1\.[01]\r\n")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})[ \t]*\r\n", re.IGNORECASE)
@@ -64,7 +68,7 @@ class Control:
         self.path = folder / NAME
         self._routes = routes
         self._lock = -1
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._conversations: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -77,9 +81,8 @@ class Control:
             self._lock = _locked(self.path.parent)
             # Who holds the lock owns the name: what stands there was left behind.
             self.path.unlink(missing_ok=True)
-            self._server = await asyncio.start_unix_server(
-                self._talk, sock=_bound(self.path), limit=_MOST_HEAD
-            )
+            # It may have the last descriptor: what it is for is to end what took the others.
+            self._acceptor = Acceptor(_bound(self.path), self._taken, _PAUSE, reserve=0)
         except OSError as error:
             self._unlock()
             reason = (error.strerror or type(error).__name__).lower()
@@ -90,8 +93,8 @@ class Control:
 
     async def close(self) -> None:
         """Answer nobody any more, and take the socket away."""
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
             self.path.unlink(missing_ok=True)
         for task in list(self._conversations):
             task.cancel()
@@ -105,11 +108,30 @@ class Control:
 
     # One conversation
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._conversations.add(task)
-            task.add_done_callback(self._conversations.discard)
+    def _taken(self, sock: socket.socket) -> None:
+        if len(self._conversations) >= _MOST:
+            sock.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._talk(sock))
+        self._conversations.add(task)
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._conversations.discard(task)
+            # A task that is cancelled before it begins closes nothing itself.
+            sock.close()
+
+        task.add_done_callback(end)
+
+    async def _talk(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=_MOST_HEAD, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
+        except OSError:
+            # Gone before it was looked at.
+            return
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
             if _is_ours(writer.get_extra_info("socket")):
                 writer.write(_written(await self._reply(reader)))
@@ -211,6 +233,7 @@ def _bound(path: Path) -> socket.socket:
     try:
         sock.bind(str(path))
         path.chmod(0o600)
+        sock.listen(_MOST)
     except BaseException:
         sock.close()
         raise

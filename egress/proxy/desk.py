@@ -14,6 +14,7 @@ from egress.relay.service import Opening as Begun
 from egress.relay.service import Timing
 from egress.rules.policy import Policy, SecretSpec
 from egress.scrub import Needles
+from egress.secrets.trail import Known
 from egress.types import Secret
 
 _MICROSECONDS = 1_000_000
@@ -49,7 +50,11 @@ class Desk:
     finished: int = 0
     """How many exchanges have their record."""
     _spend: Spend | None = None
-    _bound: tuple[str, tuple[SecretSpec, ...]] = ("", ())
+    _version: int = -1
+    _needles: dict[str, tuple[Policy, Needles | None]] = field(default_factory=dict)
+    """By digest, of policies that exchanges go by, and good for one version."""
+    _carried: dict[Ticket, tuple[Known, ...]] = field(default_factory=dict)
+    """What the exchanges that run were sent with."""
 
     # What is in force
 
@@ -76,8 +81,20 @@ class Desk:
     def placeholders(self, policy: Policy) -> Placeholders:
         return self.sandbox.placeholders(policy)
 
-    def needles(self, policy: Policy) -> Needles:
-        return self.engine.secrets.needles(self.bound(policy))
+    def needles(self, policy: Policy) -> Needles | None:
+        secrets = self.engine.secrets
+        if secrets.version == self._version:
+            known = self._needles.get(policy.digest)
+            if known is not None and known[0] is policy:
+                return known[1]
+        to = self.arrival.destination
+        needles = secrets.needles_at(to.host, to.port, self.bound(policy))
+        if secrets.version != self._version:
+            # Behind the question, which may bring news itself.
+            self._needles.clear()
+            self._version = secrets.version
+        self._needles[policy.digest] = (policy, needles)
+        return needles
 
     def secrets(
         self, policy: Policy, names: tuple[str, ...], *, unscrubbed: bool
@@ -86,12 +103,8 @@ class Desk:
 
     def bound(self, policy: Policy) -> tuple[SecretSpec, ...]:
         """The secrets that may go to this destination, and so may come back from it."""
-        digest, found = self._bound
-        if digest != policy.digest or not digest:
-            to = self.arrival.destination
-            found = tuple(spec for spec in policy.secrets.values() if spec.is_bound_to(to.host, to.port))
-            self._bound = (policy.digest, found)
-        return found
+        to = self.arrival.destination
+        return tuple([spec for spec in policy.secrets.values() if spec.is_bound_to(to.host, to.port)])
 
     # The upstream connections
 
@@ -107,7 +120,7 @@ class Desk:
     def begin(self, opening: Begun) -> Ticket | None:
         arrival = self.arrival
         try:
-            return self.engine.audit.begin(
+            ticket = self.engine.audit.begin(
                 Opening(
                     opening.request,
                     arrival.id,
@@ -120,6 +133,9 @@ class Desk:
             )
         except AuditStoppedError:
             return None
+        if opening.secrets:
+            self._carried[ticket] = self.engine.secrets.carry(opening.secrets)
+        return ticket
 
     def sent(self, ticket: object) -> None:
         if isinstance(ticket, Ticket):
@@ -135,6 +151,8 @@ class Desk:
             raise
         finally:
             self.finished += 1
+            if isinstance(ticket, Ticket):
+                self.engine.secrets.let_go(self._carried.pop(ticket, ()))
 
     def refuse(self, code: str) -> None:
         """Record that this connection ended without an exchange to tell of it."""

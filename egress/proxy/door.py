@@ -150,6 +150,12 @@ class Door:
         leave = functools.partial(self._outside.pop, task, None)
         try:
             return await self._passage.go(visit, sock, leave)
+        except asyncio.CancelledError:
+            # Inside of a lane it is the lane that records.
+            if task in self._outside and visit.asked is not None:
+                code = "proxy.stopping" if self._engine.stopping else "access.withdrawn"
+                self._record(visit.listener, Refused(code), visit)
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the answer is no
             _report(error)
             return Refused("internal")

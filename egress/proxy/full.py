@@ -8,28 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import structlog
 from mitmproxy.connection import Client
 from mitmproxy.proxy.context import Context
+from mitmproxy.tls import TlsData
 
 from egress.addons.contexts import Upstream
 from egress.addons.guard import Guard
 from egress.addons.http import HttpLayer
 from egress.addons.master import build_master
 from egress.addons.next_layer import NextLayerChooser
+from egress.addons.openssl import check_environment
 from egress.addons.tls import Proven, Refused, Terms, Tls
 from egress.errors import UsageError
 from egress.proxy.arrival import Arrival
 from egress.proxy.desk import Desk
-from egress.proxy.dial import Connected
+from egress.proxy.dial import Connected, DialError
 from egress.proxy.engine import Engine
 from egress.proxy.handler import FullLimits, Handler
 from egress.relay.relay import Protocol
 from egress.rules.decide import decide_host
 from egress.rules.policy import Policy
+from egress.settings import environment
+from egress.types import HostDecision
 
 log = structlog.get_logger(__name__)
 
@@ -55,14 +59,15 @@ class FullLane:
     ) -> None:
         """`upstream` says whom to trust, `pins` which keys a host is held to beside that.
 
-        Must be called inside of a running loop.
+        Must be called inside of a running loop. Raises `UsageError` where the environment configures OpenSSL.
         """
+        check_environment(environment())
         self.engine = engine
         self.limits = limits
         self.pins = pins
         self._handlers: dict[Client, Handler] = {}
         self.tls = Tls(self._terms, self._told, upstream, engine.clock)
-        self.addons: Sequence[object] = (NextLayerChooser(self._http), self.tls)
+        self.addons: Sequence[object] = (NextLayerChooser(self._http), self.tls, FailedHandshakes(self._failed))
         self.guard = Guard(self.addons)
         self.options = build_master(self.addons).options
 
@@ -104,17 +109,37 @@ class FullLane:
     # What handlers ask
 
     async def dial(self, arrival: Arrival) -> Connected:
-        """Connect to the destination, at an address that was checked."""
-        deadline = self.engine.clock.monotonic() + self.limits.dial
-        return await self.engine.dialer.connect(
-            arrival.destination, arrival.decision, deadline=deadline, owner=arrival.identity.sandbox
+        """Connect to the destination, at an address that is allowed now: rules change under a connection."""
+        engine, policy = self.engine, self.engine.policy
+        decision = _decide(arrival, policy, engine.clock.now())
+        if not (decision.allowed and decision.intercept):
+            raise _withdrawn(arrival)
+        connected = await engine.dialer.connect(
+            arrival.destination,
+            decision,
+            deadline=engine.clock.monotonic() + self.limits.dial,
+            owner=arrival.identity.sandbox,
         )
+        if engine.policy is not policy and not self.still_allows(
+            arrival, engine.policy, engine.clock.now(), (connected.address,)
+        ):
+            # Nobody has seen this address in use yet, so no recheck has looked at it.
+            connected.socket.close()
+            raise _withdrawn(arrival)
+        return connected
 
-    def still_allows(self, arrival: Arrival, policy: Policy, now: int) -> bool:
-        """Whether this policy would let the connection be made now, and in this lane."""
-        to = arrival.destination
-        decision = decide_host(policy, arrival.identity, to.host, to.port, now, scheme=to.scheme)
-        return decision.allowed and decision.intercept
+    def still_allows(
+        self, arrival: Arrival, policy: Policy, now: int, addresses: Collection[str] = ()
+    ) -> bool:
+        """Whether this policy would let the connection be made now, in this lane, to these addresses."""
+        decision = _decide(arrival, policy, now)
+        if not (decision.allowed and decision.intercept):
+            return False
+        try:
+            self.engine.dialer.check(arrival.destination.host, decision, tuple(addresses))
+        except DialError:
+            return False
+        return True
 
     # What the add-ons ask
 
@@ -136,11 +161,38 @@ class FullLane:
             pins=self.pins.get(arrival.destination.host, _UNPINNED),
         )
 
+    def _failed(self, client: Client) -> None:
+        handler = self._handlers.get(client)
+        if handler is not None:
+            log.info("tls.failed", connection=handler.arrival.id, host=handler.arrival.destination.host)
+            handler.reason = "tls.failed"
+
     def _told(self, client: Client, what: Refused | Proven) -> None:
         handler = self._handlers.get(client)
         if handler is not None and isinstance(what, Refused):
             log.info("tls.refused", connection=handler.arrival.id, code=what.code, reason=what.reason)
             handler.reason = what.code
+
+
+class FailedHandshakes:
+    """The add-on that hears of handshakes with clients: most that fail do not trust our certificate."""
+
+    def __init__(self, tell: Callable[[Client], None]) -> None:
+        self._tell = tell
+
+    def tls_failed_client(self, data: TlsData) -> None:
+        # Without a connection of OpenSSL none has begun, and the reason is told elsewhere.
+        if data.ssl_conn is not None:
+            self._tell(data.context.client)
+
+
+def _decide(arrival: Arrival, policy: Policy, now: int) -> HostDecision:
+    to = arrival.destination
+    return decide_host(policy, arrival.identity, to.host, to.port, now, scheme=to.scheme)
+
+
+def _withdrawn(arrival: Arrival) -> DialError:
+    return DialError("access.withdrawn", f"the rules do not allow {arrival.destination.host} any more")
 
 
 def _offer(arrival: Arrival) -> tuple[bytes, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -27,7 +27,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.mode_specs import ProxyMode
 
 from egress.addons.guard import Guard, where
-from egress.addons.http import HttpLayer
+from egress.addons.http import ConnectionLost, HttpLayer
 from egress.addons.next_layer import Entry
 from egress.addons.signals import (
     AbortConnection,
@@ -91,8 +91,10 @@ class Lane(Protocol):
         """Connect to the destination, at an address that was checked."""
         ...
 
-    def still_allows(self, arrival: Arrival, policy: Policy, now: int) -> bool:
-        """Whether this policy would let the connection be made now, and in this lane."""
+    def still_allows(
+        self, arrival: Arrival, policy: Policy, now: int, addresses: Collection[str] = ()
+    ) -> bool:
+        """Whether this policy would let the connection be made now, in this lane, to these addresses."""
         ...
 
 
@@ -139,7 +141,8 @@ class Handler:
 
     def recheck(self, policy: Policy, now: int) -> None:
         try:
-            is_allowed = self._lane.still_allows(self.arrival, policy, now)
+            in_use = [route.address for route in self._routes.values()]
+            is_allowed = self._lane.still_allows(self.arrival, policy, now, in_use)
         except BaseException as error:  # noqa: BLE001 - what cannot be decided is denied
             self._fail(error)
             return
@@ -250,7 +253,7 @@ class Handler:
         was_open = bool(connection.state & ConnectionState.CAN_READ)
         connection.state = ConnectionState.CLOSED
         if was_open:
-            self.event(events.ConnectionClosed(connection))
+            self.event(ConnectionLost(connection))
         if isinstance(connection, Server):
             self._routes.pop(connection, None)
             self._late.discard(connection)

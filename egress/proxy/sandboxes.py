@@ -27,6 +27,7 @@ from egress.proxy.engine import Engine, Sandbox
 from egress.proxy.listener import Listener
 from egress.proxy.names import Names
 from egress.proxy.settings import PLAIN_NAME, is_plain_name
+from egress.rules.decide import profile_of
 from egress.types import Identity
 
 MOST: Final = 256
@@ -122,8 +123,17 @@ class Sandboxes:
             raise UsageError("connections of the last sandbox of this name are still closing", "try again")
         if len(self._added) >= MOST:
             raise UsageError(f"there are {MOST} sandboxes already", "remove one first")
-        if profile is not None and profile not in (self._engine.policy.profiles or {}):
-            raise UsageError("the rules have no profile of this name", "look at `profiles:` in the rules")
+        self._check_profile(Identity(name, profile))
+
+    def _check_profile(self, identity: Identity) -> None:
+        """Refuse a sandbox that could get nowhere, or that asks for less than the rules can say."""
+        policy = self._engine.policy
+        if policy.profiles is None:
+            if identity.profile is not None:
+                raise UsageError("the rules have no profiles", "leave the profile out")
+        elif profile_of(policy, identity) is None:
+            there = ", ".join(sorted(policy.profiles))
+            raise UsageError("the rules have no such profile", f"name one of: {there}")
 
     def _forget(self, name: str) -> None:
         self._tls.forget(name)

@@ -112,6 +112,8 @@ class Passage:
         self._dialer = dialer
         self._pipe = Pipe(room, patience.idle)
         self._dialling: asyncio.Timeout | None = None
+        self._decision = arrival.decision
+        """That of the rules in force: they may change while the upstream is dialled."""
         self._address = ""
         self._times = (0, 0)
         self._code = ""
@@ -143,6 +145,9 @@ class Passage:
                 found = await self._dialer.connect(
                     arrival.destination, arrival.decision, deadline=deadline, owner=arrival.identity.sandbox
                 )
+            self._address, self._times = found.address, (found.resolve_us, found.connect_us)
+            if self._decision is not arrival.decision:
+                self._check(found)
         except DialError as error:
             self._code, self._note, self._address = error.code, error.message, error.address
             return None
@@ -151,8 +156,15 @@ class Passage:
             return None
         finally:
             self._dialling = None
-        self._address, self._times = found.address, (found.resolve_us, found.connect_us)
         return found
+
+    def _check(self, found: Connected) -> None:
+        """Check by rules that came while it was dialled by those before."""
+        try:
+            self._dialer.check(self.arrival.destination.host, self._decision, (found.address,))
+        except DialError as error:
+            found.socket.close()
+            raise DialError("access.withdrawn", error.message, address=found.address) from None
 
     async def _attach_upstream(self, connected: Connected) -> bool:
         try:
@@ -192,6 +204,7 @@ class Passage:
         decision = decide_host(
             policy, self.arrival.identity, asked.host, asked.port, now, scheme=asked.scheme
         )
+        self._decision = decision
         if not decision.allowed or decision.intercept:
             self.close("access.withdrawn")
             return

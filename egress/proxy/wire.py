@@ -9,10 +9,20 @@ import asyncio
 import contextlib
 from typing import Protocol
 
-from mitmproxy.connection import Connection, ConnectionState, Server
+from mitmproxy.connection import Client, Connection, ConnectionState, Server
 
 HIGH_WATER = 256 * 1024
 """Bytes that may wait to be sent before the other side is asked to hold."""
+
+MOST_READ = 64 * 1024
+"""Bytes of a client that are read at once: what they may mean is work that nobody else gets done."""
+
+OVERFULL = 8 * HIGH_WATER
+"""Bytes that wait to be sent above which nothing more is read: what still comes must be answers that the
+peer asks for and does not take, since bodies are held long before."""
+
+MOST_WAITING = 64 * HIGH_WATER
+"""Bytes that wait to be sent above which the connection is given up."""
 
 READ_AT_LAST = 256 * 1024
 """Bytes that are still read from a connection that broke: what was on its way, not a stream."""
@@ -46,6 +56,8 @@ class Wire(asyncio.Protocol):
         self.connection = connection
         self.transport: asyncio.Transport | None = None
         self._reads = True
+        self._is_blocked = False
+        self._is_overfull = False
 
     def adopt(self, transport: asyncio.BaseTransport) -> None:
         """Take over a transport that is connected."""
@@ -53,16 +65,22 @@ class Wire(asyncio.Protocol):
             raise TypeError("a stream transport is needed")
         self.transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
+        if isinstance(self.connection, Client) and hasattr(transport, "max_size"):
+            # Of the transports of sockets in asyncio, where it is not part of any interface.
+            transport.max_size = MOST_READ
         transport.set_protocol(self)
 
     def begin(self) -> None:
         """Read, unless that was held already; the transport was handed over paused."""
-        if self._reads and self.transport is not None and not self.transport.is_closing():
-            self.transport.resume_reading()
+        transport = self.transport
+        if transport is not None and self._reads and not self._is_overfull and not transport.is_closing():
+            transport.resume_reading()
 
     def write(self, data: bytes) -> None:
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
+            if self._is_blocked:
+                self._judge(self.transport)
 
     def close(self) -> None:
         """Send what waits, then close."""
@@ -80,7 +98,7 @@ class Wire(asyncio.Protocol):
         """Stop or resume reading."""
         transport = self.transport
         changes, self._reads = reads is not self._reads, reads
-        if not changes or transport is None or transport.is_closing():
+        if not changes or self._is_overfull or transport is None or transport.is_closing():
             return
         if reads:
             transport.resume_reading()
@@ -118,7 +136,22 @@ class Wire(asyncio.Protocol):
                     self._driver.received(self, data)
 
     def pause_writing(self) -> None:
+        self._is_blocked = True
         self._driver.blocked(self, blocked=True)
 
     def resume_writing(self) -> None:
+        self._is_blocked = False
+        if self._is_overfull:
+            self._is_overfull = False
+            self.begin()
         self._driver.blocked(self, blocked=False)
+
+    def _judge(self, transport: asyncio.Transport) -> None:
+        """Stop reading from a peer that is sent too much and takes nothing; in the end, give it up."""
+        waiting = transport.get_write_buffer_size()
+        if waiting > MOST_WAITING:
+            self.abort()
+        elif waiting > OVERFULL and not self._is_overfull:
+            self._is_overfull = True
+            if self._reads:
+                transport.pause_reading()

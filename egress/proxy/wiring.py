@@ -10,6 +10,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from egress.addons.contexts import Upstream
 from egress.addons.trust import trusted_roots
 from egress.audit import key as audit_key
@@ -18,6 +20,7 @@ from egress.ca.constraints import Constraints
 from egress.ca.store import Store
 from egress.proxy.bounds import DoorLimits
 from egress.proxy.clock import Clock
+from egress.proxy.descriptors import Room, fitted, raised, wanted
 from egress.proxy.dial import Dialer
 from egress.proxy.door import Door
 from egress.proxy.engine import Counts, Engine, Sandbox
@@ -31,11 +34,14 @@ from egress.proxy.settings import Settings
 from egress.proxy.tunnel import Patience
 from egress.proxy.tunnelled import TunnelLane
 from egress.proxy.wired import Lanes
+from egress.relay.budget import Budgets
 from egress.relay.limits import RelayLimits
 from egress.rules.policy import Policy
 from egress.secrets import Captured
 from egress.secrets import Resolver as Secrets
 from egress.types import Identity
+
+_log = structlog.get_logger(__name__)
 
 _KEEP_ALIVE = 120.0
 
@@ -80,11 +86,12 @@ def wire(values: Settings, policy: Policy, captured: Captured, audit: Sink, cloc
     sandbox = open_sandbox(values, policy, clock)
     engine.sandboxes[sandbox.identity.sandbox] = sandbox
     upstream = Upstream(trusted_roots(values.upstream_ca))
-    full = FullLane(engine, upstream, _full_limits(values), _pins(values))
+    room = _room(values)
+    full = FullLane(engine, upstream, _full_limits(values, room), _pins(values))
     tunnel = TunnelLane(engine, Patience(values.connect_timeout, values.idle_timeout))
     limits = DoorLimits(
-        connections=values.connections,
-        sandbox_connections=values.sandbox_connections,
+        connections=room.clients,
+        sandbox_connections=room.clients_of_sandbox,
         head_time=values.head_timeout,
     )
     door = Door(engine, Lanes(tunnel=tunnel.carry, full=full.carry), limits)
@@ -116,12 +123,28 @@ def _pins(values: Settings) -> dict[str, frozenset[str]]:
     return {host: frozenset(pin.key for pin in values.pin if pin.host == host) for host in hosts}
 
 
-def _full_limits(values: Settings) -> FullLimits:
+def _room(values: Settings) -> Room:
+    """As many connections as the settings ask for and the system has descriptors for."""
+    limit, asked = raised(), wanted(values.connections, values.sandbox_connections)
+    room = fitted(asked, limit)
+    if (room.clients, room.clients_of_sandbox) != (asked.clients, asked.clients_of_sandbox):
+        _log.warning(
+            "descriptors.few",
+            limit=limit,
+            connections=room.clients,
+            sandbox_connections=room.clients_of_sandbox,
+            hint="raise the hard limit of open files (ulimit -Hn), or ask for fewer with --connections",
+        )
+    return room
+
+
+def _full_limits(values: Settings, room: Room) -> FullLimits:
     relay = RelayLimits(
         head=values.head_timeout,
         keep_alive=min(_KEEP_ALIVE, values.idle_timeout),
         response_head=values.answer_timeout,
         silence=values.idle_timeout,
+        budgets=Budgets(room.upstreams, room.upstreams_of_sandbox),
     )
     # As long again for the handshake as for the connection.
     return FullLimits(dial=values.connect_timeout, upstream_open=2 * values.connect_timeout, relay=relay)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from typing import Literal, Protocol, get_args
 
 from egress.errors import ContentError, UsageError
@@ -24,6 +25,9 @@ from egress.rules.policy import Policy, SecretSpec
 Kind = Literal["sandbox", "host", "secret"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CODE = "access.withdrawn"
+
+# The loader makes the rule; the host stands for those that are put in its place.
+_DENY = "version: 1\ndeny:\n  - {id: killed, hosts: [killed.invalid]}\n"
 
 
 class Secrets(Protocol):
@@ -160,7 +164,7 @@ class Withdrawals:
         if kind == "secret":
             return name in self.policy.secrets
         try:
-            host = pattern(name)
+            host = _pattern(name)
         except HostError:
             return False
         # Whoever says that it is a host may close one before it is ever asked for.
@@ -168,6 +172,9 @@ class Withdrawals:
 
     def _has_host(self, host: Pattern) -> bool:
         entries = self.policy.entries
+        if is_address(host.suffix):
+            address = ip_address(host.suffix)
+            return any(address in item.network for item in self.policy.networks)
         if host in entries or (not host.stars and any(other in entries for other in candidates(host.suffix))):
             return True
         return any(_concerns(carried, "host", str(host)) for carried in self._engine.live)
@@ -178,18 +185,29 @@ def narrowed(policy: Policy, hosts: Iterable[str]) -> Policy:
     names = sorted(hosts)
     if not names:
         return policy
-    listed = ", ".join(f'"{name}"' for name in names)
-    text = f"version: 1\ndeny:\n  - {{id: killed, hosts: [{listed}]}}\n"
-    extra = load([Source("egress kill", text)]).policy
+    extra = load([Source("egress kill", _DENY)]).policy
     if extra is None:
         raise ContentError("these hosts cannot be taken back", "stop the proxy instead")
-    digest = hashlib.sha256(f"{policy.digest} {extra.digest}".encode()).hexdigest()
+    patterns = tuple(_pattern(name) for name in names)
+    deny = [replace(rule, predicates=replace(rule.predicates, hosts=patterns)) for rule in extra.deny]
+    digest = hashlib.sha256(f"{policy.digest} killed {' '.join(names)}".encode()).hexdigest()
     # Routes are made from the rules; those of the other policy do not know this one.
-    return replace(policy, deny=(*policy.deny, *extra.deny), digest=digest, routes={}, shared_routes={})
+    return replace(policy, deny=(*policy.deny, *deny), digest=digest, routes={}, shared_routes={})
+
+
+def _pattern(name: str) -> Pattern:
+    """The pattern of a host, or of an address, which rules would write as a network; raises `HostError`."""
+    try:
+        address = str(ip_address(name))
+    except ValueError:
+        return pattern(name)
+    if not is_address(address):
+        raise HostError("an address with a zone is never dialled")
+    return Pattern(0, address)
 
 
 def _spelt(name: str, kind: Kind) -> str:
-    return str(pattern(name)) if kind == "host" else name
+    return str(_pattern(name)) if kind == "host" else name
 
 
 def _concerns(carried: Carried, kind: Kind, name: str) -> bool:
@@ -197,5 +215,4 @@ def _concerns(carried: Carried, kind: Kind, name: str) -> bool:
         return carried.arrival.identity.sandbox == name
     if kind == "secret":
         return name in carried.secrets
-    host = carried.arrival.destination.host
-    return not is_address(host) and pattern(name).matches(host)
+    return _pattern(name).matches(carried.arrival.destination.host)

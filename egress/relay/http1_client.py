@@ -24,10 +24,14 @@ from egress.relay.orders import CLIENT
 from egress.relay.page import Page, page
 from egress.relay.stall import Stall
 from egress.relay.stream import Stream
+from egress.relay.websocket import NO_PACE, Pace
 from egress.types import Headers
 
 _OFFER = "sec-websocket-extensions"
 _EMPTY = Framing.sized(0)
+_WHOLE = 1 << 30
+MOST_IN_A_TURN = 32
+"""Requests that are answered at once before other connections get their turn."""
 
 
 class Http1Client:
@@ -43,6 +47,7 @@ class Http1Client:
         self._stream: Stream | None = None
         self._is_whole = True
         self._is_raw = False
+        self._pace = NO_PACE
         self._held = False
         self._blocked = False
         self._ahead = False
@@ -60,7 +65,31 @@ class Http1Client:
     @property
     def reads(self) -> bool:
         """Whether more bytes of the client may be read now."""
-        return not (self._held or self._ahead or self._ended)
+        return not (self._held or self._ahead or self._turn or self._ended)
+
+    @property
+    def wants_turn(self) -> bool:
+        """A request waits only because others have to have their turn."""
+        return self._turn and not self._blocked
+
+    @property
+    def slice(self) -> int:
+        """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
+        return 0 if self._is_raw else _WHOLE
+
+    @property
+    def is_busy(self) -> bool:
+        """What came last was much work."""
+        return self._is_raw
+
+    @property
+    def is_full(self) -> bool:
+        """It has had as much as it may have in this second."""
+        return self._is_raw and self._pace.is_full
+
+    def slices(self, data: bytes) -> list[bytes]:
+        """Return what is read in pieces that mean bounded work."""
+        return self._pace.cut(data) if self._is_raw else [data]
 
     @property
     def is_idle(self) -> bool:
@@ -74,6 +103,7 @@ class Http1Client:
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""
         if self._is_raw:
+            self._pace.passed()
             if self._stream is not None:
                 self._stream.request_data(data)
             return
@@ -102,8 +132,10 @@ class Http1Client:
 
     def pump(self) -> None:
         """Begin the next request, if its turn has come: a loop, since answers can be immediate."""
+        left = MOST_IN_A_TURN
         # A client that does not read its answers is not given more of them to hold.
-        while self._turn and not self._blocked:
+        while self._turn and not self._blocked and left:
+            left -= 1
             self._turn = False
             self._ahead = False
             try:
@@ -127,6 +159,7 @@ class Http1Client:
 
     def tick(self, now: float) -> None:
         """Look for what takes too long."""
+        self._pace.new_second()
         limits = self._relay.limits
         if self._stream is not None:
             self._stream_stall.judge(self._stream, now, limits, held=self._held)
@@ -175,10 +208,11 @@ class Http1Client:
             + self._writer.end()
         )
         self._is_raw = True
+        self._pace = Pace()
         ahead = self._reader.detach()
         self._ahead = False
-        if ahead and self._stream is not None:
-            self._stream.request_data(ahead)
+        if ahead:
+            self._relay.received_ahead(CLIENT, ahead)
 
     def page(self, page: Page) -> None:
         head = self._head
@@ -220,9 +254,12 @@ class Http1Client:
         self._head = head
         self._is_whole = head.framing.body is Body.NONE or head.framing == _EMPTY
         self._writer.answer(head)
+        self._requests += 1
+        if not self._relay.account.begin():
+            self.page(page("limit.requests", self._relay.refused("limit.requests"), retry_after=1))
+            return
         stream = self._relay.stream(self, _request_of(head), head.framing)
         self._stream = stream
-        self._requests += 1
         self._stream_stall = Stall(stream.timing.began)
         if self._is_whole:
             stream.request_end()

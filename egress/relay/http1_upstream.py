@@ -15,7 +15,10 @@ from egress.http1 import (
 )
 from egress.relay.hub import Hub
 from egress.relay.stream import Stream
+from egress.relay.websocket import NO_PACE, Pace
 from egress.types import Head
+
+_WHOLE = 1 << 30
 
 
 class Http1Upstream:
@@ -28,6 +31,7 @@ class Http1Upstream:
         self._writer = RequestWriter()
         self._stream: Stream | None = None
         self._is_raw = False
+        self._pace = NO_PACE
         self._held = False
         self._blocked = False
         self._used = False
@@ -43,11 +47,34 @@ class Http1Upstream:
         return not self._held
 
     @property
+    def slice(self) -> int:
+        """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
+        return 0 if self._is_raw else _WHOLE
+
+    @property
+    def is_busy(self) -> bool:
+        """What came last was much work."""
+        return self._is_raw
+
+    @property
+    def is_full(self) -> bool:
+        """It has had as much as it may have in this second."""
+        return self._is_raw and self._pace.is_full
+
+    def slices(self, data: bytes) -> list[bytes]:
+        """Return what is read in pieces that mean bounded work."""
+        return self._pace.cut(data) if self._is_raw else [data]
+
+    @property
     def is_free(self) -> bool:
         """Another exchange may use it."""
         done = self._stream is None and self._reader.reusable and not self._writer.open
         # One that has not taken the last request yet would let the next one pile up unseen.
         return done and not self._blocked
+
+    def new_second(self) -> None:
+        """Begin to count anew."""
+        self._pace.new_second()
 
     def carry(self, stream: Stream) -> None:
         """Take on this exchange."""
@@ -59,6 +86,7 @@ class Http1Upstream:
     def received(self, data: bytes) -> None:
         """Take bytes of the upstream."""
         if self._is_raw:
+            self._pace.passed()
             if self._stream is not None:
                 self._stream.data(data)
             return
@@ -73,8 +101,8 @@ class Http1Upstream:
             return
         self._take(events)
 
-    def ended(self) -> None:
-        """The upstream has closed its side."""
+    def ended(self, *, clean: bool = True) -> None:
+        """The upstream has closed its side; where that is not `clean`, a body that runs to the end is cut."""
         stream = self._stream
         if stream is None:
             self._relay.upstreams.drop(self)
@@ -92,6 +120,10 @@ class Http1Upstream:
         try:
             events = self._reader.eof()
         except WireError:
+            self._lost("upstream.closed")
+            return
+        if events and not clean:
+            # Only a body without a length of its own is completed by the end, and this one may be a cut.
             self._lost("upstream.closed")
             return
         self._take(events)
@@ -161,10 +193,11 @@ class Http1Upstream:
     def _switch(self, stream: Stream, head: ResponseHead) -> None:
         self.end()
         self._is_raw = True
+        self._pace = Pace()
         stream.response(head.status, head.reason, head.headers, head.framing)
         ahead = self._reader.detach()
         if ahead and self._stream is not None:
-            stream.data(ahead)
+            self._relay.received_ahead(self._wire, ahead)
 
     def _lost(self, code: str) -> None:
         stream, self._stream = self._stream, None

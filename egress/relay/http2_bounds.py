@@ -16,11 +16,15 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
+from egress.relay.budget import LEAST_WINDOW
 from egress.types import Headers
 
 MOST_STREAMS: Final = 100
 STREAM_WINDOW: Final = 1024 * 1024
 CONNECTION_WINDOW: Final = 8 * 1024 * 1024
+"""Of a connection to an upstream."""
+CLIENT_WINDOW: Final = 2 * 1024 * 1024
+"""Of a client connection: sandboxes may have many of them."""
 MOST_HEAD: Final = 64 * 1024
 
 _PER_SECOND: Final[dict[type, int]] = {
@@ -35,6 +39,14 @@ _PER_SECOND: Final[dict[type, int]] = {
 MOST_UNREAD: Final = 4 * 1024 * 1024
 _MOST_TABLE: Final = 4096
 _EMPTY_DATA: Final = 200
+SLICE: Final = 16 * 1024
+"""Bytes of a read that are looked at in one go; a frame of data is mostly as long."""
+SMALL: Final = 64
+"""Bytes of DATA below which a frame costs more to look at than to carry."""
+MOST_SMALL: Final = 4000
+"""Of those in a second, before the connection is not read until the next one."""
+_BUSY: Final = 64
+"""Of those in one slice of a read, before other connections get their turn."""
 _WINDOW_UPDATES: Final = 20_000
 
 
@@ -50,17 +62,39 @@ class Bounds:
     def __init__(self) -> None:
         self._counts: dict[type, int] = {}
         self._unread = 0
+        self._small = 0
+        self._small_before = 0
+
+    @property
+    def is_full(self) -> bool:
+        """There were too many small frames in this second: honest peers may send them, but slower."""
+        return self._small >= MOST_SMALL
+
+    @property
+    def is_busy(self) -> bool:
+        """There were many small frames in the last read."""
+        return self._small - self._small_before > _BUSY
 
     def new_second(self) -> None:
         """Begin to count anew."""
         self._counts.clear()
+        self._small = self._small_before = 0
+
+    def new_read(self) -> None:
+        """A read begins."""
+        self._small_before = self._small
 
     def count(self, event: events.Event) -> None:
         """Count an event; raises `FloodError` where it is one too many."""
         kind = type(event)
         most = _PER_SECOND.get(kind)
         if most is None:
-            if isinstance(event, events.DataReceived) and not event.data and not event.stream_ended:
+            if isinstance(event, events.DataReceived):
+                if event.stream_ended or len(event.data or b"") >= SMALL:
+                    return
+                self._small += 1
+                if event.data:
+                    return
                 most = _EMPTY_DATA
             elif isinstance(event, events.WindowUpdated):
                 most = _WINDOW_UPDATES
@@ -82,6 +116,7 @@ class Bounds:
 
 def read(h2: H2Connection, bounds: Bounds, data: bytes) -> list[events.Event]:
     """Have the library read; a read that is a flood is not acted on at all. Raises `ProtocolError`."""
+    bounds.new_read()
     found = h2.receive_data(data)
     for event in found:
         bounds.count(event)
@@ -119,7 +154,8 @@ def connection(*, client_side: bool) -> H2Connection:
     return h2
 
 
-def initiate(h2: H2Connection) -> None:
+def initiate(h2: H2Connection, window: int = CONNECTION_WINDOW) -> None:
     """Greet, and open the window of the connection."""
     h2.initiate_connection()
-    h2.increment_flow_control_window(CONNECTION_WINDOW - 65_535)
+    if window > LEAST_WINDOW:
+        h2.increment_flow_control_window(window - LEAST_WINDOW)

@@ -20,12 +20,21 @@ from egress.http1 import CHUNKED, NO_BODY, Body, Framing
 from egress.http1.fields import LOOKALIKES
 from egress.http1.framing import read_length
 from egress.relay.goodbye import Goodbye, Goodbyes
-from egress.relay.http2_bounds import Bounds, FloodError, connection, encoded, initiate, read
+from egress.relay.http2_bounds import (
+    CLIENT_WINDOW,
+    SLICE,
+    Bounds,
+    FloodError,
+    connection,
+    encoded,
+    initiate,
+    read,
+)
 from egress.relay.http2_outbox import Outbox
 from egress.relay.hub import Hub
 from egress.relay.limits import RelayLimits
 from egress.relay.orders import CLIENT
-from egress.relay.page import Page
+from egress.relay.page import Page, page
 from egress.relay.stall import Stall
 from egress.relay.stream import Stream
 from egress.types import Headers
@@ -57,14 +66,38 @@ class Http2Client:
 
     def start(self) -> None:
         """Greet."""
-        initiate(self._h2)
+        initiate(self._h2, self._relay.account.window(CLIENT_WINDOW))
 
     # The connection
 
     @property
     def reads(self) -> bool:
-        """Always: flow control of each stream keeps uploads in bounds, floods are counted."""
-        return True
+        """Flow control of each stream keeps uploads in bounds; many tiny frames have to wait."""
+        return not self._bounds.is_full
+
+    @property
+    def wants_turn(self) -> bool:
+        """Nothing waits here for a turn of its own."""
+        return False
+
+    @property
+    def slice(self) -> int:
+        """Bytes of a read that are looked at as they come; longer ones may hold many frames."""
+        return SLICE
+
+    def slices(self, data: bytes) -> list[bytes]:
+        """Return what is read in pieces that mean bounded work."""
+        return [data[at : at + SLICE] for at in range(0, len(data), SLICE)]
+
+    @property
+    def is_busy(self) -> bool:
+        """What came last was much work."""
+        return self._bounds.is_busy
+
+    @property
+    def is_full(self) -> bool:
+        """It has had as much as it may have in this second."""
+        return self._bounds.is_full
 
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""
@@ -200,6 +233,9 @@ class Http2Client:
             self.reset(stream, ErrorCodes.PROTOCOL_ERROR)
             return
         half.is_head = request.method == "HEAD"
+        if not self._relay.account.begin():
+            half.page(page("limit.requests", self._relay.refused("limit.requests"), retry_after=1))
+            return
         half.stream = self._relay.stream(half, request, half.framing)
         if ends:
             half.stream.request_end()

@@ -18,8 +18,8 @@ from egress.types import Headers
 
 STREAM_HIGH: Final = 256 * 1024
 STREAM_LOW: Final = 64 * 1024
-TOTAL_HIGH: Final = 4 * 1024 * 1024
-TOTAL_LOW: Final = 2 * 1024 * 1024
+TOTAL_HIGH: Final = 1024 * 1024
+TOTAL_LOW: Final = 512 * 1024
 
 
 class Congested(Protocol):

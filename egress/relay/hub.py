@@ -10,6 +10,7 @@ from typing import Protocol
 
 from egress.exchange import Destination, Request
 from egress.http1 import Framing
+from egress.relay.budget import Account
 from egress.relay.halves import ClientHalf
 from egress.relay.limits import RelayLimits
 from egress.relay.orders import Order
@@ -57,6 +58,9 @@ class Hub(Protocol):
     def limits(self) -> RelayLimits: ...
 
     @property
+    def account(self) -> Account: ...
+
+    @property
     def is_draining(self) -> bool: ...
 
     @property
@@ -72,6 +76,10 @@ class Hub(Protocol):
 
     def close(self, wire: int) -> None:
         """Close a wire; with that of the client goes everything."""
+        ...
+
+    def received_ahead(self, wire: int, data: bytes) -> None:
+        """These bytes came ahead of a switch, and are to be taken like any that come after it."""
         ...
 
     def reset(self, wire: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from egress.relay.budget import Budgets
+
 
 @dataclass(frozen=True, slots=True)
 class RelayLimits:
@@ -21,7 +23,11 @@ class RelayLimits:
     """Without a byte in either direction while a response, or a WebSocket, is under way."""
     linger: float = 2.0
     """For a client to read a refusal before the connection closes."""
+    upstream_wait: float = 30.0
+    """That an exchange waits for a connection while its sandbox has all that it may have."""
     upstream_idle: float = 30.0
     """That an upstream connection is kept for another exchange."""
     discarded: int = 64 * 1024
     """Bytes of a refused request's body that are read and dropped."""
+    budgets: Budgets | None = None
+    """What the relays of all sandboxes share; without it, each has some of its own."""

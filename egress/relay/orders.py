@@ -52,4 +52,8 @@ class Fetch(NamedTuple):
     """A value too short to be searched for will do."""
 
 
-Order = Write | Close | Reset | Open | Fetch
+class Again(NamedTuple):
+    """Call `again` in a while, after others have had their turn."""
+
+
+Order = Write | Close | Reset | Open | Fetch | Again

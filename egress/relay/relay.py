@@ -8,6 +8,7 @@ orders that it returns, in their order; then asks `reads` which wires may be rea
     fetched             what became of a `Fetch`
     blocked             a wire does not take what was written, or does again
     tick                a second has passed
+    again               it is our turn again, which was asked for with `Again`
     recheck             the rules have changed
     drain, shut, gone   come to an end: gently, at once, because the client is lost
 
@@ -19,16 +20,20 @@ every entry has nothing more to say: what was on its way meanwhile is nobody's.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
 from egress.exchange import Destination, Exchange, Request
 from egress.http1 import Framing
+from egress.relay.budget import Budgets
 from egress.relay.halves import ClientHalf
 from egress.relay.http1_client import Http1Client
+from egress.relay.http1_upstream import Http1Upstream
 from egress.relay.http2_client import Http2Client
+from egress.relay.http2_upstream import Http2Upstream
 from egress.relay.limits import RelayLimits
-from egress.relay.orders import CLIENT, Close, Order, Reset, Write
+from egress.relay.orders import CLIENT, Again, Close, Open, Order, Reset, Write
 from egress.relay.service import Service, Timing
 from egress.relay.stream import Stream
 from egress.relay.upstreams import Upstreams
@@ -36,10 +41,21 @@ from egress.rules.policy import Policy
 from egress.types import Identity, Secret
 
 Protocol = Literal["http/1.1", "h2"]
+Half = Http1Client | Http2Client | Http1Upstream | Http2Upstream
 DEFAULT_LIMITS = RelayLimits()
 
 _JOINED = 64 * 1024
 """Bytes up to which writes that follow each other become one; to join longer ones is not worth it."""
+
+
+class Ahead:
+    """What was read of one wire and waits for another turn."""
+
+    __slots__ = ("end", "slices")
+
+    def __init__(self, slices: list[bytes]) -> None:
+        self.slices = deque(slices)
+        self.end: Literal["", "clean", "cut"] = ""
 
 
 class Relay:
@@ -64,8 +80,13 @@ class Relay:
         self.is_closed = False
         """The client connection is closed, or ordered to be."""
         self._orders: list[Order] = []
-        self._closed: set[int] = set()
+        self._open = {CLIENT}
         self._live: set[Stream] = set()
+        self._ahead: dict[int, Ahead] = {}
+        """What was read and waits for another turn."""
+        self._is_due = False
+        """Another turn has been asked for."""
+        self.account = (limits.budgets or Budgets()).account(identity.sandbox)
         self.upstreams = Upstreams(self, http2=protocol == "h2")
         self._client: Http1Client | Http2Client = (
             Http2Client(self) if protocol == "h2" else Http1Client(self, single=single)
@@ -83,33 +104,50 @@ class Relay:
         """Take bytes of a wire."""
         if self.is_closed:
             return []
-        if wire == CLIENT:
-            self._client.received(data)
-        elif (upstream := self.upstreams.get(wire)) is not None:
-            upstream.received(data)
+        half = self._client if wire == CLIENT else self.upstreams.get(wire)
+        if half is not None:
+            if len(data) > half.slice or wire in self._ahead:
+                self._received_much(wire, half, data)
+            else:
+                half.received(data)
         return self._taken()
 
-    def ended(self, wire: int) -> list[Order]:
-        """A peer has closed its side."""
+    def ended(self, wire: int, *, clean: bool = True) -> list[Order]:
+        """A peer has closed its side; not `clean` where it may have had more to say."""
         if self.is_closed:
             return []
-        if wire == CLIENT:
-            self._client.ended()
-        elif (upstream := self.upstreams.get(wire)) is not None:
-            upstream.ended()
+        if wire in self._ahead:
+            self._ahead[wire].end = "clean" if clean else "cut"
+        else:
+            self._ended(wire, clean=clean)
+        return self._taken()
+
+    def again(self) -> list[Order]:
+        """Go on with what waits for its turn."""
+        if self.is_closed:
+            return []
+        self._is_due = False
+        self._go_on()
         return self._taken()
 
     def opened(self, wire: int, alpn: str = "") -> list[Order]:
         """An upstream connection stands."""
         if self.is_closed:
             return []
-        self.upstreams.opened(wire, alpn)
+        if wire in self._open:
+            self.upstreams.opened(wire, alpn)
+        else:
+            # It was called off while it was being made.
+            self._orders.append(Close(wire))
         return self._taken()
 
     def failed(self, wire: int, code: str) -> list[Order]:
         """An upstream connection could not be made."""
         if self.is_closed:
             return []
+        if wire in self._open:
+            self._open.discard(wire)
+            self.account.disconnect()
         self.upstreams.failed(wire, code)
         return self._taken()
 
@@ -137,6 +175,8 @@ class Relay:
         now = self.service.monotonic()
         self._client.tick(now)
         self.upstreams.tick(now)
+        if self._ahead and not self._is_due:
+            self._go_on()
         return self._taken()
 
     def recheck(self, policy: Policy, now: int) -> list[Order]:
@@ -177,6 +217,8 @@ class Relay:
 
     def reads(self, wire: int) -> bool:
         """Whether this wire may be read now."""
+        if self._ahead and wire in self._ahead:
+            return False
         if wire == CLIENT:
             return self._client.reads
         upstream = self.upstreams.get(wire)
@@ -192,10 +234,12 @@ class Relay:
     def order(self, order: Order) -> None:
         """Add an order."""
         self._orders.append(order)
+        if type(order) is Open:
+            self._open.add(order.wire)
 
     def write(self, wire: int, data: bytes) -> None:
         """Send bytes; what follows on the same wire joins what is ordered already."""
-        if wire in self._closed or not data:
+        if wire not in self._open or not data:
             return
         orders = self._orders
         if orders:
@@ -221,7 +265,9 @@ class Relay:
 
     def over(self, stream: Stream) -> None:
         """This exchange has its record."""
-        self._live.discard(stream)
+        if stream in self._live:
+            self._live.discard(stream)
+            self.account.end()
 
     def refused(self, code: str) -> str:
         """Record a request that could not even be read; return the id it was given."""
@@ -232,12 +278,17 @@ class Relay:
         return request
 
     def _end(self, wire: int, order: Close | Reset) -> None:
-        if wire in self._closed:
+        if wire not in self._open:
             return
-        self._closed.add(wire)
+        self._open.discard(wire)
+        self._ahead.pop(wire, None)
         self._orders.append(order)
-        if wire == CLIENT:
+        if wire != CLIENT:
+            self.account.disconnect()
+        else:
             self.is_closed = True
+            # Before anything that could fail.
+            self.account.close()
             for stream in list(self._live):
                 stream.client_left()
             for each in self.upstreams.wires:
@@ -255,5 +306,64 @@ class Relay:
         if self.upstreams.pump():
             # What went up may have made room for more of what comes from the client.
             self._client.pump()
+        if (self._client.wants_turn or self._ahead) and self._wants_turn():
+            self._is_due = True
+            self._orders.append(Again())
         orders, self._orders = self._orders, []
         return orders
+
+    # One turn
+
+    def _wants_turn(self) -> bool:
+        if self._is_due or self.is_closed:
+            return False
+        halves = [self._half(wire) for wire in self._ahead]
+        # One that has had too much in this second goes on with the next one.
+        return self._client.wants_turn or any(half is None or not half.is_full for half in halves)
+
+    def _half(self, wire: int) -> Half | None:
+        return self._client if wire == CLIENT else self.upstreams.get(wire)
+
+    def _received_much(self, wire: int, half: Half, data: bytes) -> None:
+        ahead = self._ahead.get(wire)
+        if ahead is not None:
+            # Its turn comes.
+            ahead.slices.extend(half.slices(data))
+            return
+        self._ahead[wire] = ahead = Ahead(half.slices(data))
+        self._advance(wire, ahead)
+
+    def received_ahead(self, wire: int, data: bytes) -> None:
+        """Take bytes that came ahead of a switch, when it is done."""
+        half = self._half(wire)
+        if half is not None:
+            self._ahead.setdefault(wire, Ahead([])).slices.extend(half.slices(data))
+
+    def _go_on(self) -> None:
+        for wire, ahead in list(self._ahead.items()):
+            self._advance(wire, ahead)
+
+    def _advance(self, wire: int, ahead: Ahead) -> None:
+        """Hand over slices, until one of them was much work."""
+        # A wire that is closed meanwhile is not there any more, and nobody's concern.
+        while ahead.slices and self._ahead.get(wire) is ahead:
+            half = self._half(wire)
+            if half is not None and half.is_full:
+                return
+            data = ahead.slices.popleft()
+            if half is not None:
+                half.received(data)
+                if half.is_busy and (ahead.slices or ahead.end):
+                    return
+        if self._ahead.get(wire) is ahead:
+            del self._ahead[wire]
+            if ahead.end:
+                self._ended(wire, clean=ahead.end == "clean")
+
+    def _ended(self, wire: int, *, clean: bool) -> None:
+        half = self._half(wire)
+        if isinstance(half, Http1Upstream):
+            half.ended(clean=clean)
+        elif half is not None:
+            # Its frames say themselves where a message ends.
+            half.ended()

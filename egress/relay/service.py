@@ -63,8 +63,12 @@ class Service(Protocol):
         """The stand-ins that this sandbox holds."""
         ...
 
-    def needles(self, policy: Policy) -> Needles:
-        """Those of every secret bound to the destination whose value is known by now."""
+    def needles(self, policy: Policy) -> Needles | None:
+        """Those of every secret that may come back from the destination, as far as values are known by now.
+
+        None where there is no such secret. Asked again with every piece of an answer: it must be cheap,
+        and give the same object for as long as nothing has changed.
+        """
         ...
 
     def secrets(

@@ -243,6 +243,7 @@ class Stream:
         if self._is_over or self._exchange is None:
             return
         self.moves += 1
+        self._learn(self._exchange)
         answer = self._exchange.informational(Response(status, reason, headers))
         if isinstance(answer, Cut):
             self._cut(answer.code)
@@ -260,7 +261,9 @@ class Stream:
         self.moves += 1
         self.timing.answered = self._service.monotonic()
         has_body = framing.body is not Body.NONE and framing != Framing.sized(0)
-        answer = self._exchange.respond(Response(status, reason, headers, has_body=has_body))
+        exchange = self._exchange
+        exchange.learn(self._service.needles(self._policy))
+        answer = exchange.respond(Response(status, reason, headers, has_body=has_body))
         if isinstance(answer, Cut):
             self._cut(answer.code)
         elif status == 101:
@@ -273,10 +276,13 @@ class Stream:
         if self._is_over or self._exchange is None:
             return
         self.moves += 1
+        exchange = self._exchange
+        # Any secret may have got a value, or another one, meanwhile.
+        exchange.learn(self._service.needles(self._policy))
         if self._frames is not None:
             self._frames_down(data)
             return
-        pieces = self._exchange.data(data)
+        pieces = exchange.data(data)
         if isinstance(pieces, Cut):
             self._cut(pieces.code)
             return
@@ -287,7 +293,9 @@ class Stream:
         """The upstream has sent all of its response."""
         if self._is_over or self._exchange is None:
             return
-        outcome = self._exchange.end(trailers)
+        exchange = self._exchange
+        exchange.learn(self._service.needles(self._policy))
+        outcome = exchange.end(trailers)
         if isinstance(outcome, Cut):
             self._cut(outcome.code)
             return
@@ -322,6 +330,7 @@ class Stream:
         if self._is_over:
             return
         if self._exchange is not None:
+            self._learn(self._exchange)
             self._exchange.abort(code)
         self._cut(code, retry_after)
 
@@ -337,11 +346,16 @@ class Stream:
             return
         self._answered = True
         if self._exchange is not None:
+            self._learn(self._exchange)
             self._exchange.abort("client.left")
         self._finish()
         self._drop_upstream()
 
     # Inside
+
+    def _learn(self, exchange: Exchange) -> None:
+        """Look from now on for what is known now."""
+        exchange.learn(self._service.needles(self._policy))
 
     def _go(self, step: Deny | NeedSecrets | Send) -> None:
         if not isinstance(step, Send):
@@ -425,6 +439,7 @@ class Stream:
     def _close_frames(self) -> None:
         if self._exchange is None:
             return
+        self._learn(self._exchange)
         outcome = self._exchange.end()
         if isinstance(outcome, Cut):
             self._cut(outcome.code)

@@ -1,11 +1,13 @@
 """The upstream connections of one client connection: opened when needed, kept while they are fit.
 
 All of them lead to the one destination, and none is ever shared with another client connection: what
-one sandbox was answered can not reach another.
+one sandbox was answered can not reach another. There are only so many of them, for one client connection
+and for its sandbox: an exchange that finds none left waits for a while.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
@@ -41,6 +43,8 @@ class Upstreams:
         self._probe = 0
         """The wire that will tell whether the upstream speaks HTTP/2; 0 when none is under way."""
         self._waiting: list[Stream] = []
+        self._queue: deque[tuple[Stream, float]] = deque()
+        """Exchanges that wait because there may be no more connections, and since when."""
         self._fetching: dict[int, Stream] = {}
 
     def get(self, wire: int) -> Http1Upstream | Http2Upstream | None:
@@ -66,12 +70,15 @@ class Upstreams:
         if self._free and not stream.is_retried:
             self._free.pop().carry(stream)
             return
-        self._open(stream, HTTP2 if self._http2 and not stream.asks_to_switch else HTTP1)
+        if not self._open(stream):
+            self._queue.append((stream, self._relay.service.monotonic()))
 
     def over(self, stream: Stream) -> None:
         """This exchange is over: it waits for nothing any more."""
         if self._waiting and stream in self._waiting:
             self._waiting.remove(stream)
+        if self._queue:
+            self._queue = deque([each for each in self._queue if each[0] is not stream])
         if self._opening:
             self._call_off(stream)
         self._relay.over(stream)
@@ -142,8 +149,10 @@ class Upstreams:
         self._relay.close(connection.wire)
 
     def pump(self) -> bool:
-        """Let the connections that are shared write what has come together; whether there is one."""
-        if not self._multiplexed:
+        """Let the connections that are shared write what has come together; whether anything happened."""
+        if self._queue:
+            self._advance()
+        elif not self._multiplexed:
             return False
         for connection in tuple(self._multiplexed):
             connection.pump()
@@ -156,6 +165,26 @@ class Upstreams:
                 self.drop(connection)
         for shared in tuple(self._multiplexed):
             shared.tick(now)
+        for each in self._by_wire.values():
+            if isinstance(each, Http1Upstream):
+                each.new_second()
+        # The oldest one first: those behind it have not waited longer.
+        while self._queue and now - self._queue[0][1] > self._relay.limits.upstream_wait:
+            self._queue.popleft()[0].abort("limit.connections", retry_after=1)
+
+    def _advance(self) -> None:
+        """Let those that wait have what has become free; in their order."""
+        while self._queue and (self._free or self._may_share() or self._relay.account.may_connect):
+            stream, since = self._queue.popleft()
+            self.acquire(stream)
+            if self._queue and self._queue[-1][0] is stream:
+                # There was none after all: it keeps its place.
+                self._queue.pop()
+                self._queue.appendleft((stream, since))
+                return
+
+    def _may_share(self) -> bool:
+        return bool(self._probe) or (self._shared is not None and self._shared.is_usable)
 
     def _call_off(self, stream: Stream) -> None:
         """Nobody needs the connection that is being opened for this exchange, unless another one waits."""
@@ -170,10 +199,19 @@ class Upstreams:
         del self._opening[wire]
         self._relay.close(wire)
 
-    def _open(self, stream: Stream, alpn: tuple[str, ...]) -> None:
+    def _open(self, stream: Stream) -> bool:
+        """Order a connection for this exchange, if there may be one more."""
+        account = self._relay.account
+        if self._free and not account.may_connect:
+            # It needs a new one, and this one is not in use.
+            self.drop(self._free[0])
+        if not account.connect():
+            return False
+        alpn = HTTP2 if self._http2 and not stream.asks_to_switch else HTTP1
         self._last_wire += 1
         wire = self._last_wire
         self._opening[wire] = stream
         if alpn == HTTP2:
             self._probe = wire
         self._relay.order(Open(wire, alpn))
+        return True

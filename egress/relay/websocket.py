@@ -8,6 +8,9 @@ says is only counted. Extensions are never agreed on: a compressed message could
     message     fragments go on as they come; text stays whole characters
     ping, pong  passed on, to be answered by the peer they are meant for, not by us
     close       passed on with its code; the second one ends the exchange
+
+`Pace` looks at what arrives before that: a frame that carries next to nothing costs as much as a long one,
+so a read that holds many is taken in pieces, and too many in a second have to wait for the next one.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from __future__ import annotations
 import base64
 import codecs
 import hashlib
+from collections import deque
+from typing import Final
 
 from wsproto.frame_protocol import CloseReason, Frame, FrameProtocol, Opcode, ParseFailed
 
@@ -23,6 +28,12 @@ from egress.types import Headers
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LONGEST_REASON = 123
+SMALL: Final = 16
+"""Bytes of payload below which a frame costs more to look at than to carry."""
+MOST_SMALL: Final = 2000
+"""Of those in a second."""
+_IN_A_PIECE: Final = 128
+"""Of those at a time, before others get their turn."""
 _UNSAYABLE = frozenset(
     {CloseReason.NO_STATUS_RCVD, CloseReason.ABNORMAL_CLOSURE, CloseReason.TLS_HANDSHAKE_FAILED}
 )
@@ -146,6 +157,83 @@ class Frames:
     def _fault(self, code: str) -> Cut:
         self._exchange.abort(code)
         return Cut(code)
+
+
+class Pace:
+    """Where the small frames are in what one side sends. Counts only; what is wrong is found by others."""
+
+    __slots__ = ("_counts", "_head", "_left", "_small")
+
+    def __init__(self) -> None:
+        self._head = b""
+        """The beginning of a frame whose length is not known yet."""
+        self._left = 0
+        """Bytes of a frame that are still to come."""
+        self._counts: deque[int] = deque()
+        self._small = 0
+
+    @property
+    def is_full(self) -> bool:
+        """There were too many small frames in this second."""
+        return self._small >= MOST_SMALL
+
+    def new_second(self) -> None:
+        """Begin to count anew."""
+        self._small = 0
+
+    def passed(self) -> None:
+        """The next piece has been handed on."""
+        if self._counts:
+            self._small += self._counts.popleft()
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """Return the same bytes in pieces, none of which holds too many small frames."""
+        pieces: list[bytes] = []
+        start = small = 0
+        # What is held is the end of the last read, so positions in `data` may be negative.
+        at, kept = -len(self._head), self._head
+        head = kept + data[:16] if kept else b""
+        self._head = b""
+        while True:
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+                at += step
+            if at >= len(data):
+                break
+            frame = head[at + len(kept) :] if at < 0 else data[at : at + 14]
+            size = _size_of(frame)
+            if size is None:
+                self._head = frame[:14]
+                break
+            if size < SMALL + _SHORT_HEAD:
+                small += 1
+                if small > _IN_A_PIECE and at > start:
+                    pieces.append(data[start:at])
+                    self._counts.append(small - 1)
+                    start, small = at, 1
+            self._left = size
+        pieces.append(data[start:])
+        self._counts.append(small)
+        return pieces
+
+
+NO_PACE: Final = Pace()
+"""Of whoever sends no frames."""
+_SHORT_HEAD: Final = 6
+
+
+def _size_of(frame: bytes) -> int | None:
+    """The bytes of a frame with its head; None while too little of it is there."""
+    if len(frame) < 2:
+        return None
+    length = frame[1] & 0x7F
+    more = {126: 2, 127: 8}.get(length, 0)
+    if len(frame) < 2 + more:
+        return None
+    if more:
+        length = int.from_bytes(frame[2 : 2 + more], "big")
+    return 2 + more + (4 if frame[1] & 0x80 else 0) + length
 
 
 def _payload(frame: Frame) -> bytes:

@@ -152,7 +152,7 @@ class Needles:
         masked = bytearray()
         for occurrence in self.occurrences(data):
             masked = masked or bytearray(data)
-            cover(masked, occurrence)
+            cover(masked, occurrence.start, occurrence.end)
             found.update(occurrence.names)
         return Masked(bytes(masked) if masked else data, found)
 
@@ -185,9 +185,9 @@ class Needles:
         return 0
 
 
-def cover(data: bytearray, occurrence: Occurrence) -> None:
+def cover(data: bytearray, start: int, end: int) -> None:
     """Write the mask over one occurrence."""
-    data[occurrence.start : occurrence.end] = MASK * (occurrence.end - occurrence.start)
+    data[start:end] = MASK * (end - start)
 
 
 class _Group:

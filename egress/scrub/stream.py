@@ -9,26 +9,35 @@ What is held back exists twice: as it came, for the search to go on, and as it w
 an occurrence that is already complete may reach into it. An occurrence counts when its last byte
 arrives: those that end inside the held part were counted and masked before.
 
-At most twice the longest needle is kept (`needles.LONGEST_NEEDLE` bounds it). Must not keep more.
+Needles may change while the stream runs: a secret may get its value, or another one, under way. Whoever
+writes the stream may have known that value before. What has been released of it by then is gone, but its
+rest can still be masked: so the end of what was released is remembered, as it came, for `learn` to look
+back at. From then on what is held may begin before what is still to go out.
+
+At most three times the longest needle is kept (`needles.LONGEST_NEEDLE` bounds it). Must not keep more.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from egress.scrub.needles import Needles, cover
+from egress.scrub.needles import LONGEST_NEEDLE, Needles, Occurrence, cover
+
+_REMEMBERED = LONGEST_NEEDLE - 1
+"""No needle begins further back than this and is still incomplete."""
 
 
 class Scrubber:
     """The scrub of one stream; not to be shared between streams."""
 
-    __slots__ = ("_came", "_goes", "_needles", "found")
+    __slots__ = ("_came", "_goes", "_needles", "_past", "found")
 
     def __init__(self, needles: Needles, found: Counter[str] | None = None) -> None:
         """`found` is where to count, when others count there too."""
         self._needles = needles
         self._came = b""
         self._goes = b""
+        self._past = b""
         self.found: Counter[str] = Counter() if found is None else found
         """How often each secret was found so far."""
 
@@ -40,7 +49,25 @@ class Scrubber:
     @property
     def held(self) -> int:
         """How many bytes are held back now."""
-        return len(self._came)
+        return len(self._goes)
+
+    def learn(self, needles: Needles) -> None:
+        """Look for these from now on, also in what is held back and across its beginning.
+
+        `hits` may grow with it, as with `feed`.
+        """
+        before, self._needles = frozenset(self._needles), needles
+        released = len(self._past)
+        came = self._past + self._came[len(self._came) - len(self._goes) :]
+        # What the needles before this have found is counted and masked already.
+        news = [
+            each
+            for each in needles.occurrences(came)
+            if each.end > released and came[each.start : each.end] not in before
+        ]
+        self._goes = self._masked(news, released, self._goes)
+        # More may be held now than must be: the next piece, or the end, lets it go.
+        self._came = came[len(came) - max(needles.open_tail(came), len(self._goes)) :]
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take the next bytes and return what may go out: non-empty chunks, or none at all.
@@ -50,25 +77,34 @@ class Scrubber:
         if not chunk:
             return []
         needles = self._needles
+        known, ahead = len(self._came), len(self._came) - len(self._goes)
         came, goes = self._came + chunk, self._goes + chunk
         if needles.occur_in(came):
-            goes = self._masked(came, goes)
-        split = len(came) - needles.open_tail(came)
-        self._came, self._goes = came[split:], goes[split:]
-        return [goes[:split]] if split else []
+            goes = self._masked([each for each in needles.occurrences(came) if each.end > known], ahead, goes)
+        whole, tail = len(came), needles.open_tail(came)
+        self._came = came[whole - tail :]
+        split = len(goes) - tail
+        if split <= 0:
+            self._goes = goes
+            return []
+        self._goes = goes[split:]
+        fresh = came[ahead : whole - tail]
+        past = fresh if split >= _REMEMBERED else self._past + fresh
+        self._past = past[-_REMEMBERED:]
+        return [goes[:split]]
 
     def finish(self) -> list[bytes]:
         """Return what was held back: the stream has ended, so it was no secret."""
         rest = self._goes
-        self._came = self._goes = b""
+        self._came = self._goes = self._past = b""
         return [rest] if rest else []
 
-    def _masked(self, came: bytes, goes: bytes) -> bytes:
-        known = len(self._came)
-        masked = bytearray()
-        for occurrence in self._needles.occurrences(came):
-            if occurrence.end > known:
-                masked = masked or bytearray(goes)
-                cover(masked, occurrence)
-                self.found.update(occurrence.names)
-        return bytes(masked) if masked else goes
+    def _masked(self, occurrences: list[Occurrence], ahead: int, goes: bytes) -> bytes:
+        """Mask and count them; `goes` begins `ahead` bytes behind the data that they are places in."""
+        if not occurrences:
+            return goes
+        masked = bytearray(goes)
+        for each in occurrences:
+            cover(masked, max(0, each.start - ahead), each.end - ahead)
+            self.found.update(each.names)
+        return bytes(masked)

@@ -6,7 +6,8 @@ changed by a reload cannot get the value of the old one. At most one look runs f
 needs it waits for that one, for as long as the deadline at most, and gives up alone. What could not be had is
 missing from the answer: the exchange then denies.
 
-`held` says when a value is good, `trail` which values are searched for, `source` where they come from.
+`held` says when a value is good, `trail` which values are searched for, `reach` in whose answers, `source`
+where they come from.
 
 Must not raise for a source that fails, and must not log more than names, causes and cures.
 """
@@ -26,6 +27,7 @@ from egress.scrub import SHORTEST_SECRET, Needles
 from egress.secrets.command import TIMEOUT
 from egress.secrets.environ import Captured
 from egress.secrets.held import Held
+from egress.secrets.reach import Reach
 from egress.secrets.searches import Searches, compiled
 from egress.secrets.source import Source, Sources
 from egress.secrets.surroundings import Surroundings
@@ -72,8 +74,12 @@ class Resolver:
         self._held: dict[Key, Held] = {}
         self._runs: dict[Held, asyncio.Task[None]] = {}
         self._trails: dict[str, Trail] = {}
+        self._reach = Reach()
+        self._in_use: dict[tuple[str, ...], tuple[Known, ...]] = {}
         self._searches = Searches()
         self._everything: tuple[tuple[Known, ...], Needles] = ((), Needles({}))
+        self.version = 0
+        """Grows whenever `needles_at` may have more to look for than before."""
 
     # Values -----------------------------------------------------------------------------------
 
@@ -132,19 +138,46 @@ class Resolver:
             self._retire(held, held.names - names.get(key, set()))
             if not held.names and not held.is_revoked:
                 del self._held[key]
+        now = self._monotonic()
+        self._reach.replace(specs, now, self._is_carried)
+        self._trails = {name: trail for name, trail in self._trails.items() if trail.alive(now)}
+        self._changed()
         await self.resolve(specs, unscrubbed)
 
     # Searches ---------------------------------------------------------------------------------
 
     def needles(self, specs: Iterable[SecretSpec]) -> Needles:
         """Return what finds every value of these secrets known by now, replaced ones included."""
-        now = self._monotonic()
-        known: tuple[Known, ...] = ()
-        for spec in specs:
-            trail = self._trails.get(spec.name)
-            if trail is not None:
-                known += trail.alive(now)
-        return self._searches.of(known)
+        return self._finding(spec.name for spec in specs)
+
+    def needles_at(self, host: str, port: int, specs: Iterable[SecretSpec]) -> Needles | None:
+        """Return what an answer from there is searched for; None where no secret is, or was, bound to it.
+
+        These are `specs`, which are bound to it by the rules that the exchange goes by, and all that
+        other rules let go there within the last hour. It stays right until `version` changes, and
+        may be kept: it is then searched for longer than it has to be.
+        """
+        specs, now = tuple(specs), self._monotonic()
+        if self._reach.note(specs, now):
+            self._changed()
+        names = dict.fromkeys(spec.name for spec in specs)
+        names.update(dict.fromkeys(self._reach.at(host, port, now, self._is_carried)))
+        return self._finding(names) if names else None
+
+    def carry(self, names: tuple[str, ...]) -> tuple[Known, ...]:
+        """Note that an exchange is sent with these secrets; what is returned is for `let_go` at its end."""
+        carried = self._in_use.get(names)
+        if carried is None:
+            trails = [self._trails[name] for name in names if name in self._trails]
+            carried = self._in_use[names] = tuple([known for trail in trails for known in trail.in_use()])
+        for known in carried:
+            known.carried += 1
+        return carried
+
+    def let_go(self, carried: tuple[Known, ...]) -> None:
+        """The exchange is over that was sent with these."""
+        for known in carried:
+            known.carried -= 1
 
     def all_needles(self) -> Needles:
         """Return what finds every value that is known of any secret, for `Redactor`; from any thread."""
@@ -258,6 +291,25 @@ class Resolver:
         for name in held.names:
             self._trails.setdefault(name, Trail()).add(name, held.value, held, self._monotonic())
             self._searches.drop(name)
+        self._changed()
+
+    def _changed(self) -> None:
+        """There may be more to look for, or another value in use: what was made before does not hold."""
+        self.version += 1
+        self._in_use.clear()
+
+    def _finding(self, names: Iterable[str]) -> Needles:
+        now = self._monotonic()
+        known: tuple[Known, ...] = ()
+        for name in names:
+            trail = self._trails.get(name)
+            if trail is not None:
+                known += trail.alive(now)
+        return self._searches.of(known)
+
+    def _is_carried(self, name: str) -> bool:
+        trail = self._trails.get(name)
+        return trail is not None and trail.is_carried
 
     def _retire(self, held: Held, names: set[str]) -> None:
         """Take these names from a source that does not belong to them any more."""

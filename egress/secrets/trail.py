@@ -18,13 +18,15 @@ MOST = 16
 """Values of one secret that are searched for at once."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Known:
     """One name and one value from one owner. Compared by identity, so that a tuple of them can be a key."""
 
     name: str
     value: Value
     owner: object = field(repr=False)
+    carried: int = 0
+    """By so many exchanges that run."""
 
 
 class Trail:
@@ -63,6 +65,15 @@ class Trail:
     def alive(self, now: float) -> tuple[Known, ...]:
         """Return what is to be searched for now."""
         if now >= self._next:
-            self._ends = {known: end for known, end in self._ends.items() if end > now}
+            self._ends = {known: end for known, end in self._ends.items() if end > now or known.carried}
             self._next = min(self._ends.values(), default=math.inf)
         return tuple(self._ends)
+
+    def in_use(self) -> list[Known]:
+        """Return what owners hold now: an exchange that is sent now carries one of these."""
+        return [known for known, end in self._ends.items() if end == math.inf]
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether an exchange runs that was sent with any of the values."""
+        return any(known.carried for known in self._ends)

@@ -12,7 +12,7 @@ from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.mode_specs import ProxyMode
 
-from egress.addons.http import HttpLayer
+from egress.addons.http import ConnectionLost, HttpLayer
 from egress.addons.signals import (
     AbortConnection,
     FetchSecrets,
@@ -51,8 +51,8 @@ class Script:
     def received(self, wire: int, data: bytes) -> list[Order]:
         return self._answer("received", wire, data)
 
-    def ended(self, wire: int) -> list[Order]:
-        return self._answer("ended", wire)
+    def ended(self, wire: int, *, clean: bool = True) -> list[Order]:
+        return self._answer("ended" if clean else "cut", wire)
 
     def opened(self, wire: int, alpn: str) -> list[Order]:
         return self._answer("opened", wire, alpn)
@@ -180,6 +180,13 @@ def test_an_upstream_that_stands_is_written_to_and_read(stage: Stage) -> None:
     stage.event(events.DataReceived(server, b"HTTP"))
     stage.event(events.ConnectionClosed(server))
     assert stage.relay.told[-2:] == [("received", 1, b"HTTP"), ("ended", 1)]
+
+
+def test_a_connection_that_breaks_is_no_end_that_the_upstream_has_made(stage: Stage) -> None:
+    """In clear text a reset; over TLS whether there was a goodbye decides, see test_tls_layers."""
+    server = stage.opened()
+    stage.event(ConnectionLost(server))
+    assert stage.relay.told[-1] == ("cut", 1)
 
 
 def test_nothing_is_written_before_an_upstream_stands(stage: Stage) -> None:

@@ -294,7 +294,7 @@ def test_a_head_of_http2_never_counts_as_checked(value: str) -> None:
 # Faults ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["head_of", "decide", "apply", "asking_for_plain", "_finds"])
+@pytest.mark.parametrize("name", ["head_of", "decide", "apply", "asking_for_plain", "finds"])
 def test_a_fault_on_the_way_to_the_upstream_sends_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """S-28 at this level: the guard of a lane turns the exception into a denial, and nothing undoes it."""
 
@@ -317,7 +317,7 @@ def test_a_lane_without_needles_for_a_secret_cannot_send_it() -> None:
     """A response that nobody could search must not be asked for."""
     one = exchange()
     assert one.begin(request(), NOW) == NeedSecrets(("github",))
-    assert one.provide(SECRETS, machines.NO_NEEDLES) == Deny("internal")
+    assert one.provide(SECRETS, None) == Deny("internal")
 
 
 # What comes back ------------------------------------------------------------------------------

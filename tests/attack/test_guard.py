@@ -33,7 +33,7 @@ from egress.proxy import desk, full, handler
 from egress.proxy.desk import Desk
 from egress.proxy.dial import Dialer
 from egress.proxy.engine import Counts
-from egress.proxy.full import FullLane
+from egress.proxy.full import FailedHandshakes, FullLane
 from egress.proxy.handler import FullLimits, Handler
 from egress.relay.relay import Relay
 from egress.relay.service import Service
@@ -310,7 +310,7 @@ def test_every_hook_of_our_add_ons_is_among_those_that_are_made_to_fail() -> Non
 
 def test_the_add_ons_are_those_of_which_the_hooks_are_known(scene: Scene) -> None:
     lane = scene.stack.full
-    assert [type(each) for each in lane.addons] == [NextLayerChooser, Tls]
+    assert [type(each) for each in lane.addons] == [NextLayerChooser, Tls, FailedHandshakes]
     assert set(lane.guard.hooks) <= set(HOOKS) - NEVER
 
 

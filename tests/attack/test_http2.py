@@ -14,6 +14,7 @@ import pytest
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 
+from egress.relay.http2_bounds import CLIENT_WINDOW
 from egress.relay.http2_outbox import STREAM_HIGH, TOTAL_HIGH
 from egress.relay.limits import RelayLimits
 from egress.relay.orders import CLIENT
@@ -465,7 +466,7 @@ def test_windows_come_back_from_uploads_that_are_given_up() -> None:
             if client.h2.local_flow_control_window(stream) >= 16_384:
                 client.say(stream, b"x" * 16_384)
         client.reset(stream)
-    assert client.h2.outbound_flow_control_window > 4 * 1024 * 1024
+    assert client.h2.outbound_flow_control_window > CLIENT_WINDOW // 2
     assert len(lab.desk.records) == 30
 
 

@@ -141,3 +141,27 @@ def test_no_usual_encoding_of_a_secret_gets_through(
 def test_no_json_of_a_secret_gets_through(value: str, before: str, ascii_only: bool) -> None:
     whole = json.dumps({"echo": before + value}, ensure_ascii=ascii_only)
     assert Needles.of([Secret("token", value.encode())]).mask(whole.encode()).hits
+
+
+@given(st.lists(st.tuples(tiny_needles, tiny), min_size=1, max_size=4))
+@example([([b"aab"], b"xaa"), ([b"aab", b"aa"], b"b")])
+def test_what_is_learnt_under_way_masks_all_that_is_still_to_go_out(
+    turns: list[tuple[list[bytes], bytes]],
+) -> None:
+    """By the definition: a byte of any occurrence that ends in what was held or comes after it is masked."""
+    known: list[bytes] = []
+    stream = Scrubber(Needles({}))
+    out = b""
+    hidden: set[int] = set()
+    data = b""
+    for more, chunk in turns:
+        known += more
+        stream.learn(compiled(known))
+        data += chunk
+        released = len(out)
+        whole = by_definition(known, data)
+        out += b"".join(stream.feed(chunk))
+        hidden |= {at for at in range(released, len(data)) if whole[at] == 0x2A}
+        assert stream.held == len(data) - len(out)
+    out += b"".join(stream.finish())
+    assert out == bytes(0x2A if at in hidden else byte for at, byte in enumerate(data))

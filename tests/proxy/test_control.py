@@ -34,7 +34,12 @@ async def _fail(_: Body) -> Reply:
     raise KeyError("sesame")
 
 
-ROUTES = {("GET", "/healthz"): _echo, ("POST", "/echo"): _echo, ("POST", "/fail"): _fail}
+ROUTES = {
+    ("GET", "/healthz"): _echo,
+    ("POST", "/echo"): _echo,
+    ("POST", "/fail"): _fail,
+    ("DELETE", "/things/*"): _echo,
+}
 
 
 @pytest.fixture
@@ -183,3 +188,13 @@ def link(folder: Path) -> Path:
 async def test_a_link_in_the_place_of_the_folder_is_refused(link: Path) -> None:
     with pytest.raises(UnreadableError, match="not a folder of your own"):
         await Control(link, ROUTES).open()
+
+
+async def test_the_last_part_of_a_path_can_be_a_name(control: Control) -> None:
+    """What the path names goes before what the body says."""
+    status, body = await ask(control, request("DELETE /things/box", b'{"name": "other", "more": 1}'))
+    assert (status, body) == (200, {"said": {"name": "box", "more": 1}})
+    status, body = await ask(control, request("GET /things/box"))
+    assert (status, body["error"]) == (405, "use DELETE")
+    for path in ("/things/", "/things/a/b", "/things"):
+        assert (await ask(control, request(f"DELETE {path}")))[0] == 404

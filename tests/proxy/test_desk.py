@@ -14,6 +14,7 @@ from egress.proxy.arrival import Arrival
 from egress.proxy.desk import MOST_ROUTES, Desk, Route, specs_of
 from egress.relay.service import Opening, Timing
 from egress.rules.decide import decide_host
+from egress.rules.policy import Policy
 from egress.types import Identity
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.stack import NAME, OTHER, SANDBOX, Stack, policy_of
@@ -67,6 +68,73 @@ def test_knows_the_secrets_that_may_go_there_and_no_others(stack: Stack, desk: D
         "api",
         "second",
     ]
+
+
+def finds(stack: Stack, desk: Desk, policy: Policy | None = None) -> bool:
+    needles = desk.needles(policy or stack.engine.policy)
+    return needles is not None and bool(needles.mask(b"sesame-open-please").hits)
+
+
+def test_gives_the_same_needles_until_something_changes(stack: Stack, desk: Desk, tmp_path: Path) -> None:
+    policy = stack.engine.policy
+    needles = desk.needles(policy)
+    assert needles is not None
+    assert desk.needles(policy) is needles
+    more = policy_of(rules(tmp_path, "api", "second"))
+    # By this, the value may be sent under another name.
+    assert desk.needles(more) is not None
+    assert desk.needles(policy) is desk.needles(policy)
+    stack.secrets.version += 1
+    assert desk.needles(policy) is needles, "the same values are the same search"
+
+
+async def test_a_secret_that_is_taken_away_is_searched_for_by_old_and_new_policies(
+    stack: Stack, desk: Desk, tmp_path: Path
+) -> None:
+    before, after = stack.engine.policy, policy_of(rules(tmp_path))
+    assert finds(stack, desk, before)
+    stack.engine.swap(after)
+    assert finds(stack, desk, after), "before it is warmed"
+    await stack.secrets.warm(after.secrets.values())
+    assert finds(stack, desk, after)
+    assert finds(stack, desk, before)
+
+
+async def test_what_one_policy_brings_is_known_to_the_exchanges_of_another(
+    stack: Stack, desk: Desk, tmp_path: Path
+) -> None:
+    """A request of new rules may leave before these are warmed, and come back in an older answer."""
+    bare = policy_of(rules(tmp_path).replace("elsewhere", "api").replace(OTHER, "third.example.test"))
+    await stack.secrets.warm(bare.secrets.values())
+    stack.secrets._reach.replace((), 0, lambda _: False)
+    stack.secrets.version += 1
+    assert not finds(stack, desk, bare), "nothing was ever bound to it: the control"
+    assert finds(stack, desk, policy_of(rules(tmp_path, "api")))
+    assert finds(stack, desk, bare)
+
+
+def test_a_running_exchange_carries_its_secrets_until_it_is_recorded(stack: Stack, desk: Desk) -> None:
+    trail = stack.secrets._trails["api"]
+    tickets = [desk.begin(OPENING), desk.begin(OPENING)]
+    is_carried = []
+    for number, ticket in enumerate(tickets):
+        is_carried.append(trail.is_carried)
+        desk.finish(ticket, f"r{number}", record(stack), Timing())
+    assert [*is_carried, trail.is_carried] == [True, True, False]
+    assert not desk._carried
+
+
+def test_an_exchange_whose_record_fails_carries_nothing_any_more(
+    stack: Stack, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> NoReturn:
+        raise KeyError("x")
+
+    ticket = desk.begin(OPENING)
+    monkeypatch.setattr(stack.audit, "exchange", broken)
+    with pytest.raises(KeyError):
+        desk.finish(ticket, "r1", record(stack), Timing())
+    assert not stack.secrets._trails["api"].is_carried
 
 
 def test_a_secret_that_the_policy_does_not_name_is_left_out(stack: Stack) -> None:

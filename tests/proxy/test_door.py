@@ -109,6 +109,25 @@ async def test_a_listener_that_cannot_ask_is_refused(step: Doorstep) -> None:
     listener.sock.close()
 
 
+async def test_one_listener_is_closed_and_what_is_inside_a_lane_goes_on(step: Doorstep) -> None:
+    step.full.held = asyncio.Event()
+    goes, stays = loopback(), loopback()
+    address, other = await step.door.open(goes), await step.door.open(stays)
+    reader, writer = await call(address, TUNNEL + real(API))
+    await until(lambda: bool(step.arrivals))
+    waiting, idle = await call(address, b"")
+    await counted(step, 2)
+    await step.door.close_listeners([goes])
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection(*address)
+    assert await waiting.read() == b"", "it had not said where it wants to go"
+    idle.close()
+    step.full.held.set()
+    assert (await reader.read()).endswith(b"full")
+    writer.close()
+    assert (await ask(other, TUNNEL + real(API))).endswith(CARRIED + b"full")
+
+
 async def test_connections_are_counted_by_sandbox(step: Doorstep) -> None:
     step.full.held = asyncio.Event()
     box, other = await step.door.open(loopback()), await step.door.open(loopback("other"))
@@ -142,6 +161,41 @@ async def test_closing_ends_what_is_outside_of_a_lane_and_nothing_else(step: Doo
     await counted(step, 0)
     for _, writer in (inside, waiting, silent):
         writer.close()
+
+
+@pytest.mark.parametrize(("stopping", "expected"), [(False, "access.withdrawn"), (True, "proxy.stopping")])
+async def test_what_is_ended_at_the_door_is_recorded_once_if_it_has_named_a_destination(
+    step: Doorstep, stopping: bool, expected: str
+) -> None:
+    """Its CONNECT was answered and nothing came through it yet. Who has named nothing has asked nothing."""
+    step.full.held = asyncio.Event()
+    address = await step.door.open(loopback())
+    inside, waiting = await call(address, TUNNEL + real(API)), await call(address, TUNNEL)
+    assert (await inside[0].readuntil(b"full")).endswith(b"full")
+    assert await waiting[0].readuntil(b"\r\n\r\n")
+    silent = await call(address)
+    await counted(step, 3)
+    step.house.stopping = stopping
+    await step.door.close()
+    await step.door.close()
+    assert step.codes == [expected]
+    assert (step.last.host, step.last.port, step.last.entry) == (API, 443, "connect")
+    step.full.held.set()
+    await inside[0].read()
+    await counted(step, 0)
+    assert step.codes == [expected]
+    for _, writer in (inside, waiting, silent):
+        writer.close()
+
+
+async def test_one_that_is_being_refused_is_not_recorded_a_second_time(step: Doorstep) -> None:
+    address = await step.door.open(loopback())
+    reader, writer = await call(address, connect("evil.example:443") + b"x" * 50_000)
+    await until(lambda: bool(step.codes))
+    await step.door.close()
+    assert step.codes == ["host.unknown"]
+    await reader.read()
+    writer.close()
 
 
 async def test_a_sandbox_can_be_closed_alone(step: Doorstep) -> None:

@@ -158,9 +158,58 @@ async def test_what_comes_behind_a_response_is_not_the_next_one(
         assert [line["code"] for line in stack.exchanges()] == ["rule.allowed"] * 2
 
 
-async def test_a_body_that_ends_with_the_connection(tmp_path: Path, upstream: RawUpstream) -> None:
+UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nuntil the end"
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [(Close(), "rule.allowed"), (Cut(), "upstream.closed"), (Reset(), "upstream.closed")]
+)
+async def test_a_body_that_ends_with_the_connection(
+    tmp_path: Path, upstream: RawUpstream, end: Step, code: str
+) -> None:
+    """Without close_notify nobody knows whether there was more; `code_of` looks at what the client got."""
     async with stack_of(tmp_path, upstream) as stack:
-        assert await code_of(stack, upstream, "/until-close") == "rule.allowed"
+        upstream.script("/half", Say(UNTIL_CLOSE), end)
+        assert await code_of(stack, upstream, "/half") == code
+
+
+async def test_a_body_that_an_alert_breaks_off_is_cut(tmp_path: Path, upstream: RawUpstream) -> None:
+    """OpenSSL takes a fatal alert for the end of the peer, too."""
+
+    async def alert(visit: Visit) -> None:
+        await visit.channel.send(UNTIL_CLOSE)
+        # In clear, where only what is encrypted may stand.
+        visit.channel._writer.write(bytes.fromhex("15030300020250"))
+        await visit.channel.cut()
+
+    upstream.handle("/alert", alert)
+    async with stack_of(tmp_path, upstream) as stack:
+        assert await code_of(stack, upstream, "/alert") == "upstream.closed"
+
+
+@pytest.mark.parametrize(("end", "code"), [(Close(), "rule.allowed"), (Reset(), "upstream.closed")])
+async def test_a_body_in_clear_text_that_ends_with_the_connection(
+    tmp_path: Path, end: Step, code: str
+) -> None:
+    async with RawUpstream() as upstream:
+        rules = f"""
+version: 1
+hosts:
+  {NAME}:
+    ports: []
+    http: [{upstream.port}]
+    addresses: [127.0.0.1/32]
+    allow: all
+"""
+        upstream.script("/half", Say(UNTIL_CLOSE), end)
+        async with Stack(tmp_path, CERTS, rules) as stack:
+            async with await dial(stack.proxy) as peer:
+                host = f"{NAME}:{upstream.port}"
+                response = await peer.get(f"http://{host}/half", host)
+            await until(lambda: not stack.engine.live)
+            [record] = stack.exchanges()
+    assert record["code"] == code
+    assert response.complete is (code == "rule.allowed")
 
 
 # Too much -----------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +15,13 @@ from egress.errors import UsageError
 from egress.exchange import Destination
 from egress.proxy.arrival import Arrival
 from egress.proxy.clienthello import ClientHello
+from egress.proxy.dial import Dialer, DialError
 from egress.proxy.full import _offer
 from egress.rules.decide import decide_host
 from egress.types import Identity
 from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.channel import EndedError
+from tests.proxy.lab.client import Peer, at, connect
 from tests.proxy.lab.raw import RawUpstream
 from tests.proxy.lab.stack import NAME, SANDBOX, Stack, policy_of
 
@@ -97,3 +102,124 @@ async def test_http2_is_offered_where_a_rule_says_so_or_a_client_knows_nothing_e
         hello = ClientHello(sni=NAME, alpn=asked)
         made = arrival(stack, Identity(SANDBOX), hello)
         assert _offer(replace(made, decision=replace(made.decision, http2=http2))) == offered
+
+
+# Addresses that are taken back -------------------------------------------------------------------
+
+
+def elsewhere(port: int, more: str = "") -> str:
+    """The same rules for an address that the host does not have."""
+    return rules(port, more).replace("127.0.0.1/32", "10.9.9.9/32")
+
+
+async def ended(peer: Peer) -> None:
+    try:
+        while await peer.channel.some():
+            pass
+    except (EndedError, OSError):
+        pass
+
+
+async def test_an_exchange_ends_with_its_address(tmp_path: Path, upstream: RawUpstream) -> None:
+    async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack, await stack.visit(upstream) as peer:
+        host = f"{NAME}:{upstream.port}"
+        await peer.send(f"GET /sse?n=100000&every=0.05 HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
+        assert (await peer.head()).status == 200
+        stack.engine.swap(policy_of(rules(upstream.port, "http2: true")))
+        assert await peer.channel.some(), "rules that still allow it leave it alone"
+        stack.engine.swap(policy_of(elsewhere(upstream.port)))
+        await ended(peer)
+        [record] = stack.exchanges()
+    assert record["code"] == "access.withdrawn"
+
+
+async def test_an_upstream_that_is_kept_ends_with_its_address(tmp_path: Path, upstream: RawUpstream) -> None:
+    async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack, await stack.visit(upstream) as peer:
+        assert (await peer.get("/echo", f"{NAME}:{upstream.port}")).status == 200
+        stack.engine.swap(policy_of(elsewhere(upstream.port)))
+        await ended(peer)
+        [record] = stack.exchanges()
+        assert record["code"] == "rule.allowed"
+        assert not stack.engine.live
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_an_address_is_judged_by_the_rules_of_the_moment_in_which_it_is_dialled(
+    tmp_path: Path, upstream: RawUpstream, is_changed: bool
+) -> None:
+    """Not by those of the moment in which the client came."""
+    async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack, await stack.visit(upstream) as peer:
+        stack.engine.swap(policy_of((elsewhere if is_changed else rules)(upstream.port, "http2: true")))
+        response = await peer.get("/echo", f"{NAME}:{upstream.port}")
+        assert response.status == (502 if is_changed else 200)
+        [record] = stack.exchanges()
+    assert record["code"] == ("address.refused" if is_changed else "rule.allowed")
+    assert bool(upstream.links) is not is_changed
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_an_address_that_is_taken_back_while_it_is_dialled_is_not_used(
+    tmp_path: Path, upstream: RawUpstream, is_changed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other twin: rules that change and still allow it."""
+    real = Dialer._race
+
+    async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack, await stack.visit(upstream) as peer:
+
+        async def race(dialer: Dialer, addresses: list[str], port: int) -> tuple[socket.socket, str]:
+            found = await real(dialer, addresses, port)
+            stack.engine.swap(policy_of((elsewhere if is_changed else rules)(upstream.port, "http2: true")))
+            return found
+
+        monkeypatch.setattr(Dialer, "_race", race)
+        response = await peer.get("/echo", f"{NAME}:{upstream.port}")
+        [record] = stack.exchanges()
+    assert record["code"] == ("access.withdrawn" if is_changed else "rule.allowed")
+    assert response.header("egress-denied") == ("access.withdrawn" if is_changed else None)
+    assert not is_changed or not upstream.requests
+
+
+async def test_a_host_that_is_taken_back_is_not_dialled(tmp_path: Path) -> None:
+    """A recheck closes such a connection; should one be dialling at that time, this is what stops it."""
+    async with Stack(tmp_path, CERTS, rules(443)) as stack:
+        made = arrival(stack, Identity(SANDBOX))
+        stack.engine.policy = policy_of("version: 1\nhosts:\n  docs.example.test: {}\n")
+        with pytest.raises(DialError) as caught:
+            await stack.full.dial(made)
+    assert caught.value.code == "access.withdrawn"
+
+
+# Handshakes that fail ----------------------------------------------------------------------------
+
+
+async def test_a_client_that_does_not_trust_us_is_recorded_as_such(
+    tmp_path: Path, upstream: RawUpstream
+) -> None:
+    async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack:
+        with pytest.raises(ssl.SSLError):
+            await connect(at(upstream.port), NAME, CERTS.trust(("http/1.1",)), proxy=stack.proxy)
+        while stack.engine.live:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.001)
+        [record] = [line for line in stack.lines() if line["event"] == "refusal"]
+    assert (record["code"], record["host"]) == ("tls.failed", NAME)
+    assert not upstream.links
+
+
+async def test_a_client_without_a_protocol_of_ours_fails_its_handshake(
+    tmp_path: Path, upstream: RawUpstream
+) -> None:
+    async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack:
+        with pytest.raises((ssl.SSLError, OSError)):
+            await stack.visit(upstream, NAME, "spdy/3")
+        while stack.engine.live:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.001)
+        [record] = [line for line in stack.lines() if line["event"] == "refusal"]
+    assert record["code"] == "tls.failed"
+
+
+async def test_an_environment_that_configures_openssl_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENSSL_CONF", str(tmp_path / "openssl.cnf"))
+    with pytest.raises(UsageError, match="OPENSSL_CONF"):
+        await Stack(tmp_path, CERTS, rules(443)).__aenter__()

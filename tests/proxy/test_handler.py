@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.proxy.dial import Dialer
 from egress.proxy.handler import FullLimits, Handler
 from egress.proxy.wire import Wire
 from tests.attack.test_guard import head, whole
@@ -144,3 +145,28 @@ async def test_a_peer_that_does_not_take_the_last_bytes_is_not_waited_for(scene:
             await scene.read(peer)
 
     assert (await scene.play(story)).records == ["rule.allowed"]
+
+
+@pytest.mark.parametrize("goodbye", [True, False])
+async def test_a_client_that_leaves_while_its_upstream_is_dialled_is_noticed(
+    scene: Scene, goodbye: bool
+) -> None:
+    """Reading goes on meanwhile, and nobody dials any longer for it."""
+    dialling, called_off = asyncio.Event(), asyncio.Event()
+
+    async def never(*_: object) -> None:
+        dialling.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            called_off.set()
+
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(Dialer, "_race", never)
+        peer = await scene.visit(scene.good)
+        await peer.send(head(scene))
+        await dialling.wait()
+        await (peer.channel.close() if goodbye else peer.channel.reset())
+        await called_off.wait()
+
+    assert (await scene.play(story)).records == ["client.left"]

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from egress.errors import UsageError
-from egress.proxy.listener import Listener, check, listen, password_digest
+from egress.proxy.listener import Listener, check, listen, listen_udp, password_digest
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -51,3 +51,12 @@ def test_only_a_client_that_knows_of_the_proxy_can_be_asked_for_a_password() -> 
         check(Listener("x", "proxy", "box", sock, "password", digest))
         with pytest.raises(UsageError):
             check(Listener("x", "transparent", "box", sock, "password", digest))
+
+
+def test_datagrams_are_taken_at_a_port_of_its_own() -> None:
+    with listen_udp("127.0.0.1", 0) as sock:
+        assert sock.type == socket.SOCK_DGRAM
+        with pytest.raises(OSError, match="in use"):
+            listen_udp("127.0.0.1", sock.getsockname()[1])
+        with listen("127.0.0.1", 0) as tcp, pytest.raises(UsageError, match="datagram"):
+            check(Listener("x", "dns-udp", "box", tcp, "owner-uid"))

@@ -56,13 +56,14 @@ class House:
     """All that listeners are opened at, and the ports that the rules name."""
 
     def __init__(self) -> None:
+        self.password = b""
         self.door = Door()
         self.names = Names()
         self.ports: set[int] = set()
 
-    def listening(self, *addresses: str, password: bytes = b"", **more: object) -> Listening:
+    def listening(self, *addresses: str, **more: object) -> Listening:
         values = Settings.model_validate({"listen": addresses or "127.0.0.1:0", "sandbox": "box", **more})
-        return Listening(self.door, self.names, values, password, lambda: self.ports)
+        return Listening(self.door, self.names, values, self.password, lambda: self.ports)
 
 
 @pytest.fixture
@@ -119,13 +120,14 @@ async def test_every_address_is_opened_for_the_sandbox(house: House) -> None:
 async def test_who_is_served_follows_from_the_settings(
     house: House, more: dict[str, object], password: bytes, how: str
 ) -> None:
-    await house.listening("127.0.0.1:0", password=password, **more).open()
+    house.password = password
+    await house.listening("127.0.0.1:0", **more).open()
     (listener,) = house.door.listeners
     assert (listener.authentication, listener.password) == (how, password)
 
 
 async def test_what_was_taken_away_comes_back_at_the_same_port(house: House) -> None:
-    (house.ports,) = [set(free(1))]
+    house.ports = set(free(1))
     listening = house.listening("127.0.0.1:0", dns="127.0.0.1:0", **TRANSPARENT)
     await listening.open()
     places = (*listening.addresses["box"], *listening.transparent, *listening.names)
@@ -238,7 +240,9 @@ async def test_a_sandbox_that_was_taken_away_gets_no_port_by_new_rules(house: Ho
 
 
 def test_the_ports_are_those_of_the_rules() -> None:
-    rules = "version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n  b.example.com: {http: true, allow: all}\n"
+    rules = (
+        "version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n  b.example.com: {http: true, allow: all}\n"
+    )
     assert ports_of(policy_of(rules)) == {8443, 443, 80}
     assert ports_of(policy_of("version: 1\nhosts:\n  a.example.com: {ports: [8443]}\n")) == {8443}
     observed = "version: 1\nmode: observe\nhosts:\n  a.example.com: {ports: [8443]}\n"

@@ -19,6 +19,7 @@ from egress.proxy.settings import Settings
 from egress.rules.load import Loaded, Source, load
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.stack import SANDBOX, Stack
+from tests.unit.audit.sample import FACTS, NAME, OPENING, RECORD
 
 SECRET = "sesame-open-sesame-42"
 RULES = """\
@@ -42,9 +43,7 @@ class Running:
         self.reasons: list[str] = []
         values = Settings.model_validate({"listen": ("127.0.0.1:0",), "sandbox": SANDBOX})
         self.names = Names(stack.engine)
-        self.listening = Listening(
-            stack.door, self.names, values, b"", lambda: ports_of(stack.engine.policy)
-        )
+        self.listening = Listening(stack.door, self.names, values, b"", lambda: ports_of(stack.engine.policy))
         self.remarks = 0
         process = Process(lambda: ["hosts.yaml"], self.read, self.reasons.append, self.remark)
         self.service = Service(stack.engine, stack.door, self.listening, process)
@@ -218,3 +217,22 @@ async def test_a_kill_of_nothing_is_refused(running: Running, body: dict[str, ob
 async def test_it_is_told_to_stop(running: Running) -> None:
     assert (await running.ask("POST", "/stop")).status == 200
     assert running.reasons == ["the control socket"]
+
+
+async def test_what_was_done_is_told_in_numbers(running: Running) -> None:
+    audit = running.stack.audit
+    none = {"exchanges": 0, "tunnels": 0, "refused": 0, "with_secret": 0, "unrecorded": 0}
+    assert (await running.ask("GET", "/status")).body["requests"] == none
+    audit.refusal(NAME)
+    sent = audit.begin(OPENING)
+    audit.exchange(sent, RECORD, FACTS)
+    numbers = (await running.ask("GET", "/status")).body["requests"]
+    assert numbers == {**none, "exchanges": 1, "refused": 1, "with_secret": 1}
+
+
+async def test_remarks_are_made_after_new_rules_and_only_then(running: Running) -> None:
+    await running.ask("POST", "/reload")
+    assert running.remarks == 0
+    running.rules += "  new.example.com: {}\n"
+    await running.ask("POST", "/reload")
+    assert running.remarks == 1

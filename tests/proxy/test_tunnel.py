@@ -449,6 +449,25 @@ async def test_a_new_policy_counts_while_the_name_is_looked_up(lab: Lab) -> None
     writer.close()
 
 
+@pytest.mark.parametrize(("network", "code"), [("127.0.0.0/16", ""), ("10.9.9.9/32", "access.withdrawn")])
+async def test_an_address_that_is_taken_back_while_it_is_dialled_gets_nothing(
+    lab: Lab, network: str, code: str
+) -> None:
+    """It was not known yet when the rules changed."""
+    lab.names.hold.clear()
+    reader, writer = await lab.enter()
+    writer.write(b"hello")
+    carried = await lab.carried()
+    carried.recheck(rules(lab.port, f'intercept: never, addresses: ["{network}"]'), NOW)
+    assert len(lab.live) == 1
+    lab.names.hold.set()
+    if not code:
+        assert await reader.readexactly(5) == b"hello"
+    writer.close()
+    end = await lab.ends.get()
+    assert (end.code, end.address, end.up) == (code, "127.0.0.1", 0 if code else 5)
+
+
 async def test_draining_lets_it_go_on(lab: Lab) -> None:
     reader, writer = await lab.enter()
     writer.write(b"hello")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from egress.audit import AuditStoppedError, Sink
 from egress.audit.fold import WHOLE
+from egress.audit.values import Tally
 from egress.errors import UnreadableError
-from egress.types import Identity
+from egress.types import Identity, Verdict
 from tests.unit.audit.sample import (
     DENIED,
     FACTS,
@@ -135,7 +137,7 @@ def test_an_exchange_that_ended_in_the_turn_of_the_kill_is_lost_too(tmp_path: Pa
 
 
 def test_more_are_lost_than_one_write_holds(tmp_path: Path) -> None:
-    sink = opened(tmp_path, in_flight=1500)
+    sink = opened(tmp_path, in_flight=3000)
     for number in range(1500):
         sink.begin(replace(OPENING, request=f"r-{number}"))
     abandon(sink)
@@ -148,7 +150,7 @@ def test_more_are_lost_than_one_write_holds(tmp_path: Path) -> None:
 def test_a_second_kill_between_two_writes_of_the_report_changes_nothing(tmp_path: Path) -> None:
     """Numbers that the first process had given and not announced are given again by the second one."""
     log, copy = tmp_path / "log", tmp_path / "copy"
-    sink = opened(log, in_flight=1000)
+    sink = opened(log, in_flight=2000)
     tickets = [sink.begin(replace(OPENING, request=f"r-{number}")) for number in range(1000)]
     for ticket in tickets[600:]:
         sink.exchange(ticket, RECORD, FACTS)
@@ -395,7 +397,7 @@ def test_while_the_disk_is_full_refusals_take_no_memory(
 def test_what_waits_for_space_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("egress.audit.writer.MOST_WAITING", 3000)
     clock = Clock()
-    sink = opened(tmp_path, clock, in_flight=64)
+    sink = opened(tmp_path, clock, in_flight=128)
     tickets = [sink.begin(OPENING) for _ in range(40)]
     with monkeypatch.context() as patch:
         broken(patch)
@@ -437,3 +439,29 @@ def test_the_key_is_shown_nowhere(tmp_path: Path) -> None:
         data = path.read_bytes()
         assert KEY not in data
         assert KEY.hex().encode() not in data
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+def test_what_was_told_is_counted(tmp_path: Path) -> None:
+    sink = opened(tmp_path)
+    assert sink.tally == Tally()
+    sink.exchange(sink.begin(OPENING), RECORD, FACTS)
+    sink.exchange(sink.begin(OPENING), replace(RECORD, injected=()), FACTS)
+    sink.exchange(None, replace(RECORD, verdict=Verdict.DENY, injected=()), FACTS)
+    sink.tunnel(sink.begin(OPENING), TUNNEL)
+    for _ in range(WHOLE + 7):
+        sink.refusal(NAME)
+    sink.close()
+    assert sink.tally == Tally(exchanges=3, tunnels=1, refused=WHOLE + 8, with_secret=1)
+
+
+def test_what_is_in_no_line_is_counted(tmp_path: Path) -> None:
+    """By a disk that is full, and by a mistake: `None` is no path."""
+    sink = opened(tmp_path)
+    broken = replace(RECORD, path=cast("str", None))
+    with pytest.raises((TypeError, AttributeError)):
+        sink.exchange(sink.begin(OPENING), broken, FACTS)
+    assert sink.tally.unrecorded == 1
+    sink.close()

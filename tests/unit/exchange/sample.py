@@ -12,7 +12,7 @@ import zstandard
 
 from egress.credentials import NO_PLACEHOLDERS, Placeholders
 from egress.exchange import Answer, Cut, Deny, Destination, Exchange, NeedSecrets, Request, Response, Send
-from egress.exchange.machine import NO_NEEDLES, Spend
+from egress.exchange.machine import Spend
 from egress.rules.load import Source, load
 from egress.rules.policy import Policy
 from egress.scrub import Needles
@@ -86,7 +86,7 @@ def exchange(
     *,
     policy: Policy = POLICY,
     port: int = 443,
-    needles: Needles = NO_NEEDLES,
+    needles: Needles | None = None,
     placeholders: Placeholders = NO_PLACEHOLDERS,
     spend: Spend | None = None,
 ) -> Exchange:
@@ -107,7 +107,7 @@ def request(
 
 
 def begun(
-    one: Exchange, asked: Request, *, held: Iterable[str] = VALUES, needles: Needles = NEEDLES
+    one: Exchange, asked: Request, *, held: Iterable[str] = VALUES, needles: Needles | None = NEEDLES
 ) -> Deny | Send:
     """The outcome of a request, with the secrets in `held` given where they are asked for."""
     answer = one.begin(asked, NOW)

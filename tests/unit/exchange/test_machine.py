@@ -23,7 +23,7 @@ from egress.exchange import (
     Send,
 )
 from egress.exchange import machine as machines
-from egress.exchange.machine import LEFT, MOST_INTERIM, NO_NEEDLES, Spend, Stage
+from egress.exchange.machine import LEFT, MOST_INTERIM, Spend, Stage
 from egress.exchange.record import Account
 from egress.rules.limits import Key, Taken, take
 from egress.scrub import Needles, Scrubber
@@ -222,7 +222,7 @@ def test_a_fault_in_begin_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch,
     assert_denied_and_dead(one)
 
 
-@pytest.mark.parametrize("name", ["apply", "asking_for_plain", "_finds"])
+@pytest.mark.parametrize("name", ["apply", "asking_for_plain", "finds"])
 def test_a_fault_in_provide_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_secrets()
     with monkeypatch.context() as patch:
@@ -473,8 +473,8 @@ def test_the_secret_of_another_name_denies() -> None:
 
 def test_the_secret_of_another_name_denies_where_nothing_is_searched_too() -> None:
     one = exchange(policy=handling("scrub: off"))
-    assert one.begin(request(), NOW) == NeedSecrets(("github",))
-    assert denied(one.provide({"github": SECRETS["deploy"]}, NO_NEEDLES)) == "internal"
+    assert one.begin(request(), NOW) == NeedSecrets(("github",), unscrubbed=True)
+    assert denied(one.provide({"github": SECRETS["deploy"]}, None)) == "internal"
 
 
 def test_secrets_that_were_not_asked_for_go_nowhere() -> None:
@@ -485,7 +485,7 @@ def test_secrets_that_were_not_asked_for_go_nowhere() -> None:
 @pytest.mark.parametrize(
     "needles",
     [
-        NO_NEEDLES,
+        None,
         Needles.of([SECRETS["deploy"]]),
         Needles.of([Secret("github", b"yesterday's value")]),
         Needles.of([Secret("other", VALUES["github"])]),
@@ -502,7 +502,7 @@ def test_needles_that_would_not_find_what_was_injected_deny(needles: Needles) ->
 
 def test_where_scrub_is_off_no_needles_are_needed() -> None:
     one = exchange(policy=handling("scrub: off"))
-    assert isinstance(begun(one, request(), needles=NO_NEEDLES), Send)
+    assert isinstance(begun(one, request(), needles=None), Send)
 
 
 def test_an_expired_secret_denies() -> None:

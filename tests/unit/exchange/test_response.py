@@ -10,8 +10,8 @@ import pytest
 
 from egress.exchange import Answer, Cut, Destination, Response
 from egress.exchange.coding import Coding
-from egress.exchange.machine import NO_NEEDLES
 from egress.exchange.response import DIGESTS, answer_of, scrub_fields, searches, trailers_of
+from egress.scrub import Needles
 from egress.types import Cookies, Effects, Headers, Redirects, Scrub
 from tests.unit.exchange.sample import NEEDLES, TOKEN
 
@@ -171,7 +171,7 @@ def test_a_part_of_a_coded_body_is_withheld() -> None:
 def test_a_coded_body_passes_where_nothing_is_searched() -> None:
     fields = (GZIP, ("content-length", "9"), ("etag", '"1"'))
     assert of(*fields, effects=OFF) == Answer(200, "OK", fields)
-    answer = answer_of(Response(200, "OK", fields), HOST, INJECTED, NO_NEEDLES, Counter(), injected=False)
+    answer = answer_of(Response(200, "OK", fields), HOST, INJECTED, None, Counter(), injected=False)
     assert answer == Answer(200, "OK", fields)
 
 
@@ -269,11 +269,19 @@ def test_off_passes_a_secret() -> None:
     assert headers_of(("x-echo", TOKEN), effects=OFF) == (("x-echo", TOKEN),)
 
 
-def test_there_is_a_search_only_with_something_to_find_and_leave_to_look() -> None:
+def test_there_is_a_search_only_where_a_secret_can_come_back_and_with_leave_to_look() -> None:
+    """Whether its value is known yet makes no difference."""
     assert searches(INJECTED, NEEDLES)
     assert searches(BLOCK, NEEDLES)
     assert not searches(OFF, NEEDLES)
-    assert not searches(INJECTED, NO_NEEDLES)
+    assert searches(INJECTED, Needles({}))
+    assert not searches(OFF, Needles({}))
+    assert not searches(INJECTED, None)
+
+
+def test_a_coded_body_is_decoded_before_any_value_is_known() -> None:
+    answer = answer_of(Response(200, "OK", (GZIP,)), HOST, INJECTED, Needles({}), Counter(), injected=False)
+    assert answer == Answer(200, "OK", (), Coding.GZIP)
 
 
 def test_two_fields_are_not_read_as_one() -> None:

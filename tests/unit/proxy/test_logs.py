@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
-from egress.proxy.logs import Format, Level, set_up
+from egress.proxy import logs
+from egress.proxy.logs import FOLDED, MOST_LINES, WINDOW, Folding, Format, Level, set_up
 from egress.scrub import Needles
 from egress.types import Secret
 
@@ -19,7 +21,9 @@ NEEDLES = Needles.of([Secret("tracker", VALUE.encode())])
 
 
 class Clock:
-    """A clock that stands."""
+    """A clock that stands until it is moved."""
+
+    at = 0.0
 
     def now(self) -> int:
         return 1_800_000_000
@@ -28,7 +32,7 @@ class Clock:
         return 1_800_000_000_123_456_789
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.at
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +147,64 @@ def test_a_failure_is_told_with_its_traceback(form: Format) -> None:
         structlog.get_logger("egress.a").exception("failed")
         logging.getLogger("egress.a").exception("failed")
     assert out.getvalue().count("ValueError: invalid literal") == 2
+
+
+# Floods -------------------------------------------------------------------------------------------
+
+
+def flooded() -> tuple[io.StringIO, Clock, Folding]:
+    """A log into which a sandbox has written as much as it could, by two ways."""
+    out, clock = io.StringIO(), Clock()
+    folding = set_up("info", "json", clock, lambda: NEEDLES, out)
+    for number in range(100):
+        structlog.get_logger("egress.proxy").info("tls.refused", connection=number)
+        logging.getLogger("egress.door").error("a connection ended by %s", number)
+        structlog.get_logger("other.library").warning("odd", value=number)
+    structlog.get_logger("egress.proxy").info("rules.loaded")
+    return out, clock, folding
+
+
+def kinds(out: io.StringIO) -> Counter[str]:
+    return Counter(str(event["event"]).rstrip("0123456789") for event in events(out))
+
+
+def test_of_one_kind_only_so_many_lines_are_written() -> None:
+    out, _, _ = flooded()
+    each = dict.fromkeys(("tls.refused", "a connection ended by ", "odd"), MOST_LINES)
+    assert kinds(out) == {**each, "rules.loaded": 1}
+
+
+@pytest.mark.parametrize("by", ["tick", "another line"])
+def test_what_was_folded_is_told_when_the_window_is_over(by: str) -> None:
+    out, clock, folding = flooded()
+    clock.at = WINDOW - 0.01
+    folding.tell()
+    assert kinds(out)[FOLDED] == 0
+    clock.at = WINDOW
+    if by == "tick":
+        folding.tell()
+        folding.tell()
+    else:
+        structlog.get_logger("egress.proxy").info("tls.refused")
+    told = [event for event in events(out) if event["event"] == FOLDED]
+    assert [event["lines"] for event in told] == [100 - MOST_LINES] * 3
+    assert told[0]["of"] == "tls.refused"
+    assert str(told[1]["of"]).startswith("egress.door:")
+
+
+def test_after_a_window_lines_are_written_again() -> None:
+    out, clock, _ = flooded()
+    clock.at = WINDOW
+    structlog.get_logger("egress.proxy").info("tls.refused")
+    assert kinds(out)["tls.refused"] == MOST_LINES + 1
+
+
+def test_kinds_that_others_make_up_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MOST_KINDS", 5)
+    out = log()
+    for number in range(100):
+        structlog.get_logger("egress.proxy").info(f"made.up{number}")
+    assert sum(kinds(out).values()) == 5 + MOST_LINES
 
 
 def test_what_cannot_be_searched_is_not_shown() -> None:

@@ -22,6 +22,9 @@ version: 1
 secrets:
   tracker: {from: "env:TRACKER", hosts: [api.example.com]}
   box: {from: "env:BOX", hosts: [box.example.org]}
+networks:
+  - {cidr: 10.1.0.0/16}
+  - {cidr: "2001:db8::/32"}
 hosts:
   api.example.com: {allow: all, inject: [{bearer: tracker}]}
   docs.example.com: {}
@@ -179,6 +182,40 @@ def test_rules_that_were_asked_before_are_not_remembered() -> None:
     assert allows(rules, "api.example.com")
 
 
+@pytest.mark.parametrize(
+    ("written", "address", "neighbour"),
+    [
+        ("10.1.2.3", "10.1.2.3", "10.1.2.4"),
+        ("2001:DB8:0::1", "2001:db8::1", "2001:db8::2"),
+    ],
+)
+async def test_an_address_is_taken_back_like_a_host(
+    written: str, address: str, neighbour: str, engine: Engine, withdrawals: Withdrawals
+) -> None:
+    concerned, other = engine.connection("box", address), engine.connection("box", neighbour)
+    named = engine.connection("box", "api.example.com")
+    found = withdrawals.find(written)
+    assert found == ("host", address)
+    assert (await withdrawals.withdraw(*found)).connections == 1
+    await withdrawals.withdraw("host", "docs.example.com")
+    assert "access.withdrawn" in concerned.codes
+    assert (other.codes, named.codes) == ([], [])
+    assert not allows(engine.policy, address)
+    assert allows(engine.policy, neighbour)
+    await withdrawals.give_back("host", address)
+    assert allows(engine.policy, address)
+    assert not allows(engine.policy, "docs.example.com")
+
+
+async def test_a_host_that_is_taken_back_leaves_addresses_alone(
+    engine: Engine, withdrawals: Withdrawals
+) -> None:
+    other = engine.connection("box", "10.1.2.3")
+    await withdrawals.withdraw("host", "api.example.com")
+    assert other.codes == []
+    assert allows(engine.policy, "10.1.2.3")
+
+
 # Secrets ----------------------------------------------------------------------------------------
 
 
@@ -237,6 +274,13 @@ async def test_a_sandbox_loses_its_listeners_and_all_it_has_open(
     assert engine.shut == []
 
 
+async def test_a_sandbox_that_has_ended_is_not_taken_back_any_more(withdrawals: Withdrawals) -> None:
+    await withdrawals.withdraw("sandbox", "box")
+    withdrawals.forget("box")
+    withdrawals.forget("box")
+    assert withdrawals.all()["sandbox"] == []
+
+
 # Names ------------------------------------------------------------------------------------------
 
 
@@ -252,6 +296,7 @@ async def test_a_sandbox_loses_its_listeners_and_all_it_has_open(
         ("box", "sandbox", ("sandbox", "box")),
         ("box", "secret", ("secret", "box")),
         ("never.example.net", "host", ("host", "never.example.net")),
+        ("192.0.2.1", "host", ("host", "192.0.2.1")),
     ],
 )
 def test_a_name_is_found(
@@ -273,6 +318,9 @@ def test_a_name_of_two_things_asks_which(withdrawals: Withdrawals) -> None:
         ("never.example.net", None),
         ("", None),
         ("192.0.2.1", None),
+        ("10.1.0.0/16", None),
+        ("10.1.2", "host"),
+        ("fe80::1%eth0", "host"),
         ("a b", "host"),
         ("api.example.com", "secret"),
     ],

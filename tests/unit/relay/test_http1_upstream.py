@@ -69,3 +69,56 @@ def test_what_is_wrong_is_the_upstreams_fault() -> None:
     assert answer.code == "upstream.malformed"
     assert b"SSH" not in lab.sent[CLIENT]
     assert lab.ended[wire] == "closed"
+
+
+UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nhalf of it"
+
+
+@pytest.mark.parametrize(("clean", "code"), [(True, "rule.allowed"), (False, "upstream.closed")])
+def test_a_body_that_runs_to_the_end_is_whole_only_if_the_end_is_clean(clean: bool, code: str) -> None:
+    lab = Lab()
+    lab.says(get())
+    wire = lab.opens()
+    lab.answers(UNTIL_CLOSE)
+    lab.hangs_up(wire, clean=clean)
+    assert lab.codes == [code]
+    assert lab.responses()[0].is_whole is clean
+    assert lab.sent[CLIENT].endswith(b"0\r\n\r\n") is clean
+    assert (lab.ended.get(CLIENT) == "reset") is not clean
+
+
+def test_a_body_that_runs_to_the_end_and_is_empty_so_far_may_be_cut_too() -> None:
+    lab = Lab()
+    lab.says(get())
+    lab.opens()
+    lab.answers(UNTIL_CLOSE.removesuffix(b"half of it"))
+    lab.hangs_up(clean=False)
+    assert lab.codes == ["upstream.closed"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [response(b"x"), response(b"x", "connection: close"), head("transfer-encoding: chunked") + b"0\r\n\r\n"],
+)
+def test_a_body_that_says_its_end_does_not_care_how_the_connection_ends(said: bytes) -> None:
+    lab = Lab()
+    lab.says(get())
+    wire = lab.opens()
+    lab.answers(said)
+    if wire not in lab.ended:
+        lab.hangs_up(wire, clean=False)
+    assert lab.codes == ["rule.allowed"]
+    assert lab.responses()[0].is_whole
+
+
+def test_a_kept_connection_that_is_cut_is_as_good_as_one_that_is_closed() -> None:
+    """The next request goes over another one."""
+    lab = Lab()
+    lab.says(get())
+    first = lab.opens()
+    lab.answers(response())
+    lab.says(get())
+    lab.hangs_up(first, clean=False)
+    lab.opens()
+    lab.answers(response())
+    assert lab.codes == ["rule.allowed"] * 2

@@ -19,6 +19,7 @@ def test_an_exchange_is_a_row_of_orders() -> None:
 
 def test_what_follows_on_a_wire_joins_what_is_ordered_unless_it_is_long() -> None:
     relay = Lab().relay
+    relay.order(Open(1, ()))
     for size in (10, 10, 70_000, 10, 70_000):
         relay.write(CLIENT, b"x" * size)
     relay.write(CLIENT, b"")
@@ -37,10 +38,12 @@ def test_what_follows_on_a_wire_joins_what_is_ordered_unless_it_is_long() -> Non
 
 def test_a_wire_is_closed_once_and_written_to_no_more() -> None:
     relay = Lab().relay
+    relay.order(Open(5, ()))
+    relay.order(Open(6, ()))
     relay.close(5)
     relay.reset(5)
     relay.write(5, b"late")
-    assert relay.received(CLIENT, b"") == [Close(5)]
+    assert relay.received(CLIENT, b"") == [Open(5, ()), Open(6, ()), Close(5)]
     relay.reset(6)
     assert relay.received(CLIENT, b"") == [Reset(6)]
 

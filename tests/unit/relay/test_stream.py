@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from egress.exchange import Request
 from egress.http1 import CHUNKED, NO_BODY, Framing
 from egress.relay.http2_client import Http2Client, Http2ClientHalf
 from egress.relay.stream import IDEMPOTENT, Stream
-from tests.unit.relay.wires import SECRET, Lab, get, head, post, response
+from egress.rules.policy import Policy
+from egress.scrub import Needles
+from tests.unit.relay.wires import NOTHING, SECRET, Desk, Lab, get, head, policy_of, post, response
 
 
 def stream(lab: Lab) -> Stream:
@@ -109,3 +113,39 @@ def test_a_body_that_came_before_the_connection_stood_follows_the_head() -> None
     assert lab.relay.reads(0)
     lab.says(b"lo")
     assert lab.requests(wire)[0].body == b"hello"
+
+
+def test_asks_what_to_look_for_with_every_step_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with the last one, and when it breaks off: a value may have become known meanwhile."""
+    lab = Lab()
+    asked: list[Policy] = []
+    known = Desk.needles
+
+    def needles(desk: Desk, policy: Policy) -> Needles | None:
+        asked.append(policy)
+        return known(desk, policy)
+
+    monkeypatch.setattr(Desk, "needles", needles)
+    lab.says(get())
+    lab.opens()
+    each = stream(lab)
+    policy = lab.desk.current
+    lab.desk.current = policy_of(NOTHING)
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: each.interim(103, "", ()),
+        lambda: each.response(200, "", (("transfer-encoding", "chunked"),), CHUNKED),
+        lambda: each.data(b"x"),
+        lambda: each.response_end(()),
+    )
+    for step in steps:
+        asked.clear()
+        step()
+        assert asked == [policy], "by the policy that it began with"
+    lab.desk.current = policy
+    ends: tuple[Callable[[Stream], None], ...] = (lambda one: one.abort("internal"), Stream.client_left)
+    for end in ends:
+        lab = Lab()
+        lab.says(get())
+        asked.clear()
+        end(stream(lab))
+        assert asked

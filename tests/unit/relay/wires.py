@@ -28,7 +28,7 @@ from egress.credentials import NO_PLACEHOLDERS, Placeholders
 from egress.errors import CODES
 from egress.exchange import Destination, Record, Spend
 from egress.relay.limits import RelayLimits
-from egress.relay.orders import CLIENT, Close, Fetch, Open, Order, Reset, Write
+from egress.relay.orders import CLIENT, Again, Close, Fetch, Open, Order, Reset, Write
 from egress.relay.relay import DEFAULT_LIMITS, Protocol, Relay
 from egress.relay.service import Opening, Timing
 from egress.rules.limits import Taken
@@ -123,7 +123,7 @@ class Desk:
         self._may_fail("placeholders")
         return NO_PLACEHOLDERS
 
-    def needles(self, policy: Policy) -> Needles:
+    def needles(self, policy: Policy) -> Needles | None:
         return NEEDLES if policy.secrets else Needles({})
 
     def secrets(
@@ -192,6 +192,10 @@ class Lab:
         """Upstream wires that are open, oldest first."""
         self.fetching: list[Fetch] = []
         self.orders: list[Order] = []
+        self.turns = 0
+        """How often the relay asked for another turn."""
+        self.is_slow = False
+        """Others have their turn first: call `again` to go on."""
         self._is_strict = is_strict
         self._taken: dict[int, int] = {}
         self.do(self.relay.start())
@@ -222,9 +226,9 @@ class Lab:
         wire = wire or max(self.standing, default=0) or max(self.sent)
         self.do(self.relay.received(wire, data))
 
-    def hangs_up(self, wire: int = 0) -> None:
-        """The upstream closes."""
-        self.do(self.relay.ended(wire or self.standing[-1]))
+    def hangs_up(self, wire: int = 0, *, clean: bool = True) -> None:
+        """The upstream closes, or is cut off."""
+        self.do(self.relay.ended(wire or self.standing[-1], clean=clean))
 
     def leaves(self) -> None:
         """The client closes its side."""
@@ -250,6 +254,10 @@ class Lab:
     def shuts(self, code: str = "internal") -> None:
         self.do(self.relay.shut(code))
 
+    def again(self) -> None:
+        """It is the relay's turn again."""
+        self.do(self.relay.again())
+
     def do(self, orders: Iterable[Order]) -> None:
         """Carry out orders."""
         for order in orders:
@@ -261,6 +269,10 @@ class Lab:
                 self.opening[order.wire] = order.alpn
             elif isinstance(order, Fetch):
                 self.fetching.append(order)
+            elif isinstance(order, Again):
+                self.turns += 1
+                if not self.is_slow:
+                    self.do(self.relay.again())
             else:
                 self._end(order)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
+import pytest
+
 from egress.scrub import Needles, Scrubber
 from egress.scrub.needles import LONGEST_NEEDLE
 from egress.types import Secret
@@ -88,10 +90,62 @@ def test_keeps_a_bounded_state_whatever_the_secret_and_the_stream() -> None:
     for chunk in (long[:1999], long * 20, long[:5]):
         stream.feed(chunk)
         assert stream.held < LONGEST_NEEDLE
-        assert sum(sys.getsizeof(getattr(stream, name)) for name in ("_came", "_goes")) < 64 * 1024
+        assert sum(sys.getsizeof(getattr(stream, name)) for name in ("_came", "_goes", "_past")) < 64 * 1024
 
 
 def test_without_secrets_everything_flows() -> None:
     stream = Scrubber(Needles.of([]))
     assert stream.feed(b"abc") == [b"abc"]
     assert stream.finish() == []
+
+
+LATE = b"brand-new-secret-value-9876"
+BOTH = Needles.of([TOKEN, Secret("late", LATE)])
+
+
+def test_finds_what_it_learns_about_from_then_on() -> None:
+    stream = Scrubber(Needles({}))
+    assert stream.feed(LATE) == [LATE]
+    stream.learn(BOTH)
+    assert stream.feed(LATE + b"!") == [b"*" * len(LATE) + b"!"]
+    assert stream.found == {"late": 1}
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+@pytest.mark.parametrize("cut", range(len(LATE) + 1))
+def test_masks_what_is_left_of_a_value_that_had_begun_before_it_was_known(cut: int, size: int) -> None:
+    """What has gone out is gone; the rest is not."""
+    stream = Scrubber(Needles.of([TOKEN]))
+    data = b"x" * 5000 + b"a " + LATE[:cut]
+    sent = b"".join(piece for at in range(0, len(data), size) for piece in stream.feed(data[at : at + size]))
+    stream.learn(BOTH)
+    rest = b"".join([*stream.feed(LATE[cut:] + b" b"), *stream.finish()])
+    gone = len(sent) - len(data) + cut
+    expected = b"*" * (len(LATE) - gone) if gone < len(LATE) else b""
+    assert rest == expected + b" b"
+    assert stream.hits == (gone < len(LATE))
+
+
+def test_masks_what_was_held_back_as_the_beginning_of_another_one() -> None:
+    stream = Scrubber(Needles({b"-abcdef-ghi": ("one",)}))
+    assert stream.feed(b"x-abcdef-g") == [b"x"]
+    stream.learn(Needles({b"-abcdef-ghi": ("one",), b"abcdef": ("two",)}))
+    assert stream.hits == 1
+    assert stream.finish() == [b"-******-g"]
+
+
+def test_counts_an_occurrence_once_although_it_learns_after_it() -> None:
+    stream = Scrubber(Needles({b"abab": ("n",)}))
+    out = stream.feed(b"xabab")
+    stream.learn(Needles({b"abab": ("n",), b"zzzz": ("z",)}))
+    out += stream.feed(b"c") + stream.finish()
+    assert b"".join(out) == b"x****c"
+    assert stream.found == {"n": 1}
+
+
+def test_does_not_find_a_value_across_the_end_of_a_message() -> None:
+    stream = Scrubber(Needles({}))
+    stream.feed(LATE[:9])
+    stream.finish()
+    stream.learn(BOTH)
+    assert stream.feed(LATE[9:] + b"~") == [LATE[9:] + b"~"]

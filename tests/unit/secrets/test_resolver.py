@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import structlog
 
-from egress.rules.policy import SecretSpec
+from egress.rules.hosts import pattern
+from egress.rules.policy import Binding, SecretSpec
 from egress.secrets import Resolver
 from egress.secrets.file import FileSource
 from egress.secrets.resolver import _asked
@@ -32,6 +34,7 @@ from tests.unit.secrets.rig import (
 type Events = list[structlog.typing.EventDict]
 
 ENV = spec("github", "env", "TOKEN")
+AT_A = replace(ENV, bindings=(Binding(pattern("a.example"), 443),))
 
 
 @pytest.fixture
@@ -475,6 +478,94 @@ async def test_a_secret_that_left_the_policy_is_searched_for_an_hour(clock: Hand
     assert of.all_needles().mask(TOKEN).hits
     clock.advance(KEPT)
     assert not of.all_needles().mask(TOKEN).hits
+
+
+async def test_a_destination_without_secrets_is_told_from_one_whose_values_are_not_known(
+    clock: HandClock,
+) -> None:
+    of = resolver(clock, captured({"TOKEN": TOKEN}))
+    assert of.needles_at("a.example", 443, []) is None
+    nothing = of.needles_at("a.example", 443, [AT_A])
+    assert nothing is not None
+    assert len(nothing) == 0
+    await of.resolve([AT_A])
+    found = of.needles_at("a.example", 443, [AT_A])
+    assert found is not None
+    assert found.mask(TOKEN).hits
+
+
+async def test_the_version_grows_with_whatever_there_is_to_look_for(clock: HandClock, tmp_path: Path) -> None:
+    one = replace(file_spec(put(tmp_path / "token", TOKEN)), bindings=AT_A.bindings)
+    of = resolver(clock)
+    versions = [of.version]
+
+    async def warm() -> None:
+        await of.warm([one])
+
+    async def rotate() -> None:
+        put(tmp_path / "token", OTHER)
+        clock.advance(3)
+        await of.resolve([one])
+
+    async def bind() -> None:
+        of.needles_at("b.example", 443, [replace(one, bindings=(Binding(pattern("b.example"), 443),))])
+
+    for step in (warm, rotate, bind):
+        await step()
+        versions.append(of.version)
+    assert versions == sorted(set(versions))
+    of.needles_at("a.example", 443, [one])
+    clock.advance(3)
+    await of.resolve([one])
+    assert of.version == versions[-1], "nothing is new"
+
+
+async def test_what_left_the_policy_is_searched_for_at_its_destinations(clock: HandClock) -> None:
+    of = resolver(clock, captured({"TOKEN": TOKEN}))
+    await of.warm([AT_A])
+    await of.warm([])
+    found = of.needles_at("a.example", 443, [])
+    assert found is not None
+    assert found.mask(TOKEN).hits
+    assert of.needles_at("b.example", 443, []) is None
+    clock.advance(KEPT)
+    assert of.needles_at("a.example", 443, []) is None
+    await of.warm([])
+    assert not of._trails, "nothing is kept of it for ever"
+
+
+async def test_what_a_running_exchange_carries_is_searched_for_until_it_is_over(clock: HandClock) -> None:
+    of = resolver(clock, captured({"TOKEN": TOKEN}))
+    await of.warm([AT_A])
+    carried = of.carry(("github", "unknown"))
+    for _ in range(3):
+        await of.warm([])
+        clock.advance(KEPT)
+    found = of.needles_at("a.example", 443, [])
+    assert found is not None
+    assert found.mask(TOKEN).hits
+    of.let_go(carried)
+    assert of.needles_at("a.example", 443, []) is None
+
+
+async def test_an_exchange_carries_the_value_that_is_in_use_when_it_is_sent(
+    clock: HandClock, tmp_path: Path
+) -> None:
+    one = file_spec(put(tmp_path / "token", TOKEN))
+    of = resolver(clock)
+    await of.warm([one])
+    first = of.carry(("github",))
+    put(tmp_path / "token", OTHER)
+    clock.advance(3)
+    await of.resolve([one])
+    second = of.carry(("github",))
+    assert [known.value.named("x").reveal() for known in (*first, *second)] == [TOKEN, OTHER]
+    of.let_go(second)
+    clock.advance(KEPT)
+    assert finds(of, [one], TOKEN)
+    of.let_go(first)
+    assert not finds(of, [one], TOKEN)
+    assert finds(of, [one], OTHER)
 
 
 # Revocation -------------------------------------------------------------------------------------

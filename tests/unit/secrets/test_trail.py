@@ -72,3 +72,26 @@ def test_a_short_value_ends_the_one_before_and_is_not_searched_for() -> None:
 
 def test_shows_no_value() -> None:
     assert "tok_" not in repr(Known("x", Value(TOKEN), ONE))
+
+
+def test_a_value_that_is_carried_stays_until_it_is_let_go() -> None:
+    trail = Trail()
+    trail.add("x", Value(TOKEN), ONE, 0)
+    (carried,) = trail.in_use()
+    carried.carried += 1
+    trail.add("x", Value(OTHER), ONE, 1)
+    assert trail.is_carried
+    assert values(trail.alive(1e12)) == [TOKEN, OTHER]
+    carried.carried -= 1
+    assert values(trail.alive(1e12)) == [OTHER]
+    assert not any(known.carried for known in trail.alive(1e12))
+
+
+def test_what_was_replaced_is_not_in_use() -> None:
+    """Else there would be no end to it where exchanges overlap."""
+    trail = Trail()
+    trail.add("x", Value(TOKEN), ONE, 0)
+    trail.add("x", Value(OTHER), ONE, 1)
+    assert values(tuple(trail.in_use())) == [OTHER]
+    trail.retire(ONE, 2)
+    assert trail.in_use() == []

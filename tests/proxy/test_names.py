@@ -1,0 +1,105 @@
+"""Which sockets names are asked for on, and what is recorded of those that do not exist."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from egress.errors import UsageError
+from egress.proxy.listener import Kind, Listener, listen, listen_udp
+from egress.proxy.names import Names
+from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.stack import SANDBOX, Stack
+from tests.unit.proxy.dns_messages import NXDOMAIN, Told, query, told
+
+ANSWER = IPv4Address("192.0.2.9")
+RULES = """\
+version: 1
+deny: [{id: bad, hosts: [bad.example.com]}]
+hosts: {api.example.com: {}, bad.example.com: {}}
+"""
+
+
+class House:
+    """Name servers, and the proxy they are part of."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.names = Names(stack.engine)
+
+    async def open(self, kind: Kind = "dns-udp", sandbox: str = SANDBOX) -> tuple[str, int]:
+        sock = (listen_udp if kind == "dns-udp" else listen)("127.0.0.1", 0)
+        try:
+            return await self.names.open(Listener(f"my {kind}", kind, sandbox, sock), ANSWER)
+        except BaseException:
+            sock.close()
+            raise
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with Stack(tmp_path, Certificates(), RULES) as stack:
+        house = House(stack)
+        yield house
+        await house.names.close()
+
+
+async def ask(at: tuple[str, int], name: str) -> Told:
+    def asked() -> bytes:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(20)
+            sock.connect(at)
+            sock.send(query(name))
+            return sock.recv(2000)
+
+    return told(await asyncio.to_thread(asked))
+
+
+async def test_an_allowed_name_is_answered_and_nothing_is_recorded(house: House) -> None:
+    assert (await ask(await house.open(), "api.example.com")).addresses == (str(ANSWER),)
+    assert house.stack.lines() == []
+
+
+async def test_a_refused_name_is_recorded_with_what_refused_it(house: House) -> None:
+    at = await house.open()
+    for name in ("bad.example.com", "other.example.com"):
+        assert (await ask(at, name)).rcode == NXDOMAIN
+    denied, unknown = house.stack.lines()
+    assert (denied["event"], denied["entry"], denied["listener"]) == ("refusal", "dns", "my dns-udp")
+    assert str(denied["rule"]).endswith("#bad")
+    assert (unknown["host"], unknown["code"], unknown["rule"]) == ("other.example.com", "host.unknown", None)
+    assert unknown["policy"] == house.stack.engine.policy.digest
+    assert house.stack.audit.tally.refused == 2
+
+
+async def test_names_follow_the_rules_in_force(house: House) -> None:
+    at = await house.open()
+    engine = house.stack.engine
+    engine.swap(type(engine.policy)())
+    assert (await ask(at, "api.example.com")).rcode == NXDOMAIN
+
+
+@pytest.mark.parametrize("kind", ["dns-udp", "dns-tcp"])
+async def test_only_a_sandbox_that_exists_is_answered(house: House, kind: Kind) -> None:
+    with pytest.raises(UsageError, match="no sandbox"):
+        await house.open(kind, "nobody")
+    with listen("127.0.0.1", 0) as sock, pytest.raises(UsageError, match="who its peers are"):
+        await house.names.open(Listener("x", "dns-tcp", SANDBOX, sock, "owner-uid"), ANSWER)
+
+
+async def test_the_name_servers_of_one_sandbox_are_closed(house: House) -> None:
+    engine = house.stack.engine
+    engine.sandboxes["box"] = engine.sandboxes[SANDBOX]
+    own, others = await house.open("dns-tcp", "box"), await house.open("dns-tcp")
+    await house.names.close_sandbox("box")
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection(*own)
+    _, writer = await asyncio.open_connection(*others)
+    writer.close()
+    await house.names.close()
+    await house.names.close()
