@@ -351,8 +351,11 @@ class Exchange:
         if self._stage is not Stage.DONE:
             self._over("internal" if self._stage is Stage.BROKEN else code or LEFT)
 
-    def finish(self) -> Record:
-        """The one record of this exchange. An exchange that is not over is recorded as cut."""
+    def finish(self, *, sent: bool = True) -> Record:
+        """The one record of this exchange. An exchange that is not over is recorded as cut.
+
+        `sent` is false where the lane never came to send what it was handed: then no secret has left.
+        """
         if self._is_recorded:
             raise OrderError("an exchange is recorded once")
         self._is_recorded = True
@@ -369,8 +372,8 @@ class Exchange:
             place=decision.place if decision else None,
             observed=decision.observed if decision else False,
             status=account.status,
-            injected=account.injected,
-            replaced=account.replaced,
+            injected=account.injected if sent else (),
+            replaced=account.replaced and sent,
             scrubbed=tuple(sorted(account.found.items())) if account.found else (),
             bytes_up=account.up,
             bytes_down=account.down,

@@ -28,7 +28,7 @@ class Record:
     path: str
     """The canonical path, or of a request that got none the raw one: any bytes, for the sink to escape."""
     verdict: Verdict
-    """`allow` only where the request was handed out to be sent."""
+    """`allow` only where the request was handed out to be sent; `code` says if it came to that."""
     code: str
     """Why it was allowed or denied; or why it was cut after it had been allowed."""
     rule: RuleRef | None

@@ -67,7 +67,8 @@ class FullLane:
         self.pins = pins
         self._handlers: dict[Client, Handler] = {}
         self.tls = Tls(self._terms, self._told, upstream, engine.clock)
-        self.addons: Sequence[object] = (NextLayerChooser(self._http), self.tls, FailedHandshakes(self._failed))
+        failed = FailedHandshakes(self._failed)
+        self.addons: Sequence[object] = (NextLayerChooser(self._http), self.tls, failed)
         self.guard = Guard(self.addons)
         self.options = build_master(self.addons).options
 

@@ -58,9 +58,10 @@ class Budgets:
         self.all = Share()
         self._shares: dict[str, Share] = {}
 
-    def __len__(self) -> int:
-        """How many sandboxes have something."""
-        return len(self._shares)
+    @property
+    def sandboxes(self) -> frozenset[str]:
+        """Those that have something, or could at once."""
+        return frozenset(self._shares)
 
     def account(self, sandbox: str) -> Account:
         """What a new relay of this sandbox takes, which is nothing yet."""

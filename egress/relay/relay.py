@@ -86,7 +86,8 @@ class Relay:
         """What was read and waits for another turn."""
         self._is_due = False
         """Another turn has been asked for."""
-        self.account = (limits.budgets or Budgets()).account(identity.sandbox)
+        budgets = Budgets() if limits.budgets is None else limits.budgets
+        self.account = budgets.account(identity.sandbox)
         self.upstreams = Upstreams(self, http2=protocol == "h2")
         self._client: Http1Client | Http2Client = (
             Http2Client(self) if protocol == "h2" else Http1Client(self, single=single)

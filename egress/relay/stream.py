@@ -171,7 +171,10 @@ class Stream:
             secrets = service.secrets(policy, step.names, unscrubbed=step.unscrubbed)
             if secrets is None:
                 self.timing.asked = service.monotonic()
-                self._client.hold(held=True)
+                # One that is through with its request is read on: that it leaves shows only then. With a body
+                # to come it is held, and leaving shows as late as the body goes up.
+                if self._framing.body is not Body.NONE:
+                    self._client.hold(held=True)
                 self._upstreams.fetch(self, policy, step)
                 return
             step = exchange.provide(secrets, service.needles(policy))
@@ -199,6 +202,7 @@ class Stream:
             upstream.send(self._head, self._framing, expects=self._expects and not self._request_is_whole)
         except WireError:
             # The writer has the last word on what may stand on a wire, and has sent nothing.
+            self.timing.sent = 0.0
             self.abort("request.malformed")
             return
         if self._is_slow:
@@ -489,5 +493,6 @@ class Stream:
         self._held.clear()
         self.timing.ended = self._service.monotonic()
         if self._exchange is not None:
-            self._service.finish(self._ticket, self.id, self._exchange.finish(), self.timing)
+            record = self._exchange.finish(sent=self.timing.sent > 0)
+            self._service.finish(self._ticket, self.id, record, self.timing)
         self._upstreams.over(self)

@@ -91,6 +91,9 @@ class Keeper:
     def why_not(self, server: Server, error: str) -> str:
         return error or "upstream.tls"
 
+    def event(self, event: events.Event) -> None:
+        raise NotImplementedError
+
 
 class Stage:
     """A layer, and what it is asked and answers."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.exchange.coding import is_coded
+from egress.exchange.coding import Coding, coding_of
 from tests.unit.rules.written import errors, policy, told
 
 HOST = "https://a.example.com"
@@ -75,8 +75,9 @@ def test_a_header_cannot_replace_the_path_that_was_matched(name: str) -> None:
 )
 def test_a_charset_that_hides_ascii_counts_as_a_coding(charset: str) -> None:
     """A secret in UTF-16 has a NUL behind every letter: no needle would find it."""
-    assert is_coded((("content-type", f"text/plain; charset={charset}"),))
-    assert is_coded((("content-type", f'text/plain; a=b; Charset = "{charset}"'),))
+    assert coding_of((("content-type", f"text/plain; charset={charset}"),)) is Coding.UNREADABLE
+    odd = f'text/plain; a=b; Charset = "{charset}"'
+    assert coding_of((("content-type", odd),)) is Coding.UNREADABLE
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_charset_that_hides_ascii_counts_as_a_coding(charset: str) -> None:
     ["text/html", "text/html; charset=utf-8", 'a/b; charset="ISO-8859-1"', "a/b;charset=windows-1252"],
 )
 def test_a_usual_charset_passes(value: str) -> None:
-    assert not is_coded((("content-type", value),))
+    assert coding_of((("content-type", value),)) is Coding.PLAIN
 
 
 def test_texts_that_mean_something_else_to_others_are_refused() -> None:

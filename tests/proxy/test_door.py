@@ -188,6 +188,17 @@ async def test_what_is_ended_at_the_door_is_recorded_once_if_it_has_named_a_dest
         writer.close()
 
 
+async def test_what_is_called_off_inside_of_a_lane_is_left_to_the_lane_to_record(step: Doorstep) -> None:
+    step.full.held = asyncio.Event()
+    reader, writer = await call(await step.door.open(loopback()), TUNNEL + real(API))
+    assert (await reader.readuntil(b"full")).endswith(b"full")
+    for task in list(step.door._tasks):
+        task.cancel()
+    await counted(step, 0)
+    assert step.codes == []
+    writer.close()
+
+
 async def test_one_that_is_being_refused_is_not_recorded_a_second_time(step: Doorstep) -> None:
     address = await step.door.open(loopback())
     reader, writer = await call(address, connect("evil.example:443") + b"x" * 50_000)

@@ -177,10 +177,13 @@ async def test_a_body_that_an_alert_breaks_off_is_cut(tmp_path: Path, upstream: 
     """OpenSSL takes a fatal alert for the end of the peer, too."""
 
     async def alert(visit: Visit) -> None:
-        await visit.channel.send(UNTIL_CLOSE)
-        # In clear, where only what is encrypted may stand.
-        visit.channel._writer.write(bytes.fromhex("15030300020250"))
-        await visit.channel.cut()
+        channel = visit.channel
+        await channel.send(UNTIL_CLOSE)
+        # A record that it cannot read makes the upstream send one, sealed as it should be.
+        channel._incoming.write(bytes.fromhex("1703030020") + bytes(32))
+        assert await channel.some() == b""
+        await channel._flush()
+        await channel.cut()
 
     upstream.handle("/alert", alert)
     async with stack_of(tmp_path, upstream) as stack:

@@ -17,6 +17,7 @@ import pytest
 from egress.proxy.dial import Dialer
 from egress.proxy.handler import FullLimits, Handler
 from egress.proxy.wire import Wire
+from egress.secrets.resolver import Resolver
 from tests.attack.test_guard import head, whole
 from tests.proxy.lab.client import at, dial, open_tunnel
 from tests.proxy.lab.faults import FIRST, LAST, Scene
@@ -145,6 +146,32 @@ async def test_a_peer_that_does_not_take_the_last_bytes_is_not_waited_for(scene:
             await scene.read(peer)
 
     assert (await scene.play(story)).records == ["rule.allowed"]
+
+
+@pytest.mark.parametrize("goodbye", [True, False])
+async def test_a_client_that_leaves_while_its_secret_is_fetched_is_noticed(
+    scene: Scene, goodbye: bool
+) -> None:
+    fetching, called_off = asyncio.Event(), asyncio.Event()
+
+    async def never(*_: object) -> None:
+        fetching.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            called_off.set()
+
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(Resolver, "cached", lambda *_: None)
+        scene.patch.setattr(Resolver, "resolve", never)
+        peer = await scene.visit(scene.good)
+        await peer.send(head(scene))
+        await fetching.wait()
+        await (peer.channel.close() if goodbye else peer.channel.reset())
+        await called_off.wait()
+        scene.patch.undo()
+
+    assert (await scene.play(story)).records == ["client.left"]
 
 
 @pytest.mark.parametrize("goodbye", [True, False])
