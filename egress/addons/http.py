@@ -8,7 +8,6 @@ that the relay is never entered twice at a time.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final, Protocol
 
@@ -23,6 +22,7 @@ from egress.addons.signals import (
     GateReading,
     Ordered,
     SecretsFetched,
+    TakeAnotherTurn,
     Ticked,
     WriteBlocked,
 )
@@ -44,12 +44,8 @@ class Keeper(Protocol):
         """Whether this connection may be used: it stands, and has proven who it is."""
         ...
 
-    def why_not(self, server: Server, error: str) -> str:
+    def why_not(self, wire: int, server: Server, error: str) -> str:
         """The code of the reason for which a connection could not be made."""
-        ...
-
-    def event(self, event: events.Event) -> None:
-        """Hand an event to the layers, from outside of them."""
         ...
 
 
@@ -176,7 +172,7 @@ class HttpLayer(Layer):
             upstream.is_fit = True
             return self.relay.opened(wire, (server.alpn or b"").decode("latin-1"))
         error = data.decode("utf-8", "replace")
-        return [Close(wire), *self.relay.failed(wire, self._keeper.why_not(server, error))]
+        return [Close(wire), *self.relay.failed(wire, self._keeper.why_not(wire, server, error))]
 
     # Out
 
@@ -194,8 +190,7 @@ class HttpLayer(Layer):
             elif isinstance(order, Fetch):
                 yield FetchSecrets(order)
             elif isinstance(order, Again):
-                # Behind everything that is ready now: that is what the turn is given up for.
-                asyncio.get_running_loop().call_soon(self._keeper.event, Ordered("again"))
+                yield TakeAnotherTurn()
 
     def _write_up(self, order: Write) -> Iterator[commands.Command]:
         upstream = self._by_wire.get(order.wire)

@@ -38,6 +38,10 @@ class GateReading(Command):
         self.reads = reads
 
 
+class TakeAnotherTurn(Command):
+    """Say `again` once everything that is ready now has had its turn."""
+
+
 class SecretsFetched(Event):
     """The secrets that could be had."""
 

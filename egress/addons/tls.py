@@ -31,6 +31,7 @@ _SERVER_NAME: Final = 0
 _MISMATCH: Final = "request.mismatch"
 _UNPROVEN: Final = "upstream.tls"
 _FAULT: Final = "internal"
+_FAILED: Final = "tls.failed"
 
 
 class Clock(Protocol):
@@ -147,7 +148,7 @@ class Tls:
                 terms.authority, terms.host, terms.client_alpn, self._clock.now()
             )
         except EgressError as error:
-            self._tell(client, Refused(_FAULT, error.message))
+            self._tell(client, Refused(_FAILED, error.message))
 
     # Towards the upstream ---------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ class Authority:
         if not self.is_valid_at(now):
             raise ContentError(
                 f"the certificate authority {self.name} is not valid at this time",
-                "check the clock, or make a new one with `egress ca rotate`",
+                "check the clock; if it is right, start the proxy again: it says how to make a new one",
             )
 
     def _issue(self, host: str, now: int) -> Leaf:

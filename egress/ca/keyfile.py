@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from egress.ca.rotation import rotate_command
 from egress.errors import ContentError, UnreadableError
 
 FILE_MODE: Final = 0o600
@@ -30,7 +31,6 @@ FOLDER_MODE: Final = 0o700
 _MOST_BYTES: Final = 1 << 20
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_NEW_ONE: Final = "make a new one with `egress ca rotate`"
 
 
 def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
@@ -44,13 +44,13 @@ def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         key = load_pem_private_key(data, None)
         certificate = x509.load_pem_x509_certificate(data)
     except (ValueError, TypeError):
-        raise ContentError(f"{path} holds no certificate authority", _NEW_ONE) from None
+        raise ContentError(f"{path} holds no certificate authority", _new_one(path)) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ContentError(f"the key in {path} is not a P-256 key", _NEW_ONE)
+        raise ContentError(f"the key in {path} is not a P-256 key", _new_one(path))
     if certificate.public_key() != key.public_key():
-        raise ContentError(f"key and certificate in {path} do not belong together", _NEW_ONE)
+        raise ContentError(f"key and certificate in {path} do not belong together", _new_one(path))
     if not _is_root(certificate):
-        raise ContentError(f"the certificate in {path} is not that of an authority of ours", _NEW_ONE)
+        raise ContentError(f"the certificate in {path} is not that of an authority of ours", _new_one(path))
     return key, certificate
 
 
@@ -88,7 +88,7 @@ def refuse_others(path: Path, status: os.stat_result, mode: str) -> None:
         found = stat.S_IMODE(status.st_mode)
         raise UnreadableError(
             f"{path} is open to other users (mode {found:04o})",
-            f"whoever could read the key can sign: rotate it, or `chmod {mode} {path}` if nobody did",
+            f"whoever could read the key can sign: make a new one, or `chmod {mode} {path}` if nobody did",
         )
 
 
@@ -98,18 +98,22 @@ def _content(path: Path) -> bytes:
         with os.fdopen(os.open(path, _READ), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UnreadableError(f"{path} is not a plain file", _NEW_ONE)
+                raise UnreadableError(f"{path} is not a plain file", _new_one(path))
             refuse_others(path, status, "600")
             return file.read(_MOST_BYTES)
     except FileNotFoundError:
-        raise UnreadableError(f"there is no certificate authority at {path}", _NEW_ONE) from None
+        raise UnreadableError(f"there is no certificate authority at {path}", _new_one(path)) from None
     except OSError as error:
         raise _trouble(path, "read", error) from None
 
 
 def _trouble(path: Path, what: str, error: OSError) -> UnreadableError:
     reason = (error.strerror or type(error).__name__).lower()
-    return UnreadableError(f"{path} cannot be {what}: {reason}", "check the path, its owner and its rights")
+    return UnreadableError(f"{path} cannot be {what}: {reason}", "check its owner and its rights, or name another --state-dir")
+
+
+def _new_one(path: Path) -> str:
+    return f"make a new one with `{rotate_command(path)}`"
 
 
 def _is_root(certificate: x509.Certificate) -> bool:

@@ -7,6 +7,7 @@ The folder must be one that no sandbox is ever given a view of; that is for the 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,8 @@ from egress.ca import issue, keyfile
 from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.ca.issue import DAY
-from egress.errors import ContentError, UsageError
+from egress.ca.rotation import rotate_command
+from egress.errors import ContentError, UnreadableError, UsageError
 
 PERSISTED_LIFE: Final = 365 * DAY
 DEFAULT_NAME: Final = "default"
@@ -37,6 +39,21 @@ class Store:
             )
         return self.directory / f"{name}.pem"
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name. Raises `UnreadableError` where that cannot be seen."""
+        path = self.path(name)
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            reason = (error.strerror or type(error).__name__).lower()
+            raise UnreadableError(
+                f"{path} cannot be looked at: {reason}",
+                "check who may enter its folders, or name another with --state-dir",
+            ) from None
+        return True
+
     def names(self) -> tuple[str, ...]:
         """The authorities there are, sorted."""
         found = (path.stem for path in self.directory.glob("*.pem"))
@@ -46,27 +63,38 @@ class Store:
         """The authority of this name; raises what `Authority.load` raises."""
         return Authority.load(self.path(name))
 
-    def open(self, name: str, now: int, constraints: Constraints | None = None) -> Authority:
+    def open(
+        self,
+        name: str,
+        now: int,
+        constraints: Constraints | None = None,
+        *,
+        rules: Sequence[Path] = (),
+        profile: str | None = None,
+    ) -> Authority:
         """The authority of this name, made when there is none yet.
 
-        `constraints` are those of a new one: one that is there keeps its own. Raises `ContentError` when
-        that has ended, and when constraints are asked for and it has none.
+        `constraints` are those of a new one: one that is there keeps its own. `rules` and `profile` say where
+        they come from, for hints. Raises `ContentError` when the authority has ended, and when constraints
+        are asked for and it has none.
         """
         path = self.path(name)
-        if not path.is_symlink() and not path.exists():
+        if not self.has(name):
             made = self._write(name, now, constraints, replace=False)
             if made is not None:
                 return made
         authority = Authority.load(path)
+        is_bound = constraints is not None or authority.constraints is not None
+        cure = rotate_command(path, constrain=is_bound, rules=rules, profile=profile)
         if not authority.is_valid_at(now):
             raise ContentError(
                 f"the certificate authority in {path} has ended, or the clock is wrong",
-                f"make a new one with `egress ca rotate --sandbox {name}`, and let clients trust that",
+                f"make a new one with `{cure}`, and let clients trust that",
             )
         if constraints is not None and authority.constraints is None:
             raise ContentError(
                 f"the certificate authority in {path} signs for every host, and is to be constrained",
-                f"make a new one with `egress ca rotate --sandbox {name} --constrain`",
+                f"make a new one with `{cure}`, and let clients trust that",
             )
         return authority
 

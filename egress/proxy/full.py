@@ -171,8 +171,12 @@ class FullLane:
     def _told(self, client: Client, what: Refused | Proven) -> None:
         handler = self._handlers.get(client)
         if handler is not None and isinstance(what, Refused):
-            log.info("tls.refused", connection=handler.arrival.id, code=what.code, reason=what.reason)
-            handler.reason = what.code
+            to = handler.arrival.destination
+            log.info(
+                "tls.refused", connection=handler.arrival.id, host=to.host, code=what.code, reason=what.reason
+            )
+            if handler.relay is None:
+                handler.reason, handler.was_refused = what.code, True
 
 
 class FailedHandshakes:

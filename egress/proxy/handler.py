@@ -26,7 +26,7 @@ from mitmproxy.proxy import commands, events, server_hooks
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.mode_specs import ProxyMode
 
-from egress.addons.guard import Guard, where
+from egress.addons.guard import Guard, Undecided, where
 from egress.addons.http import ConnectionLost, HttpLayer
 from egress.addons.next_layer import Entry
 from egress.addons.signals import (
@@ -35,6 +35,7 @@ from egress.addons.signals import (
     GateReading,
     Ordered,
     SecretsFetched,
+    TakeAnotherTurn,
     Ticked,
     WriteBlocked,
 )
@@ -105,6 +106,8 @@ class Handler:
         self._lane = lane
         self.desk = desk
         self.relay: Relay | None = None
+        self.was_refused = False
+        """An add-on has refused the handshake, and `reason` is why."""
         self.reason = "protocol.refused"
         """Why the connection ended, should it end before its first exchange."""
         self.gone = asyncio.get_running_loop().create_future()
@@ -293,8 +296,12 @@ class Handler:
         self.desk.keep(wire, route, self._routes.values())
         return True
 
-    def why_not(self, server: Server, error: str) -> str:
+    def why_not(self, wire: int, server: Server, error: str) -> str:
         """The code of the reason for which an upstream connection could not be made."""
+        route = self._routes.get(server)
+        if route is not None:
+            # It was dialled, and the record says where.
+            self.desk.keep(wire, route, self._routes.values())
         if server in self._late:
             return "upstream.timeout"
         return error if error in CODES else "upstream.tls"
@@ -323,6 +330,8 @@ class Handler:
             self._start(command.connection, self._open(command))
         elif isinstance(command, FetchSecrets):
             self._start(command.order.ticket, self._fetch(command))
+        elif isinstance(command, TakeAnotherTurn):
+            asyncio.get_running_loop().call_soon(self._order, "again")
         elif isinstance(command, AbortConnection):
             self._end(command.connection, at_once=True)
         elif isinstance(command, commands.CloseConnection):
@@ -363,6 +372,7 @@ class Handler:
             log.info(
                 "upstream.not_dialled",
                 connection=self.arrival.id,
+                host=self.arrival.destination.host,
                 code=error.code,
                 address=error.address,
                 reason=error.reason or error.message,
@@ -439,6 +449,11 @@ class Handler:
 
     def _fail(self, error: BaseException) -> None:
         """End everything on this connection. Raises nothing but what ends the process."""
+        if isinstance(error, Undecided) and self.was_refused:
+            # An add-on has said why: that is no fault, and needs no other words.
+            self._refuse(self.reason)
+            self._hang_up()
+            return
         log.error("connection.failed", connection=self.arrival.id, error=where(error))
         try:
             # After its end everything on it is recorded.

@@ -125,6 +125,8 @@ class Upstreams:
             waiting, self._waiting = self._waiting, []
         for each in (stream, *waiting):
             if each is not None:
+                # It got as far as this connection did.
+                each.timing.wire = wire
                 each.abort(code)
 
     def freed(self, upstream: Upstream) -> None:

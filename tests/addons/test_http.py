@@ -88,7 +88,7 @@ class Keeper:
     def is_fit(self, wire: int, server: Server) -> bool:
         return self.fit
 
-    def why_not(self, server: Server, error: str) -> str:
+    def why_not(self, wire: int, server: Server, error: str) -> str:
         return error or "upstream.tls"
 
     def event(self, event: events.Event) -> None:
