@@ -107,13 +107,16 @@ class HttpLayer(Layer):
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
         # Not `_handle_event`: nothing here ever blocks the layer, which is what that one is for.
-        if type(event) is events.DataReceived and event.connection is self._client:
-            yield from self._carried_out(self.relay.received(CLIENT, event.data))
-        else:
+        if type(event) is not events.DataReceived:
             yield from self._carried_out(self._entered(event))
             yield from self._upstream_event(event)
+        elif event.connection is self._client:
+            yield from self._carried_out(self.relay.received(CLIENT, event.data))
+        else:
+            yield from self._upstream_event(event)
         while self._inbox:
-            inbox, self._inbox[:] = list(self._inbox), []
+            inbox = self._inbox.copy()
+            self._inbox.clear()
             for wire, what, data in inbox:
                 yield from self._carried_out(self._noted(wire, what, data))
         yield from self._gates()
@@ -125,8 +128,6 @@ class HttpLayer(Layer):
 
     def _entered(self, event: events.Event) -> list[Order]:
         relay = self.relay
-        if isinstance(event, events.DataReceived):
-            return []
         if isinstance(event, events.ConnectionClosed):
             return relay.ended(CLIENT) if event.connection is self._client else []
         if isinstance(event, WriteBlocked):
@@ -142,10 +143,10 @@ class HttpLayer(Layer):
         return relay.start() if isinstance(event, events.Start) else []
 
     def _upstream_event(self, event: events.Event) -> CommandGenerator[None]:
-        if isinstance(event, events.CommandCompleted):
-            upstream = self._waiting.pop(event.command, None)
-        elif isinstance(event, events.ConnectionEvent):
+        if isinstance(event, events.ConnectionEvent):
             upstream = self._by_connection.get(event.connection)
+        elif isinstance(event, events.CommandCompleted):
+            upstream = self._waiting.pop(event.command, None)
         else:
             upstream = None
         if upstream is not None:

@@ -17,8 +17,12 @@ from mitmproxy.proxy.tunnel import TunnelState
 from OpenSSL import SSL
 
 _lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - how much waits in a BIO is shown nowhere else
-_nowhere = SSL._ffi.new("char *[1]")  # type: ignore[attr-defined]  # noqa: SLF001 - same
-_READ: Final = 64 * 1024
+_ffi = SSL._ffi  # type: ignore[attr-defined]  # noqa: SLF001 - same
+_nowhere = _ffi.new("char *[1]")
+_room = _ffi.new_allocator(should_clear_after_alloc=False)
+_CHARS = _ffi.typeof("char[]")
+_RECORD: Final = 16 * 1024
+"""The most plain text of one record, and one record is what a read gives."""
 MOST_ANSWERED: Final = 16 * 1024
 """Bytes that TLS may say by itself once it stands: tickets, and new keys when the peer asks for them. A peer
 that asks for ever and does not read would have the answers pile up, unseen by everything above."""
@@ -43,10 +47,11 @@ class _QuickLayer(TLSLayer):
 
     def _to_child(self, event: events.Event) -> CommandGenerator[None]:
         for command in self.child_layer.handle_event(event):
-            if type(command) is commands.SendData and command.connection is self.conn:
-                coded = self.encrypted(command.data)
-                if coded:
-                    yield commands.SendData(self.conn, coded)
+            if type(command) is commands.SendData:
+                if command.connection is self.conn:
+                    yield from self.send_data(command.data)
+                else:
+                    yield command
             elif isinstance(command, commands.ConnectionCommand):
                 yield from self._handle_command(command)
             else:
@@ -54,7 +59,7 @@ class _QuickLayer(TLSLayer):
 
     def receive_data(self, data: bytes) -> CommandGenerator[None]:
         """Decrypt, and hand what comes out to the layer above; behind the end there is nothing more."""
-        if self._has_ended():
+        if self._is_broken or self.has_said_goodbye:
             return
         plain = self._decrypted(data)
         # After reading, which may have made something to be said.
@@ -68,14 +73,11 @@ class _QuickLayer(TLSLayer):
             is_open = self.tunnel_state is TunnelState.OPEN
             received = events.DataReceived(self.conn, plain)
             yield from self._to_child(received) if is_open else self.event_to_child(received)
-        if self._has_ended():
+        if self._is_broken or self.has_said_goodbye:
             self.conn.state &= ~ConnectionState.CAN_READ
             yield from self.event_to_child(events.ConnectionClosed(self.conn))
         if self._is_broken:
             yield commands.CloseConnection(self.conn)
-
-    def _has_ended(self) -> bool:
-        return self._is_broken or self.has_said_goodbye
 
     def _decrypted(self, data: bytes) -> bytes:
         """What this read says in plain text, and note whether it is the end."""
@@ -85,7 +87,7 @@ class _QuickLayer(TLSLayer):
             if data:
                 tls.bio_write(data)
             while _waiting(tls._into_ssl) or tls.pending():  # noqa: SLF001 - as above
-                pieces.append(tls.recv(_READ))
+                pieces.append(_read(tls))
         except SSL.WantReadError:
             pass
         except SSL.ZeroReturnError:
@@ -103,7 +105,7 @@ class _QuickLayer(TLSLayer):
     def encrypted(self, data: bytes) -> bytes:
         """What goes out for this plain text; nothing where the peer has ended its side."""
         try:
-            self.tls.sendall(data)
+            _write(self.tls, data)
         except (SSL.ZeroReturnError, SSL.SysCallError):
             # What the peer does not want to read is not sent.
             return b""
@@ -116,8 +118,13 @@ class _QuickLayer(TLSLayer):
             yield commands.SendData(self.conn, coded)
 
     def _to_say(self) -> bytes:
-        waiting = _waiting(self.tls._from_ssl)  # noqa: SLF001 - as above
-        return self.tls.bio_read(waiting) if waiting else b""
+        bio = self.tls._from_ssl  # noqa: SLF001 - as above
+        waiting = _waiting(bio)
+        if not waiting:
+            return b""
+        room = _room(_CHARS, waiting)
+        said: bytes = _ffi.unpack(room, _lib.BIO_read(bio, room, waiting))
+        return said
 
 
 class SandboxTlsLayer(_QuickLayer, ClientTLSLayer):
@@ -136,6 +143,35 @@ class SandboxTlsLayer(_QuickLayer, ClientTLSLayer):
 
 class UpstreamTlsLayer(_QuickLayer, ServerTLSLayer):
     """TLS towards an upstream."""
+
+
+# `recv` and `sendall` of pyOpenSSL ask what went wrong also where nothing did, and make more room than needed.
+
+
+def _read(tls: SSL.Connection) -> bytes:
+    """What the next record says. Raises what `recv` raises."""
+    ssl = tls._ssl  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+    room = _room(_CHARS, _RECORD)
+    count = _lib.SSL_read(ssl, room, _RECORD)
+    if count <= 0:
+        tls._raise_ssl_error(ssl, count)  # noqa: SLF001 - as above
+        raise SSL.Error
+    plain: bytes = _ffi.unpack(room, count)
+    return plain
+
+
+def _write(tls: SSL.Connection, data: bytes) -> None:
+    """Encrypt all of it. Raises what `sendall` raises."""
+    if not data:
+        return
+    ssl = tls._ssl  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+    count = _lib.SSL_write(ssl, data, len(data))
+    if count <= 0:
+        tls._raise_ssl_error(ssl, count)  # noqa: SLF001 - as above
+        raise SSL.Error
+    if count < len(data):
+        # One record was made.
+        tls.sendall(memoryview(data)[count:])
 
 
 def _waiting(bio: object) -> int:

@@ -109,7 +109,9 @@ def _content(path: Path) -> bytes:
 
 def _trouble(path: Path, what: str, error: OSError) -> UnreadableError:
     reason = (error.strerror or type(error).__name__).lower()
-    return UnreadableError(f"{path} cannot be {what}: {reason}", "check its owner and its rights, or name another --state-dir")
+    return UnreadableError(
+        f"{path} cannot be {what}: {reason}", "check its owner and its rights, or name another --state-dir"
+    )
 
 
 def _new_one(path: Path) -> str:

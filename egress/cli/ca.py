@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,8 @@ import click
 from egress import settings
 from egress.cli import newfile, render
 from egress.cli.render import BAD, BOLD, DIM, Cell
-from egress.errors import UsageError
+from egress.errors import EgressError, UsageError
+from egress.policy.state import check_state, make_state
 
 if TYPE_CHECKING:
     from egress.ca import Authority, Constraints, Store
@@ -40,7 +42,7 @@ def _where(command: Command) -> Command:
     return named(placed(command))
 
 
-@ca.command()
+@ca.command(short_help="Show an authority: fingerprint, time, key.")
 @_where
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(sandbox: str, state_dir: Path | None, as_json: bool) -> int:
@@ -51,8 +53,8 @@ def show(sandbox: str, state_dir: Path | None, as_json: bool) -> int:
       egress ca show
       egress ca show --json
     """
-    store = _store(state_dir)
-    if not store.path(sandbox).exists():
+    store = _store(state_dir, check_state)
+    if not store.has(sandbox):
         return _show_none(store, sandbox, as_json=as_json)
     authority = store.load(sandbox)
     if as_json:
@@ -62,7 +64,7 @@ def show(sandbox: str, state_dir: Path | None, as_json: bool) -> int:
     return 0
 
 
-@ca.command()
+@ca.command(short_help="Print the certificate for clients.")
 @_where
 @click.option("--bundle", is_flag=True, help="Put the public roots into the same file.")
 @click.option("--out", type=_PATH, metavar="FILE", help="Write it to a file and say how to use it.")
@@ -82,17 +84,17 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
 
     if force and out is None:
         raise UsageError("--force replaces a file, and none is named", "add --out FILE")
-    pem = _store(state_dir).open(sandbox, now()).certificate_pem
+    pem = _store(state_dir, make_state).open(sandbox, now()).certificate_pem
     text = (merged_bundle(pem) if bundle else pem).decode("ascii", "replace")
     if out is None:
         render.text(text)
         return 0
-    newfile.write(out, text, replace=force)
+    newfile.write(out, text, replace=force, option="--out")
     _show_variables(out.absolute(), bundle=bundle)
     return 0
 
 
-@ca.command()
+@ca.command(short_help="Make a new authority with a new key.")
 @_where
 @click.option("--constrain", is_flag=True, help="Let it sign for the hosts of the rules alone.")
 @click.option("--rules", "-r", "files", multiple=True, type=_PATH, help="Rule file; may be repeated.")
@@ -113,25 +115,41 @@ def rotate(
 
     if (files or profile is not None) and not constrain:
         raise UsageError("--rules and --profile say what to constrain to", "add --constrain")
-    store = _store(state_dir)
-    replaced = store.path(sandbox).exists()
+    store = _store(state_dir, make_state)
+    replaced = store.has(sandbox)
+    before = _fingerprint(store, sandbox) if replaced else ""
     authority = store.rotate(sandbox, now(), _constraints(files, profile) if constrain else None)
-    render.table(_rows(authority, store))
+    rows = _rows(authority, store)
+    if before:
+        at = next(n for n, row in enumerate(rows) if row[1] == authority.fingerprint)
+        rows.insert(at + 1, [("before", DIM), before])
+    render.table(rows)
     render.line()
     if replaced:
         render.line("the old key is gone; what used it has to follow:")
         render.line(f"  restart `egress serve`, which holds the old one of {sandbox} until then")
-        render.line("  give clients the new certificate (`egress ca export`), and restart them")
+        render.line("  give clients the new certificate, and restart them:")
     else:
-        render.line("there was none before; `egress ca export` prints its certificate")
+        render.line("there was none before; this prints its certificate:")
+    named = ["--state-dir", str(state_dir.absolute())] if state_dir is not None else []
+    render.line("    ", shlex.join(["egress", "ca", "export", *named, "--sandbox", sandbox]), whole=True)
     return 0
 
 
-def _store(state_dir: Path | None) -> Store:
+def _store(state_dir: Path | None, check: Callable[[Path], None]) -> Store:
     from egress.ca import Store
 
     state = settings.state_dir(settings.environment()) if state_dir is None else state_dir
+    check(state)
     return Store(state / "ca")
+
+
+def _fingerprint(store: Store, sandbox: str) -> str:
+    """That of the authority which is about to go; one that cannot be read goes too."""
+    try:
+        return store.load(sandbox).fingerprint
+    except EgressError:
+        return "a file that could not be used"
 
 
 def _constraints(files: tuple[Path, ...], profile: str | None) -> Constraints:

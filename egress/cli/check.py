@@ -9,6 +9,7 @@ import click
 
 from egress.cli import render, rulefiles
 from egress.cli.render import count
+from egress.policy.chosen import allows_something
 from egress.rules.load import Loaded
 from egress.types import Severity
 
@@ -59,7 +60,10 @@ def _summary(loaded: Loaded) -> str:
         (len(policy.profiles or ()), "profile"),
         (len(policy.cases), "test"),
     ]
-    return ", ".join(count(n, noun) for n, noun in counts if n) or "nothing is allowed"
+    there = [count(n, noun) for n, noun in counts if n]
+    if not allows_something(policy):
+        there.append("nothing is allowed, and `egress serve` will not start with it")
+    return ", ".join(there)
 
 
 def _as_data(paths: list[Path], loaded: Loaded, *, ok: bool) -> dict[str, object]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def log() -> None:
-    """Look after the audit log.
+    """Verify the audit log.
 
     \b
     Examples:
@@ -26,11 +26,12 @@ def log() -> None:
     """
 
 
-@log.command()
+@log.command(short_help="Check that no line was changed, added or taken away.")
+@click.option("--state-dir", type=rulefiles.FILE, metavar="FOLDER", help="That of `egress serve`.")
 @click.option("--dir", "directory", type=rulefiles.FILE, metavar="DIR", help="The folder of the log.")
 @click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key it was written with.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-def verify(directory: Path | None, key: Path | None, as_json: bool) -> int:
+def verify(state_dir: Path | None, directory: Path | None, key: Path | None, as_json: bool) -> int:
     """Check that no line of the audit log was changed, added or taken away.
 
     It reads every file of the log and changes nothing; the proxy may run meanwhile. Without options it
@@ -40,12 +41,18 @@ def verify(directory: Path | None, key: Path | None, as_json: bool) -> int:
     \b
     Examples:
       egress log verify
+      egress log verify --state-dir /var/lib/egress
       egress log verify --dir /var/log/egress --key /etc/egress/audit.key
     """
     from egress.audit import verify as check
 
-    folder, file = _places(directory, key)
-    found = check(folder, _key(file))
+    folder, file = _places(state_dir, directory, key)
+    known = _key(file, folder)
+    try:
+        found = check(folder, known)
+    except UnreadableError as error:
+        hint = f"{error.hint}; the key taken was {file}{_beside(folder, file)}"
+        raise UnreadableError(error.message, hint) from None
     if as_json:
         render.data(_as_data(folder, found))
     else:
@@ -53,23 +60,30 @@ def verify(directory: Path | None, key: Path | None, as_json: bool) -> int:
     return int(not found.is_sound)
 
 
-def _places(directory: Path | None, key: Path | None) -> tuple[Path, Path]:
+def _places(state_dir: Path | None, directory: Path | None, key: Path | None) -> tuple[Path, Path]:
     """Where the log and its key are: as given, or where `egress serve` keeps them."""
     if directory is not None and key is not None:
         return directory, key
     from egress.proxy import settings
 
-    values = settings.read({}).values
+    values = settings.read({} if state_dir is None else {"state_dir": state_dir}).values
     return directory or values.audit_dir, key or values.audit_key or values.state_dir / "audit.key"
 
 
-def _key(file: Path) -> bytes:
+def _key(file: Path, folder: Path) -> bytes:
     from egress.audit import key
 
     try:
         return key.read(file)
     except FileNotFoundError:
-        raise UnreadableError(f"there is no key {file}", "name the key of the log with --key") from None
+        hint = f"name it with --key, or its folder with --state-dir{_beside(folder, file)}"
+        raise UnreadableError(f"there is no key {file}", hint) from None
+
+
+def _beside(folder: Path, file: Path) -> str:
+    """Another key that lies where that of this log would be."""
+    beside = folder.parent / "audit.key"
+    return f"; beside the log lies {beside}" if beside != file and beside.exists() else ""
 
 
 def _show(folder: Path, found: Verified) -> None:

@@ -37,8 +37,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def line(*parts: Cell, stderr: bool = False) -> None:
-    """One line of styled parts; a terminal too narrow for it continues it, indented, between words."""
+def line(*parts: Cell, stderr: bool = False, whole: bool = False) -> None:
+    """One line of styled parts; a terminal too narrow for it continues it, indented, between words.
+
+    `whole` leaves that to the terminal: what is copied, such as a command, must come out in one piece.
+    """
     stream = sys.stderr if stderr else sys.stdout
     cells = [_cell(part) for part in parts]
     if not _is_styled(stream):
@@ -47,21 +50,24 @@ def line(*parts: Cell, stderr: bool = False) -> None:
     from rich.text import Text
 
     console = _console(stderr=stderr)
-    whole = Text.assemble(*cells)
-    first, *rest = whole.wrap(console, console.width) or [whole]
+    text = Text.assemble(*cells)
+    if whole:
+        console.print(text, soft_wrap=True)
+        return
+    first, *rest = text.wrap(console, console.width) or [text]
     console.print(first)
-    indent = min(len(whole.plain) - len(whole.plain.lstrip()) + 2, console.width // 2)
+    indent = min(len(text.plain) - len(text.plain.lstrip()) + 2, console.width // 2)
     for further in Text(" ").join(rest).wrap(console, console.width - indent) if rest else []:
         console.print(Text(" " * indent) + further)
 
 
 def error(message: str, hint: str = "") -> None:
-    """A message that ends a command."""
+    """A message that ends a command. A hint with a command in it is kept in one piece."""
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE - 3]}..."
     line(("error: ", BAD), message, stderr=True)
     if hint:
-        line(("hint: ", DIM), hint, stderr=True)
+        line(("hint: ", DIM), hint, stderr=True, whole="`" in hint)
 
 
 def findings(items: Iterable[Finding], *, stderr: bool = False) -> None:

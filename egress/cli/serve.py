@@ -6,7 +6,8 @@ import asyncio
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,14 @@ import click
 
 from egress import settings as process
 from egress.cli import render, rulefiles
+from egress.cli.ca import ADDING, REPLACING
 from egress.cli.render import BOLD, DIM, GOOD
 from egress.errors import ContentError
 from egress.policy.chosen import choose, read_chosen
+from egress.policy.profiles import check_profile
+from egress.policy.state import make_state
 from egress.policy.trust import Trust
-from egress.proxy.settings import Effective, Settings, flag, read, shown, strangers, written
+from egress.proxy.settings import PREFIX, Effective, Listen, Settings, flag, read, shown, written
 from egress.proxy.start import Start
 from egress.rules.policy import Policy
 
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from egress.secrets import Captured
 
 type Command = Callable[..., int]
+
+CA_FILE = "egress-ca.pem"
+"""Where the commands that are shown put the certificate."""
 
 
 def _options(command: Command) -> Command:
@@ -78,17 +85,16 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
         _show_settings(effective, as_json=as_json)
         return 0
     environ = process.environment()
+    make_state(effective.values.state_dir)
     chosen = choose(effective.values.rules, process.config_dir(environ), Path())
     trust = Trust(effective.values.state_dir)
     loaded = read_chosen(chosen, trust, rulefiles.now())
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
         raise ContentError("these rules cannot be used, nothing was started", "put right what is listed")
+    check_profile(loaded.policy, effective.values.profile)
     captured = _captured(effective.values, loaded.policy, environ)
-    # Only now: the process may have been started anew, and would say it twice.
-    render.findings(loaded.findings, stderr=True)
-    _say_strangers(captured.environ)
-    return _run(Start(effective, chosen, trust, loaded.policy, captured))
+    return _run(Start(effective, chosen, trust, loaded.policy, captured, loaded.findings))
 
 
 def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> Captured:
@@ -107,7 +113,8 @@ def _run(start: Start) -> int:
     from egress.proxy.clock import SystemClock
     from egress.proxy.server import Server
 
-    return asyncio.run(Server(start, SystemClock()).run(lambda ready: _announce(ready, start)))
+    server = Server(start, SystemClock())
+    return asyncio.run(server.run(lambda ready: _announce(ready, start), _say_waiting))
 
 
 # What is said ---------------------------------------------------------------------------------------
@@ -117,30 +124,63 @@ def _announce(ready: Ready, start: Start) -> None:
     proxies = [f"http://{at}" for at in ready.addresses]
     hosts = render.count(len(start.policy.entries), "host")
     render.line(("egress is ready: ", GOOD), f"proxy {', '.join(proxies)}, {hosts} in {start.chosen.names}")
+    values = start.effective.values
     render.line("  in the sandbox:")
-    render.line("    ", (f"export HTTPS_PROXY={proxies[0]}", BOLD))
-    render.line("    ", (_export_of_bundle(start.effective.values), BOLD))
+    for command in _client_commands(ready.addresses[0], values):
+        render.line("    ", (command, BOLD), whole=True)
     if ready.transparent:
         at = ", ".join(str(listen) for listen in ready.transparent)
         render.line(f"  whoever knows no proxy lands on {at}")
     if ready.names:
-        answered = start.effective.values.answer
-        render.line(f"  names: {', '.join(str(at) for at in ready.names)} answers with {answered}")
+        render.line(f"  names: {', '.join(str(at) for at in ready.names)} answers with {values.answer}")
     if ready.handover is not None:
         render.line(f"  listeners are handed over at {ready.handover}")
     for secret, value in ready.placeholders:
-        render.line(f"    a stand-in for {secret}: {value}")
-    render.line(("  stop it with Ctrl-C; ", DIM), (f"ask it with curl --unix-socket {ready.control}", DIM))
+        render.line(f"    a stand-in for {secret}: {value}", whole=True)
+    render.line("  ask it how it is:")
+    render.line("    ", (shlex.join(["egress", "status", *_runtime_dir(values)]), BOLD), whole=True)
+    render.line(("  stop it with Ctrl-C", DIM))
     sys.stdout.flush()
 
 
-def _export_of_bundle(values: Settings) -> str:
-    words = ["egress", "ca", "export", "--bundle", "--force", "--out", "egress-ca.pem"]
-    if values.sandbox != "default":
-        words += ["--sandbox", values.sandbox]
-    if values.state_dir != process.state_dir(process.environment()):
-        words += ["--state-dir", str(values.state_dir)]
-    return f'{shlex.join(words)}; export SSL_CERT_FILE="$PWD/egress-ca.pem"'
+def _client_commands(at: Listen, values: Settings) -> Iterator[str]:
+    """What a client needs, one command a line, to be copied."""
+    place = f"ADDRESS-OF-THIS-HOST:{at.port}" if ip_address(at.host).is_unspecified else str(at)
+    if values.password_file is None:
+        yield f"export HTTPS_PROXY=http://{place}"
+    else:
+        # The password itself is never shown.
+        file = shlex.quote(str(values.password_file.absolute()))
+        yield f'export HTTPS_PROXY="http://any:$(cat {file})@{place}"'
+    yield shlex.join(["egress", "ca", "export", "--bundle", "--force", "--out", CA_FILE, *_authority(values)])
+    for variable in (*REPLACING, *ADDING):
+        yield f'export {variable}="$PWD/{CA_FILE}"'
+
+
+def _authority(values: Settings) -> list[str]:
+    """The options that name the authority, where another terminal would take another one."""
+    named = ["--sandbox", values.sandbox] if values.sandbox != "default" else []
+    if values.state_dir != process.state_dir(_elsewhere()):
+        named += ["--state-dir", str(values.state_dir.absolute())]
+    return named
+
+
+def _runtime_dir(values: Settings) -> list[str]:
+    is_usual = values.runtime_dir == process.runtime_dir(_elsewhere())
+    return [] if is_usual else ["--runtime-dir", str(values.runtime_dir.absolute())]
+
+
+def _elsewhere() -> Mapping[str, str]:
+    """The environment as another terminal has it: what was set for this process alone is not there."""
+    found = process.environment()
+    return {name: value for name, value in found.items() if not name.startswith(PREFIX)}
+
+
+def _say_waiting(connections: int, seconds: int, by_key: bool) -> None:
+    again = "Ctrl-C again" if by_key else "a second signal"
+    what = render.count(connections, "connection")
+    render.line(f"waiting up to {seconds}s for {what}; {again} ends it")
+    sys.stdout.flush()
 
 
 def _show_settings(effective: Effective, *, as_json: bool) -> None:
@@ -149,9 +189,3 @@ def _show_settings(effective: Effective, *, as_json: bool) -> None:
         render.data(found)
     else:
         render.table([(name, value, (origin, DIM)) for name, value, origin in effective.rows()])
-
-
-def _say_strangers(environ: Mapping[str, str]) -> None:
-    for name, meant in strangers(environ):
-        hint = f"; did you mean {meant}?" if meant else ""
-        render.line(("warning: ", render.DOUBT), f"{name} is no setting, and does nothing{hint}", stderr=True)

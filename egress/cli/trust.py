@@ -10,6 +10,7 @@ from egress import settings
 from egress.cli import render, rulefiles
 from egress.cli.render import DIM, GOOD, count
 from egress.errors import ContentError, UsageError
+from egress.policy.state import check_state, make_state
 from egress.policy.text import read_text
 from egress.policy.trust import Trust
 from egress.policy.trust import digest as digest_of
@@ -34,7 +35,9 @@ def trust(
       egress trust --list
       egress trust config/hosts.yaml
     """
-    known = Trust(state_dir or settings.state_dir(settings.environment()))
+    folder = state_dir or settings.state_dir(settings.environment())
+    known = Trust(folder)
+    check_state(folder)
     if only_list or as_json:
         if files or forget:
             raise UsageError("--list takes no files", "name files without it")
@@ -42,6 +45,7 @@ def trust(
         return 0
     if not files:
         raise UsageError("no file is named", "name the file you have read, such as config/hosts.yaml")
+    make_state(folder)
     for file in files:
         _forget(known, file) if forget else _add(known, file)
     return 0

@@ -23,7 +23,7 @@ request: they would come after the decision, so they do not travel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
@@ -37,7 +37,7 @@ from egress.exchange.response import DIGESTS, NO_NAMES, answer_of, holds, search
 from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
 from egress.exchange.written import finds
 from egress.rules.decide import decide
-from egress.rules.limits import Taken
+from egress.rules.limits import Taken, smallest
 from egress.rules.policy import Policy
 from egress.scrub import Needles, Scrubber
 from egress.types import (
@@ -177,8 +177,8 @@ class Exchange:
         self._effects = decision.effects
         limits = decision.effects.limits
         if limits:
-            self._most_up = _smallest(limit.request_body for limit in limits)
-            self._most_down = _smallest(limit.response_body for limit in limits)
+            self._most_up = smallest(limit.request_body for limit in limits)
+            self._most_down = smallest(limit.response_body for limit in limits)
         if self._most_up is not None and length > self._most_up:
             return self._deny("limit.request_body")
         if self._spend is not None and limits:
@@ -496,8 +496,3 @@ def _forwarded(head: Head, target: str) -> Head:
     if target == head.target:
         return head
     return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)
-
-
-def _smallest(bounds: Iterable[int | None]) -> int | None:
-    """The tightest of several bounds; None where none is set."""
-    return min((bound for bound in bounds if bound is not None), default=None)

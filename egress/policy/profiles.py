@@ -1,8 +1,8 @@
 """Whether the rules know the profile that a sandbox is to have.
 
-A profile is there to give less than everything. So a name that the rules do not know must not end in silence:
-at the start it is an error. Later, rules that merely lack the name deny the sandbox everything; rules that have
-no profiles at all would give it everything, and are refused.
+A profile is there to give less than everything. So a name that the rules do not know must not end in
+silence: at the start it is an error. Later, rules that merely lack the name deny the sandbox everything;
+rules that have no profiles at all would give it everything, and are refused.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def check_state(folder: Path) -> None:
     if status.st_mode & _OTHERS_WRITE:
         raise UnreadableError(
             f"the state folder {name} is open to other users (mode {stat.S_IMODE(status.st_mode):04o})",
-            f"whoever can write there can exchange keys: look into it, then `chmod go-w {name}`, or {_ANOTHER}",
+            f"who can write there can exchange keys: look into it, then `chmod go-w {name}`, or {_ANOTHER}",
         )
 
 

@@ -116,7 +116,7 @@ class Trust:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
                 f"{shown(self.file)} cannot be written: {reason}",
-                "check the folder, or set EGRESS_STATE_DIR",
+                "check the folder, or name another with --state-dir",
             ) from None
 
 

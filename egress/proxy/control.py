@@ -39,6 +39,8 @@ _PATIENCE: Final = 10.0
 _MOST: Final = 32
 """Conversations at a time. Those beyond wait in the kernel's queue, or are closed."""
 _PAUSE: Final = 0.1
+_GLANCE: Final = 1.0
+"""Seconds for finding out who is there already."""
 _PEER: Final = struct.Struct("3i")
 _REQUEST: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,200}) HTTP/1\.[01]\r\n")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})[ \t]*\r\n", re.IGNORECASE)
@@ -64,7 +66,9 @@ Routes = Mapping[tuple[str, str], Handler]
 class Control:
     """The socket, from `open` to `close`."""
 
-    def __init__(self, folder: Path, routes: Routes) -> None:
+    def __init__(self, folder: Path, routes: Routes, option: str = "--runtime-dir") -> None:
+        """`option` is the one by which the folder was named, for hints."""
+        self._option = option
         self.path = folder / NAME
         self._routes = routes
         self._lock = -1
@@ -78,7 +82,7 @@ class Control:
                 "the path of the control socket is too long", "name a shorter folder with --runtime-dir"
             )
         try:
-            self._lock = _locked(self.path.parent)
+            self._lock = await self._locked()
             # Who holds the lock owns the name: what stands there was left behind.
             self.path.unlink(missing_ok=True)
             # It may have the last descriptor: what it is for is to end what took the others.
@@ -88,7 +92,7 @@ class Control:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
                 f"the control socket cannot be made in {self.path.parent}: {reason}",
-                "name another folder with --runtime-dir",
+                f"check who may write there, or name another folder with {self._option}",
             ) from None
 
     async def close(self) -> None:
@@ -105,6 +109,16 @@ class Control:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    async def _locked(self) -> int:
+        folder = self.path.parent
+        lock = _locked(folder, self._option)
+        if lock is None:
+            raise UnreadableError(
+                f"another egress is running{await _who(self.path)}, with its control socket in {folder}",
+                "stop it, or give this one a --runtime-dir and --state-dir of its own",
+            )
+        return lock
 
     # One conversation
 
@@ -209,23 +223,56 @@ def _is_ours(sock: socket.socket) -> bool:
     return uid in (os.geteuid(), 0)
 
 
-def _locked(folder: Path) -> int:
-    """Make the folder ours alone, and return the descriptor that keeps others out."""
+def _locked(folder: Path, option: str) -> int | None:
+    """Make the folder ours alone, and return the descriptor that keeps others out; None when one does."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise UnreadableError(f"{folder} is not a folder of your own", "name another one with --runtime-dir")
+        raise UnreadableError(f"{folder} is not a folder of your own", f"name another one with {option}")
     folder.chmod(0o700)
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        raise UnreadableError(
-            f"another egress is running, with its control socket in {folder}",
-            "stop it, or give this one a --runtime-dir and --state-dir of its own",
-        ) from None
+        return None
     return handle
+
+
+async def _who(path: Path) -> str:
+    """Which process answers there, and where it listens, as far as it can be told."""
+    try:
+        async with asyncio.timeout(_GLANCE):
+            reader, writer = await asyncio.open_unix_connection(path)
+            try:
+                pid, *_ = _PEER.unpack(
+                    writer.get_extra_info("socket").getsockopt(
+                        socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size
+                    )
+                )
+                writer.write(b"GET /status HTTP/1.1\r\nhost: egress\r\n\r\n")
+                answer = await _some(reader)
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return ""
+    at = [str(place) for box in _listed(answer, "sandboxes") for place in _listed(box, "listeners")]
+    return f" (pid {pid}{', ' if at else ''}{', '.join(at)})"
+
+
+async def _some(reader: asyncio.StreamReader) -> object:
+    """The JSON of an answer; None when it does not come, or is none."""
+    try:
+        async with asyncio.timeout(_GLANCE / 2):
+            _, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        return json.loads(body)
+    except (OSError, TimeoutError, ValueError, RecursionError):
+        return None
+
+
+def _listed(value: object, key: str) -> list[object]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def _bound(path: Path) -> socket.socket:

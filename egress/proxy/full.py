@@ -28,7 +28,8 @@ from egress.proxy.arrival import Arrival
 from egress.proxy.desk import Desk
 from egress.proxy.dial import Connected, DialError
 from egress.proxy.engine import Engine
-from egress.proxy.handler import FullLimits, Handler
+from egress.proxy.handler import Handler
+from egress.proxy.lane import FullLimits
 from egress.relay.relay import Protocol
 from egress.rules.decide import decide_host
 from egress.rules.policy import Policy

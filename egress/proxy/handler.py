@@ -15,18 +15,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Coroutine, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Coroutine, Mapping
+from typing import Final
 
 import structlog
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
-from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, server_hooks
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.mode_specs import ProxyMode
 
-from egress.addons.guard import Guard, Undecided, where
+from egress.addons.guard import Undecided, where
 from egress.addons.http import ConnectionLost, HttpLayer
 from egress.addons.next_layer import Entry
 from egress.addons.signals import (
@@ -39,13 +37,12 @@ from egress.addons.signals import (
     Ticked,
     WriteBlocked,
 )
-from egress.addons.tls import Tls
 from egress.errors import CODES
 from egress.proxy.arrival import Arrival
 from egress.proxy.desk import Desk, Route, specs_of
 from egress.proxy.dial import Connected, DialError
+from egress.proxy.lane import Lane
 from egress.proxy.wire import Wire
-from egress.relay.limits import RelayLimits
 from egress.relay.relay import Protocol as Spoken
 from egress.relay.relay import Relay
 from egress.rules.policy import Policy
@@ -54,49 +51,6 @@ from egress.types import Secret
 log = structlog.get_logger(__name__)
 
 _MODE: Final = ProxyMode.parse("regular")
-
-
-@dataclass(frozen=True, slots=True)
-class FullLimits:
-    """How long the stages of an intercepted connection may take, in seconds."""
-
-    client_tls: float = 15.0
-    """The TLS handshake with the client."""
-    dial: float = 15.0
-    """Resolving the name and connecting."""
-    upstream_open: float = 30.0
-    """The same, with the TLS handshake of the upstream."""
-    secrets: float = 30.0
-    """Getting secrets; the resolver has a deadline of its own, and this is for when it is not kept."""
-    closing: float = 10.0
-    """For a peer to take what is still to be sent on a connection that is being closed."""
-    relay: RelayLimits = field(default_factory=RelayLimits)
-
-
-class Lane(Protocol):
-    """What the handlers of a lane share."""
-
-    @property
-    def guard(self) -> Guard: ...
-
-    @property
-    def tls(self) -> Tls: ...
-
-    @property
-    def options(self) -> Options: ...
-
-    @property
-    def limits(self) -> FullLimits: ...
-
-    async def dial(self, arrival: Arrival) -> Connected:
-        """Connect to the destination, at an address that was checked."""
-        ...
-
-    def still_allows(
-        self, arrival: Arrival, policy: Policy, now: int, addresses: Collection[str] = ()
-    ) -> bool:
-        """Whether this policy would let the connection be made now, in this lane, to these addresses."""
-        ...
 
 
 class Handler:

@@ -137,9 +137,16 @@ class Listening:
             await self._close()
 
     async def reopen(self, sandbox: str) -> None:
-        """Open them again."""
-        if sandbox == self.sandbox and not self._open:
+        """Open them again; raises `UnreadableError` when somebody else has one of the ports by now."""
+        if sandbox != self.sandbox or self._open:
+            return
+        try:
             await self.open()
+        except UnreadableError as error:
+            raise UnreadableError(
+                error.message,
+                "somebody took it meanwhile: `ss -ltnp` says who; end that, and give the sandbox back again",
+            ) from None
 
     # Inside
 

@@ -171,7 +171,11 @@ def _without_meta(_logger: object, _method: str, event: Event) -> Event:
 
 def as_json(_logger: object, _method: str, event: Event) -> str:
     """One JSON object on one line, in ASCII."""
-    return json.dumps(dict(_ordered(event)), default=repr, ensure_ascii=True)
+    return json.dumps(dict(_ordered(event)), default=_as_plain, ensure_ascii=True)
+
+
+def _as_plain(value: object) -> object:
+    return sorted(map(str, value)) if isinstance(value, set | frozenset) else repr(value)
 
 
 def as_text(_logger: object, _method: str, event: Event) -> str:
@@ -190,9 +194,20 @@ def _ordered(event: Mapping[str, object]) -> list[tuple[str, object]]:
 
 
 def _value(value: object) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    shown = _plain(text)
+    shown = _plain(_said(value))
     return f'"{shown}"' if not shown or " " in shown or "=" in shown else shown
+
+
+def _said(value: object) -> str:
+    """A value in the words of people: lists by their items, and nothing as `-`."""
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(map(_said, value)) if isinstance(value, set | frozenset) else map(_said, value)
+        return ", ".join(items)
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else repr(value)
 
 
 def _plain(text: str) -> str:

@@ -5,15 +5,17 @@ Each remark is a warning in the log, at the start and after each reload. It name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import structlog
 
-from egress.proxy.engine import Engine
-from egress.rules.decide import decide_host
+from egress.ca.rotation import rotate_command
+from egress.proxy.engine import Engine, Sandbox
+from egress.proxy.settings import Settings
+from egress.rules.decide import decide_host, profile_of
 from egress.rules.policy import Policy
 from egress.secrets import unresolvable
-from egress.types import Scrub
+from egress.types import Finding, Scrub, Severity
 
 _log = structlog.get_logger(__name__)
 
@@ -39,26 +41,74 @@ def unscrubbed(policy: Policy) -> frozenset[str]:
     )
 
 
-def say(engine: Engine, pinned: Iterable[str], *, container: bool) -> None:
+def say(engine: Engine, values: Settings) -> None:
     """Say all that there is to say."""
     for name, hosts in lacking(engine).items():
         _log.warning(
             "authority.lacking",
             sandbox=name,
             hosts=", ".join(hosts[:20]),
-            hint="make a new one with `egress ca rotate --constrain`, and start the proxy again",
+            hint=_cure_of_authority(engine.sandboxes[name], values),
         )
-    for item in unresolvable(engine.policy.secrets.values(), container=container):
+    for item in unresolvable(engine.policy.secrets.values(), container=values.container):
         _log.warning(
             "secret.unresolvable", secret=item.name, place=str(item.place), cause=item.cause, cure=item.cure
         )
-    for host in _unread(engine, pinned):
+    for host in _unread(engine, dict.fromkeys(pin.host for pin in values.pin)):
         _log.warning(
             "pin.unused",
             host=host,
             cause="the rules carry this host unread, so its keys are not looked at",
             cure="take `intercept: never` away, or the pin",
         )
+    for host in _unnamed(engine.policy, dict.fromkeys(override.name for override in values.resolve)):
+        _log.warning(
+            "resolve.unused",
+            host=host,
+            cause="no rule names this host, so it is never dialled",
+            cure="look for a spelling mistake, or take the --resolve away",
+        )
+    for name, profile in _without_profile(engine):
+        there = ", ".join(sorted(engine.policy.profiles or ()))
+        _log.warning(
+            "profile.unknown",
+            sandbox=name,
+            profile=profile,
+            cause="the rules have no such profile, so everything is denied to this sandbox",
+            cure=f"the profiles are: {there or 'none'}",
+        )
+
+
+def say_warnings(findings: Iterable[Finding]) -> None:
+    """Say what was found in rules that are used all the same."""
+    for finding in findings:
+        if finding.severity is Severity.WARNING:
+            hint = {"hint": finding.hint} if finding.hint else {}
+            _log.warning("rules.warning", place=str(finding.place), problem=finding.message, **hint)
+
+
+def _cure_of_authority(sandbox: Sandbox, values: Settings) -> str:
+    name = sandbox.identity.sandbox
+    if name != values.sandbox:
+        return "remove this sandbox and add it again: its authority is made for the hosts that the rules name"
+    file = values.state_dir / "ca" / f"{name}.pem"
+    command = rotate_command(file, constrain=True, rules=values.rules, profile=values.profile)
+    return f"make a new one with `{command}`, and start the proxy again"
+
+
+def _unnamed(policy: Policy, hosts: Iterable[str]) -> list[str]:
+    if policy.mode == "observe":
+        return []
+    patterns = [entry.pattern for entry in policy.entries.values() if entry.pattern is not None]
+    return [host for host in hosts if not any(pattern.matches(host) for pattern in patterns)]
+
+
+def _without_profile(engine: Engine) -> Iterator[tuple[str, str]]:
+    if engine.policy.profiles is None:
+        return
+    for name, sandbox in engine.sandboxes.items():
+        if profile_of(engine.policy, sandbox.identity) is None:
+            yield name, sandbox.identity.profile or "default"
 
 
 def _unread(engine: Engine, hosts: Iterable[str]) -> list[str]:

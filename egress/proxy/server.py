@@ -24,6 +24,7 @@ from egress import __version__
 from egress.errors import EgressError
 from egress.policy.chosen import read_chosen
 from egress.policy.files import find_rule_files
+from egress.policy.profiles import refuse_without_profiles
 from egress.policy.text import shown
 from egress.proxy import logs, remarks
 from egress.proxy.clock import Clock
@@ -33,6 +34,7 @@ from egress.proxy.handover import Adoption, Handover, handover_path
 from egress.proxy.listening import Listening, ports_of
 from egress.proxy.sandboxes import Sandboxes
 from egress.proxy.service import Process, Service
+from egress.proxy.settings import strangers
 from egress.proxy.start import Ready, Start
 from egress.proxy.watch import changes
 from egress.proxy.wiring import Parts, open_audit, password_of, wire
@@ -50,13 +52,17 @@ _POLL = 0.05
 _GRACE = 2.0
 """Seconds for connections that were closed to be recorded."""
 
+Waiting = Callable[[int, int, bool], None]
+"""Is told how many connections are waited for, how many seconds at most, and whether Ctrl-C began it."""
+
 
 class Server:
     """One proxy, run once."""
 
     def __init__(self, start: Start, clock: Clock) -> None:
         self._start = start
-        self._values = start.effective.values
+        # Rules that were found count like rules that were named: hints name them.
+        self._values = start.effective.values.model_copy(update={"rules": start.chosen.paths})
         self._clock = clock
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -64,13 +70,17 @@ class Server:
         self._status = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self, announce: Callable[[Ready], None]) -> int:
-        """Run until it is told to stop; return the exit status. Raises `EgressError` when it cannot start."""
+    async def run(self, announce: Callable[[Ready], None], waiting: Waiting) -> int:
+        """Run until it is told to stop; return the exit status. Raises `EgressError` when it cannot start.
+
+        `announce` is called once it serves; `waiting` when it stops and something is still under way.
+        """
+        self._waiting = waiting
         values, routes = self._values, dict(_ROUTES_OF_A_START)
         nothing = Needles({})
         logs.set_up(values.log_level, values.log_format, self._clock, lambda: nothing)
         password = password_of(values.password_file)
-        control = Control(values.runtime_dir, routes)
+        control = Control(values.runtime_dir, routes, self._option_of_runtime_dir())
         await control.open()
         try:
             audit = open_audit(values, self._clock)
@@ -81,6 +91,7 @@ class Server:
                 audit.close()
         finally:
             await control.close()
+        _log.info("proxy.stopped", reason=self._reason, status=self._status)
         return self._status
 
     def stop(self, reason: str) -> None:
@@ -103,7 +114,7 @@ class Server:
         values, engine = self._values, parts.engine
         folding = logs.set_up(values.log_level, values.log_format, self._clock, engine.secrets.all_needles)
         sandboxes = self._sandboxes(parts) if values.handover else None
-        process = Process(self._files, self._read, self.stop, lambda: self._remark(engine))
+        process = Process(self._files, lambda: self._read(engine), self.stop, lambda: self._remark(engine))
         service = Service(engine, parts.door, listening, process, sandboxes)
         handover = None if sandboxes is None else self._handover(sandboxes)
         try:
@@ -151,9 +162,7 @@ class Server:
     # What is said
 
     def _remark(self, engine: Engine) -> None:
-        values = self._values
-        pinned = dict.fromkeys(pin.host for pin in values.pin)
-        remarks.say(engine, pinned, container=values.container)
+        remarks.say(engine, self._values)
 
     def _say_started(self, engine: Engine) -> None:
         rows = self._start.effective.rows()
@@ -165,6 +174,12 @@ class Server:
             rules=self._start.chosen.names,
             settings=", ".join(given),
         )
+        for name, meant in strangers(self._start.captured.environ):
+            hint = {"hint": f"did you mean {meant}?"} if meant else {}
+            _log.warning(
+                "setting.unknown", variable=name, cause="this is no setting, and does nothing", **hint
+            )
+        remarks.say_warnings(self._start.findings)
 
     def _ready(self, parts: Parts, listening: Listening) -> Ready:
         engine, name = parts.engine, self._values.sandbox
@@ -178,8 +193,16 @@ class Server:
             handover_path(self._values.runtime_dir) if self._values.handover else None,
         )
 
-    def _read(self) -> Loaded:
-        return read_chosen(self._start.chosen, self._start.trust, self._clock.now())
+    def _read(self, engine: Engine) -> Loaded:
+        loaded = read_chosen(self._start.chosen, self._start.trust, self._clock.now())
+        in_use = [sandbox.identity.profile for sandbox in list(engine.sandboxes.values())]
+        return refuse_without_profiles(loaded, in_use, self._files()[0])
+
+    def _option_of_runtime_dir(self) -> str:
+        """What moves the runtime folder: its own option, or that of the folder it lies in."""
+        values, origin = self._values, self._start.effective.origins["runtime_dir"]
+        follows = origin == "default" and values.runtime_dir.is_relative_to(values.state_dir)
+        return "--state-dir" if follows else "--runtime-dir"
 
     def _files(self) -> list[str]:
         try:
@@ -243,12 +266,21 @@ class Server:
         await parts.names.close()
         for carried in engine.live:
             carried.drain()
+        # What is idle has gone by then, and is nothing to wait for.
+        await self._until_empty(engine, _POLL)
+        if len(engine.live):
+            self._say_waiting(len(engine.live))
         await self._until_empty(engine, self._values.drain, self._hurry)
         if len(engine.live):
             _log.warning("proxy.cut", connections=len(engine.live))
         for carried in engine.live:
             carried.close("proxy.stopping")
         await self._until_empty(engine, _GRACE)
+
+    def _say_waiting(self, connections: int) -> None:
+        seconds, by_key = self._values.drain, self._reason == signal.SIGINT.name
+        _log.info("proxy.waiting", connections=connections, seconds=seconds, hint="a second signal ends it")
+        self._waiting(connections, seconds, by_key)
 
     async def _until_empty(self, engine: Engine, seconds: float, sooner: asyncio.Event | None = None) -> None:
         end = self._clock.monotonic() + seconds

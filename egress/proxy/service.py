@@ -101,6 +101,7 @@ class Service:
         self._loaded_at = self.engine.clock.now()
         warnings = sum(finding.severity is Severity.WARNING for finding in outcome.findings)
         _log.info("rules.loaded", why=why, policy=outcome.digest[:12], warnings=warnings)
+        remarks.say_warnings(outcome.findings)
         self._event(
             "reloaded", policy=outcome.digest, policy_before=outcome.before, files=", ".join(self._files())
         )
@@ -121,8 +122,11 @@ class Service:
 
     def _say_refused(self, outcome: Outcome, why: str) -> None:
         errors = [finding for finding in outcome.findings if finding.severity is Severity.ERROR]
-        for line in outcome.problems:
-            _log.error("rules.refused", why=why, problem=line, hint=outcome.hint, kept=outcome.digest[:12])
+        kept = f"the rules of {_moment(self._loaded_at)} ({outcome.digest[:12]}) stay in force"
+        hints = [finding.hint for finding in errors] or [outcome.hint]
+        for problem, hint in zip(outcome.problems, hints, strict=True):
+            cure = {"hint": hint} if hint else {}
+            _log.error("rules.refused", why=why, problem=problem, **cure, kept=kept)
         first = errors[0] if errors else None
         self._event(
             "reload.refused",

@@ -95,9 +95,13 @@ def _listen(value: object) -> object:
     if not isinstance(value, str):
         return value
     host, _, port = value.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    if ":" in host and not is_bracketed:
+        # Where the address ends and the port begins could be read in two ways.
+        raise _wrong("an IPv6 address has to stand in brackets", "write it like [::1]:3128")
     try:
         # Names are left out on purpose: what they resolve to could be open to everybody.
-        address = ip_address(host.removeprefix("[").removesuffix("]"))
+        address = ip_address(host[1:-1] if is_bracketed else host)
     except ValueError:
         address = None
     if address is None or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:

@@ -10,6 +10,7 @@ from egress.policy.chosen import Chosen
 from egress.policy.trust import Trust
 from egress.proxy.settings import Effective, Listen
 from egress.rules.policy import Policy
+from egress.types import Finding
 
 if TYPE_CHECKING:
     # Loads what only a proxy that really starts needs.
@@ -25,6 +26,8 @@ class Start:
     trust: Trust
     policy: Policy
     captured: Captured
+    findings: tuple[Finding, ...] = ()
+    """What was found in the rules and does not keep them from being used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from egress.proxy.dial import Dialer
 from egress.proxy.door import Door
 from egress.proxy.engine import Counts, Engine, Sandbox
 from egress.proxy.full import FullLane
-from egress.proxy.handler import FullLimits
 from egress.proxy.interfaces import OwnAddresses
+from egress.proxy.lane import FullLimits
 from egress.proxy.names import Names
 from egress.proxy.password import read_or_make_key, read_password
 from egress.proxy.resolve import FixedResolver, SystemResolver
@@ -101,7 +101,10 @@ def wire(values: Settings, policy: Policy, captured: Captured, audit: Sink, cloc
 def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> Sandbox:
     """Return the sandbox behind the listeners, with the authority and the stand-ins it had before."""
     constraints = Constraints.for_policy(policy, values.profile) if values.ca_constrain else None
-    authority = Store(values.state_dir / "ca").open(values.sandbox, clock.now(), constraints)
+    store = Store(values.state_dir / "ca")
+    authority = store.open(
+        values.sandbox, clock.now(), constraints, rules=values.rules, profile=values.profile
+    )
     key = read_or_make_key(values.state_dir / "placeholders" / f"{values.sandbox}.key")
     return Sandbox(Identity(values.sandbox, values.profile), authority, key)
 

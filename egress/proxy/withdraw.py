@@ -107,11 +107,12 @@ class Withdrawals:
         Raises `UsageError` where nothing is, or more than one thing.
         """
         kinds = [found for found in KINDS if kind in (None, found) and self._is_known(name, found, kind)]
+        if not kinds and kind is None and _looks_like_host(name):
+            # Nobody has to look into the rules first: this is for the moment in which something goes wrong.
+            kinds = ["host"]
         if not kinds:
-            there = ", ".join(sorted(self._engine.sandboxes))
-            what = kind or "sandbox, host or secret"
             raise UsageError(
-                f"there is no {what} of this name here", f"the sandboxes are: {there}" if there else ""
+                f"there is no {kind or 'sandbox, host or secret'} of this name here", self._ways(kind)
             )
         if len(kinds) > 1:
             raise UsageError(
@@ -119,6 +120,21 @@ class Withdrawals:
                 f"say which with {' or '.join(f'--{found}' for found in kinds)}",
             )
         return kinds[0], _spelt(name, kinds[0])
+
+    def _ways(self, kind: Kind | None) -> str:
+        if kind == "host":
+            return (
+                "write a host like api.example.com, or a pattern like '*.example.com', without port or path"
+            )
+        there = self._engine.sandboxes if kind != "secret" else self.policy.secrets
+        names = (
+            f"the {'secrets' if kind == 'secret' else 'sandboxes'} are: {', '.join(sorted(there)) or 'none'}"
+        )
+        return (
+            names
+            if kind
+            else f"{names}; a host is written without port and path, and one without a dot needs --host"
+        )
 
     async def withdraw(self, kind: Kind, name: str) -> Withdrawn:
         """Take it back, and close what is open and concerned. `kind` and `name` come from `find`."""
@@ -204,6 +220,15 @@ def _pattern(name: str) -> Pattern:
     if not is_address(address):
         raise HostError("an address with a zone is never dialled")
     return Pattern(0, address)
+
+
+def _looks_like_host(name: str) -> bool:
+    """Whether a name can only be meant for a host: it has a dot, a star or a colon, and is one."""
+    try:
+        _pattern(name)
+    except HostError:
+        return False
+    return not set(name).isdisjoint(".*:")
 
 
 def _spelt(name: str, kind: Kind) -> str:

@@ -108,6 +108,11 @@ def release(counts: Counts, sandbox: str, limits: Iterable[Limit]) -> dict[Key, 
     return {key: max(0, counts.get(key, 0) - 1) for key in keys}
 
 
+def smallest(bounds: Iterable[int | None]) -> int | None:
+    """The tightest of several bounds; None where none is set."""
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
 # A limit named twice counts once: both times the same key gets the same value.
 
 

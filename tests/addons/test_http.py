@@ -19,11 +19,12 @@ from egress.addons.signals import (
     GateReading,
     Ordered,
     SecretsFetched,
+    TakeAnotherTurn,
     Ticked,
     WriteBlocked,
 )
 from egress.exchange import Destination
-from egress.relay.orders import CLIENT, Close, Fetch, Open, Order, Reset, Write
+from egress.relay.orders import CLIENT, Again, Close, Fetch, Open, Order, Reset, Write
 from egress.relay.relay import Relay
 from egress.rules.policy import Policy
 from egress.types import Secret
@@ -68,6 +69,9 @@ class Script:
 
     def tick(self) -> list[Order]:
         return self._answer("tick")
+
+    def again(self) -> list[Order]:
+        return self._answer("again")
 
     def shut(self, code: str) -> list[Order]:
         return self._answer("shut", code)
@@ -241,3 +245,10 @@ def test_of_an_upstream_that_does_not_take_what_is_written_the_relay_hears(stage
     server = stage.opened()
     stage.event(WriteBlocked(server, blocked=True))
     assert stage.relay.told[-1] == ("blocked", 1, True)
+
+
+def test_another_turn_is_left_to_whoever_gives_the_others_theirs(stage: Stage) -> None:
+    [command] = stage.event(Ticked(), Again())
+    assert isinstance(command, TakeAnotherTurn)
+    stage.event(Ordered("again"))
+    assert stage.relay.told[-1] == ("again",)

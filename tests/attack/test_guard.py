@@ -34,7 +34,8 @@ from egress.proxy.desk import Desk
 from egress.proxy.dial import Dialer
 from egress.proxy.engine import Counts
 from egress.proxy.full import FailedHandshakes, FullLane
-from egress.proxy.handler import FullLimits, Handler
+from egress.proxy.handler import Handler
+from egress.proxy.lane import FullLimits
 from egress.relay.relay import Relay
 from egress.relay.service import Service
 from egress.secrets.resolver import Resolver
@@ -44,6 +45,7 @@ from tests.proxy.lab.http2 import Http2Client
 from tests.proxy.lab.loopback import loopback_only
 from tests.proxy.lab.server import LOOPBACK
 from tests.proxy.lab.stack import KEY, NAME
+from tests.proxy.lab.websocket import NONCE
 
 Story = Callable[[Scene], Awaitable[None]]
 
@@ -125,6 +127,20 @@ async def over_http2(scene: Scene) -> None:
         scene.seen.ended = True
 
 
+async def in_turns(scene: Scene) -> None:
+    """A WebSocket: its frames come together with the switch, and are too many for one turn."""
+    upgrade = (
+        f"GET /frames HTTP/1.1\r\nhost: {NAME}:{scene.good}\r\nupgrade: websocket\r\n"
+        f"connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: {NONCE}\r\n\r\n"
+    )
+    async with await scene.visit(scene.good) as peer:
+        await peer.send(upgrade.encode())
+        await scene.read(peer, b"HTTP/1.1 101")
+        if not scene.seen.data.startswith(b"HTTP/1.1 101"):
+            await peer.channel.finish()
+        await scene.read(peer)
+
+
 async def unproven(scene: Scene) -> None:
     """The upstream has a certificate that nobody believes."""
     async with await scene.visit(scene.unproven) as peer:
@@ -182,6 +198,7 @@ STORIES: dict[str, Story] = {
     "whole": whole,
     "warm": warm,
     "over HTTP/2": over_http2,
+    "in turns": in_turns,
     "unproven": unproven,
     "away": away,
     "malformed": malformed,

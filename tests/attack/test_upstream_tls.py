@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.proxy.handler import FullLimits
+from egress.proxy.lane import FullLimits
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.channel import Channel
 from tests.proxy.lab.http1 import Response

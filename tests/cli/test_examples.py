@@ -19,8 +19,11 @@ WANTING = {
     "egress kill api.example.com": "no proxy is running here",
     "egress kill --undo api.example.com": "no proxy is running here",
     "egress log verify": "there is no",
+    "egress log verify --state-dir /var/lib/egress": "there is no key",
     "egress log verify --dir /var/log/egress --key /etc/egress/audit.key": "there is no key",
     "egress serve --rules hosts.yaml": "there is no file hosts.yaml",
+    "egress status": "no proxy is running here",
+    "egress status --json": "no proxy is running here",
 }
 """Examples that want something that is not here, and what they say then; tests of the proxy have it."""
 

@@ -114,7 +114,8 @@ class Served:
 
     def _ready(self) -> re.Match[str] | None:
         found = (re.search(r"egress is ready: proxy \S+:(\d+)", line) for line in self.out)
-        return next((match for match in found if match), None) if len(self.out) > 4 else None
+        is_whole = any(line.startswith("  stop it with") for line in self.out)
+        return next((match for match in found if match), None) if is_whole else None
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

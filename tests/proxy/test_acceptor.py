@@ -114,3 +114,32 @@ def test_a_process_without_descriptors_neither_spins_nor_gives_up() -> None:
     """The real thing: a limit of the system, and clients that wait in its queue until there is room."""
     done = subprocess.run([sys.executable, "-c", SCARCE], capture_output=True, text=True, check=False)
     assert done.stdout == "True True\n", done.stderr
+
+
+KEPT = """
+import asyncio, os, resource, socket
+from egress.proxy.acceptor import Acceptor
+from egress.proxy.listener import listen
+from tests.unit.proxy.doorstep import until
+
+async def main():
+    many, few, taken, answered = listen("127.0.0.1", 0), listen("127.0.0.1", 0), [], []
+    clients = [socket.socket() for _ in range(61)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
+    acceptor = Acceptor(many, taken.append, 0.02)
+    operator = Acceptor(few, answered.append, 0.02, reserve=0)
+    for client in clients[:-1]:
+        client.connect(many.getsockname())
+    await until(lambda: acceptor._resumption is not None)
+    highest = max(connection.fileno() for connection in taken)
+    clients[-1].connect(few.getsockname())
+    await until(lambda: answered)
+    print(highest < 120 - 15, len(taken) < 60, answered[0].fileno() > highest)
+
+asyncio.run(main())
+"""
+
+
+def test_the_last_descriptors_are_for_the_operator() -> None:
+    done = subprocess.run([sys.executable, "-c", KEPT], capture_output=True, text=True, check=False)
+    assert done.stdout == "True True True\n", done.stderr

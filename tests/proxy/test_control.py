@@ -147,6 +147,46 @@ async def test_a_second_proxy_is_told_of_the_first(control: Control, folder: Pat
     assert (await ask(control, request("GET /healthz")))[0] == 200
 
 
+async def test_it_is_told_which_one_and_where_it_listens(folder: Path) -> None:
+    async def status(_: Body) -> Reply:
+        boxes = [{"listeners": ["127.0.0.1:3128"]}, {"listeners": ["[::1]:1"]}, {}]
+        return Reply(200, {"sandboxes": boxes})
+
+    first = Control(folder, {("GET", "/status"): status})
+    await first.open()
+    with pytest.raises(UnreadableError) as caught:
+        await Control(folder, ROUTES).open()
+    assert f"another egress is running (pid {os.getpid()}, 127.0.0.1:3128, [::1]:1), with" in str(
+        caught.value
+    )
+    await first.close()
+
+
+async def test_one_that_does_not_answer_is_told_by_its_process(folder: Path) -> None:
+    async def hang(_: Body) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    first = Control(folder, {("GET", "/status"): hang})
+    await first.open()
+    with pytest.raises(UnreadableError, match=rf"another egress is running \(pid {os.getpid()}\), with"):
+        await Control(folder, ROUTES).open()
+    await first.close()
+
+
+async def test_one_that_has_not_opened_its_socket_yet_is_told_without(control: Control, folder: Path) -> None:
+    control.path.unlink()
+    with pytest.raises(UnreadableError, match="another egress is running, with its control socket"):
+        await Control(folder, ROUTES).open()
+
+
+async def test_the_hint_names_the_option_that_the_folder_came_from(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        await Control(Path("/proc/egress/run"), ROUTES, "--state-dir").open()
+    assert "--state-dir" in caught.value.hint
+    assert "--runtime-dir" not in caught.value.hint
+
+
 async def test_what_a_killed_proxy_left_is_in_nobodys_way(folder: Path) -> None:
     folder.mkdir(parents=True)  # noqa: ASYNC240 - nothing runs beside it
     with socket.socket(socket.AF_UNIX) as left:

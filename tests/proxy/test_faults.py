@@ -21,7 +21,7 @@ from mitmproxy.connection import Server
 
 from egress.errors import CODES
 from egress.proxy.clock import SystemClock
-from egress.proxy.handler import FullLimits
+from egress.proxy.lane import FullLimits
 from egress.relay.limits import RelayLimits
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.channel import EndedError

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from egress.proxy.dial import Dialer
-from egress.proxy.handler import FullLimits, Handler
+from egress.proxy.handler import Handler
+from egress.proxy.lane import FullLimits
 from egress.proxy.wire import Wire
 from egress.secrets.resolver import Resolver
 from tests.attack.test_guard import head, whole

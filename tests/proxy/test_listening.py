@@ -144,6 +144,22 @@ async def test_what_was_taken_away_comes_back_at_the_same_port(house: House) -> 
     assert len(house.door.listeners) == 2, "it is opened once"
 
 
+async def test_a_port_that_somebody_took_meanwhile_is_named_with_the_way_back(house: House) -> None:
+    listening = house.listening("127.0.0.2:0")
+    await listening.open()
+    (place,) = listening.addresses["box"]
+    await listening.shut("box")
+    with listen("127.0.0.2", place.port):
+        with pytest.raises(
+            UnreadableError, match=f"127.0.0.2:{place.port}: address already in use"
+        ) as caught:
+            await listening.reopen("box")
+        assert "give the sandbox back again" in caught.value.hint
+        assert "--listen" not in caught.value.hint, "it runs already"
+    await listening.reopen("box")
+    assert listening.addresses["box"] == (place,)
+
+
 @pytest.mark.parametrize("kind", ["listen", "transparent", "dns"])
 async def test_where_one_cannot_be_opened_none_is(house: House, kind: str) -> None:
     with taken() as port:

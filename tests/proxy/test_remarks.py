@@ -10,10 +10,15 @@ from structlog.testing import capture_logs
 
 from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
-from egress.proxy.remarks import lacking, say, unscrubbed
+from egress.ca.rotation import rotate_command
+from egress.proxy.engine import Sandbox
+from egress.proxy.remarks import lacking, say, say_warnings, unscrubbed
+from egress.proxy.settings import Settings
+from egress.types import Finding, Identity, Place, Severity
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.stack import SANDBOX, Stack, policy_of
 
+PIN = f"sha256/{'A' * 43}="
 RULES = """\
 version: 1
 secrets:
@@ -32,11 +37,16 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
         yield stack
 
 
-def said(stack: Stack, *pinned: str, container: bool = False) -> list[tuple[str, str]]:
+def values(**given: object) -> Settings:
+    return Settings.model_validate({"sandbox": SANDBOX, "rules": "hosts.yaml", **given})
+
+
+def said(stack: Stack, *pinned: str, **given: object) -> list[tuple[str, str]]:
     with capture_logs() as logged:
-        say(stack.engine, pinned, container=container)
+        say(stack.engine, values(pin=",".join(f"{host}={PIN}" for host in pinned), **given))
     assert {line["log_level"] for line in logged} == {"warning"}
-    about = ((line["event"], line.get("secret") or line.get("host") or line["hosts"]) for line in logged)
+    keys = ("secret", "host", "hosts", "profile")
+    about = ((line["event"], next(line[key] for key in keys if key in line)) for line in logged)
     return [(str(event), str(what)) for event, what in about]
 
 
@@ -48,7 +58,7 @@ async def test_a_secret_that_cannot_be_had_here_is_told(stack: Stack) -> None:
 
 async def test_it_is_told_with_its_place_and_its_cure(stack: Stack) -> None:
     with capture_logs() as logged:
-        say(stack.engine, (), container=False)
+        say(stack.engine, values())
     assert logged[0]["place"] == "hosts.yaml:3:3"
     assert "`command:`" in logged[0]["cure"]
 
@@ -65,6 +75,57 @@ async def test_hosts_that_an_authority_may_not_sign_for_are_told(stack: Stack) -
     engine.sandboxes[SANDBOX].authority = Authority.create("x", engine.clock.now(), limits)
     assert lacking(engine) == {SANDBOX: ("api.example.com",)}
     assert ("authority.lacking", "api.example.com") in said(stack)
+
+
+async def test_the_cure_of_an_authority_is_the_whole_command_for_this_one(
+    stack: Stack, tmp_path: Path
+) -> None:
+    """One without folder and name would destroy the key of another."""
+    engine = stack.engine
+    for name in (SANDBOX, "added"):
+        authority = Authority.create("x", engine.clock.now(), Constraints.of(["docs.example.com"]))
+        engine.sandboxes[name] = Sandbox(Identity(name), authority, bytes(32))
+    with capture_logs() as logged:
+        say(engine, values(state_dir=tmp_path, profile="small"))
+    hints = {line["sandbox"]: line["hint"] for line in logged if line["event"] == "authority.lacking"}
+    file = tmp_path / "ca" / f"{SANDBOX}.pem"
+    command = rotate_command(file, constrain=True, rules=[Path("hosts.yaml")], profile="small")
+    assert f"`{command}`" in hints[SANDBOX]
+    assert "rotate" not in hints["added"], "it has no file"
+    assert "add it again" in hints["added"]
+
+
+async def test_an_address_for_a_name_that_no_rule_names_is_told(stack: Stack) -> None:
+    given = "api.example.com=127.0.0.1,apl.example.com=127.0.0.1"
+    assert ("resolve.unused", "apl.example.com") in said(stack, resolve=given)
+    assert ("resolve.unused", "api.example.com") not in said(stack, resolve=given)
+    stack.engine.swap(policy_of(f"mode: observe\n{RULES}"))
+    assert "resolve.unused" not in [event for event, _ in said(stack, resolve=given)]
+
+
+@pytest.mark.parametrize(("profile", "told"), [("small", []), ("gone", ["gone"]), (None, ["default"])])
+async def test_a_sandbox_whose_profile_is_not_there_is_told(
+    stack: Stack, profile: str | None, told: list[str]
+) -> None:
+    sandbox = stack.engine.sandboxes[SANDBOX]
+    sandbox.identity = Identity(SANDBOX, profile)
+    assert "profile.unknown" not in [event for event, _ in said(stack)]
+    stack.engine.swap(policy_of(f"{RULES}profiles:\n  small: {{hosts: [api.example.com]}}\n"))
+    assert [what for event, what in said(stack) if event == "profile.unknown"] == told
+
+
+def test_warnings_are_told_and_errors_are_not() -> None:
+    place = Place("hosts.yaml", 3, 4)
+    kinds = [(Severity.WARNING, ""), (Severity.WARNING, "do"), (Severity.ERROR, "")]
+    with capture_logs() as logged:
+        say_warnings(Finding(place, severity, "it is so", hint) for severity, hint in kinds)
+    line = {
+        "event": "rules.warning",
+        "place": "hosts.yaml:3:4",
+        "problem": "it is so",
+        "log_level": "warning",
+    }
+    assert logged == [line, {**line, "hint": "do"}]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -67,7 +68,8 @@ async def test_it_says_what_a_user_needs(served: Served) -> None:
     text = "\n".join(served.out)
     assert f"export HTTPS_PROXY=http://127.0.0.1:{served.port}" in text
     assert "egress ca export" in text
-    assert "SSL_CERT_FILE" in text
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"):
+        assert f'export {name}="$PWD/egress-ca.pem"' in text
     assert str(served.runtime) in text
     (started,) = served.logged("proxy.started")
     assert "--drain 1s (flag)" in str(started["settings"])
@@ -86,6 +88,13 @@ async def test_health_readiness_and_status_are_told(served: Served) -> None:
     assert SECRET not in json.dumps(answer)
 
 
+async def test_its_status_can_be_asked_with_the_command_that_it_shows(served: Served) -> None:
+    command = next(line.strip() for line in served.out if "egress status" in line)
+    outcome = served.egress(*shlex.split(command)[1:])
+    assert outcome.status == 0
+    assert f"127.0.0.1:{served.port}" in outcome.out
+
+
 async def test_it_is_stopped_by_its_socket(served: Served) -> None:
     assert served.ask("POST", "/stop")[0] == 200
     assert served.ended() == 0
@@ -95,7 +104,7 @@ async def test_it_is_stopped_by_its_socket(served: Served) -> None:
 async def test_a_second_one_is_told_of_the_first(served: Served) -> None:
     outcome = served.egress("serve", *served.arguments)
     assert outcome.status == 3
-    assert "another egress is running" in outcome.err
+    assert f"another egress is running (pid {served.process.pid}, 127.0.0.1:{served.port})" in outcome.err
 
 
 # The end ------------------------------------------------------------------------------------------
@@ -107,6 +116,9 @@ async def test_a_signal_ends_it_cleanly(served: Served, number: signal.Signals) 
     assert served.ended() == 0
     last = served.records()[-1]
     assert (last["event"], last["reason"]) == ("stopped", number.name)
+    lines = [json.loads(line) for line in served.err]
+    assert (lines[-1]["event"], lines[-1]["reason"]) == ("proxy.stopped", number.name)
+    assert not served.logged("proxy.waiting"), "there is nothing to wait for"
     key = (served.state / "audit.key").read_bytes()
     assert not verify(served.state / "audit", key).faults
     assert not (served.runtime / "control.sock").exists()
@@ -116,7 +128,10 @@ async def test_a_request_under_way_comes_to_its_end(tmp_path: Path, upstream: Ra
     with made(tmp_path, upstream, "60s") as served:
         async with await stall(served, upstream) as peer:
             served.signal(signal.SIGTERM)
-            await asyncio.to_thread(until, lambda: served.logged("proxy.stopping"))
+            (waiting,) = await asyncio.to_thread(until, lambda: served.logged("proxy.waiting"))
+            assert (waiting["connections"], waiting["seconds"]) == (1, 60)
+            await asyncio.to_thread(until, lambda: "a second signal ends it" in served.out[-1])
+            assert served.out[-1].startswith("waiting up to 60s for 1 connection; ")
             with pytest.raises(OSError, match="Connect call failed"):
                 await connect(at(upstream.port), NAME, None, proxy=at(served.port))
             upstream.released.set()
@@ -155,6 +170,8 @@ async def test_what_does_not_end_is_cut(tmp_path: Path, upstream: RawUpstream, s
         (["--transparent", "192.0.2.1", "--network"], 3, "cannot listen on 192.0.2.1:443"),
         (["--dns", "127.0.0.2:53", "--network"], 2, "--dns-answer"),
         (["--runtime-dir", "/proc/egress"], 3, "control socket"),
+        (["--state-dir", "/proc/egress"], 3, "the state folder /proc/egress cannot be made"),
+        (["--profile", "small"], 2, "these rules have no profiles"),
         (["--rules", "missing.yaml"], 3, "there is no file missing.yaml"),
     ],
 )
@@ -186,3 +203,64 @@ async def test_after_a_kill_the_next_start_says_what_was_lost(served: Served, up
         served.kill()
     served.start()
     assert served.records("lost")[0]["host"] == NAME
+
+
+async def test_the_first_line_on_standard_error_is_json_already(tmp_path: Path) -> None:
+    """Warnings about rules and variables too: a program reads every line."""
+    rules = 'version: 1\nhosts:\n  "*.github.io": {}\n'
+    with Served(tmp_path, rules, env={"EGRESS_LISTNE": "x"}) as served:
+        await asyncio.to_thread(until, lambda: served.logged("setting.unknown"))
+        assert all(line.startswith("{") for line in served.err)
+        (warning,) = served.logged("rules.warning")
+        assert (warning["place"], warning["level"]) == ("hosts.yaml:3:3", "warning")
+        assert "EGRESS_LISTEN" in str(served.logged("setting.unknown")[0]["hint"])
+
+
+PROFILES = "version: 1\nhosts:\n  a.example.com: {}\n"
+
+
+async def test_rules_that_lose_a_profile_deny_it_and_rules_without_any_are_refused(tmp_path: Path) -> None:
+    small, other = (
+        "profiles: {small: {hosts: [a.example.com]}}\n",
+        "profiles: {other: {hosts: [a.example.com]}}\n",
+    )
+    with Served(tmp_path, PROFILES + small, ["--profile", "small"]) as served:
+        assert not served.logged("profile.unknown")
+        served.write(PROFILES + other)
+        (told,) = await asyncio.to_thread(until, lambda: served.logged("profile.unknown"))
+        assert (told["profile"], told["cure"]) == ("small", "the profiles are: other")
+        served.write(PROFILES)
+        (refused,) = await asyncio.to_thread(until, lambda: served.logged("rules.refused"))
+        assert "they would get everything" in str(refused["problem"])
+        with pytest.raises(RefusedError) as caught:
+            await connect(at(443), "a.example.com", None, proxy=at(served.port))
+        assert caught.value.response.status == 403
+    assert served.records("refusal")[-1]["code"] == "profile.unknown"
+
+
+async def test_a_state_folder_that_cannot_be_used_is_named_with_its_own_option(tmp_path: Path) -> None:
+    """The control socket lies in it where there is no folder for the run alone."""
+    put(tmp_path / "hosts.yaml", PROFILES)
+    put(tmp_path / "state/run", "a file")
+    (tmp_path / "state").chmod(0o700)
+    words = ["--rules", "hosts.yaml", "--listen", "127.0.0.1:0", "--state-dir", "state"]
+    outcome = egress("serve", *words, cwd=tmp_path)
+    assert outcome.status == 3
+    assert "state/run" in outcome.err
+    assert "--state-dir" in outcome.err
+    assert "--runtime-dir" not in outcome.err
+
+
+async def test_an_authority_that_must_be_replaced_is_named_with_the_whole_command(tmp_path: Path) -> None:
+    put(tmp_path / "hosts.yaml", PROFILES)
+    assert egress("ca", "export", "--state-dir", "st ate", "--sandbox", "box", cwd=tmp_path).status == 0
+    words = ["--rules", "hosts.yaml", "--state-dir", "st ate", "--sandbox", "box", "--ca-constrain"]
+    outcome = egress("serve", *words, "--listen", "127.0.0.1:0", cwd=tmp_path)
+    assert outcome.status == 1
+    command = outcome.err.partition("`")[2].partition("`")[0]
+    away = tmp_path / "away"
+    away.mkdir()
+    done = egress(*shlex.split(command)[1:], cwd=away)
+    assert done.status == 0, done
+    assert "signs for  a.example.com" in done.out
+    assert str(tmp_path / "st ate/ca/box.pem") in done.out

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
@@ -17,6 +19,7 @@ from egress.proxy.names import Names
 from egress.proxy.service import Process, Service
 from egress.proxy.settings import Settings
 from egress.rules.load import Loaded, Source, load
+from egress.types import Finding, Place, Severity
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.stack import SANDBOX, Stack
 from tests.unit.audit.sample import FACTS, NAME, OPENING, RECORD
@@ -153,6 +156,39 @@ async def test_a_refused_reload_is_told_and_recorded_with_its_place(running: Run
     assert running.events("reload.refused")[1]["reason"] == "there is no file hosts.yaml"
 
 
+async def test_every_problem_of_a_refused_reload_is_logged_with_its_own_hint(running: Running) -> None:
+    running.rules = "version: 1\nhots: {}\nsecret: {}\n"
+    with capture_logs() as logged:
+        await running.ask("POST", "/reload")
+    lines = [line for line in logged if line["event"] == "rules.refused"]
+    hints = {line["problem"].partition(":")[2][:1]: line["hint"] for line in lines}
+    assert hints == {"2": "did you mean `hosts`?", "3": "did you mean `secrets`?"}
+    assert all(re.match(r"the rules of 20\S+Z \(\w{12}\) stay in force", line["kept"]) for line in lines)
+
+
+async def test_a_problem_without_a_hint_is_logged_without_one(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> Loaded:
+        return Loaded(None, (Finding(Place("hosts.yaml", 1, 1), Severity.ERROR, "it is so"),))
+
+    monkeypatch.setattr(running.service._reloader, "_read", read)
+    with capture_logs() as logged:
+        await running.ask("POST", "/reload")
+    (line,) = [line for line in logged if line["event"] == "rules.refused"]
+    assert "hint" not in line
+    assert "stay in force" in line["kept"]
+
+
+async def test_warnings_of_new_rules_are_logged(running: Running) -> None:
+    running.rules += '  "*.github.io": {}\n'
+    with capture_logs() as logged:
+        await running.ask("POST", "/reload")
+    (line,) = [line for line in logged if line["event"] == "rules.warning"]
+    assert str(line["place"]).startswith("hosts.yaml:")
+    assert line["hint"]
+
+
 async def test_only_a_reload_that_was_asked_for_gives_a_secret_back(running: Running) -> None:
     await running.ask("POST", "/kill", name="tracker")
     spec = running.stack.engine.policy.secrets["tracker"]
@@ -206,6 +242,7 @@ async def test_undoing_what_was_not_done_is_told_and_not_recorded(running: Runni
         ({"name": "x", "kind": "planet"}, 400),
         ({"name": "x", "undo": "yes"}, 400),
         ({"name": "nothing"}, 409),
+        ({"name": "a b.example.com"}, 409),
         ({"name": "tracker", "kind": "sandbox"}, 409),
     ],
 )

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from mitmproxy.connection import ConnectionState, Server
 
-from egress.proxy.wire import HIGH_WATER, Wire
+from egress.proxy.wire import HIGH_WATER, MOST_WAITING, OVERFULL, Wire
 
 
 class Driver:
@@ -127,3 +127,41 @@ async def test_of_a_connection_that_is_gone_nothing_can_go_wrong_any_more(line: 
     line.wire.close()
     line.wire.abort()
     assert line.driver.told.count(("lost",)) == 1
+
+
+async def test_a_peer_that_makes_us_answer_and_takes_nothing_is_not_read_any_more(line: Line) -> None:
+    line.wire.write(bytes(2 * OVERFULL))
+    await line.driver.until("blocked", True)
+    line.wire.write(b"one more")
+    line.wire.gate(reads=False)
+    line.wire.gate(reads=True)
+    line.far.send(b"waits")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert ("received", b"waits") not in line.driver.told
+    loop = asyncio.get_running_loop()
+    while ("received", b"waits") not in line.driver.told:
+        assert await loop.sock_recv(line.far, OVERFULL)
+    assert ("lost",) not in line.driver.told
+
+
+async def test_what_is_held_stays_held_when_a_full_wire_has_emptied(line: Line) -> None:
+    line.wire.write(bytes(2 * OVERFULL))
+    await line.driver.until("blocked", True)
+    line.wire.write(b"one more")
+    line.wire.gate(reads=False)
+    line.far.send(b"waits")
+    loop = asyncio.get_running_loop()
+    while ("blocked", False) not in line.driver.told:
+        await loop.sock_recv(line.far, OVERFULL)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert ("received", b"waits") not in line.driver.told
+
+
+async def test_a_wire_on_which_too_much_waits_is_given_up(line: Line) -> None:
+    line.wire.write(bytes(MOST_WAITING))
+    await line.driver.until("blocked", True)
+    line.wire.write(bytes(OVERFULL))
+    await line.driver.until("lost")
+    assert line.wire.connection.state is ConnectionState.CLOSED

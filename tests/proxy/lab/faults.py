@@ -21,10 +21,12 @@ from typing import Final
 
 import pytest
 import structlog
+from wsproto.utilities import generate_accept_token
 
 from egress.errors import CODES
 from egress.proxy.desk import Desk
-from egress.proxy.handler import FullLimits, Handler
+from egress.proxy.handler import Handler
+from egress.proxy.lane import FullLimits
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import Peer, RefusedError, at, connect
@@ -137,6 +139,7 @@ class Scene:
             closed = int(unused.getsockname()[1])
         good, bad = RawUpstream(certs.good(NAME)), RawUpstream(certs.unknown_ca(NAME))
         async with good as upstream, bad as unproven:
+            upstream.handle("/frames", in_tiny_frames)
             upstream.handle("/story", functools.partial(in_two_parts, upstream))
             ports = (upstream.port, unproven.port, closed)
             async with Stack(folder, certs, rules(folder, ports), limits=limits) as stack:
@@ -317,9 +320,19 @@ hosts:
     http2: true
     allow:
       - {{id: all, paths: ["/**"]}}
+      - {{id: ws, paths: ["/frames"], websocket: true}}
     inject:
       - bearer: api
 """
+
+
+async def in_tiny_frames(visit: Visit) -> None:
+    """A switch, more frames than anybody looks at in one turn, and a goodbye: all in one write."""
+    visit.over = True
+    accept = generate_accept_token((visit.request.header("sec-websocket-key") or "").encode()).decode()
+    lines = ["HTTP/1.1 101 Switching Protocols", "upgrade: websocket", "connection: upgrade"]
+    head = "\r\n".join([*lines, f"sec-websocket-accept: {accept}", "", ""])
+    await visit.channel.send(head.encode() + b"\x82\x01x" * 300 + b"\x88\x02\x03\xe8")
 
 
 async def in_two_parts(upstream: RawUpstream, visit: Visit) -> None:

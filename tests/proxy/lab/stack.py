@@ -26,8 +26,8 @@ from egress.proxy.dial import Dialer
 from egress.proxy.door import Door
 from egress.proxy.engine import Counts, Engine, Sandbox
 from egress.proxy.full import FullLane
-from egress.proxy.handler import FullLimits
 from egress.proxy.interfaces import OwnAddresses
+from egress.proxy.lane import FullLimits
 from egress.proxy.listener import Listener, listen
 from egress.proxy.resolve import FixedResolver, SystemResolver
 from egress.proxy.tunnel import Tunnel, TunnelEnd

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from egress.ca import keyfile
 from egress.ca.authority import Authority
 from egress.ca.issue import leaf_certificate, new_key, root_certificate
+from egress.ca.rotation import rotate_command
 from egress.errors import ContentError, UnreadableError
 
 NOW = 1_800_000_000
@@ -100,7 +101,7 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     with pytest.raises(UnreadableError, match="there is no certificate authority at") as raised:
         keyfile.read(tmp_path / "none.pem")
-    assert "egress ca rotate" in raised.value.hint
+    assert f"`{rotate_command(tmp_path / 'none.pem')}`" in raised.value.hint
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from egress.ca import Constraints, Store
 from egress.ca.issue import DAY
+from egress.ca.rotation import rotate_command
 from egress.errors import ContentError, UnreadableError, UsageError
 
 NOW = 1_800_000_000
@@ -71,7 +72,7 @@ def test_one_that_has_ended_is_not_made_anew_in_silence(store: Store) -> None:
     store.open("laptop", NOW)
     with pytest.raises(ContentError, match="has ended") as raised:
         store.open("laptop", NOW + 366 * DAY)
-    assert "egress ca rotate" in raised.value.hint
+    assert f"`{rotate_command(store.path('laptop'))}`" in raised.value.hint
     assert store.load("laptop").not_before < NOW
 
 
@@ -91,8 +92,33 @@ def test_processes_that_start_together_agree(store: Store) -> None:
 def test_constraints_that_are_asked_for_are_never_missing_in_silence(store: Store) -> None:
     store.open("laptop", NOW)
     with pytest.raises(ContentError, match="signs for every host") as raised:
-        store.open("laptop", NOW, Constraints.of([]))
-    assert "egress ca rotate --sandbox laptop --constrain" in raised.value.hint
+        store.open("laptop", NOW, Constraints.of([]), rules=[Path("hosts.yaml")], profile="small")
+    cure = rotate_command(store.path("laptop"), constrain=True, rules=[Path("hosts.yaml")], profile="small")
+    assert f"`{cure}`" in raised.value.hint
+
+
+def test_one_that_was_constrained_is_replaced_by_one_that_is(store: Store) -> None:
+    store.open("laptop", NOW, Constraints.of(["api.example.com"]))
+    with pytest.raises(ContentError, match="has ended") as raised:
+        store.open("laptop", NOW + 366 * DAY)
+    assert "--constrain --rules FILE" in raised.value.hint
+
+
+def test_whether_there_is_one_can_be_asked(store: Store, tmp_path: Path) -> None:
+    assert not store.has("laptop")
+    store.open("laptop", NOW)
+    assert store.has("laptop")
+    assert not store.has("other")
+    assert not Store(store.path("laptop")).has("below-a-file")
+
+
+def test_a_folder_that_cannot_be_looked_into_is_named_with_its_option(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 300)
+    with pytest.raises(
+        UnreadableError, match=r"x/laptop\.pem cannot be looked at: file name too long"
+    ) as raised:
+        Store(folder).has("laptop")
+    assert "--state-dir" in raised.value.hint
 
 
 @pytest.mark.parametrize(

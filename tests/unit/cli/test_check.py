@@ -27,6 +27,7 @@ networks:
 profiles:
   default: {hosts: [a.example.com]}
 """
+NOTHING = "nothing is allowed, and `egress serve` will not start with it"
 DOUBTFUL = 'version: 1\nhosts:\n  "*.github.io": {}\n'
 WRONG = 'version: 1\nhosts:\n  a.example.com: {alow: []}\n  "*.github.io": {methods: [get]}\n'
 
@@ -49,7 +50,13 @@ def test_sound_rules_are_one_line_that_says_what_there_is(capsys: Captured) -> N
 def test_rules_that_say_nothing_allow_nothing(capsys: Captured) -> None:
     write("version: 1\n")
     assert main(["check"]) == 0
-    assert capsys.readouterr().out == "ok hosts.yaml: nothing is allowed\n"
+    assert capsys.readouterr().out == f"ok hosts.yaml: {NOTHING}\n"
+
+
+def test_rules_with_tests_alone_allow_nothing_either(capsys: Captured) -> None:
+    write("version: 1\ntests: [GET https://a.example.com/ -> deny host.unknown]\n")
+    assert main(["check"]) == 0
+    assert capsys.readouterr().out == f"ok hosts.yaml: 1 test, {NOTHING}\n"
 
 
 def test_every_mistake_comes_in_one_run(capsys: Captured) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from egress.audit import key as keys
 from egress.audit.head import FILE
 from egress.audit.sink import Sink
-from egress.cli.log import log
+from egress.cli.main import cli
 from egress.errors import UnreadableError
 from tests.unit.audit.sample import NAME, Clock, abandon, files
 
@@ -38,7 +38,8 @@ def write(state: Path) -> None:
 
 def run(*words: str) -> tuple[int, str]:
     """The status and what was said; an error of ours is raised, for `egress.cli.main` to show."""
-    result = CliRunner().invoke(log, ["verify", *words], standalone_mode=False)
+    # Through `egress` itself: click keeps the help option that a group is first seen with.
+    result = CliRunner().invoke(cli, ["log", "verify", *words], standalone_mode=False)
     if isinstance(result.exception, UnreadableError):
         raise result.exception
     assert result.exception is None, result.exception
@@ -104,3 +105,19 @@ def test_what_is_in_a_log_cannot_command_a_terminal(place: Path) -> None:
     status, said = run()
     assert status == 1
     assert all(line.isprintable() for line in said.splitlines())
+
+
+def test_the_state_folder_says_where_both_are(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EGRESS_STATE_DIR", "/nowhere")
+    assert run("--state-dir", str(place.parent))[0] == 0
+
+
+def test_with_another_key_both_keys_are_named(place: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other/audit.key"
+    keys.read_or_create(other, place)
+    with pytest.raises(UnreadableError, match="was not written with this key") as error:
+        run("--dir", str(place), "--key", str(other))
+    assert f"the key taken was {other}; beside the log lies {place.parent / 'audit.key'}" in error.value.hint
+    with pytest.raises(UnreadableError, match=f"there is no key {tmp_path / 'none'}") as error:
+        run("--dir", str(place), "--key", str(tmp_path / "none"))
+    assert f"beside the log lies {place.parent / 'audit.key'}" in error.value.hint

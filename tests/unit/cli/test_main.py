@@ -38,7 +38,7 @@ def test_every_command_says_in_one_sentence_what_it_does_and_shows_examples(
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
-@pytest.mark.parametrize("words", [[], *ALL], ids=" ".join)
+@pytest.mark.parametrize("words", [[], *ALL, ["ca", "show"], ["log", "verify"]], ids=" ".join)
 def test_h_is_help_too(words: list[str], capsys: Captured) -> None:
     assert main([*words, "-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: egress")
@@ -56,6 +56,12 @@ def test_the_list_of_commands_is_what_there_is(capsys: Captured) -> None:
             assert command.name == name
         assert cli.get_command(context, "nothing") is None
         assert cli.list_commands(context) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("group", [[], ["ca"], ["log"], ["rules"]], ids=" ".join)
+def test_no_line_of_a_list_of_commands_is_cut(group: list[str], capsys: Captured) -> None:
+    assert main([*group, "--help"]) == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
 
 
 def test_the_exit_status_is_documented(capsys: Captured) -> None:

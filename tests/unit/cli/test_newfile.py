@@ -134,3 +134,13 @@ def test_a_failure_in_the_middle_leaves_nothing_behind(
     with pytest.raises(UnreadableError, match="no space left on device"):
         newfile.write(tmp_path / "hosts.yaml", "new", replace=False)
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("option", ["--output", "--out"])
+def test_a_hint_names_the_option_of_the_command(option: str, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+    for path in (taken, tmp_path, tmp_path / "taken/below"):
+        with pytest.raises((ContentError, UnreadableError)) as caught:
+            newfile.write(path, "new", replace=False, option=option)
+        assert f"{option} " in f"{caught.value.hint} "

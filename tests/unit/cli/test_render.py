@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egress.cli import render
-from egress.cli.render import BAD, DIM, GOOD
+from egress.cli.render import BAD, BOLD, DIM, GOOD
 from egress.errors import UnreadableError
 from egress.types import Finding, Place, Severity
 
@@ -242,3 +242,17 @@ def test_a_stream_that_was_closed_from_the_start_swallows(monkeypatch: pytest.Mo
     stream = cast("io.TextIOWrapper | None", sys.stdout)
     assert stream is not None
     stream.close()
+
+
+def test_what_is_copied_comes_out_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_a_terminal(monkeypatch)
+    command = "export A=1; a command that is a good deal longer than the forty columns that there are"
+    render.line("    ", (command, BOLD), whole=True)
+    assert terminal.getvalue() == f"    \x1b[1m{command}\x1b[0m\n"
+
+
+def test_a_hint_with_a_command_in_it_comes_out_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_a_terminal(monkeypatch)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    render.error("no", "say `egress ca rotate --state-dir /a/b/c/d --sandbox default --constrain`")
+    assert "`egress ca rotate --state-dir /a/b/c/d --sandbox default --constrain`\n" in terminal.getvalue()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
 from egress.cli.main import main
-from egress.cli.serve import serve
-from egress.proxy.settings import Settings, flag
+from egress.cli.serve import _announce, _say_waiting, serve
+from egress.policy.chosen import Chosen
+from egress.policy.trust import Trust
+from egress.proxy.settings import Listen, Settings, flag, read
+from egress.proxy.start import Ready, Start
+from egress.rules.load import Source, load
+from egress.secrets import Captured as Taken
 
 Captured = pytest.CaptureFixture[str]
 
@@ -70,3 +77,98 @@ def test_rules_that_merely_lie_here_are_not_used(capsys: Captured) -> None:
     Path("hosts.yaml").write_text("version: 1\nhosts:\n  a.example.com: {}\n", encoding="utf-8")
     assert main(["serve"]) == 1
     assert "egress trust hosts.yaml" in capsys.readouterr().err
+
+
+RULES = "version: 1\nprofiles:\n  small: {hosts: [a.example.com]}\nhosts:\n  a.example.com: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (RULES, "there are: small"),
+        (RULES.replace("profiles:\n  small: {hosts: [a.example.com]}\n", ""), "`profiles:`"),
+    ],
+)
+def test_a_profile_that_the_rules_do_not_have_starts_nothing(rules: str, said: str, capsys: Captured) -> None:
+    Path("hosts.yaml").write_text(rules, encoding="utf-8")
+    assert main(["serve", "--rules", "hosts.yaml", "--profile", "large"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_state_folder_that_others_can_write_starts_nothing(capsys: Captured, tmp_path: Path) -> None:
+    Path("hosts.yaml").write_text(RULES, encoding="utf-8")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert main(["serve", "--rules", "hosts.yaml", "--state-dir", "open"]) == 3
+    assert "open is open to other users" in capsys.readouterr().err
+
+
+# What is said -----------------------------------------------------------------------------------------
+
+
+def announced(capsys: Captured, *addresses: Listen, **given: object) -> list[str]:
+    """The lines of a proxy that is ready."""
+    policy = load([Source("hosts.yaml", RULES)]).policy
+    assert policy is not None
+    effective = read(given)
+    chosen = Chosen((Path("hosts.yaml"),))
+    start = Start(effective, chosen, Trust(effective.values.state_dir), policy, Taken({}, {}))
+    _announce(Ready(addresses, effective.values.runtime_dir / "control.sock", (("api", "x" * 200),)), start)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_what_a_client_needs_is_one_command_a_line(capsys: Captured) -> None:
+    lines = announced(capsys, Listen("127.0.0.1", 3128))
+    assert lines[0] == "egress is ready: proxy http://127.0.0.1:3128, 1 host in hosts.yaml"
+    assert lines[2:4] == [
+        "    export HTTPS_PROXY=http://127.0.0.1:3128",
+        "    egress ca export --bundle --force --out egress-ca.pem",
+    ]
+    names = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS"]
+    assert lines[4:9] == [f'    export {name}="$PWD/egress-ca.pem"' for name in names]
+    assert lines[-2:] == ["    egress status", "  stop it with Ctrl-C"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_an_address_that_no_client_can_dial_is_not_shown_to_clients(host: str, capsys: Captured) -> None:
+    lines = announced(
+        capsys, Listen(host, 3128), listen=(f"[{host}]:1" if ":" in host else "0.0.0.0:1",), network=True
+    )
+    assert lines[2] == "    export HTTPS_PROXY=http://ADDRESS-OF-THIS-HOST:3128"
+
+
+def test_a_password_is_taken_from_its_file_and_never_shown(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = announced(capsys, Listen("127.0.0.1", 3128), password_file="my pw")
+    assert lines[2] == f"    export HTTPS_PROXY=\"http://any:$(cat '{tmp_path / 'my pw'}')@127.0.0.1:3128\""
+
+
+def test_folders_of_its_own_stand_in_the_commands_whatever_set_them(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another terminal does not have the variables of this one."""
+    monkeypatch.setenv("EGRESS_STATE_DIR", "st ate")
+    lines = announced(capsys, Listen("127.0.0.1", 3128), sandbox="box")
+    where = f"'{tmp_path}/st ate'"
+    assert lines[3].endswith(f"--out egress-ca.pem --sandbox box --state-dir {where}")
+    assert lines[-2] == f"    egress status --runtime-dir '{tmp_path}/st ate/run'"
+
+
+def test_no_width_of_a_terminal_breaks_a_command(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = announced(capsys, Listen("127.0.0.1", 3128), sandbox="a-long-name", state_dir=Path("x" * 60))
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "40")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    found = announced(capsys, Listen("127.0.0.1", 3128), sandbox="a-long-name", state_dir=Path("x" * 60))
+    shown = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in found]
+    commands = [line for line in plain if line.startswith("    ")]
+    assert len(commands) == 9
+    assert set(commands) <= set(shown)
+
+
+@pytest.mark.parametrize(("by_key", "again"), [(True, "Ctrl-C again"), (False, "a second signal")])
+def test_who_waits_is_told_for_what_and_how_long(by_key: bool, again: str, capsys: Captured) -> None:
+    _say_waiting(1, 30, by_key)
+    assert capsys.readouterr().out == f"waiting up to 30s for 1 connection; {again} ends it\n"

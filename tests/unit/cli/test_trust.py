@@ -66,3 +66,11 @@ def test_another_folder_for_the_list(tmp_path: Path, capsys: Captured) -> None:
     capsys.readouterr()
     main(["trust", "--list"])
     assert capsys.readouterr().out == "no file is trusted\n"
+
+
+def test_a_list_that_others_could_exchange_is_not_used(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o770)
+    for words in (["--list"], ["hosts.yaml"]):
+        assert main(["trust", *words]) == 3
+        assert "is open to other users" in capsys.readouterr().err

@@ -139,7 +139,7 @@ def test_a_folder_that_cannot_be_written_is_named(rules: Path, tmp_path: Path) -
         Trust(tmp_path / "taken").add(rules)
     with pytest.raises(UnreadableError) as caught:
         Trust(Path("/proc/egress")).add(rules)
-    assert "EGRESS_STATE_DIR" in caught.value.hint
+    assert "--state-dir" in caught.value.hint
 
 
 def test_the_list_is_plain_json(trust: Trust, rules: Path) -> None:

@@ -77,6 +77,30 @@ def test_text_is_one_line_too() -> None:
     assert out.getvalue() == '2027-01-15T08:00:00.123Z warning rules.refused why="a b" n=1 empty=""\n'
 
 
+def test_text_has_the_words_of_people_and_json_the_types_of_programs() -> None:
+    facts = {
+        "secrets": ["a", "b"],
+        "pair": ("x", 1),
+        "none": None,
+        "yes": True,
+        "empty": [],
+        "set": {"d", "c"},
+    }
+    out = log(form="text")
+    structlog.get_logger("egress.a").info("x", **facts)
+    said = out.getvalue().partition(" x ")[2]
+    assert said == 'secrets="a, b" pair="x, 1" none=- yes=yes empty="" set="c, d"\n'
+    out = log()
+    structlog.get_logger("egress.a").info("x", **facts)
+    (found,) = events(out)
+    assert (found["secrets"], found["pair"], found["none"], found["yes"]) == (
+        ["a", "b"],
+        ["x", 1],
+        None,
+        True,
+    )
+
+
 def test_auto_is_json_where_nobody_looks() -> None:
     out = log(form="auto")
     structlog.get_logger("egress").info("x")

@@ -81,6 +81,19 @@ def test_loopback_needs_nothing_more(address: str) -> None:
     assert str(read({"listen": (address,)}).values.listen[0]) == address
 
 
+@pytest.mark.parametrize("address", ["::1:0", "::1", "::", "[::1:3128", "::1]:3128", "2001:db8::1:3128"])
+def test_an_ipv6_address_without_brackets_could_be_read_in_two_ways(address: str) -> None:
+    with pytest.raises(UsageError, match="has to stand in brackets") as caught:
+        read({"listen": (address,), "network": True})
+    assert "[::1]:3128" in caught.value.hint
+
+
+def test_brackets_around_no_ipv6_address_are_left_alone_or_wrong() -> None:
+    assert str(read({"listen": ("[127.0.0.1]:1",)}).values.listen[0]) == "127.0.0.1:1"
+    with pytest.raises(UsageError, match="not an address and a port"):
+        read({"listen": ("[x]:1",)})
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0:3128", "[::]:3128", "192.0.2.1:1", "127.0.0.1:1,10.0.0.1:1"])
 def test_other_machines_are_let_in_only_by_a_word(address: str) -> None:
     with pytest.raises(UsageError) as caught:

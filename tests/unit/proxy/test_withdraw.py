@@ -92,7 +92,7 @@ class Engine:
         self.policy = policy()
         self.secrets = Secrets()
         self.live = Live()
-        self.sandboxes = ("box", "other")
+        self.sandboxes = ("box", "other", "agent.1")
         self.shut: list[str] = []
 
     def swap(self, policy: Policy) -> None:
@@ -297,6 +297,12 @@ async def test_a_sandbox_that_has_ended_is_not_taken_back_any_more(withdrawals: 
         ("box", "secret", ("secret", "box")),
         ("never.example.net", "host", ("host", "never.example.net")),
         ("192.0.2.1", "host", ("host", "192.0.2.1")),
+        ("never.example.net", None, ("host", "never.example.net")),
+        ("*.example.net", None, ("host", "*.example.net")),
+        ("**.net", None, ("host", "**.net")),
+        ("192.0.2.1", None, ("host", "192.0.2.1")),
+        ("2001:DB8::7", None, ("host", "2001:db8::7")),
+        ("agent.1", None, ("sandbox", "agent.1")),
     ],
 )
 def test_a_name_is_found(
@@ -315,9 +321,13 @@ def test_a_name_of_two_things_asks_which(withdrawals: Withdrawals) -> None:
     ("name", "kind"),
     [
         ("nothing", None),
-        ("never.example.net", None),
+        ("localhost", None),
         ("", None),
-        ("192.0.2.1", None),
+        ("*", None),
+        ("https://never.example.net/", None),
+        ("never.example.net:443", None),
+        ("never.example.net", "secret"),
+        ("never.example.net", "sandbox"),
         ("10.1.0.0/16", None),
         ("10.1.2", "host"),
         ("fe80::1%eth0", "host"),
@@ -328,6 +338,31 @@ def test_a_name_of_two_things_asks_which(withdrawals: Withdrawals) -> None:
 def test_a_name_of_nothing_is_said(name: str, kind: Kind | None, withdrawals: Withdrawals) -> None:
     with pytest.raises(UsageError, match="there is no"):
         withdrawals.find(name, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        (None, "one without a dot needs --host"),
+        ("sandbox", "the sandboxes are: agent.1, box, other"),
+        ("secret", "the secrets are: box, tracker"),
+        ("host", "without port or path"),
+    ],
+)
+def test_a_name_of_nothing_comes_with_what_there_is(
+    kind: Kind | None, hint: str, withdrawals: Withdrawals
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        withdrawals.find("a b", kind)
+    assert hint in caught.value.hint
+
+
+async def test_a_host_that_nobody_has_asked_for_yet_is_denied(
+    engine: Engine, withdrawals: Withdrawals
+) -> None:
+    await withdrawals.withdraw(*withdrawals.find("*.example.com"))
+    assert not allows(engine.policy, "docs.example.com")
+    assert allows(engine.policy, "a.example.org")
 
 
 async def test_a_host_with_an_open_connection_is_known_although_no_rule_names_it(

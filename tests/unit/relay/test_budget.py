@@ -43,7 +43,7 @@ def test_a_relay_that_ends_gives_all_back_once_and_takes_nothing_more() -> None:
     account.disconnect()
     whole = budgets.all
     assert (whole.connections, whole.exchanges, whole.window) == (0, 0, 0)
-    assert not (account.begin() or account.connect())
+    assert [account.begin(), account.connect()] == [False, False]
     assert budgets.sandboxes == {"box"}
     other.close()
     assert budgets.sandboxes == set()

@@ -1,0 +1,104 @@
+"""`egress status`: what a running proxy says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.render import BAD, DIM, GOOD, Cell, count
+from egress.cli.running import ask
+from egress.errors import ContentError, UnreadableError
+
+type Answer = Mapping[str, object]
+
+
+@click.command()
+@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
+@click.option("--json", "as_json", is_flag=True, help="Print all that it says as JSON.")
+def status(runtime_dir: Path | None, as_json: bool) -> int:
+    """Ask a running proxy how it is.
+
+    It tells its rules, sandboxes, numbers of requests, and what was taken back. The exit status is 1 when
+    it cannot serve just now.
+
+    \b
+    Examples:
+      egress status
+      egress status --json
+    """
+    code, answer = ask("GET", "/status", None, runtime_dir)
+    if code == 404:
+        raise UnreadableError("the proxy is still starting", "ask again in a moment")
+    if code != 200:
+        raise ContentError(str(answer.get("error", "it was refused")), str(answer.get("hint", "")))
+    if as_json:
+        render.data(dict(answer))
+    else:
+        _show(answer)
+    return 0 if answer.get("ready") else 1
+
+
+def _show(answer: Answer) -> None:
+    whose = f", pid {answer.get('pid')}, version {answer.get('version')}, since {answer.get('since')}"
+    if answer.get("ready"):
+        render.line(("ready", GOOD), whose)
+    else:
+        render.line(("not ready", BAD), whose)
+    for problem in _texts(answer.get("problems")):
+        render.line(("  problem: ", BAD), problem)
+    render.table([*_rules(_map(answer.get("rules"))), *_rows(answer)])
+
+
+def _rules(rules: Answer) -> Iterator[list[Cell]]:
+    names = ", ".join(_texts(rules.get("files")))
+    hosts, secrets = count(_number(rules.get("hosts")), "host"), len(_texts(rules.get("secrets")))
+    yield [("rules", DIM), f"{names}: {hosts}, {count(secrets, 'secret')}, mode {rules.get('mode')}"]
+    yield ["", f"in force since {rules.get('loaded')} ({str(rules.get('in_force'))[:12]})"]
+    for problem in _texts(rules.get("refused")):
+        yield ["", (f"refused since: {problem}", BAD)]
+
+
+def _rows(answer: Answer) -> Iterator[list[Cell]]:
+    for box in map(_map, _list(answer.get("sandboxes"))):
+        yield from _sandbox(box)
+    yield [("connections", DIM), str(answer.get("connections"))]
+    requests = _map(answer.get("requests"))
+    yield [("requests", DIM), ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in requests.items())]
+    for kind, names in _map(answer.get("killed")).items():
+        for name in _texts(names):
+            yield [("killed", BAD), f"the {kind} {name}"]
+
+
+def _sandbox(box: Answer) -> Iterator[list[Cell]]:
+    at = {key: _texts(box.get(key)) for key in ("listeners", "transparent", "dns")}
+    told = [", ".join(at["listeners"]) or "no listener"]
+    told += [f"{key} {', '.join(at[key])}" for key in ("transparent", "dns") if at[key]]
+    told += [f"profile {box['profile']}"] if box.get("profile") else []
+    told.append(count(_number(box.get("connections")), "connection"))
+    yield [("sandbox", DIM), f"{box.get('name')}: {'; '.join(told)}"]
+    for failed in _texts(box.get("failed")):
+        yield ["", (failed, BAD)]
+    if lacks := _texts(box.get("authority_lacks")):
+        yield ["", (f"its authority may not sign for {', '.join(lacks)}", BAD)]
+
+
+# The answer is JSON of another process: nothing about its shape is taken for granted ------------------
+
+
+def _map(value: object) -> Answer:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    return [str(item) for item in _list(value)]
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
