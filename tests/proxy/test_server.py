@@ -235,7 +235,8 @@ async def test_rules_that_lose_a_profile_deny_it_and_rules_without_any_are_refus
         with pytest.raises(RefusedError) as caught:
             await connect(at(443), "a.example.com", None, proxy=at(served.port))
         assert caught.value.response.status == 403
-    assert served.records("refusal")[-1]["code"] == "profile.unknown"
+        (refusal,) = await asyncio.to_thread(served.recorded, "refusal")
+        assert refusal["code"] == "profile.unknown"
 
 
 async def test_a_state_folder_that_cannot_be_used_is_named_with_its_own_option(tmp_path: Path) -> None:
