@@ -59,7 +59,7 @@ class _QuickLayer(TLSLayer):
 
     def receive_data(self, data: bytes) -> CommandGenerator[None]:
         """Decrypt, and hand what comes out to the layer above; behind the end there is nothing more."""
-        if self._is_broken or self.has_said_goodbye:
+        if self._has_ended():
             return
         plain = self._decrypted(data)
         # After reading, which may have made something to be said.
@@ -73,11 +73,14 @@ class _QuickLayer(TLSLayer):
             is_open = self.tunnel_state is TunnelState.OPEN
             received = events.DataReceived(self.conn, plain)
             yield from self._to_child(received) if is_open else self.event_to_child(received)
-        if self._is_broken or self.has_said_goodbye:
+        if self._has_ended():
             self.conn.state &= ~ConnectionState.CAN_READ
             yield from self.event_to_child(events.ConnectionClosed(self.conn))
         if self._is_broken:
             yield commands.CloseConnection(self.conn)
+
+    def _has_ended(self) -> bool:
+        return self._is_broken or self.has_said_goodbye
 
     def _decrypted(self, data: bytes) -> bytes:
         """What this read says in plain text, and note whether it is the end."""
@@ -145,12 +148,12 @@ class UpstreamTlsLayer(_QuickLayer, ServerTLSLayer):
     """TLS towards an upstream."""
 
 
-# `recv` and `sendall` of pyOpenSSL ask what went wrong also where nothing did, and make more room than needed.
+# `recv` and `sendall` of pyOpenSSL ask what went wrong also where nothing did, which takes as long again.
 
 
 def _read(tls: SSL.Connection) -> bytes:
     """What the next record says. Raises what `recv` raises."""
-    ssl = tls._ssl  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+    ssl = tls._ssl  # noqa: SLF001 - as above
     room = _room(_CHARS, _RECORD)
     count = _lib.SSL_read(ssl, room, _RECORD)
     if count <= 0:
@@ -164,7 +167,7 @@ def _write(tls: SSL.Connection, data: bytes) -> None:
     """Encrypt all of it. Raises what `sendall` raises."""
     if not data:
         return
-    ssl = tls._ssl  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+    ssl = tls._ssl  # noqa: SLF001 - as above
     count = _lib.SSL_write(ssl, data, len(data))
     if count <= 0:
         tls._raise_ssl_error(ssl, count)  # noqa: SLF001 - as above

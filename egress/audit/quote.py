@@ -7,9 +7,7 @@ programs that split at line ends, so everything that is not plain ASCII is escap
 from __future__ import annotations
 
 from functools import lru_cache
-from json import JSONEncoder
-
-_encode = JSONEncoder(ensure_ascii=True).encode
+from json.encoder import encode_basestring_ascii as _encode
 
 MOST_NAME = 256
 """A host name has at most 253 characters; our own names have fewer."""

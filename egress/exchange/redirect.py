@@ -20,6 +20,8 @@ from egress.exchange.request import names
 from egress.exchange.values import Destination
 from egress.types import Headers, Redirects
 
+LEADING = frozenset({"location", "refresh"})
+"""The fields that can lead somewhere else: where neither is, there is nothing to ask."""
 _LAYERS = 3
 _ABSOLUTE = re.compile(r"(?:(https?):)?//([^/?#]*)", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)

@@ -20,7 +20,7 @@ from collections import Counter
 from egress.errors import WireError
 from egress.exchange.coding import Coding, coding_of
 from egress.exchange.fields import Fields
-from egress.exchange.redirect import may_redirect
+from egress.exchange.redirect import LEADING, may_redirect
 from egress.exchange.values import Answer, Cut, Destination, Response
 from egress.http1.grammar import VALUE
 from egress.http1.trailers import is_forbidden
@@ -67,7 +67,9 @@ def answer_of(
     coding = _taken_off(response, headers) if searched is not None else Coding.PLAIN
     if coding is Coding.UNREADABLE:
         return Cut("response.withheld")
-    if not may_redirect(response.status, headers, destination, effects.redirects, injected=injected):
+    if fields.has_any(LEADING) and not may_redirect(
+        response.status, headers, destination, effects.redirects, injected=injected
+    ):
         return Cut("redirect.refused")
     gone = _COOKIES if effects.cookies is Cookies.DROP else NO_NAMES
     if fields.has_prefix(OWN_PREFIX) or fields.has_any(gone):

@@ -24,6 +24,8 @@ from egress.types import Headers
 
 _UNFIT: Final = CONNECTION_FIELDS | LOOKALIKES
 _NO_FIELDS: Final[Headers] = ()
+_BEYOND: Final = 10**18
+"""No length has more digits than our readers take."""
 
 
 def encode_request_head(
@@ -145,8 +147,9 @@ def _framing_fields(framing: Framing, fields: dict[str, str]) -> Headers:
         return _NO_FIELDS
     length = fields.get("content-length")
     if body is Body.LENGTH:
+        if not 0 <= framing.length < _BEYOND:
+            raise _unfit("The Content-Length to be sent is not a plain number.")
         stated = str(framing.length)
-        _read_own_length(stated)
         if length is None:
             return (("content-length", stated),)
         if length == stated:

@@ -35,6 +35,12 @@ class Framing:
     body: Body
     length: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """No byte of body follows, whether or not the head says so in a length."""
+        body = self.body
+        return body is Body.NONE or (body is Body.LENGTH and not self.length)
+
     @classmethod
     def sized(cls, length: int) -> Framing:
         """Frame a body of exactly `length` bytes."""

@@ -23,6 +23,9 @@ LOOKALIKES: Final = frozenset(
 _BLANK_BEFORE_COLON: Final = re.compile(r"^[^:\s]++[ \t]++:", re.MULTILINE)
 _FOLD: Final = re.compile(r"^[ \t]", re.MULTILINE)
 
+MOST_KEPT: Final = 4096
+"""Characters of a block up to which it is kept to know it again: a connection keeps one while it is idle."""
+
 
 class ReadFields(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - a tuple has no room for slots
     """Fields with a lower-case token for a name and a value that ends no line; only `read_fields` makes them.
@@ -33,13 +36,21 @@ class ReadFields(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - a tuple has no
 
     by_name: dict[str, str]
     """The same as a mapping; the last of equal names wins."""
+    text: str
+    """What they were read from, where that is short enough to be kept."""
 
 
-def read_fields(text: str, start: int, limit: int) -> tuple[ReadFields, dict[str, str]]:
+def read_fields(
+    text: str, start: int, limit: int, before: ReadFields | None = None
+) -> tuple[ReadFields, dict[str, str]]:
     """Read the fields of `text` from `start` through the empty line that ends it.
 
     Returns the pairs in order, and the same as a mapping (the last of equal names wins).
+    `before` are other fields that were read with this limit: the same text is not read twice.
     """
+    block = text[start:]
+    if before is not None and block == before.text:
+        return before, before.by_name
     found = FIELD.findall(text, start)
     if len(found) != text.count("\n", start) - 1:
         raise diagnose(text, start)
@@ -49,6 +60,7 @@ def read_fields(text: str, start: int, limit: int) -> tuple[ReadFields, dict[str
         found = [(name, value.rstrip(" \t")) for name, value in found]
     headers = ReadFields([(name.lower(), value) for name, value in found])
     headers.by_name = mapping = dict(headers)
+    headers.text = block if len(block) <= MOST_KEPT else ""
     if not LOOKALIKES.isdisjoint(mapping):
         raise WireError("A field name imitates Content-Length or Transfer-Encoding.")
     return headers, mapping

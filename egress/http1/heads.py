@@ -21,7 +21,7 @@ from typing import Final
 from egress.errors import WireError
 from egress.http1.connection import connection_options, upgrade_protocols, without
 from egress.http1.events import NO_BODY, Informational, RequestHead, ResponseHead, Version
-from egress.http1.fields import find_fault, read_fields, refuse_repeated
+from egress.http1.fields import ReadFields, find_fault, read_fields, refuse_repeated
 from egress.http1.framing import SINGLE, response_framing, stated_framing
 from egress.http1.grammar import OTHER_VERSION, REQUEST_LINE, STATUS_LINE
 from egress.http1.limits import Limits
@@ -32,14 +32,18 @@ _LENGTH: Final = frozenset({"content-length"})
 _SINGLE_IN_REQUEST: Final = ("host", "expect", *SINGLE)
 
 
-def parse_request_head(block: bytes, limits: Limits) -> RequestHead:
-    """Read a request head from `block`, which ends with its empty line."""
+def parse_request_head(block: bytes, limits: Limits, before: Headers = ()) -> RequestHead:
+    """Read a request head from `block`, which ends with its empty line.
+
+    `before` are the fields of a head that was read before with these limits: clients repeat themselves.
+    """
     text = block.decode("latin-1")
     line = REQUEST_LINE.match(text)
     if line is None:
         raise _refuse_request_line(text)
     method, target, minor = line.groups()
-    headers, fields = read_fields(text, line.end(), limits.fields)
+    known = before if type(before) is ReadFields else None
+    headers, fields = read_fields(text, line.end(), limits.fields, known)
     if len(target) > limits.target:
         raise WireError("The request target is too long.", "Send a shorter URL.", status=414)
     refuse_repeated(headers, fields, _SINGLE_IN_REQUEST)

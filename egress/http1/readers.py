@@ -32,6 +32,7 @@ from egress.http1.events import END, Data, End, Framing, Informational, RequestH
 from egress.http1.heads import parse_request_head, parse_response_head
 from egress.http1.intake import Intake
 from egress.http1.limits import Limits
+from egress.types import Headers
 
 DEFAULT_LIMITS: Final = Limits()
 
@@ -182,6 +183,7 @@ class RequestReader(_Reader[RequestHead]):
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__(limits, _Stage.HEAD, of_request=True)
+        self._fields: Headers = ()
 
     @property
     def idle(self) -> bool:
@@ -198,6 +200,8 @@ class RequestReader(_Reader[RequestHead]):
         if self._stage is not _Stage.WAITING or not self._keep_alive:
             raise UsageError("The connection cannot take another request now.")
         self._stage = _Stage.HEAD
+        if not self._pending and not self._ended:
+            return []
         ahead = bytes(self._pending)
         self._pending.clear()
         try:
@@ -207,7 +211,8 @@ class RequestReader(_Reader[RequestHead]):
             raise self._fail(error) from None
 
     def _begin(self, block: bytes, events: list[RequestHead | Data | End]) -> Framing:
-        head = parse_request_head(block, self._limits)
+        head = parse_request_head(block, self._limits, self._fields)
+        self._fields = head.headers
         self._keep_alive = head.keep_alive
         self._may_detach = head.method == "CONNECT" or bool(head.upgrade)
         events.append(head)

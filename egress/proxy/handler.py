@@ -263,7 +263,7 @@ class Handler:
     # Commands
 
     def _carry_out(self, command: commands.Command) -> None:
-        if isinstance(command, commands.SendData):
+        if type(command) is commands.SendData:
             wire = self._wires.get(command.connection)
             if wire is not None:
                 wire.write(command.data)

@@ -10,7 +10,6 @@ from egress.errors import WireError
 from egress.exchange import Answer, Request
 from egress.http1 import (
     NO_BODY,
-    Body,
     Data,
     Framing,
     RequestEvent,
@@ -28,7 +27,6 @@ from egress.relay.websocket import NO_PACE, Pace
 from egress.types import Headers
 
 _OFFER = "sec-websocket-extensions"
-_EMPTY = Framing.sized(0)
 _WHOLE = 1 << 30
 MOST_IN_A_TURN = 32
 """Requests that are answered at once before other connections get their turn."""
@@ -192,7 +190,7 @@ class Http1Client:
         )
 
     def data(self, data: bytes) -> None:
-        self._write(data if self._is_raw else self._writer.data(data))
+        self._relay.write(CLIENT, data if self._is_raw else self._writer.data(data))
 
     def end(self, trailers: Headers) -> None:
         if self._is_raw:
@@ -252,7 +250,7 @@ class Http1Client:
 
     def _begin(self, head: RequestHead) -> None:
         self._head = head
-        self._is_whole = head.framing.body is Body.NONE or head.framing == _EMPTY
+        self._is_whole = head.framing.is_empty
         self._writer.answer(head)
         self._requests += 1
         if not self._relay.account.begin():

@@ -119,8 +119,8 @@ class Stream:
     @property
     def may_be_sent_again(self) -> bool:
         """Sending the request a second time is harmless and possible."""
-        has_body = self._framing.body is not Body.NONE and self._framing != Framing.sized(0)
-        plain = self._request.method in IDEMPOTENT and not has_body and not self._request.upgrade
+        request = self._request
+        plain = request.method in IDEMPOTENT and self._framing.is_empty and not request.upgrade
         return plain and not self.is_retried and not self._answered
 
     @property
@@ -264,10 +264,9 @@ class Stream:
             return
         self.moves += 1
         self.timing.answered = self._service.monotonic()
-        has_body = framing.body is not Body.NONE and framing != Framing.sized(0)
         exchange = self._exchange
         exchange.learn(self._service.needles(self._policy))
-        answer = exchange.respond(Response(status, reason, headers, has_body=has_body))
+        answer = exchange.respond(Response(status, reason, headers, not framing.is_empty))
         if isinstance(answer, Cut):
             self._cut(answer.code)
         elif status == 101:

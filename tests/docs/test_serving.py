@@ -130,6 +130,8 @@ def printed(commands: list[Block], served: Served, port: int) -> list[str]:
 
 def settled(text: str, served: Served) -> str:
     """A text without what differs from run to run."""
+    # People have the usual folder, which no command has to name.
+    text = text.replace(f" --runtime-dir {served.runtime}", "")
     text = text.replace(f"{served.runtime}", "/run/user/1000/egress").replace(f"{served.folder}", "/home/you")
     text = text.replace(f"127.0.0.1:{served.port}", "127.0.0.1:3128").replace("\r", "")
     text = re.sub(rf"({re.escape(NAME)}):\d+", r"\1", text)

@@ -54,7 +54,7 @@ def test_rules_that_say_nothing_allow_nothing(capsys: Captured) -> None:
 
 
 def test_rules_with_tests_alone_allow_nothing_either(capsys: Captured) -> None:
-    write("version: 1\ntests: [GET https://a.example.com/ -> deny host.unknown]\n")
+    write("version: 1\ntests:\n  - GET https://a.example.com/ -> deny host.unknown\n")
     assert main(["check"]) == 0
     assert capsys.readouterr().out == f"ok hosts.yaml: 1 test, {NOTHING}\n"
 

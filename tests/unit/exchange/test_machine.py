@@ -212,13 +212,13 @@ def boom(*args: object, **named: object) -> object:
     raise BoomError
 
 
-@pytest.mark.parametrize("name", ["head_of", "decide", "_forwarded", "_smallest"])
+@pytest.mark.parametrize("name", ["head_of", "decide", "_forwarded", "smallest"])
 def test_a_fault_in_begin_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_head()
     with monkeypatch.context() as patch:
         patch.setattr(machines, name, boom)
         with pytest.raises(BoomError):
-            one.begin(request("/items", method="POST") if name == "_smallest" else request(), NOW)
+            one.begin(request("/items", method="POST") if name == "smallest" else request(), NOW)
     assert_denied_and_dead(one)
 
 
