@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from egress.errors import WireError
-from egress.http1.fields import LOOKALIKES, ReadFields, diagnose, find_fault, read_fields, refuse_repeated
+from egress.http1.fields import (
+    LOOKALIKES,
+    MOST_KEPT,
+    ReadFields,
+    diagnose,
+    find_fault,
+    read_fields,
+    refuse_repeated,
+)
 from egress.types import Headers
 
 EGRESS = Path(__file__).parents[3] / "egress"
@@ -133,3 +141,32 @@ def test_an_empty_line_ahead_is_named_first() -> None:
     fault = find_fault(b"\r\n\x00")
     assert fault is not None
     assert fault.message == diagnose("\r\n\x00").message == "An empty line stands before the message."
+
+
+def test_the_same_text_is_not_read_twice() -> None:
+    """Clients repeat their heads; what is said of one holds for its like, wherever it stands in the text."""
+    before = read_fields("A: 1\r\nB: 2\r\n\r\n", 0, 10)[0]
+    again, mapping = read_fields("GET\r\nA: 1\r\nB: 2\r\n\r\n", 5, 10, before)
+    assert again is before
+    assert mapping is before.by_name
+
+
+@pytest.mark.parametrize("text", ["a: 1\r\nB: 2\r\n\r\n", "A: 1 \r\nB: 2\r\n\r\n", "A: 1\r\n\r\n", "\r\n"])
+def test_text_that_differs_at_all_is_read(text: str) -> None:
+    before = read_fields("A: 1\r\nB: 2\r\n\r\n", 0, 10)[0]
+    assert read_fields(text, 0, 10, before)[0] == read(text)
+    assert read_fields(text, 0, 10, before)[0] is not before
+
+
+def test_a_fault_behind_fields_that_are_known_is_found() -> None:
+    before = read_fields("A: 1\r\n\r\n", 0, 10)[0]
+    with pytest.raises(WireError):
+        read_fields("A: 1\r\nA : 1\r\n\r\n", 0, 10, before)
+
+
+def test_long_fields_are_not_kept() -> None:
+    """An idle connection would keep them twice."""
+    text = f"A: {'x' * MOST_KEPT}\r\n\r\n"
+    before = read_fields(text, 0, 10)[0]
+    assert before.text == ""
+    assert read_fields(text, 0, 10, before)[0] is not before
