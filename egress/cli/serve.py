@@ -20,7 +20,7 @@ from egress.cli.render import BOLD, DIM, GOOD
 from egress.errors import ContentError
 from egress.policy.chosen import choose, read_chosen
 from egress.policy.profiles import check_profile
-from egress.policy.state import make_state
+from egress.policy.state import check_state, make_state
 from egress.policy.trust import Trust
 from egress.proxy.settings import PREFIX, Effective, Listen, Settings, flag, read, shown, written
 from egress.proxy.start import Start
@@ -85,7 +85,7 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
         _show_settings(effective, as_json=as_json)
         return 0
     environ = process.environment()
-    make_state(effective.values.state_dir)
+    check_state(effective.values.state_dir)
     chosen = choose(effective.values.rules, process.config_dir(environ), Path())
     trust = Trust(effective.values.state_dir)
     loaded = read_chosen(chosen, trust, rulefiles.now())
@@ -93,6 +93,8 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
         render.findings(loaded.findings, stderr=True)
         raise ContentError("these rules cannot be used, nothing was started", "put right what is listed")
     check_profile(loaded.policy, effective.values.profile)
+    # Not before: rules that cannot be used leave nothing behind.
+    make_state(effective.values.state_dir)
     captured = _captured(effective.values, loaded.policy, environ)
     return _run(Start(effective, chosen, trust, loaded.policy, captured, loaded.findings))
 
