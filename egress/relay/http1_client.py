@@ -23,16 +23,15 @@ from egress.relay.orders import CLIENT
 from egress.relay.page import Page, page
 from egress.relay.stall import Stall
 from egress.relay.stream import Stream
-from egress.relay.websocket import NO_PACE, Pace
+from egress.relay.websocket import Pace, Paced
 from egress.types import Headers
 
 _OFFER = "sec-websocket-extensions"
-_WHOLE = 1 << 30
 MOST_IN_A_TURN = 32
 """Requests that are answered at once before other connections get their turn."""
 
 
-class Http1Client:
+class Http1Client(Paced):
     """One client connection, and the half of the exchange that is under way on it."""
 
     def __init__(self, relay: Hub, *, single: bool) -> None:
@@ -44,8 +43,6 @@ class Http1Client:
         self._head: RequestHead | None = None
         self._stream: Stream | None = None
         self._is_whole = True
-        self._is_raw = False
-        self._pace = NO_PACE
         self._held = False
         self._blocked = False
         self._ahead = False
@@ -69,25 +66,6 @@ class Http1Client:
     def wants_turn(self) -> bool:
         """A request waits only because others have to have their turn."""
         return self._turn and not self._blocked
-
-    @property
-    def slice(self) -> int:
-        """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
-        return 0 if self._is_raw else _WHOLE
-
-    @property
-    def is_busy(self) -> bool:
-        """What came last was much work."""
-        return self._is_raw
-
-    @property
-    def is_full(self) -> bool:
-        """It has had as much as it may have in this second."""
-        return self._is_raw and self._pace.is_full
-
-    def slices(self, data: bytes) -> list[bytes]:
-        """Return what is read in pieces that mean bounded work."""
-        return self._pace.cut(data) if self._is_raw else [data]
 
     @property
     def is_idle(self) -> bool:

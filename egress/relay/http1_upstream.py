@@ -15,13 +15,11 @@ from egress.http1 import (
 )
 from egress.relay.hub import Hub
 from egress.relay.stream import Stream
-from egress.relay.websocket import NO_PACE, Pace
+from egress.relay.websocket import Pace, Paced
 from egress.types import Head
 
-_WHOLE = 1 << 30
 
-
-class Http1Upstream:
+class Http1Upstream(Paced):
     """A connection to the upstream, and the half of the exchange that is under way on it."""
 
     def __init__(self, relay: Hub, wire: int) -> None:
@@ -30,8 +28,6 @@ class Http1Upstream:
         self._reader = ResponseReader()
         self._writer = RequestWriter()
         self._stream: Stream | None = None
-        self._is_raw = False
-        self._pace = NO_PACE
         self._held = False
         self._blocked = False
         self._used = False
@@ -45,25 +41,6 @@ class Http1Upstream:
     def reads(self) -> bool:
         """Whether more bytes of the upstream may be read now."""
         return not self._held
-
-    @property
-    def slice(self) -> int:
-        """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
-        return 0 if self._is_raw else _WHOLE
-
-    @property
-    def is_busy(self) -> bool:
-        """What came last was much work."""
-        return self._is_raw
-
-    @property
-    def is_full(self) -> bool:
-        """It has had as much as it may have in this second."""
-        return self._is_raw and self._pace.is_full
-
-    def slices(self, data: bytes) -> list[bytes]:
-        """Return what is read in pieces that mean bounded work."""
-        return self._pace.cut(data) if self._is_raw else [data]
 
     @property
     def is_free(self) -> bool:

@@ -114,6 +114,32 @@ class Bounds:
             raise FloodError("too much that is answered and never read")
 
 
+class Bounded:
+    """The part of an HTTP/2 connection, of either side, that bounds what one turn does with a read."""
+
+    def __init__(self) -> None:
+        self._bounds = Bounds()
+
+    @property
+    def slice(self) -> int:
+        """Bytes of a read that are looked at as they come; longer ones may hold many frames."""
+        return SLICE
+
+    def slices(self, data: bytes) -> list[bytes]:
+        """Return what is read in pieces that mean bounded work."""
+        return [data[at : at + SLICE] for at in range(0, len(data), SLICE)]
+
+    @property
+    def is_busy(self) -> bool:
+        """What came last was much work."""
+        return self._bounds.is_busy
+
+    @property
+    def is_full(self) -> bool:
+        """It has had as much as it may have in this second."""
+        return self._bounds.is_full
+
+
 def read(h2: H2Connection, bounds: Bounds, data: bytes) -> list[events.Event]:
     """Have the library read; a read that is a flood is not acted on at all. Raises `ProtocolError`."""
     bounds.new_read()

@@ -22,8 +22,7 @@ from egress.http1.framing import read_length
 from egress.relay.goodbye import Goodbye, Goodbyes
 from egress.relay.http2_bounds import (
     CLIENT_WINDOW,
-    SLICE,
-    Bounds,
+    Bounded,
     FloodError,
     connection,
     encoded,
@@ -43,13 +42,13 @@ _PREFACE: Final = 24
 _PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority", ":protocol"})
 
 
-class Http2Client:
+class Http2Client(Bounded):
     """One client connection that speaks HTTP/2."""
 
     def __init__(self, relay: Hub) -> None:
         self._relay = relay
         self._h2 = connection(client_side=False)
-        self._bounds = Bounds()
+        super().__init__()
         self._goodbyes = Goodbyes(preface=_PREFACE)
         self._halves: dict[int, Http2ClientHalf] = {}
         self.outbox = Outbox(self._h2, self._congested)
@@ -79,25 +78,6 @@ class Http2Client:
     def wants_turn(self) -> bool:
         """Nothing waits here for a turn of its own."""
         return False
-
-    @property
-    def slice(self) -> int:
-        """Bytes of a read that are looked at as they come; longer ones may hold many frames."""
-        return SLICE
-
-    def slices(self, data: bytes) -> list[bytes]:
-        """Return what is read in pieces that mean bounded work."""
-        return [data[at : at + SLICE] for at in range(0, len(data), SLICE)]
-
-    @property
-    def is_busy(self) -> bool:
-        """What came last was much work."""
-        return self._bounds.is_busy
-
-    @property
-    def is_full(self) -> bool:
-        """It has had as much as it may have in this second."""
-        return self._bounds.is_full
 
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""

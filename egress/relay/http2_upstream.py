@@ -14,8 +14,7 @@ from egress.http1.framing import has_no_body, read_length
 from egress.relay.goodbye import Goodbye, Goodbyes
 from egress.relay.http2_bounds import (
     MOST_STREAMS,
-    SLICE,
-    Bounds,
+    Bounded,
     FloodError,
     connection,
     encoded,
@@ -28,14 +27,14 @@ from egress.relay.stream import Stream
 from egress.types import Head, Headers
 
 
-class Http2Upstream:
+class Http2Upstream(Bounded):
     """A connection to the upstream that speaks HTTP/2."""
 
     def __init__(self, relay: Hub, wire: int) -> None:
         self._relay = relay
         self._wire = wire
         self._h2 = connection(client_side=True)
-        self._bounds = Bounds()
+        super().__init__()
         self._halves: dict[int, Http2UpstreamHalf] = {}
         self._waiting: deque[Stream] = deque()
         self._goodbyes = Goodbyes()
@@ -53,25 +52,6 @@ class Http2Upstream:
     def reads(self) -> bool:
         """A response that nobody takes is not acknowledged, and so halts; many tiny frames have to wait."""
         return not self._bounds.is_full
-
-    @property
-    def slice(self) -> int:
-        """Bytes of a read that are looked at as they come; longer ones may hold many frames."""
-        return SLICE
-
-    def slices(self, data: bytes) -> list[bytes]:
-        """Return what is read in pieces that mean bounded work."""
-        return [data[at : at + SLICE] for at in range(0, len(data), SLICE)]
-
-    @property
-    def is_busy(self) -> bool:
-        """What came last was much work."""
-        return self._bounds.is_busy
-
-    @property
-    def is_full(self) -> bool:
-        """It has had as much as it may have in this second."""
-        return self._bounds.is_full
 
     @property
     def is_usable(self) -> bool:

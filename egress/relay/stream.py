@@ -134,10 +134,6 @@ class Stream:
         return bool(self._request.upgrade)
 
     @property
-    def is_websocket(self) -> bool:
-        return self._frames is not None
-
-    @property
     def secrets(self) -> tuple[str, ...]:
         """The names of the secrets that it needs."""
         return self._needed

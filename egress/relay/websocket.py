@@ -219,6 +219,37 @@ class Pace:
 
 
 NO_PACE: Final = Pace()
+
+_WHOLE: Final = 1 << 30
+
+
+class Paced:
+    """The part of an HTTP/1 connection, of either side, that bounds what one turn does with a read."""
+
+    _is_raw = False
+    """It has become a WebSocket."""
+    _pace = NO_PACE
+
+    @property
+    def slice(self) -> int:
+        """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
+        return 0 if self._is_raw else _WHOLE
+
+    @property
+    def is_busy(self) -> bool:
+        """What came last was much work."""
+        return self._is_raw
+
+    @property
+    def is_full(self) -> bool:
+        """It has had as much as it may have in this second."""
+        return self._is_raw and self._pace.is_full
+
+    def slices(self, data: bytes) -> list[bytes]:
+        """Return what is read in pieces that mean bounded work."""
+        return self._pace.cut(data) if self._is_raw else [data]
+
+
 """Of whoever sends no frames."""
 _SHORT_HEAD: Final = 6
 
