@@ -76,7 +76,7 @@ class Identity:
     profile: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Head:
     """A request head whose destination is already fixed.
 

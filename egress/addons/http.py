@@ -8,10 +8,10 @@ that the relay is never entered twice at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
-from mitmproxy.connection import Connection, Server
+from mitmproxy.connection import Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import CommandGenerator, Layer
@@ -100,7 +100,8 @@ class HttpLayer(Layer):
         self._keeper = keeper
         self._client = context.client
         self._by_wire: dict[int, Upstream] = {}
-        self._by_connection: dict[Connection, Upstream] = {}
+        self._by_connection: dict[str, Upstream] = {}
+        """By its id: to hash a connection itself is slow."""
         self._waiting: dict[commands.Command, Upstream] = {}
         self._inbox: list[tuple[int, str, bytes]] = []
         self._client_reads = True
@@ -131,7 +132,7 @@ class HttpLayer(Layer):
         if isinstance(event, events.ConnectionClosed):
             return relay.ended(CLIENT) if event.connection is self._client else []
         if isinstance(event, WriteBlocked):
-            upstream = self._by_connection.get(event.connection)
+            upstream = self._by_connection.get(event.connection.id)
             wire = CLIENT if upstream is None else upstream.wire
             return relay.blocked(wire, blocked=event.blocked)
         if isinstance(event, Ticked):
@@ -144,7 +145,7 @@ class HttpLayer(Layer):
 
     def _upstream_event(self, event: events.Event) -> CommandGenerator[None]:
         if isinstance(event, events.ConnectionEvent):
-            upstream = self._by_connection.get(event.connection)
+            upstream = self._by_connection.get(event.connection.id)
         elif isinstance(event, events.CommandCompleted):
             upstream = self._waiting.pop(event.command, None)
         else:
@@ -182,8 +183,8 @@ class HttpLayer(Layer):
             if type(order) is Write:
                 if order.wire == CLIENT:
                     yield commands.SendData(self._client, order.data)
-                else:
-                    yield from self._write_up(order)
+                elif (command := self._written_up(order)) is not None:
+                    yield command
             elif isinstance(order, Open):
                 yield from self._open(order)
             elif isinstance(order, Close | Reset):
@@ -193,16 +194,14 @@ class HttpLayer(Layer):
             elif isinstance(order, Again):
                 yield TakeAnotherTurn()
 
-    def _write_up(self, order: Write) -> Iterator[commands.Command]:
+    def _written_up(self, order: Write) -> commands.Command | None:
         upstream = self._by_wire.get(order.wire)
         if upstream is None:
-            return
+            return None
         if not upstream.is_fit:
             raise RuntimeError("asked to write to an upstream that has not proven who it is")
-        if upstream.tls is None:
-            yield commands.SendData(upstream.connection, order.data)
-        else:
-            yield from upstream.tls.send_data(order.data)
+        data = order.data if upstream.tls is None else upstream.tls.encrypted(order.data)
+        return commands.SendData(upstream.connection, data) if data else None
 
     def _open(self, order: Open) -> Iterator[commands.Command]:
         destination = self.relay.destination
@@ -218,7 +217,7 @@ class HttpLayer(Layer):
         else:
             upstream = Upstream(order.wire, server, UpstreamEnd(context, order.wire, self._inbox), None)
         self._by_wire[order.wire] = upstream
-        self._by_connection[server] = upstream
+        self._by_connection[server.id] = upstream
         yield from self._through(upstream, events.Start())
 
     def _close(self, order: Close | Reset) -> Iterator[commands.Command]:
@@ -232,17 +231,22 @@ class HttpLayer(Layer):
 
     def _forget(self, upstream: Upstream) -> None:
         self._by_wire.pop(upstream.wire, None)
-        self._by_connection.pop(upstream.connection, None)
+        self._by_connection.pop(upstream.connection.id, None)
         self._waiting = {command: each for command, each in self._waiting.items() if each is not upstream}
 
-    def _gates(self) -> Iterator[commands.Command]:
+    def _gates(self) -> Iterable[commands.Command]:
         """Say which connections may be read now, where that has changed."""
+        reads = self.relay.reads
+        changed = [each for each in self._by_wire.values() if reads(each.wire) is not each.reads]
+        if reads(CLIENT) is self._client_reads and not changed:
+            return ()
+        return self._told(changed)
+
+    def _told(self, changed: list[Upstream]) -> Iterator[commands.Command]:
         reads = self.relay.reads(CLIENT)
         if reads is not self._client_reads:
             self._client_reads = reads
             yield GateReading(self._client, reads=reads)
-        for wire, upstream in self._by_wire.items():
-            reads = self.relay.reads(wire)
-            if reads is not upstream.reads:
-                upstream.reads = reads
-                yield GateReading(upstream.connection, reads=reads)
+        for upstream in changed:
+            upstream.reads = not upstream.reads
+            yield GateReading(upstream.connection, reads=upstream.reads)

@@ -48,10 +48,10 @@ class _QuickLayer(TLSLayer):
     def _to_child(self, event: events.Event) -> CommandGenerator[None]:
         for command in self.child_layer.handle_event(event):
             if type(command) is commands.SendData:
-                if command.connection is self.conn:
-                    yield from self.send_data(command.data)
-                else:
+                if command.connection is not self.conn:
                     yield command
+                elif coded := self.encrypted(command.data):
+                    yield commands.SendData(self.conn, coded)
             elif isinstance(command, commands.ConnectionCommand):
                 yield from self._handle_command(command)
             else:
@@ -88,7 +88,7 @@ class _QuickLayer(TLSLayer):
         pieces: list[bytes] = []
         try:
             if data:
-                tls.bio_write(data)
+                _hand_in(tls, data)
             while _waiting(tls._into_ssl) or tls.pending():  # noqa: SLF001 - as above
                 pieces.append(_read(tls))
         except SSL.WantReadError:
@@ -148,7 +148,14 @@ class UpstreamTlsLayer(_QuickLayer, ServerTLSLayer):
     """TLS towards an upstream."""
 
 
-# `recv` and `sendall` of pyOpenSSL ask what went wrong also where nothing did, which takes as long again.
+# Those of pyOpenSSL ask what went wrong also where nothing did, which takes as long again.
+
+
+def _hand_in(tls: SSL.Connection, data: bytes) -> None:
+    """Give OpenSSL what was read. Raises what `bio_write` raises."""
+    bio = tls._into_ssl  # noqa: SLF001 - as above
+    if _lib.BIO_write(bio, data, len(data)) != len(data):
+        raise SSL.Error
 
 
 def _read(tls: SSL.Connection) -> bytes:

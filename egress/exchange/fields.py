@@ -56,7 +56,12 @@ class Fields:
     @property
     def text(self) -> str:
         """All of them as they stand on the wire: whatever is in a name or a value is in here."""
-        return self._text or _text(self._headers)
+        headers = self._headers
+        if type(headers) is not ReadFields:
+            return self._text
+        if not headers.lines:
+            headers.lines = _text(headers)
+        return headers.lines
 
     def values(self, name: str) -> list[str]:
         """All values of the fields of this name."""
@@ -78,5 +83,14 @@ class Fields:
 
         `gone` are the names of those that stay behind in any case.
         """
+        headers = self._headers
+        if type(headers) is not ReadFields:
+            return self._without(gone)
+        kept = headers.kept.get(gone)
+        if kept is None:
+            kept = headers.kept[gone] = self._without(gone)
+        return kept
+
+    def _without(self, gone: frozenset[str]) -> Headers:
         gone = names_to_strip(self._headers, self._by_name, gone)
         return without(self._headers, gone) if self.has_any(gone) else self._headers

@@ -38,6 +38,10 @@ class ReadFields(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - a tuple has no
     """The same as a mapping; the last of equal names wins."""
     text: str
     """What they were read from, where that is short enough to be kept."""
+    lines: str
+    """The same with names in lower case; empty until it is asked for."""
+    kept: dict[frozenset[str], Headers]
+    """What is left of them without certain names, as it was asked for; heads repeat themselves."""
 
 
 def read_fields(
@@ -60,6 +64,8 @@ def read_fields(
         found = [(name, value.rstrip(" \t")) for name, value in found]
     headers = ReadFields([(name.lower(), value) for name, value in found])
     headers.by_name = mapping = dict(headers)
+    headers.kept = {}
+    headers.lines = ""
     headers.text = block if len(block) <= MOST_KEPT else ""
     if not LOOKALIKES.isdisjoint(mapping):
         raise WireError("A field name imitates Content-Length or Transfer-Encoding.")

@@ -32,23 +32,38 @@ _LENGTH: Final = frozenset({"content-length"})
 _SINGLE_IN_REQUEST: Final = ("host", "expect", *SINGLE)
 
 
-def parse_request_head(block: bytes, limits: Limits, before: Headers = ()) -> RequestHead:
+def parse_request_head(block: bytes, limits: Limits, before: RequestHead | None = None) -> RequestHead:
     """Read a request head from `block`, which ends with its empty line.
 
-    `before` are the fields of a head that was read before with these limits: clients repeat themselves.
+    `before` is a head that was read before with these limits: clients repeat themselves.
     """
     text = block.decode("latin-1")
     line = REQUEST_LINE.match(text)
     if line is None:
         raise _refuse_request_line(text)
     method, target, minor = line.groups()
-    known = before if type(before) is ReadFields else None
-    headers, fields = read_fields(text, line.end(), limits.fields, known)
+    headers, fields = read_fields(text, line.end(), limits.fields, _read_before(before))
     if len(target) > limits.target:
         raise WireError("The request target is too long.", "Send a shorter URL.", status=414)
-    refuse_repeated(headers, fields, _SINGLE_IN_REQUEST)
     version: Version = "1.1" if minor == "1" else "1.0"
     form, authority = read_target(method, target)
+    if before is not None and headers is before.headers and _is_like(before, method, version):
+        # Of the very same fields the same is true.
+        said = before
+        return RequestHead(
+            method,
+            target,
+            form,
+            headers,
+            said.framing,
+            said.host,
+            authority,
+            version,
+            said.keep_alive,
+            said.expect_continue,
+            said.upgrade,
+        )
+    refuse_repeated(headers, fields, _SINGLE_IN_REQUEST)
     framing = stated_framing(fields, version)
     if framing is not NO_BODY and method == "CONNECT":
         raise WireError("A CONNECT request has a body.")
@@ -69,16 +84,19 @@ def parse_request_head(block: bytes, limits: Limits, before: Headers = ()) -> Re
 
 
 def parse_response_head(
-    block: bytes, limits: Limits, method: str, asked: tuple[str, ...]
+    block: bytes, limits: Limits, method: str, asked: tuple[str, ...], before: ResponseHead | None = None
 ) -> ResponseHead | Informational:
-    """Read the head of a response to a request with `method` that asked to upgrade to `asked`."""
+    """Read the head of a response to a request with `method` that asked to upgrade to `asked`.
+
+    `before` is as for requests: within a second, servers repeat themselves too.
+    """
     text = block.decode("latin-1")
     line = STATUS_LINE.match(text)
     if line is None:
         raise _refuse_status_line(text)
     minor, digits, reason = line.groups()
     status, reason = int(digits), (reason or "").strip(" \t")
-    headers, fields = read_fields(text, line.end(), limits.fields)
+    headers, fields = read_fields(text, line.end(), limits.fields, _read_before(before))
     refuse_repeated(headers, fields, SINGLE)
     version: Version = "1.1" if minor == "1" else "1.0"
     framing = response_framing(fields, version, method, status)
@@ -93,6 +111,17 @@ def parse_response_head(
         return Informational(status, reason, stated)
     keep_alive = version == "1.1" and "close" not in options
     return ResponseHead(status, reason, stated, framing, version, keep_alive, upgrade)
+
+
+def _read_before(before: RequestHead | ResponseHead | None) -> ReadFields | None:
+    """The fields of that head, if they are as they were read."""
+    headers = None if before is None else before.headers
+    return headers if type(headers) is ReadFields else None
+
+
+def _is_like(before: RequestHead, method: str, version: Version) -> bool:
+    """Whether the same fields mean the same in a request with this method and version."""
+    return version == before.version and method != "CONNECT" != before.method
 
 
 def check_host(value: str) -> str:

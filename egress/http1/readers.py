@@ -32,7 +32,6 @@ from egress.http1.events import END, Data, End, Framing, Informational, RequestH
 from egress.http1.heads import parse_request_head, parse_response_head
 from egress.http1.intake import Intake
 from egress.http1.limits import Limits
-from egress.types import Headers
 
 DEFAULT_LIMITS: Final = Limits()
 
@@ -183,7 +182,7 @@ class RequestReader(_Reader[RequestHead]):
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__(limits, _Stage.HEAD, of_request=True)
-        self._fields: Headers = ()
+        self._before: RequestHead | None = None
 
     @property
     def idle(self) -> bool:
@@ -211,8 +210,7 @@ class RequestReader(_Reader[RequestHead]):
             raise self._fail(error) from None
 
     def _begin(self, block: bytes, events: list[RequestHead | Data | End]) -> Framing:
-        head = parse_request_head(block, self._limits, self._fields)
-        self._fields = head.headers
+        self._before = head = parse_request_head(block, self._limits, self._before)
         self._keep_alive = head.keep_alive
         self._may_detach = head.method == "CONNECT" or bool(head.upgrade)
         events.append(head)
@@ -232,6 +230,7 @@ class ResponseReader(_Reader[ResponseHead | Informational]):
         self._asked: tuple[str, ...] = ()
         self._interim = 0
         self._surplus = False
+        self._before: ResponseHead | None = None
 
     @property
     def started(self) -> bool:
@@ -259,13 +258,14 @@ class ResponseReader(_Reader[ResponseHead | Informational]):
         self._stage = _Stage.HEAD
 
     def _begin(self, block: bytes, events: list[ResponseHead | Informational | Data | End]) -> Framing | None:
-        head = parse_response_head(block, self._limits, self._method, self._asked)
+        head = parse_response_head(block, self._limits, self._method, self._asked, self._before)
         events.append(head)
         if isinstance(head, Informational):
             self._interim += 1
             if self._interim > self._limits.informational:
                 raise WireError("There are too many interim responses.")
             return None
+        self._before = head
         self._keep_alive = head.keep_alive
         self._may_detach = head.status == 101 or (self._method == "CONNECT" and head.status < 300)
         return head.framing

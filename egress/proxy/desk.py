@@ -10,7 +10,6 @@ from egress.credentials import Placeholders
 from egress.exchange import Record, Spend
 from egress.proxy.arrival import Arrival
 from egress.proxy.engine import Engine, Sandbox
-from egress.relay.service import Opening as Begun
 from egress.relay.service import Timing
 from egress.rules.policy import Policy, SecretSpec
 from egress.scrub import Needles
@@ -117,24 +116,16 @@ class Desk:
 
     # The audit
 
-    def begin(self, opening: Begun) -> Ticket | None:
+    def begin(self, request: str, method: str, secrets: tuple[str, ...]) -> Ticket | None:
         arrival = self.arrival
+        to = arrival.destination
+        opening = Opening(request, arrival.id, arrival.identity.sandbox, to.host, to.port, method, secrets)
         try:
-            ticket = self.engine.audit.begin(
-                Opening(
-                    opening.request,
-                    arrival.id,
-                    arrival.identity.sandbox,
-                    arrival.destination.host,
-                    arrival.destination.port,
-                    opening.method,
-                    opening.secrets,
-                )
-            )
+            ticket = self.engine.audit.begin(opening)
         except AuditStoppedError:
             return None
-        if opening.secrets:
-            self._carried[ticket] = self.engine.secrets.carry(opening.secrets)
+        if secrets:
+            self._carried[ticket] = self.engine.secrets.carry(secrets)
         return ticket
 
     def sent(self, ticket: object) -> None:

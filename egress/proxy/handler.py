@@ -66,7 +66,8 @@ class Handler:
         """Why the connection ended, should it end before its first exchange."""
         self.gone = asyncio.get_running_loop().create_future()
         self._layer: Entry | None = None
-        self._wires: dict[Connection, Wire] = {}
+        self._wires: dict[str, Wire] = {}
+        """By the id of their connection: to hash a connection itself is slow."""
         self._tasks: dict[Connection | int, asyncio.Task[None]] = {}
         self._queue: deque[events.Event] = deque()
         self._is_running = False
@@ -128,7 +129,7 @@ class Handler:
 
     def start(self, transport: asyncio.Transport, ahead: bytes) -> None:
         """Begin with a connected client, and what was read of it already."""
-        wire = self._wires[self.client] = Wire(self, self.client)
+        wire = self._wires[self.client.id] = Wire(self, self.client)
         try:
             wire.adopt(transport)
             self._layer = self._entry()
@@ -205,7 +206,7 @@ class Handler:
 
     def lost(self, wire: Wire) -> None:
         connection = wire.connection
-        self._wires.pop(connection, None)
+        self._wires.pop(connection.id, None)
         self._closing.pop(wire, None)
         was_open = bool(connection.state & ConnectionState.CAN_READ)
         connection.state = ConnectionState.CLOSED
@@ -264,7 +265,7 @@ class Handler:
 
     def _carry_out(self, command: commands.Command) -> None:
         if type(command) is commands.SendData:
-            wire = self._wires.get(command.connection)
+            wire = self._wires.get(command.connection.id)
             if wire is not None:
                 wire.write(command.data)
         elif isinstance(command, commands.StartHook):
@@ -277,7 +278,7 @@ class Handler:
 
     def _carry_out_rare(self, command: commands.Command) -> None:
         if isinstance(command, GateReading):
-            wire = self._wires.get(command.connection)
+            wire = self._wires.get(command.connection.id)
             if wire is not None:
                 wire.gate(reads=command.reads)
         elif isinstance(command, commands.OpenConnection):
@@ -296,9 +297,9 @@ class Handler:
     def _end(self, connection: Connection, *, at_once: bool) -> None:
         self._opening.pop(connection, None)
         task = self._tasks.pop(connection, None)
-        if task is not None and connection not in self._wires:
+        if task is not None and connection.id not in self._wires:
             task.cancel()
-        wire = self._wires.get(connection)
+        wire = self._wires.get(connection.id)
         connection.state = ConnectionState.CLOSED
         if wire is None:
             return
@@ -361,7 +362,7 @@ class Handler:
             return
         if transport.is_closing():
             raise DialError("upstream.unreachable", "the upstream closed the connection at once")
-        self._wires[connection] = wire
+        self._wires[connection.id] = wire
         connection.state = ConnectionState.OPEN
         self._opening[connection] = self.desk.monotonic()
         self._routes[connection] = Route(connected.address, connected.resolve_us, connected.connect_us)
@@ -393,7 +394,7 @@ class Handler:
         """An upstream takes too long to connect, or to prove who it is."""
         self._opening.pop(connection, None)
         self._late.add(connection)
-        wire, task = self._wires.get(connection), self._tasks.get(connection)
+        wire, task = self._wires.get(connection.id), self._tasks.get(connection)
         if wire is not None:
             wire.abort()
             # What we close ourselves is not told as closed.

@@ -6,7 +6,6 @@ mitmproxy, so it is imported when a proxy starts and by nothing else.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from egress.proxy.dial import Dialer
 from egress.proxy.door import Door
 from egress.proxy.engine import Counts, Engine, Sandbox
 from egress.proxy.full import FullLane
+from egress.proxy.ids import Ids
 from egress.proxy.interfaces import OwnAddresses
 from egress.proxy.lane import FullLimits
 from egress.proxy.names import Names
@@ -81,7 +81,7 @@ def wire(values: Settings, policy: Policy, captured: Captured, audit: Sink, cloc
         audit=audit,
         dialer=Dialer(resolver, own, clock),
         counts=Counts(clock),
-        new_id=lambda: secrets.token_urlsafe(9),
+        new_id=Ids(),
     )
     sandbox = open_sandbox(values, policy, clock)
     engine.sandboxes[sandbox.identity.sandbox] = sandbox

@@ -150,6 +150,12 @@ class Http1Upstream(Paced):
     # Inside
 
     def _take(self, events: list[ResponseEvent]) -> None:
+        if len(events) == 3 and self._stream is not None:
+            head, body, end = events
+            if type(head) is ResponseHead and type(body) is Data and type(end) is End and not end.trailers:
+                # A switch has no body.
+                self._stream.whole(head.status, head.reason, head.headers, head.framing, body.data)
+                return
         for event in events:
             stream = self._stream
             if stream is None:

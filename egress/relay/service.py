@@ -10,16 +10,7 @@ from egress.credentials import Placeholders
 from egress.exchange import Record, Spend
 from egress.rules.policy import Policy
 from egress.scrub import Needles
-from egress.types import Secret, value
-
-
-@value
-class Opening:
-    """An exchange that is about to be sent upstream."""
-
-    request: str
-    method: str
-    secrets: tuple[str, ...]
+from egress.types import Secret
 
 
 @dataclass(slots=True)
@@ -85,8 +76,11 @@ class Service(Protocol):
         """Counts a request against the limits of its decision."""
         ...
 
-    def begin(self, opening: Opening) -> object | None:
-        """Note that this exchange is about to be sent; None means that no record could be kept of it."""
+    def begin(self, request: str, method: str, secrets: tuple[str, ...]) -> object | None:
+        """Note that an exchange is about to be sent, with these secrets.
+
+        None means that no record could be kept of it.
+        """
         ...
 
     def sent(self, ticket: object) -> None:

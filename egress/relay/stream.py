@@ -22,7 +22,7 @@ from egress.exchange import Answer, Cut, Deny, Destination, Exchange, NeedSecret
 from egress.http1 import CHUNKED, Body, Framing
 from egress.relay.halves import ClientHalf, UpstreamHalf
 from egress.relay.page import page
-from egress.relay.service import Opening, Service, Timing
+from egress.relay.service import Service, Timing
 from egress.relay.websocket import Frames
 from egress.rules.policy import Policy
 from egress.types import Head, Headers, Identity, Secret
@@ -219,7 +219,7 @@ class Stream:
         if self._upstream is None:
             self._held.append(data)
         elif self._frames is not None:
-            self._frames_up(data)
+            self._exchanged(self._frames.from_client(data))
         else:
             self._pass_up(data)
 
@@ -240,11 +240,10 @@ class Stream:
 
     def interim(self, status: int, reason: str, headers: Headers) -> None:
         """Take a 1xx of the upstream."""
-        if self._is_over or self._exchange is None:
+        if (exchange := self._informed()) is None:
             return
         self.moves += 1
-        self._learn(self._exchange)
-        answer = self._exchange.informational(Response(status, reason, headers))
+        answer = exchange.informational(Response(status, reason, headers))
         if isinstance(answer, Cut):
             self._cut(answer.code)
         elif status != 100 or self._expects:
@@ -254,32 +253,52 @@ class Stream:
             except WireError:
                 self.abort("upstream.malformed")
 
+    def whole(self, status: int, reason: str, headers: Headers, framing: Framing, data: bytes) -> None:
+        """Take a response that came in one piece: the same steps, and one look at what is known."""
+        if (exchange := self._informed()) is None:
+            return
+        self._head_down(exchange, status, reason, headers, framing)
+        if not self._is_over:
+            self._data_down(exchange, data)
+        if not self._is_over:
+            self._end_down(exchange, ())
+
     def response(self, status: int, reason: str, headers: Headers, framing: Framing) -> None:
         """Take the final head of the upstream."""
-        if self._is_over or self._exchange is None:
-            return
+        if (exchange := self._informed()) is not None:
+            self._head_down(exchange, status, reason, headers, framing)
+
+    def data(self, data: bytes) -> None:
+        """Take a piece of response body, or raw bytes after a switch."""
+        if (exchange := self._informed()) is not None:
+            self._data_down(exchange, data)
+
+    def response_end(self, trailers: Headers = ()) -> None:
+        """The response is complete."""
+        if (exchange := self._informed()) is not None:
+            self._end_down(exchange, trailers)
+
+    def _head_down(
+        self, exchange: Exchange, status: int, reason: str, headers: Headers, framing: Framing
+    ) -> None:
         self.moves += 1
         self.timing.answered = self._service.monotonic()
-        exchange = self._exchange
-        exchange.learn(self._service.needles(self._policy))
         answer = exchange.respond(Response(status, reason, headers, not framing.is_empty))
         if isinstance(answer, Cut):
             self._cut(answer.code)
         elif status == 101:
             self._switch(answer)
         else:
-            self._pass_head(answer, CHUNKED if answer.decoded else framing)
+            try:
+                self._client.head(answer, CHUNKED if answer.decoded else framing)
+                self._answered = True
+            except WireError:
+                self.abort("upstream.malformed")
 
-    def data(self, data: bytes) -> None:
-        """Take a piece of response body, or raw bytes after a switch."""
-        if self._is_over or self._exchange is None:
-            return
+    def _data_down(self, exchange: Exchange, data: bytes) -> None:
         self.moves += 1
-        exchange = self._exchange
-        # Any secret may have got a value, or another one, meanwhile.
-        exchange.learn(self._service.needles(self._policy))
         if self._frames is not None:
-            self._frames_down(data)
+            self._exchanged(self._frames.from_upstream(data))
             return
         pieces = exchange.data(data)
         if isinstance(pieces, Cut):
@@ -288,12 +307,7 @@ class Stream:
         for piece in pieces:
             self._client.data(piece)
 
-    def response_end(self, trailers: Headers = ()) -> None:
-        """The upstream has sent all of its response."""
-        if self._is_over or self._exchange is None:
-            return
-        exchange = self._exchange
-        exchange.learn(self._service.needles(self._policy))
+    def _end_down(self, exchange: Exchange, trailers: Headers) -> None:
         outcome = exchange.end(trailers)
         if isinstance(outcome, Cut):
             self._cut(outcome.code)
@@ -356,12 +370,21 @@ class Stream:
         """Look from now on for what is known now."""
         exchange.learn(self._service.needles(self._policy))
 
+    def _informed(self) -> Exchange | None:
+        """The exchange, for what comes down; None when it is over."""
+        exchange = self._exchange
+        if self._is_over or exchange is None:
+            return None
+        # Any secret may have got a value, or another one, meanwhile.
+        self._learn(exchange)
+        return exchange
+
     def _go(self, step: Deny | NeedSecrets | Send) -> None:
         if not isinstance(step, Send):
             code, retry_after = (step.code, step.retry_after) if isinstance(step, Deny) else ("internal", 0)
             self._cut(code, retry_after)
             return
-        self._ticket = self._service.begin(Opening(self.id, self._request.method, self._needed))
+        self._ticket = self._service.begin(self.id, self._request.method, self._needed)
         if self._ticket is None:
             # What cannot be recorded does not happen.
             self.abort("audit.stopped")
@@ -370,14 +393,6 @@ class Stream:
         if self._framing.body is not Body.NONE:
             self._client.hold(held=True)
         self._upstreams.acquire(self)
-
-    def _pass_head(self, answer: Answer, framing: Framing) -> None:
-        try:
-            self._client.head(answer, framing)
-        except WireError:
-            self.abort("upstream.malformed")
-            return
-        self._answered = True
 
     def _pass_up(self, data: bytes) -> None:
         if self._is_over or self._exchange is None or self._upstream is None:
@@ -410,14 +425,6 @@ class Stream:
         except WireError:
             self._frames, self._answered = None, False
             self.abort("upstream.malformed")
-
-    def _frames_up(self, data: bytes) -> None:
-        if self._frames is not None:
-            self._exchanged(self._frames.from_client(data))
-
-    def _frames_down(self, data: bytes) -> None:
-        if self._frames is not None:
-            self._exchanged(self._frames.from_upstream(data))
 
     def _exchanged(self, outcome: tuple[bytes, bytes] | Cut) -> None:
         """Send what a read has made of frames: some upwards, some downwards."""

@@ -73,7 +73,7 @@ def head(scene: Scene, port: int = 0, more: str = "connection: close\r\n") -> by
 def poke(scene: Scene) -> None:
     """What comes from outside of a connection while its response is under way."""
     found = scene.handler()
-    wire = found._wires.get(found.client) if found is not None else None
+    wire = found._wires.get(found.client.id) if found is not None else None
     if found is None or wire is None:
         return
     found.blocked(wire, blocked=True)

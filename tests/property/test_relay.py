@@ -304,7 +304,7 @@ class Anything(RuleBasedStateMachine):
             return
         self.lab.shuts()
         self.lab.check()
-        assert {opening.request for opening in self.lab.desk.begun} == set(self.lab.desk.spent)
+        assert {request for request, _, _ in self.lab.desk.begun} == set(self.lab.desk.spent)
         assert not any(self.lab.sent[wire] for wire in self.lab.sent if wire) or self.lab.desk.left
 
     def _cut(self, wire: int, data: bytes, cut: int) -> None:

@@ -12,7 +12,7 @@ from egress.audit.values import AuditStoppedError
 from egress.exchange import Destination, Exchange, Record
 from egress.proxy.arrival import Arrival
 from egress.proxy.desk import MOST_ROUTES, Desk, Route, specs_of
-from egress.relay.service import Opening, Timing
+from egress.relay.service import Timing
 from egress.rules.decide import decide_host
 from egress.rules.policy import Policy
 from egress.types import Identity
@@ -21,7 +21,7 @@ from tests.proxy.lab.stack import NAME, OTHER, SANDBOX, Stack, policy_of
 
 WHO = Identity(SANDBOX)
 TO = Destination("https", NAME, 443)
-OPENING = Opening("r1", "GET", ("api",))
+OPENING = ("r1", "GET", ("api",))
 
 
 def rules(folder: Path, *names: str) -> str:
@@ -115,7 +115,7 @@ async def test_what_one_policy_brings_is_known_to_the_exchanges_of_another(
 
 def test_a_running_exchange_carries_its_secrets_until_it_is_recorded(stack: Stack, desk: Desk) -> None:
     trail = stack.secrets._trails["api"]
-    tickets = [desk.begin(OPENING), desk.begin(OPENING)]
+    tickets = [desk.begin(*OPENING), desk.begin(*OPENING)]
     is_carried = []
     for number, ticket in enumerate(tickets):
         is_carried.append(trail.is_carried)
@@ -130,7 +130,7 @@ def test_an_exchange_whose_record_fails_carries_nothing_any_more(
     def broken(*_: object) -> NoReturn:
         raise KeyError("x")
 
-    ticket = desk.begin(OPENING)
+    ticket = desk.begin(*OPENING)
     monkeypatch.setattr(stack.audit, "exchange", broken)
     with pytest.raises(KeyError):
         desk.finish(ticket, "r1", record(stack), Timing())
@@ -151,7 +151,7 @@ def test_values_at_hand_are_given_at_once(stack: Stack, desk: Desk) -> None:
 def test_an_exchange_is_recorded_with_what_is_known_of_its_connection(stack: Stack, desk: Desk) -> None:
     desk.keep(1, Route("127.0.0.1", resolve=5, connect=7, tls=9, tls_version="TLSv1.3"), ())
     for request in ("r1", "r2"):
-        ticket = desk.begin(OPENING)
+        ticket = desk.begin(*OPENING)
         assert ticket is not None
         desk.sent(ticket)
         desk.finish(ticket, request, record(stack), Timing(wire=1, began=1.0, ended=1.5))
@@ -170,7 +170,7 @@ def test_without_an_audit_there_is_no_ticket(
         raise AuditStoppedError("full")
 
     monkeypatch.setattr(stack.audit, "begin", stopped)
-    assert desk.begin(OPENING) is None
+    assert desk.begin(*OPENING) is None
 
 
 def test_an_exchange_that_cannot_be_recorded_leaves_at_least_a_refusal(
@@ -181,7 +181,7 @@ def test_an_exchange_that_cannot_be_recorded_leaves_at_least_a_refusal(
 
     monkeypatch.setattr(stack.audit, "exchange", broken)
     with pytest.raises(KeyError):
-        desk.finish(desk.begin(OPENING), "r1", record(stack), Timing())
+        desk.finish(desk.begin(*OPENING), "r1", record(stack), Timing())
     [line] = stack.lines()
     assert (line["event"], line["code"], line["connection"]) == ("refusal", "internal", "c1")
     assert desk.finished == 1

@@ -142,7 +142,7 @@ async def test_a_peer_that_does_not_take_the_last_bytes_is_not_waited_for(scene:
             scene.release()
             await scene.until(lambda: bool(found._closing))
             found.tick(scene.stack.clock.monotonic())
-            assert found.client in found._wires
+            assert found.client.id in found._wires
             found.tick(scene.stack.clock.monotonic() + FullLimits().closing + 1)
             await scene.read(peer)
 

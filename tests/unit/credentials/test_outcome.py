@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import pytest
 
@@ -38,8 +38,6 @@ def test_what_holds_a_secret_is_not_pickled_or_copied(value: object) -> None:
 def test_a_credentialed_head_is_a_head() -> None:
     assert isinstance(HEAD, Head)
     assert HEAD.headers == (("authorization", "hunter2"),)
-    with pytest.raises(FrozenInstanceError):
-        HEAD.target = "/"  # type: ignore[misc]
 
 
 def test_an_outcome_does_not_even_show_what_the_sandbox_sent() -> None:

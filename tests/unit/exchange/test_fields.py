@@ -115,3 +115,12 @@ def test_fields_that_all_travel_are_passed_on_as_they_are() -> None:
 
 def test_all_that_is_in_a_field_is_in_the_text() -> None:
     assert Fields(HEAD).text == "host: a.example\r\nx-a: 1\r\nx-b: proxy-x\r\nx-a: 2\r\n\r\n"
+
+
+def test_what_travels_is_told_for_every_set_of_names_anew() -> None:
+    """What was found once is kept with the fields, and must not answer another question."""
+    read, _ = read_fields("Host: a.example\r\nConnection: x-one\r\nX-One: 1\r\nX-Two: 2\r\n\r\n", 0, 9)
+    for _ in range(2):
+        assert Fields(read).travelling() == (("host", "a.example"), ("x-two", "2"))
+        assert Fields(read).travelling(HOP_BY_HOP | {"host"}) == (("x-two", "2"),)
+        assert Fields(read).text == "host: a.example\r\nconnection: x-one\r\nx-one: 1\r\nx-two: 2\r\n\r\n"

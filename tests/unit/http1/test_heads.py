@@ -276,3 +276,36 @@ def test_refuses_a_response_with(lines: list[str]) -> None:
 def test_an_offer_to_upgrade_on_an_ordinary_response_is_harmless() -> None:
     head = final("Connection: Upgrade, Keep-Alive", "Upgrade: h2,h2c", "Content-Length: 0")
     assert (head.upgrade, head.keep_alive) == (("h2", "h2c"), True)
+
+
+def test_a_head_with_the_fields_of_the_one_before_means_what_it_would_mean_alone() -> None:
+    """Only what the fields say is taken over; method, target and version are read anew."""
+    fields = "Host: a.example\r\nConnection: close,upgrade\r\nUpgrade: websocket\r\ncontent-length: 3\r\n\r\n"
+        "Host: a.example\r\nConnection: close, upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n\r\n"
+    )
+    lines = ("POST /a HTTP/1.1", "GET /b?c HTTP/1.1", "PUT /d HTTP/1.0", "GET http://b.example/e HTTP/1.1")
+    for first in lines:
+        before = parse_request_head(f"{first}\r\n{fields}".encode(), Limits())
+        for line in lines:
+            block = f"{line}\r\n{fields}".encode()
+            assert parse_request_head(block, Limits(), before) == parse_request_head(block, Limits())
+
+
+def test_a_connect_takes_nothing_over_from_the_head_before() -> None:
+    fields = "Host: a.example\r\nContent-Length: 3\r\n\r\n"
+    before = parse_request_head(f"POST / HTTP/1.1\r\n{fields}".encode(), Limits())
+    with pytest.raises(WireError, match="CONNECT"):
+        parse_request_head(f"CONNECT a.example:443 HTTP/1.1\r\n{fields}".encode(), Limits(), before)
+
+
+@pytest.mark.parametrize("asked", ["GET", "HEAD"])
+def test_a_response_head_with_the_fields_of_the_one_before_is_framed_anew(asked: str) -> None:
+    fields = "Content-Length: 0\r\nConnection: close\r\n\r\n"
+    lines = ("HTTP/1.1 200 OK", "HTTP/1.1 204 Gone", "HTTP/1.0 304 Same")
+    for first in lines:
+        before = parse_response_head(f"{first}\r\n{fields}".encode(), Limits(), "GET", ())
+        assert isinstance(before, ResponseHead)
+        for line in lines:
+            block = f"{line}\r\n{fields}".encode()
+            again = parse_response_head(block, Limits(), asked, (), before)
+            assert again == parse_response_head(block, Limits(), asked, ())

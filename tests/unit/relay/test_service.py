@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egress.relay.service import Opening, Service, Timing
+from egress.relay.service import Service, Timing
 from tests.unit.relay.wires import RULES, START, Desk, Lab, get, policy_of, response
 
 
@@ -42,7 +42,7 @@ def test_the_stages_are_timed() -> None:
 def test_an_opening_names_secrets_and_shows_none() -> None:
     lab = Lab()
     lab.says(get())
-    assert lab.desk.begun == [Opening("id1", "GET", ("api",))]
+    assert lab.desk.begun == [("id1", "GET", ("api",))]
     assert lab.desk.left == []
     lab.opens()
     assert lab.desk.left == ["id1"]

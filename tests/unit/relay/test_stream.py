@@ -12,7 +12,7 @@ from egress.relay.http2_client import Http2Client, Http2ClientHalf
 from egress.relay.stream import IDEMPOTENT, Stream
 from egress.rules.policy import Policy
 from egress.scrub import Needles
-from tests.unit.relay.wires import NOTHING, SECRET, Desk, Lab, get, head, policy_of, post, response
+from tests.unit.relay.wires import LIMITED, NOTHING, SECRET, Desk, Lab, get, head, policy_of, post, response
 
 
 def stream(lab: Lab) -> Stream:
@@ -149,3 +149,23 @@ def test_asks_what_to_look_for_with_every_step_of_the_answer(monkeypatch: pytest
         asked.clear()
         end(stream(lab))
         assert asked
+
+
+@pytest.mark.parametrize(
+    "body", [b"plain", b"as you asked: " + SECRET.reveal(), b"longer than the rules allow" * 200]
+)
+def test_a_response_that_comes_in_one_piece_fares_like_one_that_trickles_in(body: bytes) -> None:
+    whole, pieces = Lab(LIMITED), Lab(LIMITED)
+    for lab in (whole, pieces):
+        lab.says(get())
+        lab.opens()
+    whole.answers(response(body))
+    for byte in response(body):
+        if not pieces.ended:
+            pieces.answers(bytes([byte]))
+    assert SECRET.reveal() not in whole.sent[0]
+    assert whole.codes == pieces.codes
+    assert len(whole.desk.records) == 1
+    if whole.codes == ["rule.allowed"]:
+        assert whole.sent[0] == pieces.sent[0]
+        assert whole.desk.records == pieces.desk.records

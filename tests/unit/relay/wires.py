@@ -30,7 +30,7 @@ from egress.exchange import Destination, Record, Spend
 from egress.relay.limits import RelayLimits
 from egress.relay.orders import CLIENT, Again, Close, Fetch, Open, Order, Reset, Write
 from egress.relay.relay import DEFAULT_LIMITS, Protocol, Relay
-from egress.relay.service import Opening, Timing
+from egress.relay.service import Timing
 from egress.rules.limits import Taken
 from egress.rules.load import Source, load
 from egress.rules.policy import Policy
@@ -94,7 +94,7 @@ class Desk:
     is_stopped: bool = False
     """The audit keeps no records any more."""
     spend: Spend = always
-    begun: list[Opening] = field(default_factory=list)
+    begun: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
     left: list[object] = field(default_factory=list)
     """The tickets of exchanges whose first byte went upstream."""
     records: list[Record] = field(default_factory=list)
@@ -132,16 +132,16 @@ class Desk:
         self._may_fail("secrets")
         return dict.fromkeys(names, SECRET) if self.at_hand else None
 
-    def begin(self, opening: Opening) -> object | None:
+    def begin(self, request: str, method: str, secrets: tuple[str, ...]) -> object | None:
         self._may_fail("begin")
         if self.is_stopped:
             return None
-        self.begun.append(opening)
-        return opening.request
+        self.begun.append((request, method, secrets))
+        return request
 
     def sent(self, ticket: object) -> None:
         self._may_fail("sent")
-        assert ticket in {opening.request for opening in self.begun}
+        assert ticket in {request for request, _, _ in self.begun}
         self.left.append(ticket)
 
     def finish(self, ticket: object | None, request: str, record: Record, timing: Timing) -> None:
@@ -326,7 +326,7 @@ class Lab:
         """Every exchange that was announced and is over has its record, and none has two."""
         assert len(self.desk.recorded) == len(set(self.desk.recorded)), "two records of one exchange"
         assert len(self.desk.spent) == len(set(self.desk.spent)), "a ticket is spent twice"
-        announced = {opening.request for opening in self.desk.begun}
+        announced = {request for request, _, _ in self.desk.begun}
         under_way = {stream.id for stream in self.relay._live}
         assert announced - under_way == set(self.desk.spent) - under_way
         assert not under_way & set(self.desk.recorded)
