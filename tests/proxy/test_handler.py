@@ -44,7 +44,7 @@ async def test_nothing_is_left_of_a_connection_that_is_over(scene: Scene) -> Non
             assert found is not None
             assert found.relay is not None
             left.extend(weakref.ref(each) for each in (found, found.relay, found.client, found._layer))
-            left.extend(weakref.ref(connection) for connection in found._wires)
+            left.extend(weakref.ref(wire.connection) for wire in found._wires.values())
             del found
             scene.release()
             await scene.read(peer)
