@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from bench._timing import microseconds, seconds
-from egress.audit import Durations, Facts, Opening, Refusal, Sink, verify
+from egress.audit import Durations, Facts, Opening, Refusal, Sink, Way, verify
 from egress.exchange import Destination, Record
 from egress.types import Identity, Place, RuleRef, Slot, Verdict
 
@@ -39,9 +39,8 @@ RECORD = Record(
     policy="5f2b8c0d9e1a4b7c",
 )
 TOOK = Durations(1200, 15000, 31000, 40, 52000, 53100)
-FACTS = Facts(
+WAY = Way(
     connection="c-000017",
-    request="c-000017-3",
     listener="agent-1",
     entry="connect",
     address="192.0.2.10",
@@ -50,8 +49,8 @@ FACTS = Facts(
     upstream_tls="TLSv1.3",
     alpn="http/1.1",
     upstream_alpn="http/1.1",
-    durations=TOOK,
 )
+FACTS = Facts(WAY, "c-000017-3", TOOK)
 OPENING = Opening("c-000017-3", "c-000017", "agent-1", "api.github.com", 443, "GET", ("github",))
 REFUSAL = Refusal(SANDBOX, "agent-1", "dns", "evil.example", "host.unknown")
 KEY = bytes(range(32))

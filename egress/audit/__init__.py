@@ -15,6 +15,7 @@ from egress.audit.values import (
     Refusal,
     Ticket,
     Tunnel,
+    Way,
 )
 from egress.audit.verify import Fault, Verified, verify
 
@@ -31,5 +32,6 @@ __all__ = [
     "Ticket",
     "Tunnel",
     "Verified",
+    "Way",
     "verify",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from egress.audit.quote import MOST_PATH, name, optional, quoted
-from egress.audit.values import Durations, Facts, Opening, Refusal, Tunnel
+from egress.audit.values import Durations, Facts, Opening, Refusal, Tunnel, Way
 from egress.exchange import Record
 from egress.types import Place, RuleRef, Slot, SlotKind
 
@@ -38,18 +38,18 @@ BOOLEAN = ("false", "true")
 
 def exchange(record: Record, facts: Facts) -> str:
     """One exchange, from the request's head to the last byte of the answer."""
-    who, at, took = record.identity, record.destination, facts.durations
+    who, at, way = record.identity, record.destination, facts.way
+    entered, tls = _said_of(way)
     return (
         f'"event":"exchange",{_who(who.sandbox, who.profile)}'
-        f"{_way(facts.listener, facts.entry)}{_ids(facts.connection, facts.request)}"
-        f'"scheme":"{at.scheme}",{_where(at.host, at.port, facts.address, facts.sni)}'
+        f'{entered}"request":{quoted(facts.request, MOST_ID)},'
+        f'"scheme":"{at.scheme}",{_where(at.host, at.port, way.address, way.sni)}'
         f'"method":{name(record.method)},"path":{quoted(record.path, MOST_PATH)},"status":{record.status},'
         f'"verdict":"{record.verdict}","code":{name(record.code)},{_rule(record.rule, record.place)}'
         f'"observed":{BOOLEAN[record.observed]},"injected":{_injected(record.injected)},'
         f'"replaced":{BOOLEAN[record.replaced]},"scrubbed":{_scrubbed(record.scrubbed)},'
-        f'"bytes_up":{record.bytes_up},"bytes_down":{record.bytes_down},{_durations(took)}'
-        f"{_tls(facts.client_tls, facts.upstream_tls, facts.alpn, facts.upstream_alpn)}"
-        f'"policy":{optional(record.policy)}'
+        f'"bytes_up":{record.bytes_up},"bytes_down":{record.bytes_down},{_durations(facts.durations)}'
+        f'{tls}"policy":{optional(record.policy)}'
     )
 
 
@@ -157,12 +157,15 @@ def _where(host: str, port: int, address: str, sni: str) -> str:
     return f'"host":{name(host)},"port":{port:d},"address":{optional(address)},"sni":{optional(sni)},'
 
 
-@lru_cache(256)
-def _tls(client: str, upstream: str, alpn: str, upstream_alpn: str) -> str:
-    return (
-        f'"client_tls":{optional(client)},"upstream_tls":{optional(upstream)},'
-        f'"alpn":{optional(alpn)},"upstream_alpn":{optional(upstream_alpn)},'
+@lru_cache(1024)
+def _said_of(way: Way) -> tuple[str, str]:
+    """What stands in each line of a way: how it was entered, and its TLS."""
+    entered = f'{_way(way.listener, way.entry)}"connection":{quoted(way.connection, MOST_ID)},'
+    tls = (
+        f'"client_tls":{optional(way.client_tls)},"upstream_tls":{optional(way.upstream_tls)},'
+        f'"alpn":{optional(way.alpn)},"upstream_alpn":{optional(way.upstream_alpn)},'
     )
+    return entered, tls
 
 
 def _rule(rule: RuleRef | None, place: Place | None) -> str:

@@ -57,12 +57,14 @@ class Durations:
 NO_DURATIONS = Durations()
 
 
-@value
-class Facts:
-    """What the connection knows about an exchange. Empty text where there is nothing to say."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Way:
+    """The connections that exchanges went over: the same for one after the other, and made once.
+
+    Empty text where there is nothing to say.
+    """
 
     connection: str
-    request: str
     listener: str
     entry: str
     """How the destination was named: `connect`, `absolute`, `sni`, `host`."""
@@ -73,6 +75,14 @@ class Facts:
     upstream_tls: str = ""
     alpn: str = ""
     upstream_alpn: str = ""
+
+
+@value
+class Facts:
+    """What the connections know about an exchange."""
+
+    way: Way
+    request: str
     durations: Durations = NO_DURATIONS
 
 
@@ -83,7 +93,7 @@ class Refusal:
     identity: Identity
     listener: str
     entry: str
-    """As for `Facts`, and `dns`."""
+    """As for `Way`, and `dns`."""
     host: str
     code: str
     port: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from egress.audit.values import AuditStoppedError, Durations, Facts, Opening, Refusal, Ticket
+from egress.audit.values import AuditStoppedError, Durations, Facts, Opening, Refusal, Ticket, Way
 from egress.credentials import Placeholders
 from egress.exchange import Record, Spend
 from egress.proxy.arrival import Arrival
@@ -33,6 +33,8 @@ class Route:
     alpn: str = ""
     is_told: bool = False
     """An exchange has recorded how long it took to make; the next ones found it made."""
+    way: Way | None = None
+    """What the records say of it, once one was written."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class Desk:
     """By the wire that the relay gave the connection."""
     finished: int = 0
     """How many exchanges have their record."""
+    _nowhere: Route = field(default_factory=Route)
+    """Of exchanges that never left."""
     _spend: Spend | None = None
     _version: int = -1
     _needles: dict[str, tuple[Policy, Needles | None]] = field(default_factory=dict)
@@ -166,23 +170,26 @@ class Desk:
         )
 
     def _facts(self, request: str, timing: Timing) -> Facts:
-        arrival = self.arrival
-        route = self.routes.get(timing.wire) or Route()
-        facts = Facts(
-            connection=arrival.id,
-            request=request,
-            listener=arrival.listener,
-            entry=arrival.entry,
-            address=route.address,
-            sni=arrival.hello.sni if arrival.hello else "",
-            client_tls=self.client_tls,
-            upstream_tls=route.tls_version,
-            alpn=self.alpn,
-            upstream_alpn=route.alpn,
-            durations=_durations(timing, route),
-        )
+        route = self.routes.get(timing.wire) or self._nowhere
+        facts = Facts(self._way(route), request, _durations(timing, route))
         route.is_told = True
         return facts
+
+    def _way(self, route: Route) -> Way:
+        if route.way is None:
+            arrival = self.arrival
+            route.way = Way(
+                connection=arrival.id,
+                listener=arrival.listener,
+                entry=arrival.entry,
+                address=route.address,
+                sni=arrival.hello.sni if arrival.hello else "",
+                client_tls=self.client_tls,
+                upstream_tls=route.tls_version,
+                alpn=self.alpn,
+                upstream_alpn=route.alpn,
+            )
+        return route.way
 
 
 def specs_of(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ...]:

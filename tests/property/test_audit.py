@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit import Opening, Sink, Ticket, Verified
+from egress.audit import Facts, Opening, Sink, Ticket, Verified
 from egress.types import Identity
 from tests.unit.audit.sample import (
     DENIED,
@@ -23,6 +23,7 @@ from tests.unit.audit.sample import (
     OPENING,
     RECORD,
     TUNNEL,
+    WAY,
     Clock,
     Moment,
     abandon,
@@ -283,7 +284,7 @@ def test_a_line_is_plain_json_whatever_the_sandbox_sends(
     with folder() as log:
         sink = opened(log)
         ticket = sink.begin(Opening(path, host, "agent-1", host, 443, method, (path,)))
-        facts = replace(FACTS, sni=host, request=path)
+        facts = Facts(replace(WAY, sni=host), path, FACTS.durations)
         record = replace(
             RECORD, path=path, method=method, bytes_up=number, identity=Identity("agent-1", host)
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.audit import Durations, Facts, Opening, Refusal, Sink, Tunnel, Verified, verify
+from egress.audit import Durations, Facts, Opening, Refusal, Sink, Tunnel, Verified, Way, verify
 from egress.exchange import Destination, Record
 from egress.types import Identity, Place, RuleRef, Slot, Verdict
 
@@ -50,9 +50,8 @@ DENIED = replace(
     rule=None,
     place=None,
 )
-FACTS = Facts(
+WAY = Way(
     connection="c-17",
-    request="c-17-3",
     listener="agent-1",
     entry="connect",
     address="192.0.2.10",
@@ -61,8 +60,8 @@ FACTS = Facts(
     upstream_tls="TLSv1.3",
     alpn="http/1.1",
     upstream_alpn="http/1.1",
-    durations=Durations(1200, 15000, 31000, 40, 52000, 53100),
 )
+FACTS = Facts(WAY, "c-17-3", Durations(1200, 15000, 31000, 40, 52000, 53100))
 OPENING = Opening("c-17-3", "c-17", "agent-1", "api.github.com", 443, "GET", ("github",))
 NAME = Refusal(AGENT, "agent-1", "dns", "evil.example", "host.unknown", policy="5f2b8c0d")
 TUNNEL = Tunnel(

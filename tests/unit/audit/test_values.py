@@ -6,11 +6,11 @@ from dataclasses import fields
 
 import pytest
 
-from egress.audit.values import AuditStoppedError, Facts, Opening, Refusal, Ticket, Tunnel
+from egress.audit.values import AuditStoppedError, Facts, Opening, Refusal, Ticket, Tunnel, Way
 from egress.errors import CODES
 
 
-@pytest.mark.parametrize("kind", [Opening, Facts, Refusal, Tunnel])
+@pytest.mark.parametrize("kind", [Opening, Facts, Way, Refusal, Tunnel])
 def test_there_is_no_field_for_a_value_a_query_or_a_body(kind: type) -> None:
     names = {field.name for field in fields(kind)}
     assert not names & {"query", "target", "body", "headers", "value", "secret", "path"}
