@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("ci" if UNDER_CI else "here")
 
 # Sockets --------------------------------------------------------------------------------------
 
-ROOMS_WITH_SOCKETS = ("proxy", "docker")
+ROOMS_WITH_SOCKETS = ("proxy", "docker", "faults", "attack/catalogue")
 
 
 def _refuse(*_args: object, **_kwargs: object) -> NoReturn:
@@ -42,7 +42,7 @@ def _refuse(*_args: object, **_kwargs: object) -> NoReturn:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Refuse sockets around the whole test, its fixtures of every scope included."""
-    if item.path.relative_to(HERE).parts[0] in ROOMS_WITH_SOCKETS:
+    if any(item.path.is_relative_to(HERE / room) for room in ROOMS_WITH_SOCKETS):
         return (yield)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("connect", "connect_ex", "bind", "sendto"):

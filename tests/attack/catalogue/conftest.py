@@ -1,0 +1,56 @@
+"""The lab of this run, and the two proxies that every case is tried on.
+
+One lab a worker: its networks are its own, so any number of them run side by side.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.attack.lab.lab import Lab
+from tests.attack.lab.network import NoLabError
+from tests.attack.lab.proxies import Egress, Naive, Proxy
+
+UNDER_CI = bool(os.environ.get("CI"))  # noqa: TID251 - as tests/conftest.py asks
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """An internet of this worker's own; without one, cases are left out, and fail under CI."""
+    made = Lab(tmp_path_factory.mktemp("lab"))
+    try:
+        made.__enter__()
+    except NoLabError as error:
+        if UNDER_CI:
+            pytest.fail(f"no lab can be made here: {error}", pytrace=False)
+        pytest.skip(f"no lab can be made here: {error}")
+    try:
+        yield made
+    finally:
+        made.__exit__()
+
+
+@pytest.fixture(scope="session")
+def egress(lab: Lab) -> Iterator[Egress]:
+    """One Egress for all cases that need none of their own; at its end, all that it did is looked at."""
+    with lab.egress() as proxy:
+        yield proxy
+        found = lab.at_the_end(proxy)
+    assert not found, "after its case: " + "; ".join(map(str, found))
+
+
+@pytest.fixture(scope="session")
+def naive(lab: Lab) -> Iterator[Naive]:
+    with lab.naive() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(request: pytest.FixtureRequest) -> Proxy:
+    """The one that a case is tried on: `egress` or `naive`."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Proxy)
+    return found

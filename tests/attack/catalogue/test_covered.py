@@ -1,0 +1,79 @@
+"""No case of the catalogue is without a test, and no test that is named has gone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.attack.catalogue.covered import CASES, ELSEWHERE, IN_CONTAINERS
+
+TESTS = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+
+
+@cache
+def functions(file: Path) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions of a file by name."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {
+        node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def decorations() -> Iterator[tuple[Path, str, ast.Call]]:
+    """Every use of the decorator `case`, with the test below it."""
+    for file in sorted(HERE.glob("test_*.py")):
+        for name, function in functions(file).items():
+            for found in function.decorator_list:
+                if (
+                    isinstance(found, ast.Call)
+                    and isinstance(found.func, ast.Name)
+                    and found.func.id == "case"
+                ):
+                    yield file, name, found
+
+
+def held_here() -> dict[str, list[str]]:
+    """The cases with their tests in this folder."""
+    held: dict[str, list[str]] = {}
+    for file, name, call in decorations():
+        for number in str(ast.literal_eval(call.args[0])).split():
+            held.setdefault(number, []).append(f"{file.name}::{name}")
+    return held
+
+
+def test_every_case_has_a_test() -> None:
+    held = {*held_here(), *ELSEWHERE, *IN_CONTAINERS}
+    assert [number for number in CASES if number not in held] == []
+
+
+def test_no_case_is_made_up() -> None:
+    assert {*held_here(), *ELSEWHERE, *IN_CONTAINERS} <= {*CASES}
+
+
+def test_what_waits_for_containers_waits_for_nothing_else() -> None:
+    """Once there is a test for it, it is no longer excused."""
+    assert {*IN_CONTAINERS} & {*held_here(), *ELSEWHERE} == set()
+
+
+def test_every_test_that_is_named_exists() -> None:
+    gone = []
+    for nodes in ELSEWHERE.values():
+        for node in nodes:
+            file, _, name = node.partition("::")
+            if not (TESTS / file).is_file() or name not in functions(TESTS / file):
+                gone.append(node)
+    assert gone == []
+
+
+def test_what_is_not_tried_on_the_naive_proxy_has_its_twin() -> None:
+    lonely = []
+    for file, name, call in decorations():
+        given = {
+            word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg in {"naive", "twin"}
+        }
+        if given and (given.get("twin") not in functions(file) or given["twin"] == name):
+            lonely.append(f"{file.name}::{name}")
+    assert lonely == []

@@ -1,0 +1,132 @@
+"""What must not happen, whatever was tried: each kind of harm, and where it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+from tests.attack.lab import names
+from tests.attack.lab.internet import Heeded
+from tests.attack.lab.leaks import leaks
+from tests.attack.lab.names import Credential
+from tests.attack.lab.proxies import Proxy
+from tests.proxy.lab.http1 import Request
+
+Place = tuple[str, int]
+
+
+class Harm(StrEnum):
+    """The kinds. A case names the one that the naive proxy must show."""
+
+    REACHED = "reached"
+    """Something was connected to, or sent to, that no rule opens."""
+    ASKED = "asked"
+    """A name server was asked for a name that no rule opens."""
+    SENT = "sent"
+    """A host got a request that the rules deny, or one that is not what was asked for."""
+    STOLEN = "stolen"
+    """A secret reached somebody whom it is not for."""
+    CLEAR = "clear"
+    """A secret crossed a wire unencrypted."""
+    LEAKED = "leaked"
+    """The sandbox got a secret to see."""
+    LOGGED = "logged"
+    """A secret stands in a log, a file, an environment, or an argument."""
+    BARE = "bare"
+    """A request went out without the credential that it should carry."""
+    TAKEN = "taken"
+    """The sandbox got at the proxy itself, or at what is another sandbox's."""
+    STARVED = "starved"
+    """One sandbox took what others need."""
+    OPEN = "open"
+    """What should have been closed stayed open."""
+    FORGED = "forged"
+    """The record does not tell what happened."""
+
+
+class Finding(Exception):  # noqa: N818 - what a case reports, in the words of the trade
+    """A property of the proxy that does not hold."""
+
+    def __init__(self, harm: Harm, what: str) -> None:
+        super().__init__(f"{harm}: {what}")
+        self.harm = harm
+
+
+def reached(proxy: Proxy, since: int, also: Iterable[Place] = ()) -> Iterator[Finding]:
+    """Whatever left the room for where no rule leads, or went back into the room itself."""
+    fine = {*names.ALLOWED, *also}
+    for opened in proxy.wire.opened[since:]:
+        # What the sandbox sent to the proxy, and the answer to a datagram of it.
+        is_ours = (
+            proxy.clients.get(opened.source) == opened.target
+            or proxy.clients.get(opened.target) == opened.source
+        )
+        is_name_server = opened.target == (names.NAME_SERVER, 53)
+        if not (is_ours or is_name_server or (opened.kind == "tcp" and opened.target in fine)):
+            yield Finding(Harm.REACHED, str(opened))
+
+
+def asked(proxy: Proxy, questions: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """Names that were asked for from this room, and belong to nobody who is allowed."""
+    for name, source in questions:
+        if source in (proxy.room.four, proxy.room.six) and not names.may_be_asked(name):
+            yield Finding(Harm.ASKED, f"the name server was asked for {name}")
+
+
+def stolen(connections: Iterable[Heeded], all_of_them: Iterable[Credential]) -> Iterator[Finding]:
+    """Secrets at hosts that they are not for."""
+    for connection in connections:
+        for credential in all_of_them:
+            if credential.value not in connection.data:
+                continue
+            if not _is_for(credential, connection.name):
+                yield Finding(Harm.STOLEN, f"{credential.name} at {connection.name}")
+            elif not connection.channel.is_tls:
+                yield Finding(Harm.CLEAR, f"{credential.name} went to {connection.name} without TLS")
+
+
+def mixed_up(requests: Iterable[Request], all_of_them: Iterable[Credential]) -> Iterator[Finding]:
+    """Secrets in requests that name another host than the one they went to."""
+    for request in requests:
+        for credential in all_of_them:
+            if credential.value in request.raw:
+                for host in request.headers("host") or ["nobody"]:
+                    if not _is_for(credential, host.removesuffix(":443")):
+                        yield Finding(Harm.STOLEN, f"{credential.name} in a request for {host}")
+
+
+def _is_for(credential: Credential, name: str) -> bool:
+    return any(
+        name == host or (host.startswith("*.") and (name == host or name.endswith(host[1:])))
+        for host in credential.hosts
+    )
+
+
+def clear(
+    carried: Iterable[tuple[Place, Place, bytes]], all_of_them: Iterable[Credential]
+) -> Iterator[Finding]:
+    """Secrets that crossed a wire as they are."""
+    for source, target, data in carried:
+        for credential in all_of_them:
+            if credential.value in data:
+                where = f"from {source[0]}:{source[1]} to {target[0]}:{target[1]}"
+                yield Finding(Harm.CLEAR, f"{credential.name} {where}")
+
+
+def leaked(
+    received: Iterable[bytes], all_of_them: Iterable[Credential], forgiven: Iterable[str] = ()
+) -> Iterator[Finding]:
+    """Secrets that the sandbox got to see, in a form that Egress promises to stop."""
+    wanted = [(credential.name, credential.value) for credential in all_of_them]
+    for data in received:
+        for leak in leaks(data, wanted):
+            if leak.promised and not set(leak.coats) & set(forgiven):
+                yield Finding(Harm.LEAKED, str(leak))
+
+
+def logged(texts: Iterable[tuple[str, bytes]], all_of_them: Iterable[Credential]) -> Iterator[Finding]:
+    """Secrets in what a proxy wrote, whatever it did to them."""
+    wanted = [(credential.name, credential.value) for credential in all_of_them]
+    for where, data in texts:
+        for leak in leaks(data, wanted):
+            yield Finding(Harm.LOGGED, f"{leak} in {where}")
