@@ -26,6 +26,7 @@ COMMANDS = {
     "serve": ("egress.cli.serve:serve", "Run the proxy until it is told to stop."),
     "trust": ("egress.cli.trust:trust", "Say that you have read a rule file and trust it."),
     "status": ("egress.cli.status:status", "Ask a running proxy how it is."),
+    "doctor": ("egress.cli.doctor:doctor", "Find what is wrong around the proxy, and how to put it right."),
     "kill": ("egress.cli.kill:kill", "Take something back from a running proxy, at once."),
     "log": ("egress.cli.log:log", "Verify the audit log."),
     "ca": ("egress.cli.ca:ca", "Show, export or replace the certificate authority."),

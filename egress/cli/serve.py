@@ -18,12 +18,12 @@ from egress.cli import render, rulefiles
 from egress.cli.ca import ADDING, REPLACING
 from egress.cli.render import BOLD, DIM, GOOD
 from egress.errors import ContentError
-from egress.policy.chosen import choose, read_chosen
+from egress.policy.chosen import Chosen, choose, read_chosen
 from egress.policy.profiles import check_profile
 from egress.policy.state import check_state, make_state
 from egress.policy.trust import Trust
 from egress.proxy.settings import PREFIX, Effective, Listen, Settings, flag, read, shown, written
-from egress.proxy.start import Start
+from egress.proxy.start import Start, watched
 from egress.rules.policy import Policy
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
     check_state(effective.values.state_dir)
     chosen = choose(effective.values.rules, process.config_dir(environ), Path())
     trust = Trust(effective.values.state_dir)
+    seen = _fingerprint(chosen, trust)
     loaded = read_chosen(chosen, trust, rulefiles.now())
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
@@ -96,7 +97,14 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
     # Not before: rules that cannot be used leave nothing behind.
     make_state(effective.values.state_dir)
     captured = _captured(effective.values, loaded.policy, environ)
-    return _run(Start(effective, chosen, trust, loaded.policy, captured, loaded.findings))
+    return _run(Start(effective, chosen, trust, loaded.policy, captured, loaded.findings, seen))
+
+
+def _fingerprint(chosen: Chosen, trust: Trust) -> tuple[object, ...]:
+    # What watches files is loaded by nothing but a proxy that starts.
+    from egress.proxy.watch import fingerprint
+
+    return fingerprint(watched(chosen, trust))
 
 
 def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> Captured:

@@ -35,7 +35,7 @@ from egress.proxy.listening import Listening, ports_of
 from egress.proxy.sandboxes import Sandboxes
 from egress.proxy.service import Process, Service
 from egress.proxy.settings import strangers
-from egress.proxy.start import Ready, Start
+from egress.proxy.start import Ready, Start, watched
 from egress.proxy.watch import changes
 from egress.proxy.wiring import Parts, open_audit, password_of, wire
 from egress.rules.load import Loaded
@@ -242,10 +242,8 @@ class Server:
             tick(parts, number)
 
     async def _watching(self, service: Service) -> None:
-        chosen, trust = self._start.chosen, self._start.trust
-        # To be trusted again is what a changed file may be waiting for.
-        watched = (*chosen.paths, trust.file) if chosen.needs_trust else chosen.paths
-        async for _ in changes(watched):
+        start = self._start
+        async for _ in changes(watched(start.chosen, start.trust), start.seen):
             await service.reload("a file has changed", asked=False)
 
     def _watch_signals(self, service: Service) -> None:

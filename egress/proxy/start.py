@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from egress.secrets import Captured
 
 
+def watched(chosen: Chosen, trust: Trust) -> tuple[Path, ...]:
+    """The files whose change means that the rules are to be read again."""
+    # To be trusted again is what a changed file may be waiting for.
+    return (*chosen.paths, trust.file) if chosen.needs_trust else chosen.paths
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """What a proxy is started with."""
@@ -28,6 +34,8 @@ class Start:
     captured: Captured
     findings: tuple[Finding, ...] = ()
     """What was found in the rules and does not keep them from being used."""
+    seen: tuple[object, ...] | None = None
+    """The fingerprint of the rule files, taken before they were read: a change since then is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,20 @@ def folders(paths: Sequence[Path]) -> tuple[Path, ...]:
 
 
 async def changes(
-    paths: Sequence[Path], *, interval: float = INTERVAL, settle: float = SETTLE
+    paths: Sequence[Path],
+    seen: Fingerprint | None = None,
+    *,
+    interval: float = INTERVAL,
+    settle: float = SETTLE,
 ) -> AsyncIterator[None]:
-    """Yield after every change of these files, for ever; several close together are one."""
-    seen = await asyncio.to_thread(fingerprint, paths)
+    """Yield after every change of these files, for ever; several close together are one.
+
+    `seen` is the fingerprint from before they were read: without it what changes until now goes unnoticed.
+    """
+    now = await asyncio.to_thread(fingerprint, paths)
+    if seen is not None and seen != now:
+        yield
+    seen = now
     while True:
         watched = await asyncio.to_thread(folders, paths)
         async with aclosing(_notices(watched, interval, settle)) as notices:

@@ -12,8 +12,13 @@ import pytest
 from egress.cli.main import cli
 from tests.cli.command import CONFIG, assert_is_an_answer, egress
 
-DENIED = {"egress explain POST https://api.github.com/gists"}
-"""Examples that show a denial."""
+DENIED = {
+    "egress explain POST https://api.github.com/gists",
+    "egress doctor",
+    "egress doctor --json",
+    "egress doctor --rules config/hosts.yaml --offline",
+}
+"""Examples that show a denial, or a fault."""
 
 WANTING = {
     "egress kill api.example.com": "no proxy is running here",

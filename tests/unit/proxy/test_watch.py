@@ -127,6 +127,22 @@ async def noticed(paths: list[Path], change: Callable[[], object]) -> int:
     return found
 
 
+async def test_a_change_since_the_files_were_read_is_noticed(rules: Path) -> None:
+    """Whoever saves a file in the moment between reading and watching is not overlooked."""
+    before = fingerprint([rules])
+    rename(rules)
+    watching = changes([rules], before, interval=0.02, settle=0.01)
+    await anext(watching)
+    await watching.aclose()  # type: ignore[attr-defined]
+
+
+async def test_without_a_change_there_is_nothing_to_notice(rules: Path) -> None:
+    watching = changes([rules], fingerprint([rules]), interval=0.02, settle=0.01)
+    first = asyncio.ensure_future(anext(watching))
+    assert not (await asyncio.wait([first], timeout=0.2))[0]
+    first.cancel()
+
+
 async def test_a_change_is_noticed(rules: Path) -> None:
     assert await noticed([rules], lambda: rename(rules)) == 1
 

@@ -1,0 +1,183 @@
+"""`egress doctor`: what is wrong around the proxy, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from egress import __version__
+from egress import settings as process
+from egress.cli import render
+from egress.cli.ca import ADDING, REPLACING
+from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD, count
+from egress.cli.running import ask
+from egress.cli.serve import serve
+from egress.doctor import versions
+from egress.doctor.diagnosis import Diagnosis, Group, Level, fault, told
+from egress.errors import EgressError
+from egress.proxy.settings import Effective, Settings, read
+
+if TYPE_CHECKING:
+    from egress.rules.policy import Policy
+    from egress.secrets import Captured
+
+type Tell = Callable[[Group], None]
+
+WITHOUT = frozenset(
+    {
+        "handover",
+        "audit_rotate",
+        "audit_keep",
+        "audit_quota",
+        "audit_on_full",
+        "head_timeout",
+        "connect_timeout",
+        "answer_timeout",
+        "idle_timeout",
+        "drain",
+        "log_level",
+        "log_format",
+    }
+)
+"""Settings of `egress serve` that make no difference to what is looked at; as variables they may stay set."""
+
+_STYLES = {Level.OK: GOOD, Level.NOTE: DIM, Level.WARNING: DOUBT, Level.FAULT: BAD}
+_WIDEST_NAME = 32
+_FIX = 11
+"""Where a fix begins: below the name of what it is for."""
+
+
+def _options() -> list[click.Parameter]:
+    """The options of `egress serve` that matter, which are those of that command."""
+    return [option for option in serve.params if option.name in Settings.model_fields.keys() - WITHOUT]
+
+
+@click.command(params=_options())
+@click.option("--offline", is_flag=True, help="Ask no upstream.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+def doctor(offline: bool, as_json: bool, **given: object) -> int:
+    """Find what is wrong around the proxy, and say how to put it right.
+
+    It looks at versions, rules, secrets, keys, folders, ports, the audit log, the clock and the hosts of the
+    rules, as `egress serve` with the same options would find them. Nothing is changed. Each secret is asked
+    for once and never shown; each host is asked for a TLS handshake, and sent nothing. The exit status is 1
+    when there is a fault.
+
+    \b
+    Examples:
+      egress doctor
+      egress doctor --rules config/hosts.yaml --offline
+      egress doctor --json
+    """
+    effective = read({name: value for name, value in given.items() if value not in (None, ())})
+    tell = _ignore if as_json else _show
+    groups = _examined(effective, tell, offline=offline)
+    if as_json:
+        render.data(_as_data(groups))
+    else:
+        _sum_up(groups)
+    return int(_number(groups, Level.FAULT) > 0)
+
+
+def _examined(effective: Effective, tell: Tell, *, offline: bool) -> Sequence[Group]:
+    try:
+        # This loads mitmproxy.
+        from egress.doctor.examine import examine
+    except Exception as error:  # noqa: BLE001 - a package that is broken is what the doctor is there for
+        return [_broken(error, tell)]
+    from egress.doctor import rules
+    from egress.doctor.patient import Patient
+    from egress.proxy.clock import SystemClock
+
+    environ, clock = process.environment(), SystemClock()
+    found = rules.read(effective, process.config_dir(environ), clock.now())
+    captured, trouble = _captured(effective.values, found.policy, environ)
+    patient = Patient(
+        effective=effective,
+        policy=found.policy,
+        captured=captured,
+        clock=clock,
+        ask=partial(ask, "GET", "/status", None, effective.values.runtime_dir),
+        replacing=REPLACING,
+        adding=ADDING,
+    )
+    beforehand = {"rules": found.diagnoses, "secrets": trouble}
+    return asyncio.run(examine(patient, beforehand, tell, offline=offline))
+
+
+def _captured(
+    values: Settings, policy: Policy | None, environ: Mapping[str, str]
+) -> tuple[Captured, list[Diagnosis]]:
+    """Take the secrets out of the environment as `egress serve` does, which may start this process anew."""
+    from egress.secrets import Captured, harden, take, variables
+
+    trouble = []
+    names = variables(policy.secrets.values()) if policy else frozenset()
+    try:
+        captured = take(environ, names, sys.orig_argv, container=values.container)
+    except EgressError as error:
+        captured = Captured({}, {name: text for name, text in environ.items() if name not in names})
+        trouble.append(told("environment", error))
+    try:
+        harden()
+    except EgressError as error:
+        trouble.append(told("memory", error))
+    return captured, trouble
+
+
+def _broken(error: Exception, tell: Tell) -> Group:
+    """What can be said when a package cannot be loaded: all others hang on it."""
+    name = getattr(error, "name", None) or type(error).__name__
+    fact = f"the proxy cannot be loaded, because of {name}, and nothing else was looked at"
+    cure = "install Egress again, into a virtual environment of its own"
+    group = Group("versions", (*versions.look(), fault("egress", fact, cure)))
+    tell(group)
+    return group
+
+
+# What is said ---------------------------------------------------------------------------------------
+
+
+def _ignore(group: Group) -> None:
+    """Say nothing before all is known."""
+
+
+def _show(group: Group) -> None:
+    render.line((group.name, BOLD))
+    width = min(max((len(item.name) for item in group.diagnoses), default=0), _WIDEST_NAME)
+    for item in group.diagnoses:
+        level = (f"{item.level:<7}", _STYLES[item.level])
+        render.table([[level, item.name.ljust(width), item.fact]], indent=2)
+        if item.fix:
+            # A command in it has to come out in one piece.
+            render.line(" " * _FIX, ("fix: ", DIM), item.fix, whole="`" in item.fix)
+
+
+def _sum_up(groups: Sequence[Group]) -> None:
+    total = sum(len(group.diagnoses) for group in groups)
+    faults, warnings = _number(groups, Level.FAULT), _number(groups, Level.WARNING)
+    bad = count(faults, "fault") if faults else "no fault"
+    doubtful = f", {count(warnings, 'warning')}" if warnings else ""
+    render.line()
+    render.line((bad, BAD if faults else GOOD), (doubtful, DOUBT), f" in {count(total, 'check')}")
+
+
+def _number(groups: Sequence[Group], level: Level) -> int:
+    return sum(item.level is level for group in groups for item in group.diagnoses)
+
+
+def _as_data(groups: Sequence[Group]) -> dict[str, object]:
+    faults = _number(groups, Level.FAULT)
+    return {
+        "ok": not faults,
+        "version": __version__,
+        "faults": faults,
+        "warnings": _number(groups, Level.WARNING),
+        "checks": [{"group": group.name, **asdict(item)} for group in groups for item in group.diagnoses],
+    }

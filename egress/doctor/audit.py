@@ -1,0 +1,118 @@
+"""The audit log: its folder, the room on its disk, its key, and whether the chain holds.
+
+Of a small log every line is checked, as `egress log verify` does. Of a large one the end is, as a start does:
+that takes no time, and shows a tail that was cut off or changed. Nothing is written, and no lock is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from egress.audit import files, key
+from egress.audit.chain import Keys
+from egress.audit.recover import Found, find
+from egress.audit.verify import HINTS, verify
+from egress.doctor.diagnosis import Diagnosis, counted, fault, note, ok, told, warning
+from egress.doctor.others import may_write
+from egress.doctor.patient import Patient
+from egress.errors import EgressError
+
+SMALL: Final = 64 * 1024**2
+"""Bytes that are read within about a second."""
+LITTLE: Final = 512 * 1024**2
+NOTHING: Final = 16 * 1024**2
+"""Bytes on the disk at which it is too late to begin."""
+
+_ELSEWHERE: Final = "name another folder with --audit-dir"
+_TRIES: Final = 3
+
+
+def look(patient: Patient) -> Iterator[Diagnosis]:
+    """Look at the folder, then at what is in it."""
+    folder = patient.values.audit_dir
+    try:
+        yield from _folder(folder)
+        yield from _log(patient, folder)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        yield fault("log", f"{folder} cannot be looked at: {reason}", f"check its owner, or {_ELSEWHERE}")
+
+
+def _folder(folder: Path) -> Iterator[Diagnosis]:
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        yield fault(
+            "folder", f"{there} cannot be written, and without a log nothing is let through", _ELSEWHERE
+        )
+    elif folder.exists() and may_write(folder):
+        yield fault("folder", f"every user can write into {folder}", f"look into it, then chmod o-w {folder}")
+    elif folder.exists():
+        yield ok("folder", f"{folder} can be written")
+    else:
+        yield note("folder", f"{folder} is not there yet: the first start makes it")
+    yield _room(there)
+
+
+def _room(there: Path) -> Diagnosis:
+    disk = os.statvfs(there)
+    free = disk.f_bavail * disk.f_frsize
+    text = f"{free / 1024**3:.1f} GiB are left on its disk"
+    if free < NOTHING or (disk.f_files and not disk.f_favail):
+        return fault("room", f"{text}: sandboxes are stopped when it is full", f"make room, or {_ELSEWHERE}")
+    if free < LITTLE:
+        return warning("room", text, "make room, or let fewer files be kept with --audit-keep")
+    return ok("room", text)
+
+
+def _log(patient: Patient, folder: Path) -> Iterator[Diagnosis]:
+    values = patient.values
+    place = values.audit_key or values.state_dir / "audit.key"
+    there = files.numbers(folder) if folder.is_dir() else []
+    if not place.exists():
+        yield _keyless(place, folder) if there else note("log", "it is not there yet")
+        return
+    try:
+        known = key.read_or_create(place, folder)
+        yield ok("key", f"{place} is yours alone")
+        if there:
+            yield _chain(folder, known, sum(files.size(folder, number) for number in there))
+        else:
+            yield note("log", "it has no line yet")
+    except EgressError as error:
+        yield told("log", error)
+
+
+def _keyless(place: Path, folder: Path) -> Diagnosis:
+    return fault(
+        "key",
+        f"there is a log in {folder}, and not its key {place}: nobody can say whether it was changed",
+        "name the key with --audit-key; or move the log away, and a new one begins",
+    )
+
+
+def _chain(folder: Path, known: bytes, size: int) -> Diagnosis:
+    if size <= SMALL:
+        found = verify(folder, known)
+        if found.faults:
+            first = found.faults[0]
+            more = f" (and {len(found.faults) - 1} more)" if len(found.faults) > 1 else ""
+            return fault("log", f"{first}{more}", first.hint)
+        return ok(
+            "log", f"{counted(found.lines, 'line')}, all of which hold; the newest is number {found.newest}"
+        )
+    end = _settled(folder, Keys.of(known))
+    if end.gap is not None and end.gap.kind != "killed":
+        return fault("log", f"its end does not hold ({end.gap.kind})", HINTS["altered"])
+    return ok("log", f"its end holds; the newest line is number {end.end.seq}; `egress log verify` reads all")
+
+
+def _settled(folder: Path, keys: Keys) -> Found:
+    """What a start would find. A proxy that writes meanwhile looks like damage, but not three times."""
+    for _ in range(_TRIES - 1):
+        found = find(folder, keys)
+        if found.gap is None or found.gap.kind == "killed":
+            return found
+    return find(folder, keys)

@@ -1,0 +1,115 @@
+"""The folders of a proxy and the small keys in them: there or to be made, its user's own, closed to others.
+
+What a start refuses is asked of the code that refuses it. Nothing is made and no mode is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from egress.doctor.diagnosis import Diagnosis, fault, note, ok, told, warning
+from egress.doctor.patient import Patient
+from egress.errors import EgressError
+from egress.policy.state import check_state
+from egress.policy.trust import Trust
+from egress.proxy.control import NAME
+from egress.proxy.password import read_or_make_key, read_password
+
+LONGEST_SOCKET: Final = 100
+"""Of the path of a unix socket, which a test holds to what the control socket takes."""
+
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def look(patient: Patient) -> Iterator[Diagnosis]:
+    """Look at both folders, and at the files in them that are no authority and no log."""
+    values = patient.values
+    yield _state(values.state_dir)
+    yield _runtime(values.runtime_dir)
+    yield from _trusted(values.state_dir)
+    yield from _keys(values.state_dir / "placeholders" / f"{values.sandbox}.key", values.password_file)
+
+
+def _state(folder: Path) -> Diagnosis:
+    try:
+        check_state(folder)
+    except EgressError as error:
+        return told("state", error)
+    if not folder.exists():
+        return _missing("state", folder, "--state-dir")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return fault("state", f"{folder} cannot be written", "check who owns it, or name another --state-dir")
+    return ok("state", f"{folder}, which nobody else can write (mode {_mode(folder):04o})")
+
+
+def _runtime(folder: Path) -> Diagnosis:
+    if len(os.fsencode(folder / NAME)) > LONGEST_SOCKET:
+        return fault(
+            "runtime",
+            f"the path of the control socket is too long: {folder / NAME}",
+            "name a shorter folder with --runtime-dir",
+        )
+    try:
+        status = folder.lstat()
+    except FileNotFoundError:
+        return _missing("runtime", folder, "--runtime-dir")
+    except OSError as error:
+        return _unusable("runtime", folder, error)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        return fault("runtime", f"{folder} is not a folder of your own", "name another with --runtime-dir")
+    if status.st_mode & _OTHERS:
+        return warning(
+            "runtime",
+            f"{folder} is open to other users (mode {_mode(folder):04o}) until a proxy starts",
+            f"chmod 700 {folder}",
+        )
+    return ok("runtime", f"{folder}, yours alone (mode {_mode(folder):04o})")
+
+
+def _missing(name: str, folder: Path, option: str) -> Diagnosis:
+    """One that the first start makes, if it can."""
+    above = next(parent for parent in folder.absolute().parents if parent.exists())
+    if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
+        return note(name, f"{folder} is not there yet: the first start makes it")
+    return fault(name, f"{folder} is not there, and cannot be made in {above}", f"name another with {option}")
+
+
+def _trusted(folder: Path) -> Iterator[Diagnosis]:
+    try:
+        known = Trust(folder).all()
+    except EgressError as error:
+        yield told("trusted files", error)
+        return
+    if known:
+        yield ok("trusted files", f"{len(known)} in a list that nobody else can write")
+
+
+def _keys(key: Path, password: Path | None) -> Iterator[Diagnosis]:
+    try:
+        if key.exists():
+            read_or_make_key(key)
+            yield ok("stand-ins", f"their key is yours alone: {key}")
+    except (EgressError, OSError) as error:
+        yield _unusable("stand-ins", key, error)
+    if password is None:
+        return
+    try:
+        read_password(password)
+        yield ok("password", f"{password} holds one to rely on, and is yours alone")
+    except EgressError as error:
+        yield told("password", error)
+
+
+def _unusable(name: str, path: Path, error: EgressError | OSError) -> Diagnosis:
+    if isinstance(error, EgressError):
+        return told(name, error)
+    reason = (error.strerror or type(error).__name__).lower()
+    return fault(name, f"{path} cannot be looked at: {reason}", "check who may enter its folders")
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)

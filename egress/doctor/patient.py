@@ -1,0 +1,39 @@
+"""What is looked at: the settings, the rules and the surroundings, as a proxy started here has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from egress.proxy.clock import Clock
+from egress.proxy.settings import Effective, Settings
+from egress.rules.policy import Policy
+from egress.secrets import Captured
+
+Answer = tuple[int, Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """All that the checks are given. None of them looks for more by itself."""
+
+    effective: Effective
+    policy: Policy | None
+    """The rules that a proxy would run by; None where it would not start with them."""
+    captured: Captured = field(repr=False)
+    """The environment, with the values of `env:` secrets apart from it."""
+    clock: Clock
+    ask: Callable[[], Answer]
+    """Asks the running proxy for its status; blocks, and raises `UnreadableError`."""
+    replacing: tuple[str, ...] = ()
+    """Variables that name everything a program trusts."""
+    adding: tuple[str, ...] = ()
+    """Variables that add to what a program trusts."""
+
+    @property
+    def values(self) -> Settings:
+        return self.effective.values
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        return self.captured.environ

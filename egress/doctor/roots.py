@@ -1,0 +1,87 @@
+"""Whom the proxy trusts for upstreams: public roots that are recent and not refused, and private ones.
+
+It asks for the roots as the proxy does. Beside that it looks at where the public ones come from: some systems
+put their own bundle in the place of the one that this package is held to, and nothing says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import certifi
+
+from egress.ca.bundle import REFUSED_ROOTS, certificates, private_roots, public_roots
+from egress.ca.issue import DAY
+from egress.doctor.diagnosis import Diagnosis, fault, ok, told, warning
+from egress.doctor.patient import Patient
+from egress.doctor.validity import load, validity
+from egress.errors import EgressError
+
+OLD: Final = 180 * DAY
+"""Bundles come out every month or two; one of this age has missed a withdrawal."""
+UPGRADE: Final = "python -m pip install --upgrade certifi"
+
+_DATED = re.compile(r"(20\d\d)\.(\d{1,2})\.(\d{1,2})", re.ASCII)
+
+
+def look(patient: Patient) -> Iterator[Diagnosis]:
+    """Look at the public roots, then at every file of private ones."""
+    yield from _public(patient.clock.now())
+    for path in patient.values.upstream_ca:
+        yield _private(path, patient.clock.now())
+
+
+def _public(now: int) -> Iterator[Diagnosis]:
+    place, package = Path(certifi.where()).resolve(), Path(certifi.__file__).resolve().parent
+    if not place.is_relative_to(package):
+        yield fault(
+            "certifi",
+            f"it hands out {place}, which is not its own: roots that were withdrawn may stand there",
+            "install certifi from the package index, in a virtual environment of its own",
+        )
+    try:
+        count = sum(1 for _ in certificates(public_roots()))
+    except EgressError as error:
+        yield told("public roots", error)
+        return
+    released = made_at(certifi.__version__)
+    age = (now - released) // DAY if released is not None else -1
+    if age * DAY > OLD:
+        yield warning("public roots", f"{count} of certifi {certifi.__version__}, {age} days old", UPGRADE)
+    else:
+        old = f", {age} days old" if age >= 0 else ""
+        yield ok("public roots", f"{count} of certifi {certifi.__version__}{old}")
+    yield ok("refused roots", f"absent: {', '.join(name.decode() for name in REFUSED_ROOTS)}")
+
+
+def _private(path: Path, now: int) -> Diagnosis:
+    name = str(path)
+    try:
+        found = [validity(load(der)) for der in certificates(private_roots([path]))]
+    except EgressError as error:
+        return told(name, error)
+    begins, ends = max(first for first, _ in found), min(last for _, last in found)
+    if ends <= now:
+        return warning(name, f"a certificate in it ended on {_day(ends)}", "put the new one there")
+    if begins > now:
+        return warning(
+            name, f"a certificate in it begins on {_day(begins)}", "check the clock, then the file"
+        )
+    return ok(name, f"private roots: {len(found)}, the first of them ends on {_day(ends)}")
+
+
+def made_at(version: str) -> int | None:
+    """The day on which a release of certifi was made; None where its version is no date."""
+    match = _DATED.fullmatch(version)
+    try:
+        return int(datetime(*map(int, match.groups()), tzinfo=UTC).timestamp()) if match else None  # type: ignore[arg-type, misc]
+    except ValueError:
+        return None
+
+
+def _day(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"

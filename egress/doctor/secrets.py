@@ -1,0 +1,181 @@
+"""The secrets of the rules: each source is asked once, as the proxy asks it, and answers or says why not.
+
+Two secrets of one source share its answer. What is told of a secret is its name, the kind of its source,
+where it may go, and the reason when it cannot be had; the source's own error never holds a value. The values
+are kept until the end for one purpose: to mask them wherever they might turn up after all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from egress.doctor.diagnosis import Diagnosis, fault, note, ok, some, warning
+from egress.doctor.others import may_read, may_write
+from egress.doctor.patient import Patient
+from egress.errors import EgressError, UnreadableError
+from egress.proxy.clock import Clock
+from egress.proxy.remarks import unscrubbed
+from egress.rules.policy import SecretSpec
+from egress.scrub import SHORTEST_SECRET, Needles
+from egress.secrets import Captured
+from egress.secrets.command import TIMEOUT
+from egress.secrets.source import Source, Sources
+from egress.secrets.surroundings import Surroundings
+from egress.secrets.thread import in_thread
+from egress.secrets.value import Value
+
+PATIENCE: Final = TIMEOUT + 1.0
+"""Seconds for all sources together, who are asked at the same time."""
+SLOW: Final = 5.0
+"""What the first request that needs a secret waits for it."""
+
+type Key = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of asking for one secret."""
+
+    spec: SecretSpec
+    value: Value | None
+    fault: EgressError | None
+    seconds: float
+
+
+async def ask(patient: Patient) -> tuple[Asked, ...]:
+    """Ask every source once, all at the same time; raises nothing for one that fails."""
+    specs = tuple(patient.policy.secrets.values()) if patient.policy else ()
+    captured = patient.captured
+    surroundings = Surroundings(captured.environ, captured.values.values())
+    for spec in specs:
+        # All of them before the first look: a command must not get the variable of a secret.
+        if spec.scheme == "env" and spec.reference:
+            surroundings.hide(spec.reference[0])
+    sources = Sources(captured, surroundings, patient.values.container, TIMEOUT)
+    asked = {_key(spec): sources.of(spec) for spec in specs}
+    answers = await _all(asked, patient.clock)
+    return tuple(_named(spec, *answers[_key(spec)]) for spec in specs)
+
+
+def needles(captured: Captured, asked: Iterable[Asked]) -> Needles:
+    """What finds every value that is known, in any spelling."""
+    values = [*captured.values.items(), *((one.spec.name, one.value) for one in asked)]
+    found: dict[bytes, tuple[str, ...]] = {}
+    for name, value in values:
+        for spelling in value.spellings if value else ():
+            found[spelling] = (*found.get(spelling, ()), name)
+    return Needles(found)
+
+
+def look(patient: Patient, asked: Iterable[Asked]) -> Iterator[Diagnosis]:
+    """Say of each secret whether it can be had, and whether its file is kept well."""
+    if patient.policy is None:
+        yield note("secrets", "not asked for: there are no rules to go by")
+        return
+    if not patient.policy.secrets:
+        yield note("secrets", "the rules name none")
+    free = unscrubbed(patient.policy)
+    now = patient.clock.now()
+    for one in asked:
+        yield _judged(one, now, is_unscrubbed=one.spec.name in free)
+        yield from _modes(patient, one.spec)
+
+
+# Asking -----------------------------------------------------------------------------------------
+
+Answer = tuple[Value | None, EgressError | None, float]
+
+
+def _key(spec: SecretSpec) -> Key:
+    return spec.scheme, spec.reference
+
+
+async def _all(sources: dict[Key, Source], clock: Clock) -> dict[Key, Answer]:
+    tasks = {key: asyncio.create_task(_one(source, clock)) for key, source in sources.items()}
+    if tasks:
+        await asyncio.wait(tasks.values(), timeout=PATIENCE)
+    silent = UnreadableError(
+        f"the source has not answered within {PATIENCE:g} s", "ask it by hand, and see why it is slow"
+    )
+    found: dict[Key, Answer] = {}
+    for key, task in tasks.items():
+        sources[key].stop()
+        found[key] = task.result() if task.done() else (None, silent, PATIENCE)
+        task.cancel()
+    return found
+
+
+async def _one(source: Source, clock: Clock) -> Answer:
+    began = clock.monotonic()
+    try:
+        value = await in_thread(source.look)
+    except EgressError as error:
+        return None, error, clock.monotonic() - began
+    except Exception as error:  # noqa: BLE001 - its text is not ours, so nobody sees it
+        broken = UnreadableError(f"the source failed with {type(error).__name__}", "report this mistake")
+        return None, broken, clock.monotonic() - began
+    return value, None, clock.monotonic() - began
+
+
+def _named(spec: SecretSpec, value: Value | None, error: EgressError | None, seconds: float) -> Asked:
+    if value is not None:
+        try:
+            value.named(spec.name)
+        except EgressError as refused:
+            # The value stays: it is no secret that may be sent, and must not be shown either.
+            return Asked(spec, value, refused, seconds)
+    return Asked(spec, value, error, seconds)
+
+
+# Judging ----------------------------------------------------------------------------------------
+
+
+def _judged(one: Asked, now: int, *, is_unscrubbed: bool) -> Diagnosis:
+    spec, source = one.spec, f"`{one.spec.scheme}:`"
+    if one.fault is not None:
+        return fault(spec.name, f"{source} {one.fault.message}", one.fault.hint or f"see {spec.place}")
+    if one.value is not None and one.value.is_short and not is_unscrubbed:
+        return fault(
+            spec.name,
+            f"{source} its value has fewer than {SHORTEST_SECRET} bytes, cannot be scrubbed, and is not used",
+            "use a longer secret, or write `scrub: off` where it is injected",
+        )
+    if spec.expires is not None and now >= spec.expires:
+        return warning(
+            spec.name, "it has ended: no request is sent with it", f"see `expires:` at {spec.place}"
+        )
+    if one.seconds > SLOW:
+        return warning(
+            spec.name,
+            f"{source} it took {one.seconds:.0f} s, and the first request waits for {SLOW:g}",
+            "see why its source is slow",
+        )
+    return ok(spec.name, f"{source} answers; for {some([str(binding) for binding in spec.bindings], 3)}")
+
+
+def _modes(patient: Patient, spec: SecretSpec) -> Iterator[Diagnosis]:
+    """A file that others may read: its owner's choice, says the proxy. In a container there are no others."""
+    if spec.scheme != "file" or not spec.reference or patient.values.container:
+        return
+    path = _file(spec.reference[0], patient.environ.get("HOME", ""))
+    try:
+        mode, is_read, is_replaced = path.stat().st_mode, may_read(path), may_write(path.parent)
+    except OSError:
+        # Told already, by the source.
+        return
+    if is_read or mode & stat.S_IWGRP:
+        who = "be read by every user" if is_read else "be written by its group"
+        yield warning(spec.name, f"{path} can {who} (mode {stat.S_IMODE(mode):04o})", f"chmod 600 {path}")
+    if is_replaced:
+        yield warning(
+            spec.name, f"every user can put another file in the place of {path}", f"chmod o-w {path.parent}"
+        )
+
+
+def _file(reference: str, home: str) -> Path:
+    return Path(home) / reference[2:] if reference.startswith("~/") else Path(reference)

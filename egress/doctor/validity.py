@@ -1,0 +1,34 @@
+"""From when to when a certificate is valid, in UTC seconds.
+
+Read by OpenSSL, which takes what servers really send; other readers complain about some of it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from OpenSSL import crypto
+
+from egress.errors import ContentError
+
+_FORM: Final = "%Y%m%d%H%M%SZ"
+
+
+def load(der: bytes) -> crypto.X509:
+    """Read a certificate; raises `ContentError` for what is none."""
+    try:
+        return crypto.load_certificate(crypto.FILETYPE_ASN1, der)
+    except (crypto.Error, ValueError):
+        raise ContentError(
+            "it holds something that is no certificate", "convert it with `openssl x509`"
+        ) from None
+
+
+def validity(certificate: crypto.X509) -> tuple[int, int]:
+    """Return the first and the last second of a certificate."""
+    return _seconds(certificate.get_notBefore()), _seconds(certificate.get_notAfter())
+
+
+def _seconds(text: bytes | None) -> int:
+    return int(datetime.strptime((text or b"").decode("ascii"), _FORM).replace(tzinfo=UTC).timestamp())

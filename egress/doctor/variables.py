@@ -1,0 +1,106 @@
+"""The environment: what keeps the proxy from starting, what does nothing, and what leads in a circle.
+
+Names of variables are told, never what they hold: the address of a proxy can have a password in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from egress.addons.master import check_options, safe_options
+from egress.addons.openssl import check_environment
+from egress.doctor.diagnosis import Diagnosis, note, ok, some, told, warning
+from egress.doctor.patient import Patient
+from egress.errors import EgressError
+from egress.proxy.settings import Listen, strangers
+
+PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+UNVERIFIED: Final = {
+    "GIT_SSL_NO_VERIFY": frozenset({"1", "true", "yes", "on"}),
+    "NODE_TLS_REJECT_UNAUTHORIZED": frozenset({"0"}),
+    "PYTHONHTTPSVERIFY": frozenset({"0"}),
+}
+"""Variables by which programs take any certificate, and the values that do it."""
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_SOCKS_PORT: Final = 1080
+
+
+def look(patient: Patient, open_at: Iterable[Listen]) -> Iterator[Diagnosis]:
+    """Look at every variable that matters; `open_at` is where the proxy listens, or would."""
+    environ = patient.environ
+    found = [*_of_tls(environ), *_unknown(environ), *_circle(patient, tuple(open_at)), *_unverified(environ)]
+    yield from found or [ok("environment", "nothing in it keeps the proxy from starting, or misleads it")]
+
+
+def _of_tls(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """What the lane that reads refuses to start with."""
+    try:
+        check_environment(environ)
+    except EgressError as error:
+        yield told("openssl", error)
+    try:
+        check_options(safe_options())
+    except EgressError as error:
+        yield told("mitmproxy", error)
+
+
+def _unknown(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
+    for name, meant in strangers(environ):
+        fix = f"did you mean {meant}?" if meant else "take it away; docs/reference/settings.md lists them all"
+        yield warning(name, "this is no setting, and does nothing", fix)
+
+
+def _circle(patient: Patient, open_at: tuple[Listen, ...]) -> Iterator[Diagnosis]:
+    """Commands that fetch secrets are given the proxy of the environment, and must not wait for this one."""
+    leading = [name for name in PROXIES if any(leads_to(patient.environ.get(name, ""), at) for at in open_at)]
+    if not leading:
+        return
+    secrets = patient.policy.secrets.values() if patient.policy else ()
+    waiting = sorted(spec.name for spec in secrets if spec.scheme == "command")
+    names = some(leading)
+    if waiting:
+        yield warning(
+            "circle",
+            f"{names} leads to this very proxy, also for the commands that fetch {some(waiting)} for it",
+            f"start the proxy without: `env {' '.join(f'-u {name}' for name in leading)} egress serve`",
+        )
+    else:
+        yield note("proxy", f"{names} leads to this very proxy: programs that are started here go through it")
+
+
+def _unverified(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
+    for name, values in UNVERIFIED.items():
+        if environ.get(name, "").lower() in values:
+            yield warning(
+                name,
+                "programs that are started here take any certificate for good",
+                f"unset {name}, and let them trust the proxy: `egress ca export`",
+            )
+
+
+def is_led_here(environ: Mapping[str, str], open_at: Iterable[Listen]) -> bool:
+    """Whether programs with this environment go through the proxy."""
+    return any(leads_to(environ.get(name, ""), at) for at in open_at for name in PROXIES)
+
+
+def leads_to(url: str, at: Listen) -> bool:
+    """Whether the value of a proxy variable names this listener."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if (port or _DEFAULT_PORTS.get(parts.scheme, _SOCKS_PORT)) != at.port:
+        return False
+    listening = ip_address(at.host)
+    if host == "localhost":
+        return listening.is_loopback or listening.is_unspecified
+    try:
+        dialled = ip_address(host)
+    except ValueError:
+        return False
+    return dialled == listening or (dialled.is_loopback and listening.is_unspecified)

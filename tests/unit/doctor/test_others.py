@@ -1,0 +1,36 @@
+"""Modes count where others can get to: a closed folder on the way keeps them out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.doctor.others import may_read, may_write
+from tests.cli.command import put
+from tests.unit.doctor.patients import open_folder
+
+
+@pytest.mark.parametrize(
+    ("mode", "reads", "writes"),
+    [(0o600, False, False), (0o640, False, False), (0o644, True, False), (0o602, False, True)],
+)
+def test_the_mode_of_a_file_that_others_can_get_to_counts(mode: int, *, reads: bool, writes: bool) -> None:
+    with open_folder() as folder:
+        file = put(folder / "below/file", "")
+        file.chmod(mode)
+        assert (may_read(file), may_write(file)) == (reads, writes)
+        file.parent.chmod(0o700)
+        assert (may_read(file), may_write(file)) == (False, False)
+
+
+@pytest.mark.parametrize(("mode", "writes"), [(0o755, False), (0o777, True), (0o1777, False)])
+def test_a_shared_folder_is_no_open_one(mode: int, *, writes: bool) -> None:
+    with open_folder() as folder:
+        folder.chmod(mode)
+        assert may_write(folder) is writes
+
+
+def test_what_is_not_there_cannot_be_judged(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        may_read(tmp_path / "none")

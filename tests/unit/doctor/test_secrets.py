@@ -1,0 +1,180 @@
+"""Each source is asked once and answers or says why not; a value is in nothing that is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.doctor import secrets
+from egress.doctor.diagnosis import Diagnosis, Level
+from egress.doctor.patient import Patient
+from egress.doctor.secrets import ask, needles
+from tests.cli.command import put
+from tests.unit.doctor.patients import RULES, by_name, is_content, needs_care, only, open_folder, patient
+
+TOKEN = "tok_A1b2C3d4E5f6G7h8I9j0"
+OTHER = "tok_Z9y8X7w6V5u4T3s2R1q0"
+
+
+def rules(*secrets: str, extra: str = "") -> str:
+    """Rules with a secret for each source, injected into one host."""
+    named = "".join(
+        f'  s{n}: {{from: "{source}", hosts: [a.example.com]{extra}}}\n' for n, source in enumerate(secrets)
+    )
+    return f"version: 1\nsecrets:\n{named}hosts:\n  a.example.com: {{allow: all, inject: [{{bearer: s0}}]}}\n"
+
+
+def private(path: Path, text: str) -> Path:
+    put(path, text).chmod(0o600)
+    path.parent.chmod(0o700)
+    return path
+
+
+async def looked(found: Patient) -> dict[str, Diagnosis]:
+    told = tuple(secrets.look(found, await ask(found)))
+    assert TOKEN not in repr(told)
+    return by_name(told)
+
+
+async def test_every_kind_of_source_that_answers_is_fine(tmp_path: Path) -> None:
+    file = private(tmp_path / "kept/token", TOKEN)
+    text = rules(f"file:{file}", "env:TRACKER", f"command:/bin/cat {file}", "file:~/kept/token")
+    found = await looked(patient(tmp_path, text, values={"TRACKER": TOKEN.encode()}))
+    assert is_content(found.values())
+    assert {item.fact for item in found.values()} == {
+        f"`{kind}:` answers; for a.example.com" for kind in ("file", "env", "command")
+    }
+
+
+async def test_rules_without_secrets_and_no_rules_are_fine(tmp_path: Path) -> None:
+    for text in (RULES, None):
+        assert is_content((await looked(patient(tmp_path, text))).values())
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("file:FOLDER/none", "there is no file"),
+        ("file:FOLDER", "not a plain file"),
+        ("env:NOWHERE", "NOWHERE was not set"),
+        ("command:/nowhere/at/all", "there is no program /nowhere/at/all"),
+        ("command:/bin/sh -c 'echo tok_A1b2C3d4E5f6G7h8I9j0 >&2; exit 3'", "sh ended with status 3"),
+        ("command:/bin/true", "is empty"),
+        ("vault:kv/token", "`vault:` is not resolved by this version"),
+    ],
+)
+async def test_a_source_that_fails_is_a_fault_with_its_reason(source: str, said: str, tmp_path: Path) -> None:
+    found = only((await looked(patient(tmp_path, rules(source.replace("FOLDER", str(tmp_path)))))).values())
+    needs_care(found, Level.FAULT, said)
+    assert TOKEN not in str(found)
+
+
+async def test_a_value_that_cannot_be_sent_is_a_fault_and_not_shown(tmp_path: Path) -> None:
+    file = private(tmp_path / "kept/token", f"{TOKEN}\n{TOKEN}")
+    found = only((await looked(patient(tmp_path, rules(f"file:{file}")))).values())
+    needs_care(found, Level.FAULT)
+    assert TOKEN not in str(found)
+
+
+async def test_a_short_secret_is_a_fault_where_it_would_have_to_be_scrubbed(tmp_path: Path) -> None:
+    file = private(tmp_path / "kept/token", "1234567")
+    text = rules(f"file:{file}")
+    needs_care(only((await looked(patient(tmp_path, text))).values()), Level.FAULT, "fewer than 8 bytes")
+    unscrubbed = text.replace("allow: all,", "allow: all, scrub: off,")
+    assert is_content((await looked(patient(tmp_path, unscrubbed))).values())
+
+
+async def test_a_variable_is_no_source_in_a_container(tmp_path: Path) -> None:
+    found = patient(tmp_path, rules("env:TRACKER"), values={"TRACKER": TOKEN.encode()}, container=True)
+    needs_care(only((await looked(found)).values()), Level.FAULT, "refused in a container")
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"), [(0o644, "read by every user"), (0o604, "read by every user"), (0o660, "its group")]
+)
+async def test_a_file_that_is_open_is_doubtful(mode: int, said: str, tmp_path: Path) -> None:
+    with open_folder() as folder:
+        file = put(folder / "token", TOKEN)
+        text = rules(f"file:{file}")
+        file.chmod(0o600)
+        found = patient(tmp_path, text)
+        assert is_content((await looked(found)).values())
+        file.chmod(mode)
+        told = tuple(secrets.look(found, await ask(found)))
+        assert [item.level for item in told] == [Level.OK, Level.WARNING]
+        needs_care(told[1], Level.WARNING, said, f"{mode:04o}")
+        assert told[1].fix == f"chmod 600 {file}"
+        boxed = patient(tmp_path, text, container=True)
+        assert is_content(secrets.look(boxed, await ask(boxed)))
+
+
+async def test_a_folder_in_which_everybody_can_exchange_the_file_is_doubtful(tmp_path: Path) -> None:
+    with open_folder() as folder:
+        file = put(folder / "token", TOKEN)
+        file.chmod(0o600)
+        folder.chmod(0o777)
+        found = patient(tmp_path, rules(f"file:{file}"))
+        told = tuple(secrets.look(found, await ask(found)))
+    needs_care(told[1], Level.WARNING, "every user can put another")
+
+
+async def test_a_secret_that_has_ended_is_doubtful(tmp_path: Path) -> None:
+    file = private(tmp_path / "kept/token", TOKEN)
+    text = rules(f"file:{file}", extra=", expires: 2026-01-01")
+    before = patient(tmp_path, text, now=1_700_000_000)
+    assert is_content((await looked(before)).values())
+    needs_care(only((await looked(patient(tmp_path, text))).values()), Level.WARNING, "has ended")
+
+
+async def test_one_source_of_two_secrets_is_asked_once(tmp_path: Path) -> None:
+    script = private(tmp_path / "kept/tool", f"#!/bin/sh\necho x >>{tmp_path}/asked\necho {TOKEN}\n")
+    script.chmod(0o700)
+    found = await looked(patient(tmp_path, rules(f"command:{script}", f"command:{script}")))
+    assert len(found) == 2
+    assert is_content(found.values())
+    assert (tmp_path / "asked").read_text("utf-8") == "x\n"
+
+
+async def test_a_command_is_not_given_the_variable_of_another_secret(tmp_path: Path) -> None:
+    """Not even where its name is one of those that commands are given."""
+    script = private(tmp_path / "kept/gh", f"#!/bin/sh\nenv >{tmp_path}/given\necho {TOKEN}\n")
+    script.chmod(0o700)
+    found = patient(
+        tmp_path,
+        rules(f"command:{script}", "env:GITHUB_TOKEN"),
+        environ={"GITHUB_TOKEN": OTHER, "LANG": "C"},
+    )
+    await looked(found)
+    given = (tmp_path / "given").read_text("utf-8")
+    assert "LANG=C" in given
+    assert OTHER not in given
+
+
+async def test_a_source_that_never_answers_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "PATIENCE", 0.2)
+    script = private(tmp_path / "kept/tool", "#!/bin/sh\nsleep 1000\n")
+    script.chmod(0o700)
+    needs_care(
+        only((await looked(patient(tmp_path, rules(f"command:{script}")))).values()),
+        Level.FAULT,
+        "has not answered within 0.2 s",
+    )
+
+
+async def test_a_source_that_is_slow_is_doubtful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = private(tmp_path / "kept/token", TOKEN)
+    found = patient(tmp_path, rules(f"file:{file}"))
+    monkeypatch.setattr(secrets, "SLOW", 0.0)
+    needs_care(only((await looked(found)).values()), Level.WARNING, "the first request waits")
+
+
+async def test_what_is_known_of_any_secret_can_be_found_again(tmp_path: Path) -> None:
+    file = private(tmp_path / "kept/token", TOKEN)
+    found = patient(tmp_path, rules(f"file:{file}"), values={"ELSEWHERE": OTHER.encode()})
+    search = needles(found.captured, await ask(found))
+    assert search.mask(TOKEN.encode()).hits
+    assert search.mask(OTHER.encode()).hits
+    assert not search.mask(b"an innocent text").hits
