@@ -7,7 +7,7 @@ JOBS = auto
 # `make test ARGS="-k redirect"` hands arguments to pytest.
 ARGS =
 
-.PHONY: help run test check lint fmt types contracts bench lock schema docs setup clean
+.PHONY: help run test check lint fmt types contracts bench clients lock schema docs setup clean
 
 help: ## list these targets
 	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ contracts: setup ## check who imports whom
 
 bench: setup ## measure; prints numbers, judges nothing
 	@$(BIN)/python -m bench
+
+clients: setup ## run every client there is a test for, and write what works to docs/clients.md
+	@$(BIN)/python -m scripts.clients $(CLIENTS) && $(BIN)/python -m scripts.docs
 
 lock: ## bring both lock files in line with pyproject.toml (needs uv)
 	@sh scripts/lock

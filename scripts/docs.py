@@ -7,6 +7,7 @@ that returns its whole text. In pages written by hand only the output below a sh
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,8 @@ from egress.rules.presets import Parameter, Preset, read
 from egress.rules.report import Report
 from egress.rules.schema import Json, schema
 from egress.rules.show import flow
-from scripts import pages
+from scripts import attacks, clients, pages
+from scripts.clients import Row
 from scripts.console import refreshed
 from scripts.pages import ROOT
 
@@ -266,7 +268,105 @@ def setting(name: str, field: FieldInfo) -> str:
     return f"| `{process.flag(name)}` | `{process.variable(name)}` | {' | '.join(map(cell, told))} |"
 
 
+# Clients --------------------------------------------------------------------------------------
+
+# What stands for a path or an address in the settings of clients, as a person reads it.
+FILLED = {
+    "{proxy}": "http://PROXY:PORT",
+    "{proxy_host}": "PROXY",
+    "{proxy_port}": "PORT",
+    "{bundle}": "BUNDLE",
+    "{certificate}": "CERTIFICATE",
+    "{home}": "/home/you",
+    "{host}": "HOST",
+    "{other}": "HOST",
+    "{{": "{",
+    "}}": "}",
+}
+MOST_IN_A_CELL = 80
+
+
+def tested_clients() -> str:
+    """Which clients were tried, what they are told, what works, and what does not."""
+    found = clients.table()
+    families: dict[str, dict[str, Row]] = {}
+    for name, row in sorted(found["clients"].items(), key=lambda item: item[0].casefold()):
+        families.setdefault(row["family"], {})[name] = row
+    return page(
+        "docs/clients.json, which `make clients` writes from what the tests prove",
+        "Clients that are tested",
+        "Each of these was run through the proxy to an upstream that wants a credential, with what stands",
+        "under *set* and nothing else. A link leads to the tests; the version is the one they last met.",
+        "[The guide](guides/clients.md) tells what the variables mean, and what to do when it does not work.",
+        "",
+        "`BUNDLE` is the file of `egress ca export --bundle`, `CERTIFICATE` that of `egress ca export`. What",
+        "the words under *works* mean:",
+        "",
+        *(f"- *{fact}*: {text}" for fact, text in found["capabilities"].items()),
+        *(line for family, rows in sorted(families.items()) for line in family_of(family, rows)),
+    )
+
+
+def family_of(family: str, rows: dict[str, Row]) -> Iterator[str]:
+    """The table of one family, and below it what is too long for it."""
+    yield from ("", f"## {family}", "", "| client | set | works | cannot |", "| --- | --- | --- | --- |")
+    for name, row in rows.items():
+        client = f"[{name}](../{row['test']}) {row['version']}"
+        cannot = "<br>".join(row["cannot"].values())
+        cells = ("; ".join(settings_of(row)), ", ".join(row["proves"]), cannot)
+        yield f"| {client} | {' | '.join(map(cell, cells))} |"
+    for (place, text), names in long_of(rows).items():
+        yield from ("", f"{place}, for {', '.join(names)}:", "", "```text", text, "```")
+
+
+def settings_of(row: Row) -> Iterator[str]:
+    """What its user sets, in short."""
+    for name, text in row["variables"].items():
+        yield f"`{name}={filled(text)}`" if fits(text) else f"`{name}`, below"
+    for place, text in row["files"].items():
+        yield f"`{filled(text).strip()}` in `~/{place}`" if fits(text) else f"`~/{place}`, below"
+    if row["before"]:
+        yield "once, the commands below"
+    if row["program"]:
+        yield f"in the program, {row['program']}"
+
+
+def long_of(rows: dict[str, Row]) -> dict[tuple[str, str], list[str]]:
+    """Where something long is set, and what, with the names of the clients for which it is."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, row in rows.items():
+        long = [(f"In `{key}`", text) for key, text in row["variables"].items() if not fits(text)]
+        long += [(f"In `~/{key}`", text) for key, text in row["files"].items() if not fits(text)]
+        if row["before"]:
+            long.append(("Once", "\n".join(shlex.join(map(filled, command)) for command in row["before"])))
+        for place, text in long:
+            found.setdefault((place, filled(text).strip()), []).append(name)
+    return found
+
+
+def fits(text: str) -> bool:
+    """Whether a value can stand in a table."""
+    return len(filled(text)) <= MOST_IN_A_CELL and "\n" not in text.strip()
+
+
+def filled(text: str) -> str:
+    """A value with words in the place of paths and addresses."""
+    for mark, word in FILLED.items():
+        text = text.replace(mark, word)
+    return text
+
+
+# Attacks ----------------------------------------------------------------------------------------
+
+
+def attacked() -> str:
+    """What is tried against the proxy, and by which tests."""
+    return page("tests/attack/catalogue", "Attacks that are tried", *attacks.INTRODUCTION, *attacks.rows())
+
+
 PAGES = {
+    "docs/clients.md": tested_clients,
+    "docs/reference/attacks.md": attacked,
     "docs/reference/settings.md": settings,
     "docs/reference/refusals.md": refusals,
     "docs/reference/rule-file.md": rule_file,

@@ -1,8 +1,8 @@
 """Our own error pages: what a sandbox reads when the proxy refuses. Pure.
 
 Constant text, for programs first: JSON unless the client reads plain text better, never HTML. `git`
-shows a body to its user only where it is plain text. A gRPC client reads no body at all and gets the
-trailers that it does read.
+shows a body to its user only where it is plain text, `git-lfs` only a `message` at the top of JSON. A gRPC
+client reads no body at all and gets the trailers that it does read.
 
 Nothing of the policy, nothing that an upstream or the client sent is in a page: it holds the code,
 its two sentences from `egress.errors`, and the id that the proxy itself gave to the request. What the
@@ -76,7 +76,9 @@ def page(
     if user_agent.startswith("git/") or _prefers_text(accept):
         kind, body = "text/plain; charset=utf-8", _text(code, known, name)
     else:
-        kind, body = "application/json", _json(code, known, name)
+        # Only this one client, because the shape of the others is one that programs rely on.
+        shown = _sentence(code, known) if user_agent.startswith("git-lfs/") else ""
+        kind, body = "application/json", _json(code, known, name, shown)
     answered = status if status is not None and 400 <= status < 600 else known.status
     headers = [
         ("content-type", kind),
@@ -134,9 +136,14 @@ def _own_fields(code: str, name: str, retry_after: int) -> Headers:
     return tuple(fields)
 
 
-def _json(code: str, known: Code, name: str) -> bytes:
+def _json(code: str, known: Code, name: str, shown: str) -> bytes:
     error: Mapping[str, str] = {"code": code, "message": known.message, "hint": known.hint, "request": name}
-    return json.dumps({"error": error}, indent=2).encode() + b"\n"
+    above = {"message": shown} if shown else {}
+    return json.dumps({**above, "error": error}, indent=2).encode() + b"\n"
+
+
+def _sentence(code: str, known: Code) -> str:
+    return f"Egress: {known.message} {known.hint} ({code})"
 
 
 def _text(code: str, known: Code, name: str) -> bytes:

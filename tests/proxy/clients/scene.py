@@ -29,10 +29,10 @@ Line = tuple[str, str, int]
 """An exchange in short: method, path, status."""
 
 
-def rules(folder: Path, port: int, host: str = "", inject: str = "bearer: api") -> str:
+def rules(folder: Path, port: int, host: str = "", inject: str = "bearer: api", other: str = "") -> str:
     """One host with a credential and a path that is closed; another one, without a credential.
 
-    `host` is one more line for the entry of the first.
+    `host` is one more line for the entry of the first, `other` one for that of the other.
     """
     return f"""
 version: 1
@@ -53,6 +53,7 @@ hosts:
   {OTHER}:
     ports: [{port}]
     addresses: [127.0.0.1/32]
+    {other}
 """
 
 
@@ -112,12 +113,12 @@ def unlocked(upstream: RawUpstream | Http2Upstream, *paths: str) -> None:
 
 @asynccontextmanager
 async def through[U: RawUpstream | Http2Upstream](
-    folder: Path, upstream: U, host: str = ""
+    folder: Path, upstream: U, host: str = "", other: str = ""
 ) -> AsyncIterator[Scene[U]]:
-    """Put an upstream behind the proxy; `host` is one more line for its entry in the rules."""
+    """Put an upstream behind the proxy; `host` and `other` are lines for its two entries in the rules."""
     write_secret(folder)
     async with (
         upstream,
-        Stack(folder, certs, rules(folder, upstream.port, host)) as stack,
+        Stack(folder, certs, rules(folder, upstream.port, host, other=other)) as stack,
     ):
         yield Scene(stack, upstream, upstream.port, stack.write_ca())

@@ -8,18 +8,43 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.proxy.clients.client import Client, printed
+from tests.proxy.clients.guarded import PASSWORD, guarded
 from tests.proxy.clients.program import Ran, run
 from tests.proxy.clients.scene import SECRET, Scene, certs, write_secret
+from tests.proxy.clients.stage import Stage, before, lighten
 from tests.proxy.lab.git import USER, GitUpstream, git_environment
 from tests.proxy.lab.stack import NAME, Stack
 
 pytestmark = pytest.mark.system("git", "git")
+
+MUCH = 64 * 1024 * 1024
+
+GIT = Client(
+    name="git",
+    family="Command line",
+    version=printed("git", "--version"),
+    variables={"https_proxy": "{proxy}", "GIT_SSL_CAINFO": "{bundle}"},
+    around=git_environment(Path("{home}")),
+)
+LFS = Client(
+    name="git-lfs",
+    family="Command line",
+    version=printed("git-lfs", "--version"),
+    variables=GIT.variables,
+    around=GIT.around,
+    cannot={
+        "storage": "be used where the rules allow a repository and not its `/info/lfs/objects/batch`:"
+        " the answer would hold credentials for elsewhere",
+    },
+)
 
 BASIC = "Basic " + base64.b64encode(f"{USER}:{SECRET}".encode()).decode()
 FETCH = [("GET", "/{}.git/info/refs", 200), ("POST", "/{}.git/git-upload-pack", 200)]
@@ -49,18 +74,19 @@ hosts:
 class Forge:
     """Two repositories behind the proxy, and a git that knows the way."""
 
-    scene: Scene[GitUpstream]
-    home: Path
+    stage: Stage[GitUpstream]
+
+    @property
+    def scene(self) -> Scene[GitUpstream]:
+        return self.stage.scene
+
+    @property
+    def home(self) -> Path:
+        return self.stage.home
 
     async def git(self, *arguments: str, folder: str = ".") -> Ran:
         """Run git with nothing but the address of the proxy and the certificate to trust."""
-        environment = git_environment(self.home) | {
-            "https_proxy": self.scene.stack.url,
-            "GIT_SSL_CAINFO": str(self.scene.ca),
-        }
-        ran = await run(self.home, "git", "-C", folder, *arguments, environment=environment)
-        assert SECRET not in ran.text + ran.err
-        return ran
+        return await self.stage.run(GIT, "git", "-C", folder, *arguments)
 
     async def done(self, *arguments: str, folder: str = ".") -> Ran:
         """Run git and expect it to succeed."""
@@ -91,6 +117,10 @@ class Forge:
         ran = await self.git("rev-parse", "main", folder=f"served/{repository}.git")
         return ran.text.strip() if ran.status == 0 else ""
 
+    async def commits(self, folder: str) -> int:
+        """How many commits a copy has."""
+        return int((await self.done("rev-list", "--count", "HEAD", folder=folder)).text)
+
     def carried(self, repository: str, *steps: tuple[str, str, int]) -> None:
         """These requests arrived with the one credential, and the log says so."""
         self.scene.carried(*[(method, path.format(repository), status) for method, path, status in steps])
@@ -108,9 +138,12 @@ async def forge(tmp_path: Path) -> AsyncIterator[Forge]:
         upstream.create("ours")
         upstream.create("theirs")
         async with Stack(tmp_path, certs, rules(tmp_path, upstream.port)) as stack:
-            yield Forge(Scene(stack, upstream, upstream.port, stack.write_ca()), tmp_path)
+            scene = Scene(stack, upstream, upstream.port, stack.write_ca())
+            yield Forge(before(scene, tmp_path))
+    lighten(tmp_path)
 
 
+@GIT.proves("clone", "injected")
 async def test_a_clone_is_given_the_credential(forge: Forge) -> None:
     commit = await forge.seed("theirs")
     await forge.done("clone", "--quiet", forge.url("theirs"), "copy")
@@ -119,6 +152,20 @@ async def test_a_clone_is_given_the_credential(forge: Forge) -> None:
     forge.carried("theirs", *FETCH, FETCH[1])
 
 
+@GIT.proves("clone")
+async def test_a_shallow_clone_is_deepened(forge: Forge) -> None:
+    await forge.seed("theirs")
+    for name in ("ONE", "TWO"):
+        await forge.commit("seed-theirs", name, name.encode())
+    await forge.done("push", "--quiet", str(forge.home / "served/theirs.git"), "main", folder="seed-theirs")
+    await forge.done("clone", "--quiet", "--depth=1", forge.url("theirs"), "copy")
+    assert await forge.commits("copy") == 1
+    await forge.done("fetch", "--quiet", "--unshallow", folder="copy")
+    assert await forge.commits("copy") == 3
+    forge.carried("theirs", *FETCH, FETCH[1], *FETCH, FETCH[1])
+
+
+@GIT.proves("fetch")
 async def test_a_fetch_brings_what_is_new(forge: Forge) -> None:
     await forge.seed("theirs")
     await forge.done("clone", "--quiet", forge.url("theirs"), "copy")
@@ -136,6 +183,7 @@ async def test_a_password_of_its_own_is_replaced(forge: Forge) -> None:
     forge.carried("theirs", *FETCH)
 
 
+@GIT.proves("push")
 async def test_a_push_arrives(forge: Forge) -> None:
     await forge.seed("ours")
     await forge.done("clone", "--quiet", forge.url("ours"), "copy")
@@ -145,10 +193,14 @@ async def test_a_push_arrives(forge: Forge) -> None:
     forge.carried("ours", *FETCH, FETCH[1], *PUSH)
 
 
+@GIT.proves("push", "clone", "large", "upload")
 async def test_a_large_push_and_its_clone_are_whole(forge: Forge) -> None:
     """Above `http.postBuffer` git sends the pack in chunks, after a probe of four bytes."""
-    content = hashlib.shake_128(b"a pack that does not compress").digest(6_000_000)
+    content = hashlib.shake_128(b"a pack that does not compress").digest(MUCH)
     await forge.done("init", "--quiet", "--initial-branch=main", "copy")
+    # It is about the way, not about how well git packs.
+    await forge.done("config", "core.bigFileThreshold", "1m", folder="copy")
+    await forge.done("config", "core.compression", "0", folder="copy")
     commit = await forge.commit("copy", "large", content)
     await forge.done("push", "--quiet", forge.url("ours"), "main", folder="copy")
     assert await forge.head("ours") == commit
@@ -159,6 +211,7 @@ async def test_a_large_push_and_its_clone_are_whole(forge: Forge) -> None:
     forge.carried("ours", *PUSH, PUSH[1], *FETCH, FETCH[1])
 
 
+@GIT.proves("refusal", "push")
 async def test_a_push_to_another_repository_is_denied_in_our_words(forge: Forge) -> None:
     commit = await forge.seed("theirs")
     await forge.done("clone", "--quiet", forge.url("theirs"), "copy")
@@ -187,6 +240,16 @@ async def test_a_pack_that_is_sent_without_asking_is_denied_too(forge: Forge) ->
     forge.scene.denied("rule.none", ("POST", "/theirs.git/git-receive-pack", 403))
 
 
+@GIT.proves("password")
+async def test_a_password_of_the_proxy_is_given(forge: Forge) -> None:
+    await forge.seed("theirs")
+    for password, is_right in (("another-password", False), (PASSWORD, True)):
+        client = await guarded(forge.stage, GIT, password)
+        ran = await forge.stage.run(client, "git", "ls-remote", forge.url("theirs"))
+        assert (ran.status == 0) is is_right, ran.err
+    forge.carried("theirs", *FETCH)
+
+
 async def test_a_host_that_no_rule_names_is_refused_by_name(forge: Forge) -> None:
     elsewhere = f"https://elsewhere.example.test:{forge.scene.port}/ours.git"
     ran = await forge.git("ls-remote", elsewhere)
@@ -194,3 +257,44 @@ async def test_a_host_that_no_rule_names_is_refused_by_name(forge: Forge) -> Non
     assert "403" in ran.err
     assert not forge.scene.upstream.links
     assert not forge.scene.stack.exchanges()
+
+
+BATCH = "/ours.git/info/lfs/objects/batch"
+
+
+@LFS.proves("storage", "refusal")
+@pytest.mark.system("git-lfs", "git-lfs")
+async def test_large_files_stored_elsewhere_are_denied_where_no_rule_allows_the_batch(forge: Forge) -> None:
+    """What a batch brings back are addresses and credentials for them: it wants a rule of its own."""
+    commit = await forge.seed("ours")
+    await forge.done("clone", "--quiet", forge.url("ours"), "copy")
+    await forge.done("lfs", "install", "--local", folder="copy")
+    await forge.done("lfs", "track", "*.bin", folder="copy")
+    await forge.commit("copy", "large.bin", b"x" * 1000)
+    ran = await forge.git("push", "origin", "main", folder="copy")
+    assert ran.status != 0
+    assert "Egress: No rule allows this request. " in ran.err
+    assert "(rule.none)" in ran.err
+    assert await forge.head("ours") == commit
+    assert not [request for request in forge.scene.upstream.requests if "lfs" in request.path]
+    denied = forge.scene.stack.exchanges()[-1]
+    assert (denied["path"], denied["code"], denied["injected"]) == (BATCH, "rule.none", [])
+
+
+@pytest.mark.system("curl", "curl")
+async def test_a_batch_that_is_asked_for_by_hand_is_denied_in_our_words(forge: Forge) -> None:
+    kind = "application/vnd.git-lfs+json"
+    asked = {"operation": "download", "transfers": ["basic"], "objects": [{"oid": "0" * 64, "size": 1}]}
+    data = (
+        "--data-binary",
+        json.dumps(asked),
+        "--header",
+        f"accept: {kind}",
+        "--header",
+        f"content-type: {kind}",
+    )
+    proxy = ("--proxy", forge.scene.stack.url, "--cacert", str(forge.scene.ca))
+    ran = await run(forge.home, "curl", "--disable", "--silent", *proxy, *data, forge.scene.url(BATCH))
+    assert json.loads(ran.out)["error"]["code"] == "rule.none"
+    assert not forge.scene.upstream.requests
+    forge.scene.denied("rule.none", ("POST", BATCH, 403))

@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import grpc
 import pytest
 
+from tests.proxy.clients.client import PROGRAMS, Client, installed
+from tests.proxy.clients.guarded import guarded
+from tests.proxy.clients.program import Ran
 from tests.proxy.clients.scene import MASK, SECRET, WANTED, Line, Scene, certs, rules, write_secret
+from tests.proxy.clients.stage import Stage, before
 from tests.proxy.lab.stack import NAME, Stack
 
 MIB = 1024 * 1024
 ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 PATIENCE = 30.0
 """Seconds; only a call that hangs gets to know them."""
+
+GRPC = Client(
+    name="grpcio",
+    family="Python",
+    version=installed("grpcio"),
+    variables={"https_proxy": "{proxy}", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": "{bundle}"},
+    cannot={"SSL_CERT_FILE": "read `SSL_CERT_FILE`: its own roots are compiled in"},
+)
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 
@@ -92,7 +105,16 @@ class Service:
 class Call:
     """A server behind the proxy, and the ways to call it."""
 
-    scene: Scene[Service]
+    stage: Stage[Service]
+
+    @property
+    def scene(self) -> Scene[Service]:
+        return self.stage.scene
+
+    async def run(self, *words: str, client: Client = GRPC) -> Ran:
+        """Let a process of its own call, which is told nothing but what its user would set."""
+        program = PROGRAMS / "python/with_grpc.py"
+        return await self.stage.run(client, sys.executable, program, words[0], self.scene.host, *words[1:])
 
     async def make[T](self, work: Callable[[grpc.Channel], T]) -> T:
         """Open a channel in a thread, which is how grpcio is used without asyncio, and let it work."""
@@ -149,9 +171,52 @@ async def call(tmp_path: Path) -> AsyncIterator[Call]:
     deny = rules(tmp_path, port).replace("/private/**", "/lab.Echo/Denied")
     try:
         async with Stack(tmp_path, certs, deny) as stack:
-            yield Call(Scene(stack, service, port, stack.write_ca()))
+            yield Call(before(Scene(stack, service, port, stack.write_ca()), tmp_path))
     finally:
         await asyncio.to_thread(server.stop(None).wait)
+
+
+@GRPC.proves("grpc", "injected", "streaming")
+async def test_the_environment_is_enough(call: Call) -> None:
+    ran = await call.run("calls")
+    assert ran.text.splitlines() == ["b'one'", "3", "b'a,b'", "b'c'", "b'd'", "[]"], ran.err
+    call.arrived("Unary", "Down", "Up", "Both")
+    call.scene.carried(post("Unary"), post("Down"), post("Up"), post("Both"))
+
+
+@GRPC.proves("large", "upload")
+async def test_a_message_of_64_mib_comes_back_as_it_was(call: Call) -> None:
+    ran = await call.run("large")
+    assert ran.text == "True\n", ran.err
+    call.arrived("Unary")
+    call.scene.carried(post("Unary"))
+
+
+@GRPC.proves("refusal")
+async def test_what_is_shown_of_a_denied_method_names_the_reason(call: Call) -> None:
+    ran = await call.run("call", "Denied")
+    assert ran.status != 0
+    assert "rule.denied" in ran.err
+    assert not call.scene.upstream.calls
+
+
+@GRPC.proves("password")
+async def test_a_password_is_given(call: Call) -> None:
+    wrong = await call.run("call", client=await guarded(call.stage, GRPC, "another-password"))
+    assert wrong.status != 0
+    assert not call.scene.upstream.calls
+    ran = await call.run("call", client=await guarded(call.stage, GRPC))
+    assert ran.text == "b'hello'\n", ran.err
+    call.arrived("Unary")
+
+
+@GRPC.proves("SSL_CERT_FILE")
+async def test_the_variable_of_openssl_is_not_read(call: Call) -> None:
+    told = {"https_proxy": "{proxy}", "SSL_CERT_FILE": "{bundle}"}
+    ran = await call.run("calls", client=replace(GRPC, variables=told))
+    assert ran.status != 0
+    assert "CERTIFICATE_VERIFY_FAILED" in ran.err, ran
+    assert not call.scene.upstream.calls
 
 
 async def test_a_unary_call_is_given_the_credential(call: Call) -> None:

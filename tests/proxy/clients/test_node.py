@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.proxy.clients.client import PROGRAMS, Client, calling, printed
 from tests.proxy.clients.program import Ran, run, started
+from tests.proxy.clients.proofs import LARGE
 from tests.proxy.clients.scene import MASK, SECRET, WANTED, Scene, certs, through, unlocked
+from tests.proxy.clients.stage import Stage
 from tests.proxy.lab.raw import RawUpstream
 from tests.proxy.lab.stack import NAME
 from tests.proxy.lab.visit import Visit
@@ -23,6 +27,16 @@ from tests.proxy.lab.visit import Visit
 pytestmark = pytest.mark.system("node", "nodejs")
 
 DOOR = "127.0.0.2"
+
+NODE = Client(
+    name="fetch of Node below 22.21 and 24.5",
+    family="Node",
+    version=printed("node", "--version"),
+    command=calling("node", PROGRAMS / "node/with_fetch.js"),
+    variables={"NODE_EXTRA_CA_CERTS": "{certificate}"},
+    program="nothing where names lead to the proxy; elsewhere undici's agent",
+    cannot={"variables": "read the proxy from a variable: it goes straight to the host"},
+)
 
 TRANSPARENT = f"""
 const dns = require("node:dns");
@@ -86,6 +100,7 @@ ways = pytest.mark.parametrize(
 )
 
 
+@NODE.proves("injected")
 @ways
 async def test_a_get_is_given_the_credential(scene: Scene[RawUpstream], way: str, entry: str) -> None:
     ran = await node(scene, way, 'await show(await fetch(url + "/small"));')
@@ -109,22 +124,26 @@ async def test_a_key_that_the_client_needs_to_begin_is_replaced(
     scene.carried(("GET", "/echo-br", 200))
 
 
+@NODE.proves("large", "upload")
 @ways
 async def test_bodies_arrive_whole(scene: Scene[RawUpstream], way: str, entry: str) -> None:
     """A string has a length; a stream goes out in chunks."""
     script = """
-    const body = "x".repeat(300000), stream = new Blob([body]).stream();
+    const body = "x".repeat(64 * 1024 * 1024), stream = new Blob([body]).stream();
     await show(await fetch(url + "/sink", { method: "POST", body }));
     await show(await fetch(url + "/sink", { method: "PUT", body: stream, duplex: "half" }));
+    console.log((await (await fetch(url + "/bytes?n=" + body.length)).arrayBuffer()).byteLength);
     """
     ran = await node(scene, way, script)
-    sizes = [json.loads(json.loads(line)["body"])["size"] for line in ran.text.splitlines()]
-    assert sizes == [300_000, 300_000], ran.err
-    unlocked(scene.upstream, "/sink", "/sink")
+    *sent, received = ran.text.splitlines()
+    assert [json.loads(json.loads(line)["body"])["size"] for line in sent] == [LARGE, LARGE], ran.err
+    assert received == str(LARGE)
+    unlocked(scene.upstream, "/sink", "/sink", "/bytes")
     assert scene.upstream.requests[1].header("transfer-encoding") == "chunked"
-    scene.carried(("POST", "/sink", 200), ("PUT", "/sink", 200))
+    scene.carried(("POST", "/sink", 200), ("PUT", "/sink", 200), ("GET", "/bytes", 200))
 
 
+@NODE.proves("refusal")
 @ways
 async def test_a_denied_request_shows_why(scene: Scene[RawUpstream], way: str, entry: str) -> None:
     ran = await node(scene, way, 'await show(await fetch(url + "/private/x", { method: "DELETE" }));')
@@ -144,6 +163,7 @@ async def test_a_denied_host_is_refused_at_the_connect(scene: Scene[RawUpstream]
     assert not scene.stack.exchanges()
 
 
+@NODE.proves("streaming")
 async def test_a_stream_is_read_as_it_comes(scene: Scene[RawUpstream]) -> None:
     """The upstream goes on only when the last event was seen by the client."""
     seen = asyncio.Semaphore(0)
@@ -174,3 +194,20 @@ async def test_a_stream_is_read_as_it_comes(scene: Scene[RawUpstream]) -> None:
     assert got == [b"data: 0\n", b"data: 1\n", b"data: 2\n"]
     unlocked(scene.upstream, "/events")
     scene.carried(("GET", "/events", 200))
+
+
+def is_newer(version: str) -> bool:
+    """Whether this Node can be told to read the variables."""
+    numbers = tuple(int(number) for number in version.split(".")[:2])
+    return numbers >= (24, 5) or (22, 21) <= numbers < (23, 0)
+
+
+@NODE.proves("variables")
+async def test_fetch_does_not_read_a_variable(stage: Stage[RawUpstream]) -> None:
+    if is_newer(NODE.version()):
+        pytest.skip("this Node reads the variables: test_javascript.py")
+    everything = {"HTTPS_PROXY": "{proxy}", "https_proxy": "{proxy}", "NODE_USE_ENV_PROXY": "1"}
+    ran = await stage.ask(replace(NODE, variables={**NODE.variables, **everything}), "get", "/small")
+    assert ran.status != 0
+    assert "ENOTFOUND" in ran.err or "EAI_AGAIN" in ran.err, ran
+    assert not stage.scene.stack.lines()

@@ -193,6 +193,13 @@ def test_everybody_else_gets_json_and_nobody_html(accept: str) -> None:
     assert kind_of(page("rule.none", ID, accept=accept)) == "application/json"
 
 
+def test_git_lfs_gets_a_message_because_it_shows_nothing_else() -> None:
+    told = json.loads(page("rule.none", ID, user_agent="git-lfs/3.3.0 (GitHub; linux amd64)").body)
+    assert told["message"] == f"Egress: {CODES['rule.none'].message} {CODES['rule.none'].hint} (rule.none)"
+    assert told["error"] == json.loads(page("rule.none", ID).body)["error"]
+    assert "message" not in json.loads(page("rule.none", ID, user_agent="x git-lfs/3").body)
+
+
 @pytest.mark.parametrize("agent", ["git-lfs/3.4", "libgit/1", "Git/2", "x git/2", "", HOSTILE])
 def test_only_git_itself_is_git(agent: str) -> None:
     assert kind_of(page("rule.none", ID, user_agent=agent)) == "application/json"

@@ -1,0 +1,31 @@
+"""A registry of npm packages: one document, one tarball."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+
+from tests.proxy.clients.standins.shelf import shelve
+from tests.proxy.clients.standins.tarball import tar_gz
+from tests.proxy.lab.raw import RawUpstream
+
+PACKAGE = "demo"
+TARBALL_PATH = f"/{PACKAGE}/-/{PACKAGE}-1.0.0.tgz"
+
+
+def serve_registry(upstream: RawUpstream, host: str, content: bytes, path: str = TARBALL_PATH) -> None:
+    """Offer the package; `host` is where clients find the registry, `content` a file in the package.
+
+    `path` is where the document says that the tarball is.
+    """
+    about = {"name": PACKAGE, "version": "1.0.0"}
+    tarball = tar_gz({"package/package.json": json.dumps(about).encode(), "package/content": content})
+    digest = base64.b64encode(hashlib.sha512(tarball).digest()).decode()
+    dist = {"tarball": f"https://{host}{path}", "integrity": f"sha512-{digest}"}
+    document = {
+        "name": PACKAGE,
+        "dist-tags": {"latest": "1.0.0"},
+        "versions": {"1.0.0": {**about, "dist": dist}},
+    }
+    shelve(upstream, {f"/{PACKAGE}": json.dumps(document).encode(), path: tarball})

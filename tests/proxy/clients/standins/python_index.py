@@ -1,0 +1,48 @@
+"""An index of Python packages: one page, one wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+
+from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.visit import Visit
+
+PACKAGE = "demo"
+WHEEL = f"{PACKAGE}-1.0-py3-none-any.whl"
+PAGE_PATH = f"/simple/{PACKAGE}/"
+WHEEL_PATH = f"/files/{WHEEL}"
+
+
+def serve_index(upstream: RawUpstream, content: bytes, path: str = WHEEL_PATH) -> None:
+    """Offer the package; `content` is a file in it, `path` is where the page says that it is."""
+    wheel = wheel_of(content)
+    digest = hashlib.sha256(wheel).hexdigest()
+    page = f'<!doctype html><a href="{path}#sha256={digest}">{WHEEL}</a>\n'
+
+    async def list_files(visit: Visit) -> None:
+        await visit.answer(page.encode(), kind="text/html")
+
+    async def give(visit: Visit) -> None:
+        await visit.answer(wheel, kind="application/octet-stream")
+
+    upstream.handle(PAGE_PATH, list_files)
+    upstream.handle(path, give)
+
+
+def wheel_of(content: bytes) -> bytes:
+    """A wheel that compresses nothing, so that what is large stays large on the wire."""
+    about = f"{PACKAGE}-1.0.dist-info"
+    files = {
+        f"{PACKAGE}/__init__.py": b"",
+        f"{PACKAGE}/content": content,
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 1.0\n".encode(),
+        f"{about}/WHEEL": b"Wheel-Version: 1.0\nGenerator: lab\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in [*files, f"{about}/RECORD"])
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in {**files, f"{about}/RECORD": record.encode()}.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return made.getvalue()

@@ -1,0 +1,118 @@
+"""apt updates and installs through the proxy, in a root of its own: the one of the system is not touched."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.proxy.clients import guarded, refused
+from tests.proxy.clients.client import Client, printed
+from tests.proxy.clients.program import Ran
+from tests.proxy.clients.scene import unlocked
+from tests.proxy.clients.stage import Stage
+from tests.proxy.clients.standins.ballast import ballast, is_whole
+from tests.proxy.clients.standins.debian import APART, FOLDERS, archive, sources
+from tests.proxy.clients.standins.home import kept_a_mask
+from tests.proxy.clients.standins.shelf import shelve
+from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.stack import NAME, OTHER
+
+pytestmark = pytest.mark.system("apt-get", "apt")
+
+AT = "/debian"
+CONTENT = b"hello\n"
+
+
+APT = Client(
+    name="apt",
+    family="Debian",
+    version=printed("apt-get", "--version"),
+    # In /etc/apt/apt.conf.d the file serves everybody, and needs no variable.
+    variables={"APT_CONFIG": "{home}/egress-apt.conf"},
+    files={"egress-apt.conf": 'Acquire::https::Proxy "{proxy}";\nAcquire::https::CAInfo "{bundle}";\n'},
+    cannot={
+        "status": "fail where a host is refused: `apt-get update` warns, and its status is 0. With"
+        " `--error-on=any` it fails"
+    },
+)
+
+
+async def update(
+    stage: Stage[RawUpstream], at: str = AT, host: str = NAME, client: Client = APT, *options: str
+) -> Ran:
+    """Have an apt whose root is at home fetch the lists of one archive."""
+    await stage.prepare(client)
+    for folder in FOLDERS:
+        (stage.home / folder).mkdir(parents=True, exist_ok=True)
+    (stage.home / "var/lib/dpkg/status").touch()
+    (stage.home / "etc/apt/sources.list").write_text(sources(stage.url(at, host)))
+    # Behind what the user has written there, as only this file is read before all others.
+    with (stage.home / "egress-apt.conf").open("a") as config:
+        config.write(stage.filled(APART))
+    return await stage.run(client, "apt-get", "update", *options)
+
+
+async def install(stage: Stage[RawUpstream], host: str, client: Client = APT) -> Ran:
+    """Have it install the package, too."""
+    updated = await update(stage, AT, host, client)
+    assert (updated.status, updated.err) == (0, "")
+    return await stage.run(client, "apt-get", "--yes", "install", "tiny")
+
+
+def asked(stage: Stage[RawUpstream]) -> list[str]:
+    return [request.path for request in stage.scene.upstream.requests]
+
+
+@APT.proves("plain", "install")
+async def test_a_package_is_installed(stage: Stage[RawUpstream]) -> None:
+    shelve(stage.scene.upstream, archive(AT, CONTENT))
+    ran = await install(stage, OTHER)
+    assert ran.status == 0, ran.err
+    assert (stage.home / "usr/share/tiny").read_bytes() == CONTENT
+    assert asked(stage)[-1] == f"{AT}/pool/tiny.deb"
+    assert not [line for line in stage.scene.stack.exchanges() if line["injected"]]
+
+
+@APT.proves("injected")
+async def test_a_private_archive_is_given_the_credential(stage: Stage[RawUpstream]) -> None:
+    shelve(stage.scene.upstream, archive(AT, CONTENT))
+    ran = await install(stage, NAME)
+    assert ran.status == 0, ran.err
+    assert (stage.home / "usr/share/tiny").read_bytes() == CONTENT
+    unlocked(stage.scene.upstream, *asked(stage))
+    kept_a_mask(stage.home)
+
+
+@APT.proves("refusal")
+async def test_a_refusal_shows_why(stage: Stage[RawUpstream]) -> None:
+    ran = await update(stage, "/private")
+    assert ran.status != 0
+    assert "403  Egress rule.denied" in ran.err
+    assert not stage.scene.upstream.links
+
+
+@APT.proves("refusal", "status")
+@pytest.mark.parametrize(("options", "status"), [((), 0), (("--error-on=any",), 100)], ids=["lax", "strict"])
+async def test_a_refused_host_is_a_warning_that_shows_why(
+    stage: Stage[RawUpstream], options: tuple[str, ...], status: int
+) -> None:
+    ran = await update(stage, AT, refused.NOWHERE, APT, *options)
+    assert ran.status == status
+    assert "Invalid response from proxy: HTTP/1.1 403 Egress host.unknown" in ran.err
+    assert not stage.scene.upstream.links
+
+
+@APT.proves("password")
+async def test_a_password_is_given(stage: Stage[RawUpstream]) -> None:
+    shelve(stage.scene.upstream, archive(AT, CONTENT))
+    ran = await install(stage, NAME, await guarded.guarded(stage, APT))
+    assert ran.status == 0, ran.err
+    unlocked(stage.scene.upstream, *asked(stage))
+
+
+@APT.proves("large")
+async def test_a_large_package_arrives_whole(stage: Stage[RawUpstream]) -> None:
+    shelve(stage.scene.upstream, archive(AT, ballast()))
+    ran = await install(stage, NAME)
+    assert ran.status == 0, ran.err
+    assert is_whole((stage.home / "usr/share/tiny").read_bytes())
+    unlocked(stage.scene.upstream, *asked(stage))
