@@ -12,8 +12,9 @@ from typing import Final
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layer import CommandGenerator
-from mitmproxy.proxy.layers.tls import ClientTLSLayer, ServerTLSLayer, TLSLayer
+from mitmproxy.proxy.layers.tls import ClientTLSLayer, ServerTLSLayer, TlsFailedClientHook, TLSLayer
 from mitmproxy.proxy.tunnel import TunnelState
+from mitmproxy.tls import TlsData
 from OpenSSL import SSL
 
 _lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - how much waits in a BIO is shown nowhere else
@@ -33,6 +34,7 @@ class _QuickLayer(TLSLayer):
 
     _answered = 0
     _is_broken = False
+    _has_spoken = False
     has_said_goodbye = False
     """The peer has ended with close_notify. OpenSSL's own flag is also set by an alert that breaks it off."""
 
@@ -69,6 +71,7 @@ class _QuickLayer(TLSLayer):
             self._is_broken = self._is_broken or self._answered > MOST_ANSWERED
             yield commands.SendData(self.conn, coded)
         if plain:
+            self._has_spoken = True
             # What comes with the end of the handshake waits its turn, behind Start.
             is_open = self.tunnel_state is TunnelState.OPEN
             received = events.DataReceived(self.conn, plain)
@@ -77,7 +80,12 @@ class _QuickLayer(TLSLayer):
             self.conn.state &= ~ConnectionState.CAN_READ
             yield from self.event_to_child(events.ConnectionClosed(self.conn))
         if self._is_broken:
+            yield from self._broken()
             yield commands.CloseConnection(self.conn)
+
+    def _broken(self) -> CommandGenerator[None]:
+        """Say more about a connection that was broken off, or could not be read."""
+        yield from ()
 
     def _has_ended(self) -> bool:
         return self._is_broken or self.has_said_goodbye
@@ -132,6 +140,14 @@ class _QuickLayer(TLSLayer):
 
 class SandboxTlsLayer(_QuickLayer, ClientTLSLayer):
     """TLS towards the sandbox, ended properly: without it a client cannot tell an end from a cut."""
+
+    def _broken(self) -> CommandGenerator[None]:
+        # A client may look at the certificate when the handshake is over for us, and before it says a word.
+        if not self._has_spoken:
+            hook = TlsFailedClientHook(TlsData(self.conn, self.context, self.tls))
+            # Nothing waits for its end.
+            hook.blocking = False
+            yield hook
 
     def send_close(self, command: commands.CloseConnection) -> CommandGenerator[None]:
         if self.tls is not None:

@@ -439,6 +439,22 @@ def test_nothing_of_a_handshake_that_fails_gets_above() -> None:
     assert stage.top.data == b""
 
 
+def test_a_client_that_breaks_off_before_its_first_word_has_not_trusted_us() -> None:
+    """Some look at the certificate when the handshake is over for us."""
+    stage = sandbox().shake()
+    stage.receive(bytes.fromhex("1703030020") + bytes(32))
+    assert "tls_failed_client" in stage.hooks
+    assert stage.is_closed
+
+
+def test_one_that_has_spoken_has_trusted_us() -> None:
+    stage = sandbox().shake()
+    stage.say(b"GET")
+    stage.receive(bytes.fromhex("1703030020") + bytes(32))
+    assert "tls_failed_client" not in stage.hooks
+    assert stage.is_closed
+
+
 # New keys ---------------------------------------------------------------------------------------
 
 
