@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import cast
 
@@ -68,6 +70,19 @@ def test_a_hook_that_wants_to_wait_is_refused() -> None:
         Guard([Waiting()]).run(disconnected())
 
 
+def test_what_can_be_awaited_is_refused_though_it_is_no_coroutine() -> None:
+    class Promise:
+        def __await__(self) -> Iterator[None]:
+            raise NotImplementedError
+
+    class Promising:
+        def server_disconnected(self, data: object) -> Promise:
+            return Promise()
+
+    with pytest.raises(Undecided, match="wants to wait"):
+        Guard([Promising()]).run(disconnected())
+
+
 UNDECIDED = {
     "no layer": layer.NextLayerHook(cast("layer.NextLayer", SimpleNamespace(layer=None))),
     "no TLS for the client": tls.TlsStartClientHook(cast("TlsData", SimpleNamespace(ssl_conn=None))),
@@ -95,7 +110,7 @@ def test_what_is_decided_passes() -> None:
 def test_where_names_the_place_of_an_error_that_was_raised() -> None:
     with pytest.raises(Undecided) as caught:
         Guard([]).run(UNDECIDED["no layer"])
-    assert where(caught.value).startswith("Undecided at Guard.run:")
+    assert re.fullmatch(r"Undecided at Guard\.run:[0-9]+", where(caught.value))
 
 
 def test_where_names_an_error_that_was_never_raised() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_network
+from typing import cast
 
 import pytest
 
@@ -21,7 +22,10 @@ REFUSED = {
     "168.63.129.16": "metadata",
     "169.254.0.1": "link-local",
     "169.254.169.254": "metadata",
+    "169.254.0.23": "metadata",
+    "169.254.42.42": "metadata",
     "169.254.170.2": "metadata",
+    "169.254.170.23": "metadata",
     "172.16.0.1": "private",
     "172.31.255.255": "private",
     "192.0.0.8": "reserved",
@@ -39,6 +43,7 @@ REFUSED = {
     "255.255.255.255": "broadcast",
     "::": "unspecified",
     "::1": "loopback",
+    "::2": "this-network",
     "::2:3:4": "reserved",
     "64:ff9b:1::1": "nat64-local",
     "100::1": "discard",
@@ -54,6 +59,7 @@ REFUSED = {
     "4000::1": "reserved",
     "5f00::1": "reserved",
     "fc00::1": "ula",
+    "fd00:42::42": "metadata",
     "fd00:ec2::254": "metadata",
     "fd00:ec2::23": "metadata",
     "fd12:3456::1": "ula",
@@ -86,6 +92,7 @@ PUBLIC = [
     "2001:200::1",
     "2001:4860:4860::8888",
     "2606:4700:4700::1111",
+    "2606:4700::5eff:10.0.0.1",
     "2a00:1450::1",
     "3ffe:ffff::1",
 ]
@@ -99,7 +106,7 @@ def test_refuses_each_range_with_its_reason(text: str, reason: str) -> None:
 
 @pytest.mark.parametrize("text", PUBLIC)
 def test_passes_public_addresses(text: str) -> None:
-    verdict = classify(text)
+    verdict = classify(str(ip_address(text)))
     assert (verdict.allowed, verdict.reason) == (True, "public")
 
 
@@ -147,6 +154,21 @@ def test_refuses_what_is_not_a_canonical_spelling(text: str) -> None:
 def test_accepts_both_spellings_of_a_mapped_address_that_resolvers_write() -> None:
     assert classify("::ffff:8.8.8.8").allowed
     assert classify("::ffff:808:808").allowed
+
+
+def test_reads_every_digit_of_the_hexadecimal_spelling_of_a_mapped_address() -> None:
+    assert classify("::ffff:808:809").reason == "public"
+    assert classify("::ffff:7f00:1").reason == "loopback"
+
+
+def test_accepts_the_dotted_spelling_of_a_compatible_address_and_names_what_it_carries() -> None:
+    assert classify("::127.0.0.1").reason == "loopback"
+
+
+@pytest.mark.parametrize("stranger", [None, 134744072, b"8.8.8.8", ip_network("8.8.8.8/32")])
+def test_refuses_what_is_neither_text_nor_an_address(stranger: object) -> None:
+    verdict = classify(cast("str", stranger))
+    assert (verdict.allowed, verdict.reason) == (False, "malformed")
 
 
 def test_refuses_an_address_object_with_a_scope() -> None:
@@ -225,6 +247,12 @@ def test_takes_own_addresses_in_every_form() -> None:
         assert classify("8.8.8.8", Own([source])).reason == "own"
 
 
+def test_takes_a_link_local_network_as_an_operating_system_lists_it() -> None:
+    assert classify("fe80::9", OWN).reason == "own"
+    assert classify("fe80::1", Own(["fe80::1%eth0"])).reason == "own"
+    assert classify("fe80::2", Own(["fe80::1%eth0"])).reason == "link-local"
+
+
 def test_metadata_is_named_even_inside_an_own_network() -> None:
     assert classify("169.254.169.254", Own(["169.254.169.7/16"])).reason == "metadata"
 
@@ -250,6 +278,12 @@ def test_refuses_an_own_network_that_cannot_be_read() -> None:
 def test_opens_a_range_that_the_rule_names(text: str, allowed: list[str]) -> None:
     verdict = classify(text, allowed=allowed)
     assert (verdict.allowed, verdict.reason) == (True, "opened")
+
+
+def test_takes_an_opened_range_that_is_read_already() -> None:
+    ranges = [ip_network("10.0.0.0/8")]
+    assert classify("10.1.2.3", allowed=ranges).reason == "opened"
+    assert classify("192.168.1.2", allowed=ranges).reason == "private"
 
 
 def test_opens_an_own_network_that_the_rule_names() -> None:
@@ -293,6 +327,7 @@ def test_a_wrapping_is_opened_only_when_it_and_what_it_carries_are() -> None:
 def test_wrapped_metadata_is_opened_only_by_its_own_address_beside_the_wrapping() -> None:
     text = "64:ff9b::a9fe:a9fe"
     assert not classify(text, allowed=["64:ff9b::/96", "169.254.0.0/16"]).allowed
+    assert not classify(text, allowed=["64:ff9b::/96", "169.254.170.2/32"]).allowed
     assert classify(text, allowed=["64:ff9b::/96", "169.254.169.254/32"]).allowed
 
 

@@ -165,6 +165,17 @@ def test_extensions_together_are_bounded_by_their_data() -> None:
         decode(flood * 3, limits=limits)
 
 
+def test_the_bound_on_all_extensions_is_inclusive() -> None:
+    limits = Limits(chunk_extensions=4)
+    assert decode(b"0;abc\r\n\r\n", limits=limits)[1] == End()
+    with pytest.raises(WireError, match="outweigh"):
+        decode(b"0;abcd\r\n\r\n", limits=limits)
+
+
+def test_a_chunk_without_extension_costs_nothing() -> None:
+    assert decode(b"1\r\nx\r\n0\r\n\r\n", limits=Limits(chunk_extensions=0))[0] == b"x"
+
+
 def test_an_announced_chunk_pays_only_once_it_is_here() -> None:
     with pytest.raises(WireError, match="outweigh"):
         decode(b"FFFF;" + b"a" * 20 + b"\r\n", limits=Limits(chunk_extensions=10))

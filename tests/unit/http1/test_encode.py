@@ -75,6 +75,7 @@ def test_a_request_head_with_everything() -> None:
         (NO_BODY, b""),
         (Framing(Body.NONE), b""),
         (Framing.sized(0), b"content-length: 0\r\n"),
+        (Framing.sized(10**18 - 1), b"content-length: 999999999999999999\r\n"),
         (CHUNKED, b"transfer-encoding: chunked\r\n"),
     ],
 )
@@ -175,6 +176,21 @@ def test_a_response_head() -> None:
     assert wire == b"HTTP/1.1 200 OK\r\nset-cookie: a\r\nset-cookie: b\r\ncontent-length: 2\r\n\r\n"
 
 
+def test_a_length_of_a_response_that_agrees_stays_where_it_is() -> None:
+    headers: Headers = (("set-cookie", "a"), ("content-length", "2"), ("set-cookie", "b"))
+    wire = encode_response_head(200, "X", headers, Framing.sized(2), method="GET")
+    assert wire == b"HTTP/1.1 200 X\r\nset-cookie: a\r\ncontent-length: 2\r\nset-cookie: b\r\n\r\n"
+
+
+def test_a_length_is_stated_once() -> None:
+    twice: Headers = (("content-length", "5"), ("content-length", "5"))
+    with pytest.raises(WireError) as error:
+        encode_request_head("POST", "/", (*HOST, *twice), Framing.sized(5))
+    assert refused(error)
+    with pytest.raises(WireError):
+        encode_response_head(200, "OK", twice, Framing.sized(5), method="GET")
+
+
 def test_an_open_ended_response_says_that_it_closes() -> None:
     wire = encode_response_head(200, "", (), UNTIL_CLOSE, method="GET")
     assert wire == b"HTTP/1.1 200 \r\nconnection: close\r\n\r\n"
@@ -205,6 +221,7 @@ def test_a_response_may_tell_the_length_it_would_have_had(method: str, status: i
         ("CONNECT", 200, UNTIL_CLOSE),
         ("GET", 100, NO_BODY),
         ("GET", 103, NO_BODY),
+        ("GET", 199, NO_BODY),
         ("GET", 101, NO_BODY),
     ],
 )
@@ -219,6 +236,14 @@ def test_a_response_that_can_have_no_body_states_none(method: str, status: int) 
     assert encode_response_head(status, "", (), NO_BODY, method=method)
     with pytest.raises(WireError):
         encode_response_head(status, "", (("content-length", "0"),), NO_BODY, method=method)
+
+
+def test_a_switch_states_no_length() -> None:
+    for method in ("GET", "HEAD"):
+        with pytest.raises(WireError):
+            encode_response_head(
+                101, "", (("content-length", "0"),), NO_BODY, method=method, upgrade=("websocket",)
+            )
 
 
 def test_only_a_switch_names_a_protocol() -> None:
@@ -245,6 +270,8 @@ def test_an_interim_response() -> None:
         encode_informational(103, "Early Hints", (("link", "</a>"),))
         == b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
     )
+    assert encode_informational(100) == b"HTTP/1.1 100 \r\n\r\n"
+    assert encode_informational(199) == b"HTTP/1.1 199 \r\n\r\n"
 
 
 @pytest.mark.parametrize(

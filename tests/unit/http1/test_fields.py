@@ -48,9 +48,9 @@ def test_nothing_else_makes_what_counts_as_read() -> None:
 
 
 def test_names_become_lower_case_and_values_lose_their_blanks() -> None:
-    assert read("A-b: c\r\nD:\t e\tf \t\r\nG:\r\nH:i\r\n\r\n") == (
+    assert read("A-b: c\r\nD:\t e\tFX \t\r\nG:\r\nH:i\r\n\r\n") == (
         ("a-b", "c"),
-        ("d", "e\tf"),
+        ("d", "e\tFX"),
         ("g", ""),
         ("h", "i"),
     )
@@ -109,6 +109,7 @@ def test_refuses_names_that_imitate_framing(name: str) -> None:
 
 def test_an_underscore_elsewhere_is_no_imitation() -> None:
     assert read("x_content_length: 5\r\n\r\n") == (("x_content_length", "5"),)
+    assert read("contentxlength: 5\r\n\r\n") == (("contentxlength", "5"),)
 
 
 def test_bounds_the_number_of_fields() -> None:
@@ -130,6 +131,7 @@ def test_finds_a_fault_only_in_the_window_it_is_given() -> None:
     assert find_fault(b"ab\x00cd", 3) is None
     assert find_fault(b"ab\x00cd", 0, 2) is None
     assert find_fault(b"ab\x00cd") is not None
+    assert find_fault(b"\x00bcd") is not None
 
 
 def test_a_carriage_return_waits_for_its_line_feed() -> None:
@@ -164,8 +166,15 @@ def test_a_fault_behind_fields_that_are_known_is_found() -> None:
         read_fields("A: 1\r\nA : 1\r\n\r\n", 0, 10, before)
 
 
+def test_what_is_remembered_of_fields_begins_empty() -> None:
+    headers, _ = read_fields("A: 1\r\n\r\n", 0, 10)
+    assert (headers.kept, headers.lines, headers.text) == ({}, "", "A: 1\r\n\r\n")
+
+
 def test_long_fields_are_not_kept() -> None:
     """An idle connection would keep them twice."""
+    longest = f"A: {'x' * (MOST_KEPT - 7)}\r\n\r\n"
+    assert read_fields(longest, 0, 10)[0].text == longest
     text = f"A: {'x' * MOST_KEPT}\r\n\r\n"
     before = read_fields(text, 0, 10)[0]
     assert before.text == ""

@@ -78,6 +78,7 @@ def test_refuses_a_coding_in_http_1_0() -> None:
         ("HEAD", 404, True),
         ("CONNECT", 200, True),
         ("CONNECT", 299, True),
+        ("CONNECT", 300, False),
         ("CONNECT", 302, False),
         ("CONNECT", 407, False),
     ],
@@ -102,7 +103,7 @@ def test_what_a_response_to_head_states_is_not_sent(method: str, status: int) ->
         response_framing(BOTH, "1.1", method, status)
 
 
-@pytest.mark.parametrize("status", [100, 103, 101, 204])
+@pytest.mark.parametrize("status", [100, 103, 101, 199, 204])
 def test_a_stated_body_where_none_can_be_is_refused_unless_it_is_empty(status: int) -> None:
     assert response_framing({"content-length": "0"}, "1.1", "GET", status) is NO_BODY
     for fields in ({"content-length": "5"}, {"transfer-encoding": "chunked"}):

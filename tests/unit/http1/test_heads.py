@@ -134,6 +134,7 @@ def test_refuses_a_request_without_exactly_one_proper_host(host: str) -> None:
         ("GET /  HTTP/1.1", 400),
         ("GET\t/ HTTP/1.1", 400),
         (" GET / HTTP/1.1", 400),
+        (" GET / HTTP/2.0", 400),
         ("GET / HTTP/1.1 ", 400),
         ("GET / http/1.1", 400),
         ("GET / HTTP/1.10", 400),
@@ -176,6 +177,7 @@ def test_a_plain_response() -> None:
     [
         ("HTTP/1.1 200 ", 200, ""),
         ("HTTP/1.1 200", 200, ""),
+        ("HTTP/1.1 200 X\t", 200, "X"),
         ("HTTP/1.1 404 Not  Found\tx", 404, "Not  Found\tx"),
         ("HTTP/1.1 599 \xe9t\xe9", 599, "\xe9t\xe9"),
         ("HTTP/1.0 302 Found ", 302, "Found"),
@@ -228,7 +230,7 @@ def test_interim_responses_are_a_kind_of_their_own(status: int) -> None:
     assert head == Informational(status, "Wait", (("link", "</a>"),))
 
 
-@pytest.mark.parametrize("status", [103, 204])
+@pytest.mark.parametrize("status", [103, 199, 204])
 def test_an_empty_length_is_forgiven_where_no_body_can_be(status: int) -> None:
     head = response("Content-Length: 0", "A: b", first=f"HTTP/1.1 {status} x")
     assert head.headers == (("a", "b"),)
@@ -262,6 +264,7 @@ def test_refuses_a_switch_that_was_not_asked_for(lines: list[str], asked: tuple[
     [
         ["Content-Length: 5", "Content-Length: 5"],
         ["Content-Length: 5", "Transfer-Encoding: chunked"],
+        ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
         ["Transfer-Encoding: gzip, chunked"],
         ["A : b"],
         [" A: b"],
@@ -276,6 +279,11 @@ def test_refuses_a_response_with(lines: list[str]) -> None:
 def test_an_offer_to_upgrade_on_an_ordinary_response_is_harmless() -> None:
     head = final("Connection: Upgrade, Keep-Alive", "Upgrade: h2,h2c", "Content-Length: 0")
     assert (head.upgrade, head.keep_alive) == (("h2", "h2c"), True)
+
+
+def test_a_response_of_http_1_0_offers_no_upgrade() -> None:
+    assert final("Connection: upgrade", "Upgrade: h2c", first="HTTP/1.0 200 OK").upgrade == ()
+    assert final("Connection: upgrade", "Upgrade: h2c", first="HTTP/1.1 200 OK").upgrade == ("h2c",)
 
 
 def test_a_head_with_the_fields_of_the_one_before_means_what_it_would_mean_alone() -> None:

@@ -44,6 +44,18 @@ def test_a_first_line_without_end_is_a_long_target() -> None:
     assert refusal.value.status == 414
 
 
+def test_fields_without_end_are_no_long_target() -> None:
+    with pytest.raises(WireError) as refusal:
+        Intake(50, of_request=True).take(b"GET / HTTP/1.1\r\nA: " + b"a" * 60)
+    assert refusal.value.status == 431
+
+
+def test_a_block_that_has_reached_the_limit_is_not_waited_for() -> None:
+    assert Intake(50).take(b"a" * 49) is None
+    with pytest.raises(WireError):
+        Intake(50).take(b"a" * 50)
+
+
 def test_a_long_status_line_has_no_target() -> None:
     with pytest.raises(WireError) as refusal:
         Intake(50).take(b"HTTP/1.1 200 " + b"a" * 60)

@@ -17,3 +17,18 @@ def test_a_set_of_limits_cannot_be_changed_once_made() -> None:
 @pytest.mark.parametrize("field", dataclasses.fields(Limits), ids=lambda field: field.name)
 def test_nothing_is_unbounded_by_default(field: dataclasses.Field[int]) -> None:
     assert 0 < getattr(Limits(), field.name) <= 1 << 20
+
+
+def test_the_defaults_are_what_they_were() -> None:
+    """A client that works today sends heads of today's size tomorrow: changing one is a decision."""
+    assert Limits() == Limits(
+        head=65_536,
+        fields=128,
+        target=16_384,
+        chunk_extension=256,
+        chunk_extensions=16_384,
+        trailers=8_192,
+        trailer_fields=32,
+        informational=16,
+        pending=262_144,
+    )

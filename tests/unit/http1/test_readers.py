@@ -60,6 +60,29 @@ def test_nothing_in_nothing_out() -> None:
     assert reader.idle
 
 
+def test_is_idle_only_before_the_first_byte_of_a_request() -> None:
+    reader = RequestReader()
+    seen = [reader.idle]
+    for piece in (POST[:5], POST[5:], b"hell", b"o"):
+        reader.feed(piece)
+        seen.append(reader.idle)
+    reader.next_message()
+    assert [*seen, reader.idle] == [True, False, False, False, False, True]
+
+
+def test_a_request_that_has_begun_to_come_ahead_is_not_cut_short() -> None:
+    reader = RequestReader()
+    reader.feed(GET + NEXT[:10])
+    assert reader.next_message() == []
+    assert target(reader.feed(NEXT[10:])) == "/two"
+
+
+def test_a_target_that_fills_the_head_is_named_as_what_is_too_long() -> None:
+    with pytest.raises(WireError) as refusal:
+        RequestReader(Limits(head=50)).feed(b"GET /" + b"a" * 60)
+    assert refusal.value.status == 414
+
+
 def test_a_pipelined_request_waits_for_its_turn() -> None:
     reader = RequestReader()
     assert target(reader.feed(GET + NEXT[:10])) == "/one"
@@ -301,6 +324,29 @@ def test_a_read_of_nothing_does_no_harm() -> None:
     assert reader.reusable
 
 
+def test_after_a_fault_nothing_is_expected() -> None:
+    reader = expecting()
+    with pytest.raises(WireError):
+        reader.feed(b"x\x00")
+    with pytest.raises(WireError):
+        reader.expect("GET")
+
+
+def test_a_response_that_has_begun_stays_begun() -> None:
+    reader = expecting()
+    reader.feed(OK[:-1])
+    assert reader.started
+    assert not reader.reusable
+
+
+def test_the_end_of_a_connection_is_told_once() -> None:
+    reader = expecting()
+    reader.feed(b"HTTP/1.1 200 OK\r\n\r\nx")
+    assert reader.eof() == [End()]
+    assert reader.eof() == []
+    assert reader.waiting
+
+
 def test_one_response_is_expected_at_a_time() -> None:
     with pytest.raises(UsageError):
         expecting().expect("GET")
@@ -325,6 +371,19 @@ def test_a_tunnel_hands_over_what_follows() -> None:
     reader = expecting("CONNECT")
     reader.feed(b"HTTP/1.1 200 OK\r\n\r\nraw")
     assert reader.detach() == b"raw"
+
+
+@pytest.mark.parametrize(("status", "is_open"), [(200, True), (299, True), (300, False), (407, False)])
+def test_a_tunnel_opens_with_success_alone(status: int, is_open: bool) -> None:
+    reader = expecting("CONNECT")
+    length = "" if is_open else "Content-Length: 0\r\n"
+    reader.feed(f"HTTP/1.1 {status} x\r\n{length}\r\n".encode())
+    assert reader.reusable is not is_open
+    if is_open:
+        assert reader.detach() == b""
+    else:
+        with pytest.raises(UsageError):
+            reader.detach()
 
 
 def test_a_refused_tunnel_is_an_ordinary_response() -> None:

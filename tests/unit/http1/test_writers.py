@@ -11,6 +11,7 @@ from egress.http1 import (
     CHUNKED,
     NO_BODY,
     UNTIL_CLOSE,
+    Body,
     Framing,
     RequestHead,
     RequestWriter,
@@ -82,8 +83,9 @@ def test_a_counted_body_is_sent_as_it_is() -> None:
 def test_more_than_stated_is_refused_before_any_of_it_is_sent() -> None:
     writer = posting(Framing.sized(5))
     writer.data(b"hell")
-    with pytest.raises(WireError, match="longer"):
+    with pytest.raises(WireError, match="longer") as error:
         writer.data(b"oGET / HTTP/1.1")
+    assert error.value.status == 500
     assert writer.data(b"o") == b"o"
     assert writer.end() == b""
 
@@ -91,8 +93,9 @@ def test_more_than_stated_is_refused_before_any_of_it_is_sent() -> None:
 def test_less_than_stated_is_refused_at_the_end() -> None:
     writer = posting(Framing.sized(5))
     writer.data(b"hell")
-    with pytest.raises(WireError, match="shorter"):
+    with pytest.raises(WireError, match="shorter") as error:
         writer.end()
+    assert error.value.status == 500
     assert writer.open
 
 
@@ -100,6 +103,11 @@ def test_a_message_without_body_has_none() -> None:
     writer = posting(NO_BODY)
     with pytest.raises(WireError):
         writer.data(b"x")
+
+
+def test_a_length_counts_for_a_counted_body_alone() -> None:
+    writer = posting(Framing(Body.CHUNKED, 5))
+    assert writer.end() == b"0\r\n\r\n"
 
 
 def test_trailers_need_chunks() -> None:
@@ -190,6 +198,35 @@ def test_a_response_closes_where_the_request_leaves_no_choice(request_: RequestH
         writer.answer(ask())
 
 
+def test_an_answer_to_what_could_not_be_read_may_be_chunked() -> None:
+    writer = answering(None)
+    assert writer.informational(103) == b""
+    assert b"\r\nconnection: close\r\n" in writer.head(400, "", (), CHUNKED)
+
+
+def test_a_response_closes_where_the_caller_says_so() -> None:
+    writer = answering(ask())
+    assert b"\r\nconnection: close\r\n" in writer.head(200, "", (), Framing.sized(0), close=True)
+    writer.end()
+    assert writer.must_close
+
+
+def test_a_response_up_to_the_close_is_the_last() -> None:
+    writer = answering(ask())
+    writer.head(200, "", (), UNTIL_CLOSE)
+    writer.end()
+    assert writer.must_close
+
+
+@pytest.mark.parametrize("status", [300, 407])
+def test_a_refused_tunnel_is_followed_by_more(status: int) -> None:
+    writer = answering(ask("CONNECT"))
+    writer.head(status, "", (), Framing.sized(0))
+    writer.end()
+    writer.answer(ask())
+    assert writer.head(200, "", (), Framing.sized(0))
+
+
 def test_an_open_ended_response_closes() -> None:
     writer = answering(ask(version="1.0", keep_alive=False))
     writer.head(200, "", (), framing_for(CHUNKED, "1.0"))
@@ -201,21 +238,24 @@ def test_an_open_ended_response_closes() -> None:
 def test_a_client_of_http_1_0_gets_no_chunks_and_no_interim_responses() -> None:
     writer = answering(ask(version="1.0", keep_alive=False))
     assert writer.informational(100) == b""
-    with pytest.raises(WireError):
+    with pytest.raises(WireError) as error:
         writer.head(200, "", (), CHUNKED)
+    assert error.value.status == 500
 
 
 def test_interim_responses_come_before_the_final_one() -> None:
     writer = answering(ask())
     assert writer.informational(100, "Continue") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert writer.informational(103) == b"HTTP/1.1 103 \r\n\r\n"
     writer.head(200, "", (), CHUNKED)
     with pytest.raises(UsageError):
         writer.informational(103)
 
 
 def test_a_switch_must_have_been_asked_for() -> None:
-    with pytest.raises(WireError, match="not asked for"):
+    with pytest.raises(WireError, match="not asked for") as error:
         answering(ask(upgrade=("h2c",))).head(101, "", (), NO_BODY, upgrade=("websocket",))
+    assert error.value.status == 500
     with pytest.raises(WireError):
         answering(None).head(101, "", (), NO_BODY, upgrade=("websocket",))
 
@@ -229,7 +269,11 @@ def test_a_switch_leaves_the_connection_open_whatever_the_request_said() -> None
 
 @pytest.mark.parametrize(
     ("request_", "status", "upgrade"),
-    [(ask(upgrade=("websocket",)), 101, ("websocket",)), (ask("CONNECT"), 200, ())],
+    [
+        (ask(upgrade=("websocket",)), 101, ("websocket",)),
+        (ask("CONNECT"), 200, ()),
+        (ask("CONNECT"), 299, ()),
+    ],
 )
 def test_no_http_follows_a_switch(request_: RequestHead, status: int, upgrade: tuple[str, ...]) -> None:
     writer = answering(request_)

@@ -37,6 +37,7 @@ def test_refuses_what_is_no_rate(text: str) -> None:
 
 
 def test_a_duration_is_seconds() -> None:
+    assert bounds.duration(1) == bounds.duration("1s") == 1
     assert [bounds.duration(value) for value in (5, "5s", "5 m", "5h", "5d")] == [5, 5, 300, 18000, 432000]
 
 
@@ -52,6 +53,11 @@ def test_a_bare_day_begins_at_midnight_and_expires_at_the_next() -> None:
     assert bounds.expiry("2027-01-15") == day + 86400
     assert bounds.expiry("2027-01-15T00:00:00Z") == day
     assert bounds.moment("2027-01-15T01:30:00+01:30") == day
+
+
+def test_a_space_may_stand_between_day_and_time() -> None:
+    for text in ("2027-01-31 18:00:00Z", "2027-01-31t18:00:00z"):
+        assert bounds.moment(text) == bounds.moment("2027-01-31T18:00:00Z")
 
 
 def test_the_ends_of_the_calendar_are_numbers_or_refused() -> None:

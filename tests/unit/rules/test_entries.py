@@ -6,7 +6,7 @@ import pytest
 
 from egress.rules.entries import METADATA
 from egress.rules.entry import Entry
-from egress.types import Limit, Redirects, Scrub
+from egress.types import Cookies, Limit, Redirects, Scrub
 from tests.unit.rules.written import errors, policy, warnings
 
 
@@ -56,6 +56,37 @@ def test_the_file_takes_the_place_of_what_it_writes_and_leaves_the_rest() -> Non
     assert (found.http2, found.misplaced_pass) == (True, True)
     assert (found.handling.redirects, found.handling.scrub) == (Redirects.DENY, Scrub.BLOCK)
     assert isinstance(found.handling.limit, Limit)
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "value"),
+    [("scrub: 'off'", "scrub", Scrub.OFF), ("cookies: pass", "cookies", Cookies.PASS)],
+)
+def test_what_the_file_does_not_say_of_the_treatment_stays(key: str, name: str, value: object) -> None:
+    preset = f"title: P\nhosts: {{a.example: {{allow: all, {key}}}}}\n"
+    found = entry("use: [p]\nhosts: {a.example: {redirects: deny}}\n", preset)
+    assert getattr(found.handling, name) == value
+    assert found.handling.redirects == Redirects.DENY
+
+
+def test_a_deny_of_a_preset_alone_opens_nothing() -> None:
+    preset = {"p": "title: P\nhosts: {a.example: {deny: [{id: no, paths: [/x]}]}}\n"}
+    for text in ("use: [p]\n", "use: [p]\nhosts: {a.example: {}}\n"):
+        assert [line for line in errors(text, presets=preset) if "no `allow`" in line]
+
+
+def test_nothing_is_injected_into_a_tunnel_that_the_file_makes_of_a_preset() -> None:
+    preset = """
+title: P
+secrets: {s: {from: 'env:S', hosts: [a.example]}}
+hosts: {a.example: {allow: all, inject: [{bearer: s}]}}
+"""
+    text = "use: [p]\nsecrets: {s: {from: 'env:S', hosts: [a.example]}}\n"
+    assert [
+        line
+        for line in errors(f"{text}hosts: {{a.example: {{intercept: never}}}}\n", presets={"p": preset})
+        if "nothing can be injected" in line
+    ]
 
 
 @pytest.mark.parametrize(
@@ -111,3 +142,12 @@ def test_an_entry_whose_injections_were_all_refused_still_needs_allow() -> None:
         "this entry has `deny` or `inject` and no `allow`",
         "an item of `inject` has exactly one kind, and this one has none",
     ]
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "fd00:ec2::254", "168.63.129.16", "100.100.100.200"])
+def test_these_are_the_metadata_addresses(address: str) -> None:
+    assert address in [str(known) for known in METADATA]
+
+
+def test_a_tunnel_may_have_tests() -> None:
+    assert not errors("hosts: {a.example: {intercept: never, tests: ['GET / -> allow']}}")

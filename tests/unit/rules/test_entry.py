@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+from egress.rules.entry import Entry
 from tests.unit.rules.written import policy
 
 TEXT = "hosts: {a.example: {ports: [443, 8443], http: true, allow: [{id: read, methods: [GET]}]}}"
@@ -28,3 +29,9 @@ def test_whole_means_that_nothing_but_the_host_was_written() -> None:
     (narrow,) = policy(TEXT).entries.values()
     assert plain.is_whole
     assert not narrow.is_whole
+
+
+def test_what_an_entry_does_not_say_is_the_careful_choice() -> None:
+    said = {field.name: field.default for field in fields(Entry)}
+    assert said["intercept"] is True
+    assert [said[name] for name in ("http2", "misplaced_pass", "is_whole")] == [False] * 3

@@ -53,11 +53,39 @@ def test_a_star_takes_an_escape_as_one_character() -> None:
     assert fits("/*%2Fb", "/a%2Fb")
 
 
+@pytest.mark.parametrize("digit", "0123456789ABCDEFabcdef")
+def test_a_star_never_ends_inside_an_escape(digit: str) -> None:
+    assert fits(f"/*{digit}", f"/%EE{digit}")
+    assert not fits(f"/*{digit}", f"/x%E{digit.upper()}")
+    assert not fits(f"/*{digit}*", f"/x%E{digit.upper()}")
+    assert not denies(f"/*{digit}", f"/x%E{digit.upper()}")
+
+
+def test_a_star_alone_takes_no_empty_segment() -> None:
+    assert fits("/*", "/a")
+    assert not fits("/*", "/")
+    assert not fits("/a/*", "/a/")
+    assert fits("/a*", "/a")
+
+
+def test_an_escaped_slash_has_to_be_asked_for() -> None:
+    with pytest.raises(GlobError):
+        path_glob("/a%2Fb")
+    assert path_glob("/a%2Fb", encoded_slash=True).text == "/a%2Fb"
+
+
 def test_a_piece_between_stars_is_searched_from_the_left() -> None:
     assert fits("/*ab*ab", "/abab")
     assert fits("/*ab*ab", "/xabyabab")
     assert not fits("/*ab*ab", "/ab")
     assert not fits("/*ab*ab", "/ababa")
+
+
+def test_every_run_between_double_stars_is_looked_for_in_turn() -> None:
+    for path in ("/a/b/c", "/x/a/y/b/z/c", "/a/a/b/b/c/c"):
+        assert fits("/**/a/**/b/**/c", path)
+    for path in ("/a/c", "/a/b", "/b/a/c", "/a/bX/c", "/aX/b/c"):
+        assert not fits("/**/a/**/b/**/c", path)
 
 
 def test_special_characters_of_expressions_are_plain() -> None:
@@ -72,6 +100,10 @@ def test_a_deny_allows_for_case_and_one_slash() -> None:
     assert denies("/", "/")
     assert denies("/**", "/anything/at/all")
     assert not denies("/a", "/ab")
+    assert not denies("/a/b", "/a")
+    assert not denies("/a/b", "/a/")
+    assert denies("/**/a", "/x/a/")
+    assert denies("/**/", "/x/a")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +113,8 @@ def test_a_deny_allows_for_case_and_one_slash() -> None:
         ("*a", "ba", True),
         ("a*a", "a", False), ("a*a", "aa", True), ("a*b*c", "abc", True), ("a*b*c", "acb", False),
         ("**", "", True),
+        ("a*b", "ac", False), ("a*b", "cb", False), ("*a*a", "a", False), ("*ab*b", "ab", False),
+        ("a*ab*", "ab", False), ("*ab*ab*", "ab", False), ("*ab*ab*", "abab", True), ("a*a*a", "aa", False),
         ("*a*", "bab", True), ("a?c", "abc", False), ("[a]", "a", False),
     ],
 )  # fmt: skip
@@ -93,6 +127,14 @@ def test_case_is_folded_in_ascii_alone() -> None:
     assert not ValueGlob("K").matches("\u212a", ignore_case=True)
     assert not ValueGlob("\xc9").matches("\xe9", ignore_case=True)
     assert not ValueGlob("A").matches("a")
+
+
+def test_every_letter_is_folded_where_case_is_ignored() -> None:
+    for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
+        assert ValueGlob(letter).matches(letter.lower(), ignore_case=True)
+        assert ValueGlob(letter.lower()).matches(letter, ignore_case=True)
+        assert not ValueGlob(letter).matches(letter.lower())
+    assert not ValueGlob("@[").matches("`{", ignore_case=True)
 
 
 def test_says_how_a_space_is_written() -> None:

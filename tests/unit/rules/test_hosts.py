@@ -41,6 +41,42 @@ def test_says_why_a_name_is_none(text: str, reason: str) -> None:
     assert caught.value.message == reason
 
 
+def test_the_longest_name_and_label_pass() -> None:
+    label, name = "a" * 63, ".".join(["a" * 49] * 5) + ".abc"
+    assert len(name) == 253
+    for longest in (label, f"{label}.{label}", name, f"{name}."):
+        assert canonical_wire(longest) == longest.removesuffix(".")
+    for too_long in (f"{label}a", f"a.{label}a", f"{name}d", f"{name}d."):
+        with pytest.raises(HostError):
+            canonical_wire(too_long)
+
+
+@pytest.mark.parametrize(
+    "name", ["_a.b", "a._b_.c", "a-b.c-d", "-a-.b", "0.a0", "a.1a", "a.0a", "a.0xg", "a.x0"]
+)
+def test_takes_every_character_of_a_name_in_every_label(name: str) -> None:
+    assert canonical_wire(name) == name
+
+
+@pytest.mark.parametrize("last", ["1", "12", "0x", "0x1", "0xf", "0x1f", "0X1F", "01"])
+def test_refuses_a_number_as_the_last_label(last: str) -> None:
+    for name in (last, f"a.{last}", f"a.{last}."):
+        with pytest.raises(HostError):
+            canonical_wire(name)
+
+
+def test_the_wire_folds_no_letter_beyond_ascii() -> None:
+    """The sign for kelvin becomes a plain k in lower case: a name nobody has checked."""
+    for name in ("\u212aelvin.example", "\u0130.example"):
+        with pytest.raises(HostError):
+            canonical_wire(name)
+
+
+def test_only_labels_that_claim_to_be_international_are_checked_as_such() -> None:
+    assert canonical_wire("_a.b-.xn--bcher-kva.example") == "_a.b-.xn--bcher-kva.example"
+    assert canonical_wire("axn--a.example") == "axn--a.example"
+
+
 def test_the_wire_takes_no_international_spelling() -> None:
     assert canonical("bücher.example") == "xn--bcher-kva.example"
     with pytest.raises(HostError):
@@ -58,7 +94,7 @@ def test_two_trailing_dots_are_one_too_many_in_any_script() -> None:
             canonical(text)
 
 
-@pytest.mark.parametrize("text", ["10.0.0.1", "::1", "fd00::1", "255.255.255.255"])
+@pytest.mark.parametrize("text", ["10.0.0.1", "::1", "fd00::1", "fd00::a", "2606:4700::", "255.255.255.255"])
 def test_an_address_is_known_in_its_one_spelling(text: str) -> None:
     assert is_address(text)
     assert is_canonical(text)
@@ -96,6 +132,9 @@ def test_the_candidates_come_in_the_order_of_choice() -> None:
         ("**.b.x", "**.x", False),
         ("**.x", "**.bx", False),
         ("a.x", "*.x", False),
+        ("x", "*.x", False),
+        ("x", "**.x", False),
+        ("x", "**.a.x", False),
     ],
 )
 def test_covers_what_is_equal_or_narrower(wide: str, narrow: str, does: bool) -> None:
@@ -105,3 +144,4 @@ def test_covers_what_is_equal_or_narrower(wide: str, narrow: str, does: bool) ->
 def test_a_suffix_counts_at_a_dot() -> None:
     assert Pattern(2, "example.com").matches("a.example.com")
     assert not Pattern(2, "example.com").matches("aexample.com")
+    assert not Pattern(1, "example.com").matches("a..example.com")

@@ -50,6 +50,16 @@ PLACEHOLDER = "placeholder: {secret: %, like: uuid, in: ['PLACE']}"
         ("query:x", "query: {name: x, secret: %}", True),
         ("path", "query: {name: x, secret: %}", False),
         ("cookie:x", "cookie: {name: x, secret: %}", True),
+        ("basic", PLACEHOLDER.replace("PLACE", "basic"), True),
+        ("path", PLACEHOLDER.replace("PLACE", "path"), True),
+        ("path", PLACEHOLDER.replace("PLACE", "basic"), False),
+        ("header:x", "cookie: {name: x, secret: %}", False),
+        ("header:x", "cookie: {name: cookie, secret: %}", False),
+        ("header:x-key", "header: {name: x_key, secret: %}", True),
+        ("header:x_key", "header: {name: x-key, secret: %}", True),
+        ("query:x-a-b", "query: {name: x_a-b, secret: %}", True),
+        ("header:x-key", "header: {name: xkey, secret: %}", False),
+        ("header:x", "query: {name: x, secret: %}", False),
     ],
 )
 def test_a_placeholder_meets_what_is_written_over_it(place: str, item: str, do: bool) -> None:
@@ -107,3 +117,33 @@ def test_a_sound_entry_injects() -> None:
     """).entries.values()
     (item,) = entry.inject
     assert (item.rules, str(item.place)) == (frozenset({"yes"}), "hosts.yaml:3:50")
+
+
+def injecting(item: str) -> str:
+    return f"""
+secrets: {{s: {{from: "env:S", hosts: [a.example]}}}}
+hosts: {{a.example: {{allow: all, inject: [{item}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"),
+        *("keep-alive", "proxy-authorization", "proxy-connection", "proxy-authenticate"),
+    ],
+)
+def test_nothing_is_injected_into_what_frames_a_message_or_belongs_to_a_connection(name: str) -> None:
+    for spelling in (name, name.title()):
+        assert len(errors(injecting(f"{{header: {{name: {spelling}, secret: s}}}}"))) == 1
+
+
+@pytest.mark.parametrize("character", "!#$%&'*+.^_`|~0aZ-")
+def test_a_header_name_is_a_token(character: str) -> None:
+    quoted = character.replace("'", "''")
+    assert not errors(injecting(f"{{header: {{name: 'x{quoted}y', secret: s}}}}"))
+
+
+@pytest.mark.parametrize("character", "aZ0._~[]-")
+def test_a_parameter_name_is_what_needs_no_escape(character: str) -> None:
+    assert not errors(injecting(f"{{query: {{name: 'x{character}y', secret: s}}}}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.rules.limits import SECOND, Key, acquire, idle, release, take
+from egress.rules.limits import SECOND, Key, acquire, idle, release, smallest, take
 from egress.types import Limit, Place, Rate
 
 HERE = Place("hosts.yaml", 7, 5)
@@ -174,6 +174,19 @@ def test_a_closed_connection_makes_room() -> None:
     counts.update(release(counts, "a", [ONE_OPEN]))
     assert counts == {("a", THERE): 0}
     assert acquire(counts, "a", [ONE_OPEN]).allowed
+
+
+def test_each_connection_that_closes_makes_room_for_one() -> None:
+    key = ("a", HERE)
+    assert release({key: 2}, "a", [TWO_OPEN]) == {key: 1}
+    assert release({key: 1}, "a", [TWO_OPEN]) == {key: 0}
+
+
+def test_the_tightest_of_several_bounds_holds() -> None:
+    assert smallest([]) is None
+    assert smallest([None, None]) is None
+    assert smallest([None, 3, 1, None, 2]) == 1
+    assert smallest([0, None]) == 0
 
 
 def test_a_refused_connection_takes_no_room_anywhere() -> None:

@@ -45,3 +45,68 @@ def test_knows_a_credential(text: str) -> None:
 )  # fmt: skip
 def test_lets_names_hosts_and_paths_be(text: str) -> None:
     assert not looks_like_credential(text)
+
+
+PLAIN, DASHED, UPPER = "Zz9", "Zz9_-", "Z9"
+SHAPES = {
+    **{f"gh{kind}_": (20, PLAIN) for kind in "pousr"},
+    "github_pat_": (20, "Zz9_"),
+    **{
+        f"gl{kind}-": (16, DASHED)
+        for kind in ["pat", "oas", "dt", "rt", "cbt", "ptt", "ft", "imt", "agent", "soat", "ffct"]
+    },
+    "sk-": (16, "Z9"),
+    **dict.fromkeys(("AKIA", "ASIA"), (16, UPPER)),
+    **{f"xox{kind}-": (11, "Zz9-") for kind in "abeoprs"},
+    "xapp-": (11, "Zz9-"),
+    "AIza": (30, DASHED),
+    "ya29.": (20, DASHED),
+    "npm_": (30, PLAIN),
+    "pypi-": (30, DASHED),
+    "hf_": (30, PLAIN),
+    **{f"{key}_{mode}_": (16, PLAIN) for key in ("sk", "rk", "pk") for mode in ("live", "test")},
+}
+
+
+@pytest.mark.parametrize("prefix", SHAPES)
+def test_knows_each_published_shape_by_its_prefix_and_length(prefix: str) -> None:
+    """None of these bodies would be taken for random: only the shape tells."""
+    least, characters = SHAPES[prefix]
+    for character in characters:
+        assert looks_like_credential(prefix + character * least)
+        assert looks_like_credential(f"x={prefix}{character * least} and more")
+        assert not looks_like_credential(prefix + character * (least - 2) + "!")
+    assert not looks_like_credential(f"x{prefix}{characters[0] * least}")
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
+def test_knows_each_kind_of_private_key(kind: str) -> None:
+    assert looks_like_credential(f"-----BEGIN {kind}PRIVATE KEY-----")
+    assert not looks_like_credential(f"-----BEGIN {kind}PUBLIC KEY-----")
+
+
+def test_a_token_of_three_parts_begins_like_json() -> None:
+    for character in "Zz9_-":
+        ten = character * 10
+        assert looks_like_credential(f"eyJ{ten}.{ten}.")
+        assert not looks_like_credential(f"eyJ{ten[:-2]}.{ten}.")
+        assert not looks_like_credential(f"eyJ{ten}.{ten[:-2]}.")
+        assert not looks_like_credential(f"eyX{ten}.{ten}.")
+
+
+def test_a_run_of_hexadecimal_digits_is_a_key_from_32_on() -> None:
+    for character in "0aFf9A":
+        assert looks_like_credential(character * 32)
+        assert looks_like_credential(f"x={character * 40}")
+        assert not looks_like_credential(character * 31)
+        assert not looks_like_credential(f"g{character * 32}")
+        assert not looks_like_credential(f"{character * 32}g")
+
+
+def test_what_looks_random_needs_length_and_three_kinds_of_signs() -> None:
+    random = "q7Zx3LmP9sT2vWkR5nYbC8dHfJ4gAeU1"
+    assert looks_like_credential(random)
+    assert not looks_like_credential(random[:-1])
+    assert not looks_like_credential(random.lower().replace("q", "g"))
+    assert not looks_like_credential(random.upper())
+    assert not looks_like_credential("".join(c if c.isalpha() else "x" for c in random))

@@ -48,3 +48,17 @@ def test_a_limit_stands_at_its_key() -> None:
     (entry,) = policy("hosts:\n  a.example.org:\n    limits: {connections: 1}\n").entries.values()
     assert entry.handling.limit is not None
     assert str(entry.handling.limit.place) == "hosts.yaml:3:5"
+
+
+@pytest.mark.parametrize("method", ["ANY", "any", "ALL", "All", "'*'"])
+def test_a_word_for_every_method_is_refused(method: str) -> None:
+    (found,) = errors(f"hosts: {{a.example.org: {{methods: [{method}]}}}}")
+    assert found.endswith("is not a method (leave `methods` out to take every method)")
+
+
+def test_a_deny_names_an_escaped_slash_only_where_it_says_so() -> None:
+    deny = "hosts: {{a.example.org: {{allow: all, deny: [{{id: no, paths: ['/a%2Fb'] {}}}]}}}}"
+    (found,) = errors(deny.format(""))
+    assert "escaped slash" in found
+    (entry,) = policy(deny.format(", encoded_slash: data")).entries.values()
+    assert entry.deny[0].predicates.encoded_slash

@@ -58,6 +58,15 @@ def test_a_rule_covers_what_has_no_more_methods_and_paths() -> None:
     assert not rule_covers(predicates("GET", "/a"), predicates("GET", "/a", "/b"))
 
 
+def test_a_rule_covers_exactly_its_methods_and_each_path_by_one_of_its_own() -> None:
+    assert rule_covers(predicates("GET"), predicates("GET"))
+    assert rule_covers(predicates("GET HEAD"), predicates("GET"))
+    assert not rule_covers(predicates("GET"), predicates("GET HEAD"))
+    assert not rule_covers(predicates("GET"), predicates("PUT"))
+    assert rule_covers(predicates("", "/a/**", "/b/**"), predicates("", "/a/x", "/b/y"))
+    assert not rule_covers(predicates("", "/a/**", "/b/**"), predicates("", "/a/x", "/c"))
+
+
 def test_a_rule_that_looks_inside_covers_nothing() -> None:
     inside = Predicates(query=(NamedGlob("a", None),))
     assert not rule_covers(inside, predicates("GET"))

@@ -44,6 +44,149 @@ def test_strict_refuses_what_only_path_rules_care_about(path: str, word: str) ->
         canonical(path, strict=True)
 
 
+UNRESERVED = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+KEPT = UNRESERVED | set("!$&'()*+,=:@/;[]")
+ENCODED = set('"<>^`{|}') | {chr(byte) for byte in range(0x80, 0x100)}
+REFUSED = {chr(byte) for byte in (*range(0x21), 0x7F)} | set("#\\")
+
+
+def spelling(path: str, *, encoded_slash: bool = True) -> str | None:
+    """The canonical spelling, or None where there is none."""
+    try:
+        return canonical(path, encoded_slash=encoded_slash)
+    except PathError:
+        return None
+
+
+def test_each_character_is_kept_or_encoded_or_refused() -> None:
+    for character in map(chr, range(0x100)):
+        if character in KEPT:
+            assert spelling(f"/a{character}b") == f"/a{character}b"
+        elif character in ENCODED:
+            assert spelling(f"/a{character}b") == f"/a%{ord(character):02X}b"
+        elif character in REFUSED:
+            assert spelling(f"/a{character}b") is None, repr(character)
+
+
+def test_each_escape_is_decoded_or_kept_or_refused() -> None:
+    for byte in range(0x100):
+        character = chr(byte)
+        for escape in (f"%{byte:02X}", f"%{byte:02x}"):
+            found = spelling(f"/a{escape}z")
+            if character in UNRESERVED:
+                assert found == f"/a{character}z"
+            elif character in REFUSED - {" "}:
+                assert found is None, escape
+            else:
+                assert found == f"/a%{byte:02X}z"
+
+
+def test_what_looks_like_a_refused_escape_and_is_none_stays() -> None:
+    for text in ("00", "1F", "7F", "23", "5C", "C080", "C1%BF", "E0%80%80", "F0%80%80", "F8%80", "25ff"):
+        assert spelling(f"/{text}%3A") == f"/{text}%3A"
+    for path in ("/a%E0%80z", "/a%E0%9F", "/a%F0%80z", "/a%F0%8F"):
+        assert spelling(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/%20a", "/a%20", "/a%20/b", "/a%20./b", "/a%20..", "/a%20%2Fb", "/a%2F%20b", "/a%20;x", "/a%20.%3Bx"],
+)
+def test_refuses_a_space_at_the_edge_of_a_segment(path: str) -> None:
+    assert spelling(path) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a%20b",
+        "/a%20.b",
+        "/a%20%3Ab",
+        "/a%20%2Bb",
+        "/a%20%FFb",
+        "/a2F%20b",
+        "/a%202Fb",
+        "/a%203Bb",
+        "/%3A20",
+    ],
+)
+def test_keeps_a_space_inside_a_segment(path: str) -> None:
+    assert spelling(path) == path
+
+
+@pytest.mark.parametrize("path", ["/%2Fa", "/a%2F%2Fb", "/a%2F/b", "/a%2F", "/a/%2F/b"])
+def test_refuses_an_escaped_slash_that_makes_an_empty_segment(path: str) -> None:
+    assert spelling(path) is None
+
+
+@pytest.mark.parametrize("path", ["/a%2Fb", "/a2F%2Fb", "/2Fa%2Fb", "/%2Ba%2Fb", "/a%2Fb2F", "/a%2Fb/2F/c"])
+def test_keeps_an_escaped_slash_with_something_on_either_side(path: str) -> None:
+    assert spelling(path) == path
+
+
+@pytest.mark.parametrize(
+    "path", ["/.", "/..", "/./a", "/a/.", "/a/../b", "/a%2F../b", "/a%2F.%2Fb", "/..%2Fb", "/a/%2e%2E/b"]
+)
+def test_refuses_a_dot_segment_between_slashes_of_either_kind(path: str) -> None:
+    assert spelling(path) is None
+
+
+@pytest.mark.parametrize("path", ["/a2F../b%3A", "/a/..2Fb", "/a%2B../b", "/a/..%2Bb", "/a%FF.", "/.%FF"])
+def test_keeps_dots_beside_what_is_no_slash(path: str) -> None:
+    assert spelling(path) == path
+
+
+@pytest.mark.parametrize("path", ["/%25af", "/%25AF", "/%2500", "/%252e"])
+def test_refuses_what_is_escaped_twice(path: str) -> None:
+    assert spelling(path) is None
+
+
+@pytest.mark.parametrize("path", ["/%25", "/%25a", "/%25ag", "/%25g0"])
+def test_keeps_an_escaped_percent_sign_before_what_is_no_escape(path: str) -> None:
+    assert spelling(path) == path
+
+
+def test_refuses_exactly_the_encodings_that_are_too_long() -> None:
+    for first in range(0x80, 0x100):
+        for second in range(0x100):
+            path = f"/a%{first:02X}%{second:02X}%3A"
+            too_long = 0x80 <= second < 0xC0 and (
+                first in (0xC0, 0xC1)
+                or (first == 0xE0 and second < 0xA0)
+                or (first == 0xF0 and second < 0x90)
+                or 0xF8 <= first <= 0xFD
+            )
+            if chr(second) not in UNRESERVED | REFUSED | {"/", "%"}:
+                assert (spelling(path) is None) is too_long, path
+
+
+def test_the_longest_path_and_query_pass() -> None:
+    most = 16 * 1024
+    assert canonical("/" + "a" * (most - 1))
+    assert canonical("/%3A" + "a" * (most - 4))
+    assert canonical_query("?" + "a" * (most - 1))
+    for path in ("/" + "a" * most, "/%3A" + "a" * (most - 3)):
+        with pytest.raises(PathError, match="16 KiB"):
+            canonical(path)
+    with pytest.raises(PathError, match="16 KiB"):
+        canonical_query("?" + "a" * most)
+
+
+def test_a_path_may_have_32_escaped_slashes() -> None:
+    assert spelling("/a" + "%2Fa" * 32)
+    assert spelling("/a" + "%2Fa" * 33) is None
+
+
+def test_each_character_of_a_query_is_kept_or_encoded_or_refused() -> None:
+    for character in map(chr, range(0x100)):
+        if character in REFUSED - {"\\"}:
+            with pytest.raises(PathError):
+                canonical_query(f"?a{character}b")
+        else:
+            kept = character if character.isascii() else f"%{ord(character):02X}"
+            assert canonical_query(f"?a{character}b") == f"?a{kept}b"
+
+
 def test_keeps_dots_that_are_no_segment() -> None:
     for path in ("/.well-known/x", "/a.b", "/a..", "/..a", "/...", "/.a/..b", "/a./b"):
         assert canonical(path, strict=True) == path

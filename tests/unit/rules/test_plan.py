@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.rules.decide import route_of
+from egress.rules.globs import path_glob
 from egress.rules.plan import (
     Plan,
     Route,
@@ -16,7 +17,7 @@ from egress.rules.plan import (
 )
 from egress.rules.policy import Policy
 from egress.rules.predicates import Predicates
-from egress.types import Head
+from egress.types import Head, Redirects, Scrub
 from tests.unit.rules.written import NOW, policy
 
 
@@ -105,6 +106,28 @@ def test_the_memory_of_effects_is_bounded_and_right() -> None:
         assert [limit.connections for limit in found.limits] == [n + 1 for n in range(12) if mask >> n & 1]
         assert made.effects(some, None) is found
         assert len(made._effects) <= 1024
+
+
+def test_of_several_rules_the_strictest_treatment_holds() -> None:
+    made = route("{allow: [{id: a}, {id: b, scrub: 'off', redirects: signed}, {id: c, scrub: block}]}")
+    (a, b, c) = made.entry.allow if made.entry else ()
+    assert made.effects([a], None).scrub is Scrub.MASK
+    assert made.effects([a, b], None).scrub is Scrub.MASK
+    assert made.effects([a, b, c], None).scrub is Scrub.BLOCK
+    assert made.effects([b], None).redirects is Redirects.SIGNED
+    assert made.effects([a, b], None).redirects is Redirects.PASS
+
+
+def test_a_method_that_no_rule_names_is_no_other_one() -> None:
+    assert fitting("{methods: [X]}", "/", method="X")
+    for method in ("Y", "FOO", ""):
+        assert not fitting("{methods: [X]}", "/", method=method)
+
+
+def test_one_of_several_patterns_of_a_deny_is_enough_on_mixed_readings() -> None:
+    predicates = Predicates(paths=(path_glob("/a/b/c%2Fd", encoded_slash=True), path_glob("/other")))
+    assert deny_path_fits(predicates, ("/a%2Fb/c%2Fd", "/a/b/c/d"))
+    assert not deny_path_fits(predicates, ("/a%2Fb/c%2Fe", "/a/b/c/e"))
 
 
 def test_without_an_entry_only_the_limits_of_the_file_hold() -> None:

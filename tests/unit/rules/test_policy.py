@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from egress.rules.decide import route_of
 from egress.rules.policy import EMPTY
 from tests.unit.rules.written import policy
 
@@ -43,6 +44,8 @@ def test_a_whole_entry_says_so() -> None:
 
 def test_the_caches_are_no_part_of_what_a_policy_is() -> None:
     one, other = policy("hosts: {a.example: {}}"), policy("hosts: {a.example: {}}")
-    one.routes.clear()
+    route_of(one, "a.example")
+    assert one.routes
+    assert one.shared_routes
     assert one == other
     assert "routes" not in repr(one)

@@ -76,11 +76,58 @@ JSON = Predicates(content_types=("application/json", "text/*"))
         (("text/",), False, True),
         (("text/html, image/png",), False, True),
         (("image/png\x00",), False, True),
+        (("image/png", "png"), False, True),
+        (("text/X\t",), True, True),
     ],
 )
 def test_content_types(values: tuple[str, ...], allows: bool, denies: bool) -> None:
     headers = tuple(("content-type", value) for value in values)
     assert (allow_fits(JSON, "", headers), deny_fits(JSON, "", headers)) == (allows, denies)
+
+
+def test_a_media_type_is_two_tokens() -> None:
+    """What is none can be read as any, so every deny fits it."""
+    token = set("abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+.^_`|~-")
+    for character in map(chr, range(0x100)):
+        is_media_type = character.lower() in token
+        for value in (f"a{character}b/c", f"a/b{character}c"):
+            if character != ";":
+                assert deny_fits(JSON, "", (("content-type", value),)) is not is_media_type, repr(value)
+
+
+def test_other_headers_are_no_content_type() -> None:
+    headers = (("accept", "image/png"), ("content-type", "application/json"))
+    assert allow_fits(JSON, "", headers)
+    assert not deny_fits(JSON, "", (("accept", "application/json"), ("content-type", "image/png")))
+
+
+def test_a_broken_query_matters_only_where_a_rule_looks_at_the_query() -> None:
+    assert allow_fits(Predicates(headers=(NamedGlob("x", None),)), "?%zz", ())
+
+
+def test_a_semicolon_is_read_in_both_ways() -> None:
+    """As a character of the value, and as the end of it; an allow must fit on both readings."""
+    exact = Predicates(query=(NamedGlob("a", ValueGlob("x;y")),))
+    assert deny_fits(exact, "?a=x;y", ())
+    assert allow_fits(exact, "?a=x;y", ())
+    for query in ("?admin=1&z;admin=2", "?admin=1&z;q=1;admin=2", "?admin=1;admin=2", "?z;admin=2&admin=1"):
+        assert not allow_fits(ADMIN, query, ())
+    assert allow_fits(ADMIN, "?admin=1&z;q=1;admin=1", ())
+
+
+def test_a_deny_looks_at_each_element_of_a_list() -> None:
+    wanted = Predicates(headers=(NamedGlob("x-a", ValueGlob("X")),))
+    for value in ("X", "a, X", "X ,a", "a,\tX\t,b"):
+        assert deny_fits(wanted, "", (("x-a", value),))
+    assert not deny_fits(wanted, "", (("x-a", "a, XX"),))
+
+
+def test_a_header_name_is_one_in_every_spelling_that_servers_fold() -> None:
+    for name in ("x-a-b", "x_a_b", "X-A-B"):
+        wanted = Predicates(headers=(NamedGlob(name, ValueGlob("1")),))
+        for sent in ("x-a-b", "x_a_b", "X_A-b"):
+            assert deny_fits(wanted, "", ((sent, "1"),))
+        assert not deny_fits(wanted, "", (("x-ab", "1"),))
 
 
 def test_headers_for_allow_and_deny() -> None:

@@ -29,3 +29,11 @@ def test_one_mistake_in_an_entry_is_one_finding() -> None:
             f" {{hosts: [a.example], rules: ['a.example#x']}}}}\n"
         )
         assert len(found) == 1, found
+
+
+def test_a_profile_has_the_name_of_an_identity() -> None:
+    assert policy("hosts: {a.example: {}}\nprofiles: {a-b_1: {hosts: [a.example]}}\n").profiles
+    for name in ("a b", "A", "1a", "a.b", "a" * 64):
+        assert (
+            len(errors(f"hosts: {{a.example: {{}}}}\nprofiles: {{'{name}': {{hosts: [a.example]}}}}\n")) == 1
+        )

@@ -49,3 +49,19 @@ def test_a_wrong_secret_is_not_blamed_on_who_injects_it() -> None:
         hosts: {a.example: {allow: all, inject: [{bearer: s}]}}
     """)
     assert "the key `from` is missing here" in found
+
+
+def test_only_a_command_is_split() -> None:
+    rules = policy("secrets: {s: {from: 'file:/run/my secret', hosts: [a.example]}}")
+    assert rules.secrets["s"].reference == ("/run/my secret",)
+
+
+@pytest.mark.parametrize("port", [1, 443, 65535])
+def test_a_secret_may_be_bound_to_any_port_there_is(port: int) -> None:
+    rules = policy(f"secrets: {{s: {{from: 'env:A', hosts: ['a.example:{port}']}}}}")
+    assert [binding.port for binding in rules.secrets["s"].bindings] == [port]
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999", "123456", "4430000", "", "https", "-1", "44 3"])
+def test_a_secret_is_bound_to_no_port_that_there_is_not(port: str) -> None:
+    assert len(errors(f"secrets: {{s: {{from: 'env:A', hosts: ['a.example:{port}']}}}}")) == 1

@@ -89,3 +89,10 @@ def test_a_rule_that_takes_the_escaped_slash_cannot_be_used_to_pass_a_deny() -> 
         assert told(rules, f"GET https://a.example.com{path}") == "deny hooks"
     for path in ("/projects/1/%2Fhooks", "/projects/1%2F%2Fhooks", "/projects/1%2F", "/%2Fprojects"):
         assert told(rules, f"GET https://a.example.com{path}") == "deny path.ambiguous"
+
+
+def test_as_many_escaped_slashes_as_a_path_may_have_are_looked_at() -> None:
+    path = "/a" + "%2Fa" * MAX_ESCAPED_SLASHES
+    assert not deny_fits(path_glob("/x"), path)
+    assert deny_fits(path_glob("/**/a"), path)
+    assert deny_fits(path_glob("/x"), path + "%2Fa")

@@ -47,6 +47,24 @@ def test_masks_a_needle_that_the_detector_reports_only_through_another() -> None
     assert needles.mask(b"--abcdXYZWpqrstuv--").data == b"--" + b"*" * 15 + b"--"
 
 
+def test_masks_a_long_needle_that_the_detector_reports_only_through_a_short_one() -> None:
+    many = [b"%04d-fil" % number for number in range(20)]
+    long = b"XXWXYZ" + b"0123456789" * 20
+    assert plain(b"abcdWXYZ", long, *many).mask(b"--" + long + b"--").data == b"--" + b"*" * 206 + b"--"
+
+
+def test_finds_a_needle_too_short_to_be_found_by_its_end() -> None:
+    many = [b"%04d-fil" % number for number in range(20)]
+    assert plain(b"abcd", b"xyz", *many).mask(b"-abcd-xyz-").data == b"-****-***-"
+
+
+def test_counts_every_place_once_however_close_they_are() -> None:
+    assert plain(b"aa").mask(b"aaaa").found == {"n": 3}
+    near = b"-" * 9000 + TOKEN.reveal() + b" " + TOKEN.reveal() + OTHER.reveal() + TOKEN.reveal()
+    assert Needles.of([TOKEN, OTHER]).mask(near).found == {"token": 3, "other": 1}
+    assert Needles.of([TOKEN, OTHER]).mask(TOKEN.reveal() + near).found == {"token": 4, "other": 1}
+
+
 @pytest.mark.parametrize("count", [1, 7, 8, 32, 33, 120])
 def test_finds_each_of_many_needles(count: int) -> None:
     needles = [b"needle-%04d-x" % number for number in range(count)]
@@ -103,6 +121,25 @@ def test_open_tail_is_the_longest_end_that_may_become_a_needle() -> None:
     assert needles.open_tail(b"data: secreate cre") == 3
     assert needles.open_tail(b"data: secret") == 0
     assert plain(b"secret", b"longer than it").open_tail(b"data: secret") == 0
+    assert plain(b"secrets", b"ts longer than it").open_tail(b"data: secrets") == 2
+
+
+@pytest.mark.parametrize("needle", [b"abcdefgh", b"abcd", b"abc", b"aabbaabb", b"xyxyxyxz"])
+def test_open_tail_sees_every_beginning_of_a_needle(needle: bytes) -> None:
+    needles = plain(needle, b"quite another one")
+    for length in range(1, len(needle)):
+        assert needles.open_tail(b"--" + needle[:length]) == length
+        assert needles.open_tail(needle[:length]) == length
+    assert needles.open_tail(b"--" + needle + b"-") == 0
+
+
+def test_looks_for_the_needles_of_one_secret_alone() -> None:
+    needles = Needles.of([TOKEN, OTHER])
+    for secret, foreign in ((TOKEN, OTHER), (OTHER, TOKEN)):
+        assert needles.finds(secret.name, b"<" + secret.reveal() + b">")
+        assert needles.finds(secret.name, secret.reveal().hex().encode())
+        assert not needles.finds(secret.name, foreign.reveal())
+    assert not needles.finds("stranger", TOKEN.reveal() + OTHER.reveal())
 
 
 def test_open_tail_sees_a_beginning_that_overlaps_a_false_one() -> None:

@@ -49,6 +49,44 @@ def test_finds_what_quote_makes(value: bytes, safe: str) -> None:
     assert found(value, urllib.parse.quote_plus(value, safe=safe))
 
 
+VISIBLE = bytes(range(0x20, 0x7F))
+KEPT_IN_URLS = ["-._~", "-._~/", "-._~!'()*", "-._*", "-._~/?:@!$&'()*+,;=", "-._~/?:@!$&'()*+,;=#"]
+
+
+@pytest.mark.parametrize("kept", KEPT_IN_URLS)
+@pytest.mark.parametrize("space", ["%20", "+"])
+@pytest.mark.parametrize("form", ["%{:02x}", "%{:02X}"])
+def test_finds_what_each_kind_of_url_encoder_makes_of_every_sign(kept: str, space: str, form: str) -> None:
+    text = "".join(
+        char if char.isalnum() or char in kept else space if char == " " else form.format(ord(char))
+        for char in VISIBLE.decode()
+    )
+    assert found(VISIBLE, text)
+
+
+@pytest.mark.parametrize(
+    "quotes",
+    [
+        {},
+        {'"': "&quot;"},
+        {'"': "&quot;", "'": "&#x27;"},
+        {'"': "&quot;", "'": "&#39;"},
+        {'"': "&#34;", "'": "&#39;"},
+        {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
+    ],
+)
+def test_finds_what_each_kind_of_page_makes_of_every_sign(quotes: dict[str, str]) -> None:
+    table = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | quotes)
+    assert found(VISIBLE, VISIBLE.decode().translate(table))
+
+
+def test_finds_every_control_character_as_json_writes_it() -> None:
+    value = bytes(range(0x20)) + b'"\\\x7f'
+    assert found(value, json.dumps(value.decode()))
+    for short, char in (("b", "\b"), ("f", "\f"), ("n", "\n"), ("r", "\r"), ("t", "\t")):
+        assert found(f"secret{char}value".encode(), f"secret\\{short}value")
+
+
 def test_finds_lower_case_percent_digits() -> None:
     value = b"secret/with/slash"
     assert found(value, urllib.parse.quote(value, safe="").replace("%2F", "%2f"))
@@ -63,7 +101,10 @@ def test_finds_every_byte_percent_encoded_in_both_cases() -> None:
     assert found(PLAIN, "".join(f"%{byte:02X}" for byte in PLAIN))
 
 
-@pytest.mark.parametrize("value", [PLAIN, ODD, "pässwörter😀 \x7f".encode()])
+MIXED = 'Xpä"ss/w\\ö\x01rter\x7f😀'.encode()
+
+
+@pytest.mark.parametrize("value", [PLAIN, ODD, "pässwörter😀 \x7f".encode(), MIXED, b"X" + ODD])
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_finds_what_json_makes(value: bytes, ascii_only: bool) -> None:
     text = json.dumps({"token": value.decode()}, ensure_ascii=ascii_only)
@@ -73,18 +114,24 @@ def test_finds_what_json_makes(value: bytes, ascii_only: bool) -> None:
 
 @pytest.mark.parametrize("caution", ["<>&", "<>&'=", "<>&'+"])
 @pytest.mark.parametrize("form", ["\\u{:04x}", "\\u{:04X}"])
-def test_finds_what_cautious_json_encoders_make(caution: str, form: str) -> None:
-    text = json.dumps(ODD.decode())
+@pytest.mark.parametrize("value", [ODD, b"X" + ODD])
+def test_finds_what_cautious_json_encoders_make(value: bytes, caution: str, form: str) -> None:
+    text = json.dumps(value.decode())
     if "+" in caution:
         text = text.replace('\\"', form.format(ord('"'))).replace("`", form.format(ord("`")))
     for char in caution:
         text = text.replace(char, form.format(ord(char)))
-    assert found(ODD, text)
+    assert found(value, text)
 
 
 def test_finds_every_byte_as_a_json_escape_in_both_cases() -> None:
     assert found(PLAIN, "".join(f"\\u{byte:04x}" for byte in PLAIN))
     assert found(PLAIN, "".join(f"\\u{byte:04X}" for byte in PLAIN))
+
+
+def test_finds_every_byte_as_a_program_writes_it_in_both_cases() -> None:
+    assert found(PLAIN, "".join(f"\\x{byte:02x}" for byte in PLAIN))
+    assert found(PLAIN, "".join(f"\\x{byte:02X}" for byte in PLAIN))
 
 
 def test_finds_hexadecimal_in_both_cases() -> None:

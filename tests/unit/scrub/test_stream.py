@@ -84,6 +84,23 @@ def test_a_hit_is_known_when_its_last_byte_came() -> None:
     assert stream.hits == 1
 
 
+def test_counts_an_occurrence_inside_what_is_held_back_once() -> None:
+    stream = Scrubber(Needles({b"abcdabcdX": ("long",), b"abcd": ("short",)}))
+    out = stream.feed(b"-abcdabcd")
+    assert stream.found == {"short": 2}
+    out += stream.feed(b"Y") + stream.finish()
+    assert b"".join(out) == b"-********Y"
+    assert stream.found == {"short": 2}
+
+
+def test_nothing_stands_before_the_beginning_of_a_stream() -> None:
+    needles = Needles({b"Xsecret-value": ("n",)})
+    for stream in (Scrubber(needles), Scrubber(Needles({}))):
+        stream.learn(needles)
+        assert b"".join(stream.feed(b"secret-value") + stream.finish()) == b"secret-value"
+    assert b"".join(Scrubber(needles).feed(b"secret-value-")) == b"secret-value-"
+
+
 def test_keeps_a_bounded_state_whatever_the_secret_and_the_stream() -> None:
     long = bytes(33 + number % 90 for number in range(20_000))
     stream = Scrubber(Needles.of([Secret("long", long)]))
@@ -124,6 +141,14 @@ def test_masks_what_is_left_of_a_value_that_had_begun_before_it_was_known(cut: i
     expected = b"*" * (len(LATE) - gone) if gone < len(LATE) else b""
     assert rest == expected + b" b"
     assert stream.hits == (gone < len(LATE))
+
+
+def test_remembers_enough_for_the_last_byte_of_the_longest_needle() -> None:
+    longest = bytes(33 + number % 90 for number in range(LONGEST_NEEDLE))
+    stream = Scrubber(Needles({}))
+    assert stream.feed(b"x" * 9000 + longest[:-1])
+    stream.learn(Needles({longest: ("late",)}))
+    assert b"".join(stream.feed(longest[-1:]) + stream.finish()) == b"*"
 
 
 def test_masks_what_was_held_back_as_the_beginning_of_another_one() -> None:
