@@ -170,14 +170,8 @@ def _inside(address: Address, networks: list[Network]) -> bool:
     return any(address in network for network in networks)
 
 
-def _opened_range(text: str | Network) -> Network | None:
-    if isinstance(text, IPv4Network | IPv6Network):
-        return text
-    return _read_range(text)
-
-
 @lru_cache(maxsize=1024)
-def _read_range(text: str) -> Network | None:
+def _opened_range(text: str | Network) -> Network | None:
     try:
         return ip_network(text)
     except ValueError:
@@ -185,11 +179,8 @@ def _read_range(text: str) -> Network | None:
 
 
 def _network_of(source: OwnSource) -> Network:
-    if isinstance(source, IPv4Network | IPv6Network):
-        return source
-    # An operating system lists link-local addresses with their interface: fe80::1%eth0/64.
-    address, slash, prefix = str(source).partition("/")
-    return ip_network(address.partition("%")[0] + slash + prefix, strict=False)
+    # Also with an interface, as an operating system lists link-local addresses: fe80::1%eth0/64.
+    return ip_network(str(source), strict=False)
 
 
 # The tables -------------------------------------------------------------------------------------

@@ -6,12 +6,18 @@ silently remove what the first has written, and which is second depends on nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
+from egress import alike
 from egress.credentials import basic, cookie
-from egress.credentials.header import fold
 from egress.types import Injection, Slot
 
+_SPELLING: Final[dict[str, Callable[[str], str]]] = {
+    "header": alike.header,
+    "query": alike.parameter,
+    "cookie": alike.cookie,
+}
 _COOKIE_HEADER = Slot("header", cookie.HEADER)
 
 
@@ -29,7 +35,7 @@ def slots_meet(needs: Sequence[Injection]) -> bool:
 def _home(slot: Slot) -> Slot:
     if slot.kind == "basic":
         return basic.SLOT
-    return Slot("header", fold(slot.name.lower())) if slot.kind == "header" else slot
+    return Slot(slot.kind, _SPELLING[slot.kind](slot.name)) if slot.kind in _SPELLING else slot
 
 
 def _in_cookie_header(some: set[Slot], others: set[Slot]) -> bool:

@@ -7,6 +7,7 @@ unclosed quote in a cookie of the sandbox can then hide nothing behind it. Some 
 
 from __future__ import annotations
 
+from egress import alike
 from egress.credentials.header import without_header
 from egress.credentials.outcome import Edit, Refused
 from egress.credentials.value import is_cookie_value
@@ -23,8 +24,9 @@ def write_cookie(target: str, headers: Headers, need: InjectCookie, value: bytes
     if not is_cookie_value(value):
         return unfit_for_cookie(need.secret, slot)
     sent = [cookie for name, line in headers if name == HEADER for cookie in _cookies(line)]
-    kept = [cookie for cookie in sent if cookie_name(cookie) != need.name]
-    if any(_has_inner(cookie, need.name) for cookie in kept):
+    name = alike.cookie(need.name)
+    kept = [cookie for cookie in sent if alike.cookie(cookie_name(cookie)) != name]
+    if any(_has_inner(cookie, name) for cookie in kept):
         why = "The cookie stands behind a `,`, which servers read in different ways."
         return Refused("request.malformed", why, need.secret, slot)
     merged = "; ".join([*kept, f"{need.name}={value.decode('ascii')}"])
@@ -43,7 +45,7 @@ def unfit_for_cookie(secret: str, slot: Slot) -> Refused:
 
 
 def _has_inner(cookie: str, name: str) -> bool:
-    return any("=" in inner and cookie_name(inner) == name for inner in cookie.split(","))
+    return any("=" in inner and alike.cookie(cookie_name(inner)) == name for inner in cookie.split(","))
 
 
 def _cookies(line: str) -> list[str]:

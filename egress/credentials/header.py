@@ -1,11 +1,12 @@
 """Write a credential as the one value of a header.
 
 Many servers (CGI, WSGI and what follows them) read `X_Api_Key` and `X-Api-Key` as one name, and so
-a sandbox could put its own value beside ours. Names that differ only in that are one slot here.
+a sandbox could put its own value beside ours. Names that are `alike` are one slot here.
 """
 
 from __future__ import annotations
 
+from egress import alike
 from egress.credentials.outcome import Edit, Refused
 from egress.credentials.value import is_header_line
 from egress.types import Headers, InjectHeader, Slot
@@ -30,13 +31,12 @@ def write_header(target: str, headers: Headers, need: InjectHeader, value: bytes
 
 def without_header(headers: Headers, name: str) -> Headers:
     """Drop every header that a server may read as `name`."""
-    folded = fold(name)
-    return tuple([field for field in headers if field[0].replace("_", "-") != folded])
-
-
-def fold(name: str) -> str:
-    """Spell a header name the way that all servers read alike."""
-    return name.replace("_", "-")
+    folded = alike.header(name)
+    kept = tuple([field for field in headers if field[0] != folded])
+    # Names are in lower case already, and hardly one has a mark.
+    if alike.MARK.search("".join([field[0] for field in kept])) is None:
+        return kept
+    return tuple([field for field in kept if alike.header(field[0]) != folded])
 
 
 def unfit_for_header(secret: str, slot: Slot) -> Refused:

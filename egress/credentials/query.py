@@ -1,8 +1,9 @@
 """Write a credential as the one value of a query parameter.
 
-The query is split at `&`; names are compared as servers read them, percent-decoded and with `+` as
-space. The other parameters keep their order and their bytes. Some servers also split at `;`: where
-that would show a second parameter of our name the request has two readings, and is refused.
+The query is split at `&`; names are compared percent-decoded, with `+` as space, and as the loosest of
+servers reads them (`alike`). The other parameters keep their order and their bytes. Some servers also
+split at `;`: where that would show a second parameter of our name the request has two readings, and is
+refused.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
+from egress import alike
 from egress.credentials.outcome import Edit, Refused
 from egress.types import Headers, InjectQuery, Slot
 
@@ -20,9 +22,11 @@ def write_query(target: str, headers: Headers, need: InjectQuery, value: bytes) 
         return _unplaceable(need, "The target of the request has no query that a credential could stand in.")
     path, _, query = target.partition("?")
     sent = query.split("&") if query else []
-    name = wire_name(need.name)
-    kept = [piece for piece in sent if parameter_name(piece) != name]
-    if ";" in query and any(inner == name for piece in kept for inner in _inner_names(piece)):
+    name = alike.parameter(wire_name(need.name))
+    kept = [piece for piece in sent if alike.parameter(parameter_name(piece)) != name]
+    if ";" in query and any(
+        alike.parameter(inner) == name for piece in kept for inner in _inner_names(piece)
+    ):
         return _unplaceable(need, "The parameter stands behind a `;`, which servers read in different ways.")
     ours = f"{quote(need.name.encode('utf-8', 'replace'), safe='')}={quote(value, safe='')}"
     return Edit(f"{path}?{'&'.join([*kept, ours])}", headers, len(kept) != len(sent))
@@ -47,7 +51,8 @@ def wire_name(name: str) -> str:
 
 
 def _inner_names(piece: str) -> Iterator[str]:
-    return (parameter_name(inner) for inner in piece.split(";")) if ";" in piece else iter(())
+    if ";" in piece:
+        yield from (alike.parameter(parameter_name(inner)) for inner in piece.split(";"))
 
 
 def _unplaceable(need: InjectQuery, why: str) -> Refused:

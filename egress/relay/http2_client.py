@@ -11,8 +11,9 @@ import contextlib
 from typing import Final
 
 from h2 import events
+from h2.connection import ConnectionState
 from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError, StreamClosedError, StreamIDTooLowError
+from h2.exceptions import ProtocolError, StreamClosedError, StreamIDTooLowError, TooManyStreamsError
 
 from egress.errors import WireError
 from egress.exchange import Answer, Request
@@ -142,9 +143,13 @@ class Http2Client(Bounded):
         """Send a head; nothing where the client has ended the stream, of which its half is yet to hear."""
         try:
             self._h2.send_headers(stream, encoded(headers), end_stream=ends)
-        except (StreamClosedError, StreamIDTooLowError):
+        except (StreamClosedError, StreamIDTooLowError, TooManyStreamsError):
+            # The last is said of a stream that is gone, to a client that wants no further ones.
             return
         except ProtocolError:
+            if self._h2.state_machine.state is ConnectionState.CLOSED:
+                # The client has ended all of it, further on in what is being read.
+                return
             # Not to be taken for a fault of whoever is being read just now.
             raise WireError("The head to be sent is not one of HTTP/2.", status=500) from None
 

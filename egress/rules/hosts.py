@@ -113,7 +113,7 @@ def _to_ascii(text: str) -> str:
 
     try:
         return idna.encode(text, uts46=True).decode("ascii")
-    except (idna.IDNAError, UnicodeError, IndexError):
+    except (idna.IDNAError, UnicodeError, IndexError, OverflowError):
         raise HostError("the host name has no valid international spelling") from None
 
 
@@ -126,7 +126,7 @@ def _check_punycode(name: str) -> None:
             continue
         try:
             back = idna.alabel(idna.ulabel(label)).decode("ascii")
-        except (idna.IDNAError, UnicodeError, IndexError):
+        except (idna.IDNAError, UnicodeError, IndexError, OverflowError):
             back = ""
         if back != label:
             raise HostError("an xn-- label of the host name does not stand for any name")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Container, Sequence
 from itertools import combinations
 
+from egress import alike
 from egress.rules.entry import Entry, InjectItem, Rule
 from egress.rules.literals import looks_like_credential
 from egress.rules.model import INJECTION_KINDS, BasicItem, HeaderItem, Inject, NamedItem, PlaceholderItem
@@ -223,8 +224,11 @@ def _is_same_place(a: Slot, b: Slot) -> bool:
         return "authorization" in (a.name, b.name)
     if kinds == {"cookie", "header"}:
         return (a if a.kind == "header" else b).name == "cookie"
+    if a.kind != b.kind:
+        return False
     # Many servers take `x_key` for `x-key`.
-    return a.kind == b.kind and a.name.replace("_", "-") == b.name.replace("_", "-")
+    spelled = {"header": alike.header, "query": alike.parameter, "cookie": alike.cookie}[a.kind]
+    return spelled(a.name) == spelled(b.name)
 
 
 def _can_meet(rules: Sequence[Rule], one: InjectItem, other: InjectItem) -> bool:

@@ -113,7 +113,7 @@ def _decoded(text: str) -> str:
 
 def _hidden(query: str) -> Headers:
     """Parameters that only a server sees that takes `;` for `&`."""
-    parts = [part for chunk in query.removeprefix("?").split("&") for part in chunk.split(";")[1:]]
+    parts = [part for chunk in query.split("&") for part in chunk.split(";")[1:]]
     return parse_query("&".join(parts)) or ()
 
 

@@ -26,6 +26,9 @@ BEARER = InjectHeader("a", "authorization", "Bearer ")
         (InjectCookie("a", "sid"), InjectHeader("b", "cookie")),
         (InjectCookie("a", "sid"), github_in("header:cookie")),
         (github_in("path"), InjectPlaceholder("b", "aws", github_in("path").slots)),
+        (InjectQuery("a", "key"), InjectQuery("b", "KEY")),
+        (InjectQuery("a", "api_key"), InjectQuery("b", "api.key[]")),
+        (InjectCookie("a", "sid"), InjectCookie("b", "SID")),
     ],
 )
 def test_sees_two_that_meet_in_either_order(one: Injection, other: Injection) -> None:
@@ -38,7 +41,7 @@ def test_sees_two_that_meet_in_either_order(one: Injection, other: Injection) ->
     ("one", "other"),
     [
         (BEARER, InjectHeader("b", "x-api-key")),
-        (InjectQuery("a", "key"), InjectQuery("b", "KEY")),
+        (InjectQuery("a", "key"), InjectQuery("b", "keys")),
         (InjectQuery("a", "key"), InjectCookie("b", "key")),
         (InjectQuery("a", "key"), InjectHeader("b", "key")),
         (InjectCookie("a", "sid"), InjectCookie("b", "sid2")),

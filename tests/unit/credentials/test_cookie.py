@@ -31,7 +31,7 @@ def test_writes_a_cookie_where_there_was_none() -> None:
     [
         (["a=1; b=2"], "a=1; b=2; sid=tok3n"),
         (["a=1", "b=2;c=3"], "a=1; b=2; c=3; sid=tok3n"),
-        (["SID=1; xsid=2; sidx=3; sid%20=4"], "SID=1; xsid=2; sidx=3; sid%20=4; sid=tok3n"),
+        (["xsid=2; sidx=3; sid%20=4"], "xsid=2; sidx=3; sid%20=4; sid=tok3n"),
         (['a="x, y"; b; =c; d=='], 'a="x, y"; b; =c; d==; sid=tok3n'),
         (["a=%7e{}\xe9"], "a=%7e{}\xe9; sid=tok3n"),
         (["", ";", " ; "], "sid=tok3n"),
@@ -46,6 +46,7 @@ def test_merges_the_others_as_sent(lines: list[str], after: str) -> None:
     [
         (["sid=mine"], "sid=tok3n"),
         (["sid"], "sid=tok3n"),
+        (["SID=1; a=2; Sid=3"], "a=2; sid=tok3n"),
         (["sid="], "sid=tok3n"),
         (["a=1;sid=mine;b=2"], "a=1; b=2; sid=tok3n"),
         (["\tsid = mine ; a=1"], "a=1; sid=tok3n"),

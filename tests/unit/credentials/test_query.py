@@ -29,7 +29,7 @@ def write(target: str, need: InjectQuery = NEED, value: bytes = b"tok3n") -> Edi
         ("/a?b=1", "/a?b=1&key=tok3n"),
         ("/a?z=%7e+%20&&b;c=&d&=e", "/a?z=%7e+%20&&b;c=&d&=e&key=tok3n"),
         ("/a?b=?c?", "/a?b=?c?&key=tok3n"),
-        ("/a?keys=1&KEY=2&key.x=3&xkey=4", "/a?keys=1&KEY=2&key.x=3&xkey=4&key=tok3n"),
+        ("/a?keys=1&key.x=3&xkey=4", "/a?keys=1&key.x=3&xkey=4&key=tok3n"),
     ],
 )
 def test_appends_the_parameter_and_keeps_the_rest_as_sent(target: str, after: str) -> None:
@@ -48,6 +48,7 @@ def test_appends_the_parameter_and_keeps_the_rest_as_sent(target: str, after: st
         ("/?%6bey=mine&b=1", "/?b=1&key=tok3n"),
         ("/?%6B%65%79=mine", "/?key=tok3n"),
         ("/?key=a=b", "/?key=tok3n"),
+        ("/a?KEY=1&b=2&%20key=3&key[]=4&key%00x=5", "/a?b=2&key=tok3n"),
     ],
 )
 def test_strips_every_occurrence_and_spelling(target: str, after: str) -> None:

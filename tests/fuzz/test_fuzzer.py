@@ -1,0 +1,101 @@
+"""The fuzzer itself: it comes out the same each time, and it finds what is broken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from egress.http1 import Framing
+from egress.proxy import clienthello
+from egress.relay.http1_upstream import Http1Upstream
+from egress.scrub import Needles
+from egress.types import Head
+from tests.cli.command import ROOT
+from tests.fuzz import cases, inside
+from tests.unit.relay import wires
+
+UNDER_CI = bool(os.environ.get("CI"))  # noqa: TID251 - as tests/conftest.py asks
+NO_LAB = 3
+
+
+def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it as a process of its own, which may open sockets."""
+    command = [sys.executable, "-m", "tests.fuzz", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode == NO_LAB:
+        if UNDER_CI:
+            pytest.fail(done.stdout, pytrace=False)
+        pytest.skip(done.stdout)
+    return done
+
+
+def found_among(targets: str, most: int = 1500) -> bool:
+    """Whether one of the first cases of these targets is found to be wrong."""
+    for case in range(1, most):
+        sample = inside.sample_of(1, case)
+        if sample.target.startswith(targets):
+            try:
+                inside.check(sample)
+            except Exception:  # noqa: BLE001 - whatever it is
+                return True
+    return False
+
+
+def test_a_case_follows_from_its_two_numbers() -> None:
+    for sample_of in (inside.sample_of, cases.sample_of):
+        assert [sample_of(7, case) for case in range(40)] == [sample_of(7, case) for case in range(40)]
+        assert sample_of(7, 1) != sample_of(8, 1)
+
+
+def test_every_target_has_its_turn() -> None:
+    assert {inside.sample_of(1, case).target for case in range(500)} == set(inside.TARGETS)
+    families = {cases.sample_of(1, case).words[0] for case in range(500)}
+    assert families == {"raw", "tls", "tunnel", "h2", "door", "sni", "clear", "ws", "udp", "tcp"}
+
+
+# What is broken is found --------------------------------------------------------------------------
+
+
+def test_a_relay_that_does_not_look_for_secrets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wires.Desk, "needles", lambda self, policy: Needles({}))
+    assert found_among("relay.http1")
+    assert found_among("relay.http2")
+    assert found_among("relay.websocket")
+
+
+def test_a_relay_that_loses_the_credential_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bare(self: Http1Upstream, head: Head, framing: Framing, *, expects: bool) -> None:
+        kept = tuple(field for field in head.headers if field[0] != "authorization")
+        send(self, replace(head, headers=kept), framing, expects=expects)
+
+    send = Http1Upstream.send
+    monkeypatch.setattr(Http1Upstream, "send", bare)
+    assert found_among("relay.http1")
+
+
+def test_another_reading_of_a_server_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clienthello, "_server_name", lambda data: "other.test")
+    assert found_among("tls")
+
+
+@pytest.mark.system("ip", "iproute2")
+def test_a_naive_proxy_is_found_out() -> None:
+    """Several of the things that must not happen happen there, and each is told by what brings it back."""
+    done = fuzz("--level", "proxy", "--naive", "--seed", "3", "--exchanges", "250")
+    assert done.returncode == 1, done.stderr
+    kinds = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("FOUND ")}
+    assert {"reached:", "asked:", "leaked:", "logged:"} <= kinds, done.stdout
+    assert "python -m tests.fuzz --level proxy --seed 3 --case " in done.stdout
+
+
+# And what is not, is not --------------------------------------------------------------------------
+
+
+@pytest.mark.system("ip", "iproute2")
+def test_egress_holds_against_the_corpus_and_a_moment_of_chance() -> None:
+    done = fuzz("--level", "proxy", "--corpus", "--seed", "1", "--exchanges", "500")
+    assert done.returncode == 0, done.stdout + done.stderr
