@@ -106,6 +106,16 @@ class Upstream:
         connection.set_connect_state()
         return connection
 
+    def can_prove(self, host: str) -> bool:
+        """Whether OpenSSL verifies such a host: it takes no name with a hyphen at an end of a label."""
+        if not any(edge in f".{host}." for edge in (".-", "-.")):
+            return True
+        try:
+            self.connecting(host, ())
+        except ContentError:
+            return False
+        return True
+
 
 def is_verified(connection: SSL.Connection) -> bool:
     """Whether a handshake has come to its end with a peer certificate that was verified."""

@@ -47,6 +47,12 @@ class _QuickLayer(TLSLayer):
             return self.receive_data(event.data)
         return super().handle_event(event)
 
+    def on_handshake_error(self, err: str) -> CommandGenerator[None]:
+        """Send the alert that says why, which mitmproxy leaves where OpenSSL has written it."""
+        if self.tls is not None:
+            yield from self.tls_interact()
+        yield from super().on_handshake_error(err)
+
     def _to_child(self, event: events.Event) -> CommandGenerator[None]:
         for command in self.child_layer.handle_event(event):
             if type(command) is commands.SendData:

@@ -67,6 +67,7 @@ class FullLane:
         self.limits = limits
         self.pins = pins
         self._handlers: dict[Client, Handler] = {}
+        self._upstream = upstream
         self.tls = Tls(self._terms, self._told, upstream, engine.clock)
         failed = FailedHandshakes(self._failed)
         self.addons: Sequence[object] = (NextLayerChooser(self._http), self.tls, failed)
@@ -116,6 +117,9 @@ class FullLane:
         decision = _decide(arrival, policy, engine.clock.now())
         if not (decision.allowed and decision.intercept):
             raise _withdrawn(arrival)
+        to = arrival.destination
+        if to.scheme == "https" and not self._upstream.can_prove(to.host):
+            raise DialError("upstream.tls", f"OpenSSL verifies no name like {to.host}")
         connected = await engine.dialer.connect(
             arrival.destination,
             decision,

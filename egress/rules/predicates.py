@@ -176,7 +176,8 @@ def _media_type_fits(wanted: tuple[str, ...], headers: Headers, *, of_any: bool)
         for name, value in headers
         if _same_header(name, "content-type")
     ]
-    if not found:
+    if not found or not (of_any or any(name == "content-type" for name, _ in headers)):
+        # An allow needs the field that is written exactly so; most servers see no type in another one.
         return False
     if not all(_MEDIA_TYPE.fullmatch(media_type) for media_type in found):
         return of_any

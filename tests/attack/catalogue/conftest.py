@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.attack.catalogue import entries, wider
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.network import NoLabError
-from tests.attack.lab.proxies import Egress, Naive, Proxy
+from tests.attack.lab.proxies import Egress, Naive, Proxy, running
 
 UNDER_CI = bool(os.environ.get("CI"))  # noqa: TID251 - as tests/conftest.py asks
 
@@ -38,6 +39,27 @@ def egress(lab: Lab) -> Iterator[Egress]:
     """One Egress for all cases that need none of their own; at its end, all that it did is looked at."""
     with lab.egress() as proxy:
         yield proxy
+        found = lab.at_the_end(proxy)
+    assert not found, "after its case: " + "; ".join(map(str, found))
+
+
+@pytest.fixture(scope="session")
+def everywhere(lab: Lab) -> Iterator[Egress]:
+    """One Egress with all ways in that there are, for files whose `egress` it is; see `entries`."""
+    with lab.egress(entries.rules(lab), *entries.ARGUMENTS, free=entries.PORTS) as proxy:
+        yield proxy
+        found = lab.at_the_end(proxy)
+    assert not found, "after its case: " + "; ".join(map(str, found))
+
+
+@pytest.fixture(scope="session")
+def wide(lab: Lab) -> Iterator[Egress]:
+    """One Egress with secrets of all kinds, every treatment, and presets; see `wider`."""
+    with running(wider.make(lab)) as proxy:
+        lab.begin(proxy)
+        yield proxy
+        assert "Traceback" not in proxy.said
+        assert [each for each in proxy.records("exchange") if each["code"] == "internal"] == []
         found = lab.at_the_end(proxy)
     assert not found, "after its case: " + "; ".join(map(str, found))
 

@@ -96,7 +96,8 @@ class Line:
     def finish(self) -> Self:
         """Send nothing more; reading goes on."""
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_WR)
+            # Under TLS, too, and without a goodbye; its own `shutdown` would stop decrypting.
+            socket.socket.shutdown(self._sock, socket.SHUT_WR)
         return self
 
     def to_tls(
@@ -107,14 +108,15 @@ class Line:
         *,
         verify: bool = True,
         context: ssl.SSLContext | None = None,
+        session: ssl.SSLSession | None = None,
     ) -> bool:
-        """Shake hands for a name, or for none; whether that went well."""
+        """Shake hands for a name, or for none; whether that went well. A session needs its context."""
         chosen = context or trusting(ca_pem, alpn)
         if not verify or name is None:
             chosen.check_hostname = False
             chosen.verify_mode = ssl.CERT_NONE
         try:
-            self._sock = chosen.wrap_socket(self._sock, server_hostname=name)
+            self._sock = chosen.wrap_socket(self._sock, server_hostname=name, session=session)
         except OSError as error:
             self.failure = getattr(error, "reason", None) or type(error).__name__
             self.ended = True
@@ -124,6 +126,15 @@ class Line:
     @property
     def alpn(self) -> str | None:
         return self._sock.selected_alpn_protocol() if isinstance(self._sock, ssl.SSLSocket) else None
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """What could be taken up later, once an answer was read."""
+        return self._sock.session if isinstance(self._sock, ssl.SSLSocket) else None
+
+    @property
+    def is_resumed(self) -> bool:
+        return isinstance(self._sock, ssl.SSLSocket) and bool(self._sock.session_reused)
 
     @property
     def certificate(self) -> bytes | None:

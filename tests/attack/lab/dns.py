@@ -15,6 +15,8 @@ from ipaddress import ip_address
 from typing import Final
 
 A, CNAME, AAAA = 1, 5, 28
+SERVFAIL, REFUSED = 2, 5
+"""What `fail` may say instead of an answer."""
 _KINDS: Final = {A: "A", AAAA: "AAAA", CNAME: "CNAME", 16: "TXT", 65: "HTTPS"}
 _ANSWER, _AUTHORITATIVE, _NO_SUCH_NAME = 0x8000, 0x0400, 3
 
@@ -36,6 +38,8 @@ class NameServer(asyncio.DatagramProtocol):
         self.asked: list[Question] = []
         self._rows: dict[str, list[tuple[str, ...]]] = {}
         self._given: dict[tuple[str, int], int] = {}
+        self._failing: dict[str, int] = {}
+        self._held: dict[str, list[tuple[bytes, Place]]] = {}
 
     def set(self, name: str, *addresses: str) -> None:
         """This name has these addresses, or is another name; `*.name` is for all below it."""
@@ -49,13 +53,33 @@ class NameServer(asyncio.DatagramProtocol):
     def forget(self, name: str) -> None:
         self._rows.pop(name.lower(), None)
 
+    def fail(self, name: str, code: int) -> None:
+        """Every question for this name gets this code, and nothing else."""
+        self._failing[name.lower()] = code
+
+    def hold(self, *names: str) -> None:
+        """Say nothing about these names, asked by UDP, until they are released."""
+        self._held |= {name.lower(): [] for name in names}
+
+    def held(self, name: str) -> int:
+        """How many questions for a name wait for their answer."""
+        return len(self._held.get(name.lower(), ()))
+
+    def release(self, *names: str) -> None:
+        """Answer what has been asked meanwhile. To be called on the loop that serves."""
+        for name in names:
+            for data, place in self._held.pop(name.lower(), ()):
+                self.datagram_received(data, place)
+
     # Serving
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def datagram_received(self, data: bytes, addr: Place) -> None:
-        if (reply := self.answer(data, addr[0])) and isinstance(self._transport, asyncio.DatagramTransport):
+        if (held := self._held.get(_name_in(data))) is not None:
+            held.append((data, addr))
+        elif (reply := self.answer(data, addr[0])) and isinstance(self._transport, asyncio.DatagramTransport):
             self._transport.sendto(reply, addr)
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -81,8 +105,11 @@ class NameServer(asyncio.DatagramProtocol):
             return b""
         self.asked.append(Question(name, _KINDS.get(kind, str(kind)), source))
         question = data[12 : end + 4] if count else b""
-        if (found := self._find(name, kind)) is None:
-            flags, records = _ANSWER | _AUTHORITATIVE | 0x80 | _NO_SUCH_NAME, []
+        records: list[bytes] = []
+        if (code := self._failing.get(name)) is not None:
+            flags = _ANSWER | 0x80 | code
+        elif (found := self._find(name, kind)) is None:
+            flags = _ANSWER | _AUTHORITATIVE | 0x80 | _NO_SUCH_NAME
         else:
             flags, records = _ANSWER | _AUTHORITATIVE | 0x80, self._records(name, kind, found)
         head = struct.pack("!HHHHHH", number, flags, 1, len(records), 0, 0)
@@ -104,6 +131,13 @@ class NameServer(asyncio.DatagramProtocol):
             elif (ip := ip_address(text)).version == {A: 4, AAAA: 6}.get(kind):
                 records.append(_record(name, kind, ip.packed))
         return records
+
+
+def _name_in(data: bytes) -> str:
+    try:
+        return _read_name(data, 12)[0]
+    except IndexError:
+        return ""
 
 
 def _parents(name: str) -> list[str]:

@@ -269,6 +269,12 @@ class Internet:
         self._hosts.append(canary)
         return canary
 
+    def move_in(self, name: str, address: str, tls: ssl.SSLContext | None, port: int = 443) -> Site:
+        """Open a host at an address of its own; it stays as long as the lab. `name` is for its findings."""
+        site = self._site(name, address, tls, port)
+        self.run(site.__aenter__())
+        return site
+
     # What they have
 
     @property

@@ -292,10 +292,14 @@ class _Mark:
     said: tuple[int, int]
 
 
+_RESOLVER = f"nameserver {names.NAME_SERVER}\nsearch corp.{names.EVIL}\n"
+"""What is not found as it stands is asked for below another name, unless somebody takes care."""
+
+
 def _files(folder: Path) -> dict[str, Path]:
     """What the resolver reads in the rooms."""
     return {
-        "/etc/resolv.conf": put(folder / "resolv.conf", f"nameserver {names.NAME_SERVER}\n"),
+        "/etc/resolv.conf": put(folder / "resolv.conf", _RESOLVER),
         "/etc/hosts": put(folder / "hosts", "127.0.0.1 localhost\n::1 localhost\n"),
         "/etc/nsswitch.conf": put(folder / "nsswitch.conf", "hosts: files dns\n"),
     }

@@ -87,12 +87,16 @@ class _Sought:
         self._value = value
         self._runs = [value[at : at + RUN] for at in range(len(value) - RUN + 1)]
         self._folded = [run.lower() for run in self._runs]
+        # Each run holds one of these whole, wherever it begins: without any, nobody has to look further.
+        half = RUN // 2
+        self._marks = [value[at : at + half] for at in range(0, len(value) - half + 1, half + 1)]
+        self._folded_marks = [mark.lower() for mark in self._marks]
 
     def longest(self, view: bytes) -> int:
-        return self._measure(self._runs, view)
+        return self._measure(self._runs, view) if _any_in(self._marks, view) else 0
 
     def longest_folded(self, view: bytes) -> int:
-        return self._measure(self._folded, view)
+        return self._measure(self._folded, view) if _any_in(self._folded_marks, view) else 0
 
     def _measure(self, runs: list[bytes], view: bytes) -> int:
         best = length = 0
@@ -100,6 +104,13 @@ class _Sought:
             length = length + 1 if run in view else 0
             best = max(best, length)
         return best + RUN - 1 if best else 0
+
+
+def _any_in(marks: list[bytes], view: bytes) -> bool:
+    for mark in marks:  # noqa: SIM110 - a generator costs more than most views
+        if mark in view:
+            return True
+    return False
 
 
 # Coats --------------------------------------------------------------------------------------------
@@ -179,7 +190,9 @@ def _base64(data: bytes) -> Iterator[bytes]:
 
 
 def _broken_base64(data: bytes) -> Iterator[bytes]:
-    for run in re.findall(rb"(?:[A-Za-z0-9+/_-]+=*\r?\n){2,}[A-Za-z0-9+/_-]*", data):
+    # From the beginning of a run alone, and never back: a long one is looked at once.
+    lines = rb"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]++=*+\r?+\n){2,}+[A-Za-z0-9+/_-]*+"
+    for run in re.findall(lines, data):
         yield from _unpacked(re.sub(rb"[=\r\n]", b"", run))
 
 

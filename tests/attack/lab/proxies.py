@@ -43,8 +43,8 @@ class Proxy(ABC):
         self.folder = folder
         self.lines: list[Line] = []
         """What the sandbox has opened since the case began."""
-        self.clients: dict[tuple[str, int], tuple[str, int]] = {}
-        """Where every connection of the sandbox came from, and went to."""
+        self.clients: dict[tuple[str, int], set[tuple[str, int]]] = {}
+        """Where every connection of the sandbox came from, and went to; kernels use ports again."""
         self.excused: set[tuple[str, int]] = set()
         """Places that cases were allowed to reach."""
         self.forgiven: set[str] = set()
@@ -52,6 +52,8 @@ class Proxy(ABC):
         self.out: list[str] = []
         self.err: list[str] = []
         self.process: Process | None = None
+        self.within: Sequence[str] = ()
+        """Words in front of its own: a program that changes its surroundings, and becomes it."""
         self._readers: list[threading.Thread] = []
 
     # Its life
@@ -85,7 +87,8 @@ class Proxy(ABC):
         self.out.clear()
         self.err.clear()
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-        self.process = self.room.spawn(self.argv(), cwd=self.folder, env=self.env(), out=out_end, err=err_end)
+        argv = [*self.within, *self.argv()]
+        self.process = self.room.spawn(argv, cwd=self.folder, env=self.env(), out=out_end, err=err_end)
         for end in (out_end, err_end):
             os.close(end)
         self._readers = [
@@ -145,7 +148,7 @@ class Proxy(ABC):
             raise
         line = Line(sock, place)
         self.lines.append(line)
-        self.clients[line.local] = place
+        self.clients.setdefault(_on_the_wire(line.local), set()).add(_on_the_wire(place))
         return line
 
     def connect(self, authority: str, *extra: str) -> Line:
@@ -307,8 +310,17 @@ class Naive(Proxy):
     def stand_in(self) -> str:
         return STAND_IN
 
+    def write(self, rules_text: str) -> None:
+        """Give it rules; without any it goes by the looks of a host."""
+        put(self.folder / "hosts.yaml", rules_text)
+
     def expects(self, answer: Answer, *wanted: tuple[int, str]) -> None:
         pass
+
+
+def _on_the_wire(place: tuple[str, int]) -> tuple[str, int]:
+    """An IPv4 address that was dialled in the words of IPv6 is an IPv4 address."""
+    return place[0].removeprefix("::ffff:"), place[1]
 
 
 def _collect(descriptor: int, lines: list[str]) -> None:
