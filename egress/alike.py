@@ -23,8 +23,8 @@ def header(name: str) -> str:
 def parameter(name: str) -> str:
     """The same for a decoded parameter of a query: case, blanks around it, a NUL and `[...]` do not count."""
     name = name.partition("\0")[0].strip().lower()
-    array, bracket, rest = name.partition("[")
-    if bracket and array and "]" in rest:
+    array, _, rest = name.partition("[")
+    if array and "]" in rest:
         name = array.rstrip()
     return name.translate(_OF_PHP)
 

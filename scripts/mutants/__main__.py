@@ -21,14 +21,18 @@ from scripts.mutants.ledger import Accepted, Ledger
 from scripts.mutants.sites import Module, Mutant
 
 ROOT = Path(__file__).parents[2]
-VERDICTS = ("egress/address.py", "egress/addons/guard.py", "egress/http1", "egress/rules", "egress/scrub")
+VERDICTS = (
+    *("egress/address.py", "egress/alike.py", "egress/addons/guard.py"),
+    *("egress/http1", "egress/rules", "egress/scrub"),
+)
 PROPERTIES = ("address", "http1", "http1_writing", "limits", "rules", "rules_paths", "scrub")
 ATTACKS = (
     *("addresses", "framing", "guard", "heads", "methods", "names"),
     *("paths", "readings", "reflection", "rule_files", "ssrf"),
 )
 TESTS = (
-    *("tests/unit/http1", "tests/unit/rules", "tests/unit/scrub", "tests/unit/test_address.py"),
+    *("tests/unit/http1", "tests/unit/rules", "tests/unit/scrub"),
+    *("tests/unit/test_address.py", "tests/unit/test_alike.py"),
     *("tests/addons/test_guard.py", "tests/language", "tests/presets"),
     *(f"tests/property/test_{name}.py" for name in PROPERTIES),
     *(f"tests/attack/test_{name}.py" for name in ATTACKS),

@@ -14,6 +14,15 @@ def test_a_header_by_any_mark_and_case(name: str) -> None:
     assert alike.header(name) == "x-api-key"
 
 
+@pytest.mark.parametrize("mark", "!#$%&'*+.^_`|~-")
+def test_any_mark_that_a_header_may_have_is_a_hyphen(mark: str) -> None:
+    assert alike.header(f"x{mark}key") == "x-key"
+
+
+def test_a_name_that_begins_with_a_bracket_is_no_array() -> None:
+    assert alike.parameter("[key]") == "-key]"
+
+
 @pytest.mark.parametrize(
     "name", ["api_key", "API_KEY", "api.key", "api key", " api-key ", "api_key[]", "api_key[a][b]", "api[key"]
 )

@@ -91,7 +91,29 @@ def test_only_true_false_and_numbers_are_not_text() -> None:
     }
     assert read("f", "a: yes\nb: No\nc: on\nd: y\n")[0].value == {"a": "yes", "b": "No", "c": "on", "d": "y"}
     assert read("f", f"a: {'9' * 30}\n")[0].value == {"a": "9" * 30}
+    assert read("f", "[True, TRUE, False, FALSE]")[0].value == [True, True, False, False]
     assert read("f", "a: 'true'\nb: '1'\nc: ''\n")[0].value == {"a": "true", "b": "1", "c": ""}
+
+
+@pytest.mark.parametrize(
+    "text", ["1.", "1.25", "12.5", ".55", "12e3", "1E3", "1e+3", "1e-3", "-1e10", "1.5e3", "1.25E+10", "+.5"]
+)
+def test_a_number_with_a_point_or_an_exponent_is_a_number(text: str) -> None:
+    assert read("f", f"a: {text}\n")[0].value == {"a": float(text)}
+
+
+@pytest.mark.parametrize(
+    "text", ["0443", "-07", "1e?3", "1e-+3", "1e", "e3", "1.2.3", ".e3", ".", "+", "1e[3"]
+)
+def test_what_only_begins_like_a_number_is_text(text: str) -> None:
+    assert read("f", f"a: {text}\n")[0].value == {"a": text}
+
+
+@pytest.mark.parametrize("text", ["", "~", "null", "Null", "NULL"])
+def test_every_way_to_write_nothing_is_reported(text: str) -> None:
+    found, (finding,) = read("f", f"a: {text}\n")
+    assert found.value == {"a": Missing()}
+    assert finding.message == "there is no value here"
 
 
 def test_what_is_not_there_is_said_once() -> None:
@@ -109,6 +131,8 @@ def test_a_place_is_that_of_the_deepest_part_that_exists() -> None:
     assert str(found.place(("a", "c"))) == "f:3:6"
     assert str(found.place(("a", "c"), of_key=True)) == "f:3:3"
     assert str(found.place(("a", "list", "x", 7))) == "f:1:1"
+    assert str(found.place(("a", "b", 2))) == "f:2:3"
+    assert str(found.place(("a", "c", 0))) == "f:3:6"
 
 
 TAB = "a tab stands where YAML wants spaces (indent with spaces)"
@@ -221,6 +245,7 @@ def test_says_what_is_wrong_where_and_what_to_do(text: str, finding: str) -> Non
         "*.x: 1\n",
         "a: b: c\n",
         '"\\ud800"',
+        '"\\udabc"',
         "a: !x!y 1\n",
         "{",
         "]",
@@ -238,6 +263,22 @@ def test_the_deepest_that_is_taken() -> None:
     assert read("f", "[" * (depth + 1) + "]" * (depth + 1))[1] != []
 
 
+@pytest.mark.parametrize("depth", [17, 2000])
+def test_keys_within_keys_are_levels_too(depth: int) -> None:
+    (finding,) = read("f", "{" * depth + "}" * depth)[1]
+    assert finding.message == "this is nested more than 16 levels deep"
+
+
+def test_a_quoted_key_is_no_merge_key() -> None:
+    assert read("f", "'<<': 1\n")[0].value == {"<<": 1}
+    assert read("f", "'<<': 1\n")[1] == []
+
+
+def test_a_file_of_16_mib_is_read() -> None:
+    (finding,) = read("f", " " * (16 * 1024 * 1024))[1]
+    assert finding.message == "the file is empty"
+
+
 def test_a_file_of_more_than_16_mib_is_not_read() -> None:
     (finding,) = read("f", " " * (16 * 1024 * 1024 + 1))[1]
     assert (finding.message, str(finding.place)) == ("the file is larger than 16 MiB", "f:1:1")
@@ -245,6 +286,7 @@ def test_a_file_of_more_than_16_mib_is_not_read() -> None:
 
 def test_shows_text_on_one_short_line_and_no_credential() -> None:
     assert show("a\nb`c\x1b") == "a?b?c?"
+    assert show("x" * 60) == "x" * 60
     assert show("x" * 61) == "x" * 57 + "..."
     assert show("ghp_" + "A1b2C3d4" * 5) == "(hidden: it looks like a credential)"
 

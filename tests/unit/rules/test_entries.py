@@ -149,5 +149,17 @@ def test_these_are_the_metadata_addresses(address: str) -> None:
     assert address in [str(known) for known in METADATA]
 
 
+def test_a_list_of_injections_beside_a_preset_needs_allow_even_when_it_is_empty() -> None:
+    preset = {"p": "title: P\nhosts: {a.example: {}}\n"}
+    (found,) = errors("use: [p]\nhosts: {a.example: {inject: []}}\n", presets=preset)
+    assert "no `allow`" in found
+
+
+def test_an_entry_that_a_preset_opens_too_is_the_files() -> None:
+    found = entry("use: [p]\nhosts: {A.Example: {websocket: true}}\n", "title: P\nhosts: {a.example: {}}\n")
+    assert (found.key, found.place.via) == ("A.Example", "")
+    assert found.allow[0].predicates.websocket
+
+
 def test_a_tunnel_may_have_tests() -> None:
     assert not errors("hosts: {a.example: {intercept: never, tests: ['GET / -> allow']}}")

@@ -145,3 +145,11 @@ def test_a_suffix_counts_at_a_dot() -> None:
     assert Pattern(2, "example.com").matches("a.example.com")
     assert not Pattern(2, "example.com").matches("aexample.com")
     assert not Pattern(1, "example.com").matches("a..example.com")
+
+
+@pytest.mark.parametrize(
+    "name", ["xn--a9999999999999999999998ka.example", "bücher.xn--a9999999999999999999998ka"]
+)
+def test_punycode_that_counts_beyond_every_number_stands_for_no_name(name: str) -> None:
+    with pytest.raises(HostError):
+        canonical(name)

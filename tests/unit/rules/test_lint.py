@@ -30,6 +30,15 @@ def test_a_wildcard_over_a_name_of_ones_own(key: str) -> None:
     assert says(f'hosts: {{"{key}": {{}}}}') == []
 
 
+def test_a_public_suffix_itself_is_a_host_like_any_other() -> None:
+    text = """
+        secrets: {s: {from: "env:S", hosts: [github.io]}}
+        hosts: {github.io: {allow: all, inject: [{bearer: s}]}}
+    """
+    assert errors(text) == []
+    assert warnings(text) == []
+
+
 def test_a_credential_under_a_public_suffix_is_an_error() -> None:
     found = errors("""
         secrets: {s: {from: "env:S", hosts: ["*.github.io"]}}

@@ -57,8 +57,8 @@ SHAPES = {
     },
     "sk-": (16, "Z9"),
     **dict.fromkeys(("AKIA", "ASIA"), (16, UPPER)),
-    **{f"xox{kind}-": (11, "Zz9-") for kind in "abeoprs"},
-    "xapp-": (11, "Zz9-"),
+    **{f"xox{kind}-": (10, "Zz9-") for kind in "abeoprs"},
+    "xapp-": (10, "Zz9-"),
     "AIza": (30, DASHED),
     "ya29.": (20, DASHED),
     "npm_": (30, PLAIN),
@@ -73,10 +73,28 @@ def test_knows_each_published_shape_by_its_prefix_and_length(prefix: str) -> Non
     """None of these bodies would be taken for random: only the shape tells."""
     least, characters = SHAPES[prefix]
     for character in characters:
-        assert looks_like_credential(prefix + character * least)
+        assert looks_like_credential(f"{prefix}{character * least}!")
         assert looks_like_credential(f"x={prefix}{character * least} and more")
-        assert not looks_like_credential(prefix + character * (least - 2) + "!")
-    assert not looks_like_credential(f"x{prefix}{characters[0] * least}")
+        assert not looks_like_credential(f"{prefix}{character * (least - 1)}!")
+        assert not looks_like_credential(f"x={prefix}{character * (least - 1)} and more")
+    for before in "xX1":
+        assert not looks_like_credential(f"{before}{prefix}{characters[0] * least}!")
+
+
+def test_a_key_for_models_may_have_words_in_front() -> None:
+    for words in ("a-b", "a_b"):
+        assert looks_like_credential(f"sk-{words}{'Z' * 16}")
+
+
+def test_knows_a_token_of_hexadecimal_digits_by_its_prefix_whatever_follows() -> None:
+    for digit in "af09":
+        assert looks_like_credential(f"dop_v1_{digit * 40}z")
+        assert not looks_like_credential(f"dop_v1_{digit * 39}z")
+
+
+def test_what_has_fewer_than_16_characters_is_no_credential() -> None:
+    assert looks_like_credential("xoxb-abcdefghijk")
+    assert not looks_like_credential("xoxb-abcdefghij")
 
 
 @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
@@ -85,12 +103,19 @@ def test_knows_each_kind_of_private_key(kind: str) -> None:
     assert not looks_like_credential(f"-----BEGIN {kind}PUBLIC KEY-----")
 
 
+@pytest.mark.parametrize("line", ["----BEGIN PRIVATE KEY", "-----BEGINPRIVATE KEY", "-----BEGIN RIVATE KEY",
+                                  "-----BEGIN PRIVATE KEG"])  # fmt: skip
+def test_what_only_resembles_a_private_key_is_none(line: str) -> None:
+    assert not looks_like_credential(line)
+
+
 def test_a_token_of_three_parts_begins_like_json() -> None:
     for character in "Zz9_-":
         ten = character * 10
         assert looks_like_credential(f"eyJ{ten}.{ten}.")
         assert not looks_like_credential(f"eyJ{ten[:-2]}.{ten}.")
         assert not looks_like_credential(f"eyJ{ten}.{ten[:-2]}.")
+        assert not looks_like_credential(f"eyJ{ten}.{ten}")
         assert not looks_like_credential(f"eyX{ten}.{ten}.")
 
 
@@ -99,8 +124,9 @@ def test_a_run_of_hexadecimal_digits_is_a_key_from_32_on() -> None:
         assert looks_like_credential(character * 32)
         assert looks_like_credential(f"x={character * 40}")
         assert not looks_like_credential(character * 31)
-        assert not looks_like_credential(f"g{character * 32}")
-        assert not looks_like_credential(f"{character * 32}g")
+        for other in "gZ":
+            assert not looks_like_credential(f"{other}{character * 40}")
+            assert not looks_like_credential(f"{character * 40}{other}")
 
 
 def test_what_looks_random_needs_length_and_three_kinds_of_signs() -> None:
@@ -110,3 +136,17 @@ def test_what_looks_random_needs_length_and_three_kinds_of_signs() -> None:
     assert not looks_like_credential(random.lower().replace("q", "g"))
     assert not looks_like_credential(random.upper())
     assert not looks_like_credential("".join(c if c.isalpha() else "x" for c in random))
+
+
+@pytest.mark.parametrize("sign", "+=_-")
+def test_what_looks_random_may_have_signs_of_base64_in_it(sign: str) -> None:
+    assert looks_like_credential(f"q7Zx3LmP9sT2vWkR{sign}5nYbC8dHfJ4gAeU")
+
+
+@pytest.mark.parametrize("sign", "Aa0+/=_-")
+def test_the_secret_of_an_access_key_has_40_signs_and_no_more(sign: str) -> None:
+    secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+    assert looks_like_credential(f"({secret})")
+    assert looks_like_credential(f"({secret.replace('/b', '+b')})")
+    assert not looks_like_credential(f"{sign}{secret}")
+    assert not looks_like_credential(f"{secret}{sign}")

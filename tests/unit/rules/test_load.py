@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from egress.rules.load import Source, load
 from egress.types import Severity
-from tests.unit.rules.written import NOW, errors, loaded, policy
+from tests.unit.rules.written import NOW, errors, loaded, policy, told, warnings
 
 
 def test_there_is_a_policy_only_without_errors() -> None:
@@ -44,6 +46,13 @@ def test_the_digest_names_the_texts_and_where_they_end() -> None:
         load([Source("a", "version: 1\n#"), Source("b", "x\nversion: 1\n"[1:])]),
     ]
     assert len({part.policy.digest for part in split if part.policy}) == 2
+
+
+def test_the_digest_is_over_each_text_behind_its_length() -> None:
+    """Whoever keeps the digest of rules that were looked at must be able to make it again."""
+    rules = load([Source("a", "version: 1\n"), Source("b", "version: 1 \n")]).policy
+    assert rules is not None
+    assert rules.digest == hashlib.sha256(b"11:version: 1\n12:version: 1 \n").hexdigest()
 
 
 def test_the_digest_is_the_same_in_whatever_order_files_are_named() -> None:
@@ -137,6 +146,88 @@ def test_mistakes_do_not_hide_each_other() -> None:
 def test_a_syntax_error_ends_the_reading_of_its_own_file_alone() -> None:
     result = load([Source("a", "version: 1\nhosts: [\n"), Source("b", "version: 1\nhosts: {a..b: {}}\n")])
     assert [finding.place.file for finding in result.findings] == ["a", "b"]
+
+
+def test_a_mapping_without_keys_lacks_the_version() -> None:
+    """An empty file of rules would close everything, and be taken for one that somebody has written."""
+    result = load([Source("a", "{}")])
+    assert result.policy is None
+    assert [finding.message for finding in result.findings] == ["the key `version` is missing"]
+
+
+@pytest.mark.parametrize("text", ["~\n", "version: ~\n", "~: 1\n"])
+def test_a_file_whose_only_value_is_missing_says_so_once(text: str) -> None:
+    result = load([Source("a", text)])
+    assert result.policy is None
+    assert len(result.findings) == (2 if text == "~: 1\n" else 1)
+
+
+def test_a_missing_value_does_not_hide_the_mistakes_below_it() -> None:
+    assert len(errors("mode: ~\nhosts: 3\n")) == 2
+
+
+def test_a_text_that_no_encoding_writes_is_reported() -> None:
+    (finding,) = load([Source("a", "version: 1 # \ud800\n")]).findings
+    assert "lone surrogate" in finding.message
+
+
+def test_without_presets_none_can_be_used() -> None:
+    (finding,) = load([Source("a", "version: 1\nuse: [p]\n")]).findings
+    assert "there is no preset `p`" in finding.message
+
+
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+def test_the_mode_is_the_one_that_is_written(mode: str) -> None:
+    assert policy(f"mode: {mode}").mode == mode
+
+
+def test_a_mistake_in_a_secret_of_a_preset_is_reported_at_its_use() -> None:
+    (found,) = errors("use: [p]", presets={"p": "title: P\nsecrets: {s: 3}\n"})
+    assert found.startswith("hosts.yaml:1:7")
+
+
+def test_the_narrower_of_two_networks_decides_whichever_is_written_first() -> None:
+    wide, narrow = "{cidr: 10.0.0.0/8, ports: [80]}", "{cidr: 10.1.0.0/16, ports: [443]}"
+    for text in (f"networks: [{wide}, {narrow}]", f"networks: [{narrow}, {wide}]"):
+        assert [str(item.network) for item in policy(text).networks] == ["10.1.0.0/16", "10.0.0.0/8"]
+
+
+def test_a_profile_may_name_a_network() -> None:
+    rules = policy("networks: [{cidr: 10.0.0.0/8}]\nprofiles: {p: {hosts: [10.0.0.0/8]}}")
+    assert told(rules, "GET https://10.1.2.3/", profile="p").startswith("allow")
+    assert told(rules, "GET https://10.1.2.3/").startswith("deny")
+
+
+def test_nothing_is_warned_of_in_an_entry_that_has_errors() -> None:
+    assert warnings("hosts: {'*.com': {}}") != []
+    assert warnings("hosts: {'*.com': {allow: all, deny: [{id: d}]}}") == []
+
+
+def test_a_test_may_name_any_profile_where_there_are_none() -> None:
+    case = "{request: 'GET https://a.example.org/', expect: allow, profile: p}"
+    assert errors(f"hosts: {{a.example.org: {{}}}}\ntests: [{case}]") == []
+    assert errors(f"hosts: {{a.example.org: {{}}}}\nprofiles: {{q: {{hosts: []}}}}\ntests: [{case}]") != []
+
+
+@pytest.mark.parametrize(
+    ("ports", "url"),
+    [
+        ("", "https://a.example.org/x"),
+        ("ports: [99, 443], ", "https://a.example.org/x"),
+        ("ports: [442], ", "https://a.example.org:442/x"),
+        ("ports: [8443, 444], ", "https://a.example.org:444/x"),
+        ("ports: [], http: true, ", "http://a.example.org/x"),
+        ("ports: [], http: [8080, 81], ", "http://a.example.org:81/x"),
+    ],
+)
+def test_a_bare_path_in_a_test_means_the_plainest_port_of_its_entry(ports: str, url: str) -> None:
+    (case,) = policy(f"hosts: {{a.example.org: {{{ports}tests: [GET /x -> allow]}}}}").cases
+    assert case.url == url
+
+
+def test_tests_beside_no_port_at_all_hide_nothing() -> None:
+    (found,) = errors("hosts: {a.example.org: {ports: [], tests: [GET /x -> allow]}}")
+    assert "this entry has no port at all" in found
 
 
 def test_a_broken_preset_is_reported_once_however_often_it_is_used() -> None:

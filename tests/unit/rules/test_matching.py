@@ -62,3 +62,17 @@ def test_a_deny_names_an_escaped_slash_only_where_it_says_so() -> None:
     assert "escaped slash" in found
     (entry,) = policy(deny.format(", encoded_slash: data")).entries.values()
     assert entry.deny[0].predicates.encoded_slash
+
+
+@pytest.mark.parametrize("sign", "!#$%&'*+.^_`|~-019AZ")
+def test_a_method_may_have_every_sign_of_a_token(sign: str) -> None:
+    text = f'hosts: {{a.example.org: {{methods: ["M{sign}M"]}}}}'
+    (entry,) = policy(text).entries.values()
+    assert entry.allow[0].predicates.methods == frozenset({f"M{sign}M"})
+
+
+@pytest.mark.parametrize("sign", "09az!#$&^_.+-")
+def test_a_media_type_may_have_every_sign_on_both_sides(sign: str) -> None:
+    text = f'hosts: {{a.example.org: {{content_type: ["a{sign}b/c{sign}d"]}}}}'
+    (entry,) = policy(text).entries.values()
+    assert entry.allow[0].predicates.content_types == (f"a{sign}b/c{sign}d",)

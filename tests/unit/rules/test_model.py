@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from egress.rules import model
-from egress.rules.model import INJECTION_KINDS, Host, Inject, Model, RuleFile
+from egress.rules.model import INJECTION_KINDS, Host, Inject, Model, PlaceholderItem, RuleFile, SecretItem
 
 
 def models_in(annotation: object) -> Iterator[type[Model]]:
@@ -77,3 +77,25 @@ def test_what_a_host_may_say() -> None:
     )
     assert (host.http, host.allow) == ([8080], "all")
     assert Host.model_validate({"http": True, "allow": [{"id": "a"}]}).http is True
+
+
+@pytest.mark.parametrize(
+    ("one", "value"),
+    [
+        (Inject, {"bearer": "s", "only_for": ["a"]}),
+        (SecretItem, {"source": "env:A", "hosts": []}),
+        (PlaceholderItem, {"secret": "s", "like": "uuid", "slots": ["path"]}),
+    ],
+)
+def test_a_key_is_known_by_the_name_of_the_file_alone(one: type[Model], value: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        one.model_validate(value)
+
+
+def test_a_placeholder_is_swapped_once_unless_more_is_said() -> None:
+    value = {"secret": "s", "like": "uuid", "in": ["path"]}
+    assert PlaceholderItem.model_validate(value).max == 1
+    assert PlaceholderItem.model_validate({**value, "max": 16}).max == 16
+    for wrong in (0, 17, "1", True):
+        with pytest.raises(ValidationError):
+            PlaceholderItem.model_validate({**value, "max": wrong})

@@ -101,6 +101,14 @@ def test_other_headers_are_no_content_type() -> None:
     assert not deny_fits(JSON, "", (("accept", "application/json"), ("content-type", "image/png")))
 
 
+def test_a_type_in_a_field_that_some_servers_take_for_the_real_one_is_for_denies_alone() -> None:
+    sent = (("content_type", "application/json"),)
+    assert deny_fits(JSON, "", sent)
+    assert not allow_fits(JSON, "", sent)
+    assert allow_fits(JSON, "", (*sent, ("content-type", "application/json")))
+    assert not allow_fits(JSON, "", (("content_type", "image/png"), ("content-type", "application/json")))
+
+
 def test_a_broken_query_matters_only_where_a_rule_looks_at_the_query() -> None:
     assert allow_fits(Predicates(headers=(NamedGlob("x", None),)), "?%zz", ())
 

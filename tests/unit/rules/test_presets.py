@@ -7,6 +7,7 @@ import pytest
 from egress.rules.document import read as read_document
 from egress.rules.presets import expand, read
 from egress.rules.report import At, Report
+from tests.unit.rules.written import errors, policy, told
 
 TEXT = """
 title: P
@@ -77,6 +78,7 @@ def test_a_place_names_the_use_item_and_the_line_of_the_preset() -> None:
     path = ("hosts", "h.example", "inject", 1)
     assert str(document.place(path)) == "f:2:5 (preset p:19)"
     assert str(document.place(("hosts", "h.example", "allow", 2, "paths", 1))) == "f:2:5 (preset p:16)"
+    assert str(document.place(("secrets", "s", "from"))) == "f:2:5 (preset p:10)"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,9 @@ def test_a_place_names_the_use_item_and_the_line_of_the_preset() -> None:
         "host: a.example, read: [3]",
         "host: a.example, read: ['*']", "host: a.example, read: ['a b']",
         "host: a.example, read: ['${host}']",
-        "host: a.example, secret: X", "host: a.example, others: ['a*b']", "host: a.example, more: x",
+        "host: a.example, read: ['a/./b']", "host: a.example, read: ['a/../b']",
+        "host: a.example, secret: 'a b'", "host: a.example, secret: X",
+        "host: a.example, others: ['a*b']", "host: a.example, more: x",
     ],
 )  # fmt: skip
 def test_a_wrong_argument_expands_to_nothing(arguments: str) -> None:
@@ -117,3 +121,65 @@ def test_a_wrong_preset_is_reported_and_not_read(text: str) -> None:
     read("p", text, report)
     assert report.has_errors
     assert all(finding.place.file == "preset p" for finding in report.findings)
+
+
+@pytest.mark.parametrize("sign", "AZaz09._~!$&'()*+,=:@%-")
+def test_a_path_argument_may_have_every_sign_of_a_segment(sign: str) -> None:
+    report = Report()
+    text = """
+title: P
+parameters: {part: {type: path, help: A part., wildcard: true}}
+hosts: {a.example: {paths: ["/${part}"]}}
+"""
+    preset = read("p", text, report)
+    assert preset is not None
+    used, _ = read_document("f", "use: [p]\n")
+    for part in (f"a{sign}b", f"a/c{sign}d"):
+        document = expand(preset, {"part": part}, At(report, used, ("use", 0)))
+        assert document is not None, report.findings
+        assert document.value == {"hosts": {"a.example": {"paths": [f"/{part}"]}}}
+
+
+def test_the_name_of_a_parameter_may_have_digits_in_it() -> None:
+    preset = "title: P\nparameters: {h2: {type: host, help: h}}\nhosts: {'${h2}': {}}\n"
+    assert policy("use: [{p: {h2: a.example}}]", presets={"p": preset}).entries
+
+
+def test_what_is_no_rule_may_speak_of_parameters() -> None:
+    preset = "title: For ${h}\nparameters: {h: {type: host, help: 'Put in for ${h}.'}}\nhosts: {'${h}': {}}\n"
+    assert policy("use: [{p: {h: a.example}}]", presets={"p": preset}).entries
+
+
+def test_a_rule_that_is_dropped_at_one_host_stays_at_another() -> None:
+    preset = """
+title: P
+parameters: {write: {type: list of path, help: W., default: []}}
+secrets: {s: {from: "env:S", hosts: [a.example, b.example]}}
+hosts:
+  a.example: {allow: [{id: read}, {id: write, paths: ["/${write}"]}]}
+  b.example:
+    allow: [{id: write, paths: [/w]}]
+    inject: [{bearer: s, for: [write]}]
+"""
+    rules = policy("use: [p]", presets={"p": preset})
+    assert told(rules, "GET https://b.example/w") == "allow p-write, inject s"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "allow: [3]", "allow: [{id: a, paths: []}]", "allow: [{id: a, paths: [3]}]", "allow: 3",
+        "inject: [3]",
+        "allow: all, inject: [{bearer: 3}]", "allow: all, inject: 3", "3",
+        "allow: all, inject: [{bearer: s, for: x}]",
+        "allow: [{id: a}], inject: [{bearer: s, for: [nobody]}]",
+        "allow: [{id: a}], inject: [{bearer: s, for: [a, nobody]}]",
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_rules_of_a_preset_is_reported_at_its_use(entry: str) -> None:
+    secret = "secrets: {s: {from: 'env:S', hosts: [a.example]}}"
+    host = entry if entry == "3" else f"{{{entry}}}"
+    preset = f"title: P\n{secret}\nhosts: {{a.example: {host}}}\n"
+    found = errors("use: [p]", presets={"p": preset})
+    assert found
+    assert all(line.startswith("hosts.yaml:1:7") for line in found)

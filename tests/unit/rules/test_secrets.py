@@ -65,3 +65,14 @@ def test_a_secret_may_be_bound_to_any_port_there_is(port: int) -> None:
 @pytest.mark.parametrize("port", ["0", "65536", "99999", "123456", "4430000", "", "https", "-1", "44 3"])
 def test_a_secret_is_bound_to_no_port_that_there_is_not(port: str) -> None:
     assert len(errors(f"secrets: {{s: {{from: 'env:A', hosts: ['a.example:{port}']}}}}")) == 1
+
+
+@pytest.mark.parametrize("variable", ["TOKEN", "token", "_T", "T1_a", "x"])
+def test_takes_the_name_of_any_variable(variable: str) -> None:
+    rules = policy(f"secrets: {{s: {{from: 'env:{variable}', hosts: [a.example]}}}}")
+    assert rules.secrets["s"].reference == (variable,)
+
+
+@pytest.mark.parametrize("variable", ["1T", "[T", "]T", "T-A", "T.A", "T A"])
+def test_what_is_no_name_of_a_variable_is_refused(variable: str) -> None:
+    assert len(errors(f"secrets: {{s: {{from: 'env:{variable}', hosts: [a.example]}}}}")) == 1

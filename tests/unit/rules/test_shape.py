@@ -63,6 +63,12 @@ def test_says_what_stands_there_and_what_should(text: str, finding: str) -> None
         assert finding in found
 
 
+@pytest.mark.parametrize("text", ["alow: {'a b': c}\n", "allow: {'a b': c}\n", "scrub: {'a b': c}\n"])
+def test_a_blank_in_a_key_below_a_wrong_one_hides_nothing(text: str) -> None:
+    """Refused without a finding, the entry would be left out, and the rest of the file would hold."""
+    assert len(said(text)) == 1
+
+
 def test_says_everything_at_once() -> None:
     assert len(said("methods: 1\npaths: 2\nhttp2: 3\nfoo: 4\n")) == 4
 
