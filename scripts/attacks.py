@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.attack.catalogue.covered import CASES, ELSEWHERE, IN_CONTAINERS
+from tests.attack.catalogue.covered import CASES, ELSEWHERE, IN_CONTAINERS, IN_PART
 from tests.attack.catalogue.held import held_here
 
 _TESTS = "../../tests"
@@ -13,7 +13,8 @@ INTRODUCTION = (
     "Each attack has a number, which the tests name. Those **from outside** run against the whole proxy,",
     "as a process with its usual settings, in networks of their own: with names, hosts and certificates of",
     "an attacker, and an eye on every packet. Each of them is also tried on a proxy that makes every",
-    "mistake, and has to find the harm there; and each is framed by an allowed request that has to work.",
+    "mistake, and has to find the harm there; a few, for which such a proxy has nothing to try, have a twin",
+    "that finds it in another way. Each is framed by an allowed request that has to work.",
     "[The lab](../../tests/attack/lab/README.md) tells how. Those **from inside** take one part by itself.",
     "",
     "| attack | what is tried | from outside | from inside |",
@@ -26,6 +27,8 @@ def rows() -> Iterator[str]:
     outside = held_here()
     for number, what in CASES.items():
         inside = "waits for containers" if number in IN_CONTAINERS else _listed(ELSEWHERE.get(number, ()))
+        if number in IN_PART:
+            inside += f"; {IN_PART[number]}"
         yield f"| {number} | {what} | {_listed(outside.get(number, ()))} | {inside} |"
 
 

@@ -15,6 +15,7 @@ from egress.cli import newfile, render
 from egress.cli.render import BAD, BOLD, DIM, Cell
 from egress.errors import EgressError, UsageError
 from egress.policy.state import check_state, make_state
+from egress.policy.text import shown
 
 if TYPE_CHECKING:
     from egress.ca import Authority, Constraints, Store
@@ -84,7 +85,17 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
 
     if force and out is None:
         raise UsageError("--force replaces a file, and none is named", "add --out FILE")
-    pem = _store(state_dir, make_state).open(sandbox, now()).certificate_pem
+    store = _store(state_dir, make_state)
+    is_new = not store.has(sandbox)
+    pem = store.open(sandbox, now()).certificate_pem
+    if is_new:
+        # Whoever asks as another user than the proxy's gets a certificate that no proxy signs with.
+        render.line(
+            ("note: ", DIM),
+            f"there was no authority in {shown(store.directory)}, so one was made; "
+            "a proxy of another user, or with another --state-dir, has its own",
+            stderr=True,
+        )
     text = (merged_bundle(pem) if bundle else pem).decode("ascii", "replace")
     if out is None:
         render.text(text)

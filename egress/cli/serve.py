@@ -135,7 +135,7 @@ def _announce(ready: Ready, start: Start) -> None:
     hosts = render.count(len(start.policy.entries), "host")
     render.line(("egress is ready: ", GOOD), f"proxy {', '.join(proxies)}, {hosts} in {start.chosen.names}")
     values = start.effective.values
-    render.line("  in the sandbox:")
+    render.line("  for a client; made here, and the file copied to where it runs:")
     for command in _client_commands(ready.addresses[0], values):
         render.line("    ", (command, BOLD), whole=True)
     if ready.transparent:

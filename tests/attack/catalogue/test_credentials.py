@@ -99,7 +99,6 @@ def test_a_header_that_servers_read_as_the_same(lab: Lab, proxy: Proxy) -> None:
     only_ours(lab, ask_with(lab, proxy, KEYED, heads), KEYED, "x-api-key")
 
 
-# FAILS on Egress: reported. Servers for CGI turn every odd character of a name into `_`.
 @case("S-04", "a header for the credential with a dot for a dash", Harm.SENT)
 def test_a_header_with_another_mark_for_the_dash(lab: Lab, proxy: Proxy) -> None:
     names = ("x.api.key", "x-api.key", "x!api!key", "x~api~key", "x+api+key", "x'api'key", "x|api|key")
@@ -155,7 +154,6 @@ def test_its_own_query_parameter_in_every_spelling(lab: Lab, proxy: Proxy) -> No
     _hold_queries(lab, proxy, queries)
 
 
-# FAILS on Egress: reported. The rules know these spellings (rule language, 16), the injection does not.
 @case("S-04", "its own query parameter as the loosest of servers reads it", Harm.SENT)
 def test_its_own_query_parameter_as_the_loosest_server_reads_it(lab: Lab, proxy: Proxy) -> None:
     """Regardless of case, with blanks around it, cut at a NUL, and as an array."""
@@ -210,7 +208,6 @@ def test_its_own_cookie_in_every_spelling(lab: Lab, proxy: Proxy) -> None:
     _hold_cookies(lab, proxy, cookies)
 
 
-# FAILS on Egress: reported. Servers on .NET read names of cookies regardless of case.
 @case("S-04", "its own cookie in another case", Harm.SENT)
 def test_its_own_cookie_in_another_case(lab: Lab, proxy: Proxy) -> None:
     _hold_cookies(lab, proxy, ("SESSION={}", "Session={}", "a=b; sEssion={}"))

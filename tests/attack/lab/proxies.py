@@ -264,8 +264,8 @@ class Egress(Proxy):
         """The lines of the audit log."""
         files = sorted((self.state / "audit").glob("*.jsonl"))
         text = "".join(file.read_text(encoding="utf-8") for file in files)
-        # The last line may be under way.
-        whole = (json.loads(line) for line in text.split("\n")[:-1])
+        # The last line may be under way, and a kill may have left the beginning of one.
+        whole = (json.loads(line) for line in text.split("\n")[:-1] if not line.endswith("#"))
         return [line for line in whole if event in ("", line["event"])]
 
     def recorded(self, event: str, count: int = 1) -> list[dict[str, object]]:

@@ -85,6 +85,14 @@ def test_export_prints_one_certificate_and_makes_the_authority(capsys: Captured,
     assert stat.S_IMODE((state / "default.pem").stat().st_mode) == 0o600
 
 
+def test_export_says_when_it_has_made_an_authority(capsys: Captured) -> None:
+    """A sandbox that asks with a home of its own would else trust somebody that no proxy is."""
+    assert run("export") == 0
+    assert "so one was made" in capsys.readouterr().err
+    assert run("export") == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_bundle_holds_the_public_roots_too(capsys: Captured) -> None:
     assert run("export", "--bundle") == 0
     out = capsys.readouterr().out

@@ -1,0 +1,99 @@
+"""HTTP/1.1 with one thing wrong on the wire: at every byte of each head and handshake, on both sides.
+
+Plain HTTP meets every fault at every byte. Under TLS it is cuts and changed bytes, since those say most; the
+other faults meet a sample that is drawn anew for each of them, always the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.faults.chance import Chance
+from tests.faults.course import Course, Heard, Talk
+from tests.faults.link import LOSSLESS, Direction, Fault, What
+
+Side = Literal["near", "far"]
+
+ENDS = (What.RESET, What.CUT, What.HALF_CLOSE)
+THOROUGH = (What.CUT, What.CORRUPT)
+SAMPLED = tuple(each for each in What if each not in (*THOROUGH, What.STALL))
+
+both_sides = pytest.mark.parametrize("side", ["near", "far"])
+both_ways = pytest.mark.parametrize("towards", ["up", "down"])
+
+
+async def at(course: Course, talk: Talk, side: Side, fault: Fault) -> Heard:
+    near, far = (fault, None) if side == "near" else (None, fault)
+    return await course.play(talk, near, far)
+
+
+async def length(course: Course, talk: Talk, side: Side, towards: Direction) -> int:
+    """How many bytes go that way when nothing is wrong."""
+    await course.play(talk)
+    link = course.near if side == "near" else course.far
+    assert link.last is not None
+    return link.last.passed[towards]
+
+
+def judge_end(heard: Heard, course: Course, side: Side, towards: Direction, place: int) -> None:
+    """After a connection that ends it is known what may be said."""
+    codes = {each.code for each in course.told}
+    about = f"{side} {towards} {place}: {heard}, {course.told}"
+    if side == "far":
+        assert codes <= {"upstream.closed", "upstream.tls", "rule.allowed"}, about
+    elif towards == "up" and place:
+        expected = {"request.malformed", "protocol.refused", "tls.failed", "client.left", "rule.allowed"}
+        assert codes <= expected, about
+        assert codes or heard.failure, about
+
+
+@both_ways
+@both_sides
+@pytest.mark.parametrize("what", [each for each in What if each is not What.STALL])
+async def test_in_clear_at_every_byte(tmp_path: Path, what: What, side: Side, towards: Direction) -> None:
+    async with Course.of(tmp_path, tls=False) as course:
+        talk = course.in_clear
+        for place in range(await length(course, talk, side, towards) + 1):
+            heard = await at(course, talk, side, Fault(what, towards, place))
+            if what in ENDS:
+                judge_end(heard, course, side, towards, place)
+        link = course.near if side == "near" else course.far
+        assert link.hits >= place, "the fault came about"
+        await course.play(talk)
+
+
+@both_ways
+@both_sides
+@pytest.mark.parametrize("what", THOROUGH)
+async def test_under_tls_at_every_byte(tmp_path: Path, what: What, side: Side, towards: Direction) -> None:
+    """The tunnel, the handshake, and the request and its answer in it."""
+    async with Course.of(tmp_path, tls=True) as course:
+        # A fault behind the proxy leaves the client's connection alone.
+        talk = course.over_tls if side == "near" else course.steadily
+        for place in range(await length(course, talk, side, towards) + 1):
+            heard = await at(course, talk, side, Fault(what, towards, place))
+            if what in ENDS:
+                judge_end(heard, course, side, towards, place)
+        link = course.near if side == "near" else course.far
+        # How long a handshake is differs by a few bytes, and in the end there may be nothing to change.
+        assert link.hits >= place - 16, "the fault came about"
+        await course.play(talk)
+
+
+@both_ways
+@both_sides
+@pytest.mark.parametrize("what", SAMPLED)
+async def test_under_tls_at_a_sample_of_bytes(
+    tmp_path: Path, what: What, side: Side, towards: Direction
+) -> None:
+    async with Course.of(tmp_path, tls=True) as course:
+        talk = course.over_tls
+        whole = await length(course, talk, side, towards)
+        for place in Chance(what, side, towards).places(whole, 12 if what in LOSSLESS else 30):
+            heard = await at(course, talk, side, Fault(what, towards, place))
+            if what in ENDS:
+                judge_end(heard, course, side, towards, place)
+        await course.play(talk)

@@ -1,0 +1,23 @@
+"""An answer that packs well passes as a whole: what it unpacks to is no reason to lose a client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.faults.bounds import MIB, bounded, packed, told, unpack
+from tests.faults.chance import Chance
+
+SIZE = 256 * MIB
+NOISE = Chance("noise").randbytes(MIB // 100)
+"""A hundredth of each mebibyte: what comes in one read unpacks to a hundred times as much."""
+
+
+async def test_256_mib_that_came_as_three(tmp_path: Path) -> None:
+    """The twin of the bomb."""
+    contents = packed(SIZE, NOISE)
+    assert len(contents) < 4 * MIB
+    async with bounded(tmp_path) as estate:
+        response = await unpack(estate, contents)
+        assert {line["code"] for line in await told(estate)} == {"rule.allowed"}
+        assert response.complete
+        assert response.size == SIZE
