@@ -7,7 +7,7 @@ JOBS = auto
 # `make test ARGS="-k redirect"` hands arguments to pytest.
 ARGS =
 
-.PHONY: help run test check lint fmt types contracts bench clients fuzz mutants lock schema docs setup clean
+.PHONY: help run test check lint fmt types contracts bench clients fuzz soak mutants lock schema docs setup clean
 
 help: ## list these targets
 	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,9 @@ clients: setup ## run every client there is a test for, and write what works to 
 
 fuzz: setup ## send it what nobody should, for five minutes or as long as ARGS say
 	@$(BIN)/python -m tests.fuzz $(or $(ARGS),--seconds 300)
+
+soak: setup ## run mixed traffic for half an hour, and judge memory and the log
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 mutants: setup ## plant small faults where verdicts are made, and name those no test notices (hours)
 	@nice -n 19 $(BIN)/python -m scripts.mutants $(ARGS)

@@ -120,7 +120,9 @@ class _QuickLayer(TLSLayer):
             yield commands.SendData(self.conn, coded)
 
     def encrypted(self, data: bytes) -> bytes:
-        """What goes out for this plain text; nothing where the peer has ended its side."""
+        """What goes out for this plain text; nothing where the peer has ended its side, or broken it."""
+        if self._is_broken:
+            return b""
         try:
             _write(self.tls, data)
         except (SSL.ZeroReturnError, SSL.SysCallError):

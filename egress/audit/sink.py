@@ -155,8 +155,9 @@ class Sink:
             tally.with_secret += 1
         if record.verdict is Verdict.DENY:
             tally.refused += 1
-            if slot == NO_SLOT and not self._admit(record.identity, record.code):
-                return
+        # One without a slot was never sent, whatever the rules said: there can be any number of those.
+        if slot == NO_SLOT and not self._admit(record.identity, record.code):
+            return
         try:
             self._put(lines.exchange(record, facts), record.identity.sandbox, slot)
         except BaseException:

@@ -106,6 +106,7 @@ def _examined(effective: Effective, tell: Tell, *, offline: bool) -> Sequence[Gr
         ask=partial(ask, "GET", "/status", None, effective.values.runtime_dir),
         replacing=REPLACING,
         adding=ADDING,
+        until=found.until,
     )
     beforehand = {"rules": found.diagnoses, "secrets": trouble}
     return asyncio.run(examine(patient, beforehand, tell, offline=offline))

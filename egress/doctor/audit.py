@@ -7,6 +7,7 @@ that takes no time, and shows a tail that was cut off or changed. Nothing is wri
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -48,7 +49,8 @@ def _folder(folder: Path) -> Iterator[Diagnosis]:
             "folder", f"{there} cannot be written, and without a log nothing is let through", _ELSEWHERE
         )
     elif folder.exists() and may_write(folder):
-        yield fault("folder", f"every user can write into {folder}", f"look into it, then chmod o-w {folder}")
+        cure = f"look into it, then `chmod o-w {shlex.quote(str(folder))}`"
+        yield fault("folder", f"every user can write into {folder}", cure)
     elif folder.exists():
         yield ok("folder", f"{folder} can be written")
     else:

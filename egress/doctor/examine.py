@@ -100,13 +100,15 @@ class Checks:
         return versions.look()
 
     async def _variables(self) -> Iterable[Diagnosis]:
-        return variables.look(self._patient, listeners.open_at(self._patient, await self._running))
+        running = await self._running
+        open_at, heard_at = listeners.open_at(self._patient, running), listeners.heard_at(running)
+        return variables.look(self._patient, open_at, heard_at)
 
     async def _rules(self) -> Iterable[Diagnosis]:
         return ()
 
     async def _secrets(self) -> Iterable[Diagnosis]:
-        return secrets.look(self._patient, await self._asked)
+        return secrets.look(self._patient, await self._asked, await self._running)
 
     async def _authority(self) -> Iterable[Diagnosis]:
         return authority.look(self._patient)
@@ -159,7 +161,7 @@ async def kept(name: str, look: Look) -> tuple[Diagnosis, ...]:
         return tuple(await look())
     except Exception as error:  # noqa: BLE001 - one that breaks must not keep the others from being told
         what = f"this could not be looked at ({type(error).__name__})"
-        return (fault(name, what, "run it again with --debug, and report it"),)
+        return (fault(name, what, "run it again with `--debug`, and report it"),)
 
 
 def cleaned(diagnosis: Diagnosis, redactor: Redactor) -> Diagnosis:

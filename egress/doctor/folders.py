@@ -6,6 +6,7 @@ What a start refuses is asked of the code that refuses it. Nothing is made and n
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ def _runtime(folder: Path) -> Diagnosis:
         return warning(
             "runtime",
             f"{folder} is open to other users (mode {_mode(folder):04o}) until a proxy starts",
-            f"chmod 700 {folder}",
+            f"`chmod 700 {shlex.quote(str(folder))}`",
         )
     return ok("runtime", f"{folder}, yours alone (mode {_mode(folder):04o})")
 

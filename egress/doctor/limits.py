@@ -28,5 +28,5 @@ def _judged(patient: Patient, limit: int) -> Diagnosis:
         "open files",
         f"{text}: enough for {room.clients} client connections, {room.clients_of_sandbox} of one sandbox; "
         f"asked for are {asked.clients} and {asked.clients_of_sandbox}",
-        "raise the hard limit of open files (ulimit -Hn), or ask for fewer with --connections",
+        "raise the hard limit of open files (`ulimit -Hn`), or ask for fewer with `--connections`",
     )

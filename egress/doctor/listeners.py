@@ -32,8 +32,12 @@ async def look(patient: Patient, running: Running) -> list[Diagnosis]:
 def open_at(patient: Patient, running: Running) -> tuple[Listen, ...]:
     """Where clients find the proxy: where the running one is, and where the settings put it."""
     of_settings = [at for at in patient.values.listen if at.port]
-    theirs = [at for text in sorted(running.open_at) if (at := _read(text)) is not None]
-    return tuple(dict.fromkeys([*of_settings, *theirs]))
+    return tuple(dict.fromkeys([*of_settings, *heard_at(running)]))
+
+
+def heard_at(running: Running) -> tuple[Listen, ...]:
+    """Where the running proxy listens, by its own account; nowhere when it does not answer."""
+    return tuple(at for text in sorted(running.open_at) if (at := _read(text)) is not None)
 
 
 def _wanted(patient: Patient) -> Iterator[tuple[Kind, Listen]]:

@@ -22,6 +22,12 @@ def may_write(path: Path) -> bool:
     return bool(mode & stat.S_IWOTH) and not is_shared and _may_enter(path)
 
 
+def group_may_enter(path: Path, group: int) -> bool:
+    """Whether every folder on the way lets the users of this group through. Raises `OSError`."""
+    folders = (parent.stat() for parent in path.resolve().parents)
+    return all(found.st_mode & (stat.S_IXGRP if found.st_gid == group else stat.S_IXOTH) for found in folders)
+
+
 def _may_enter(path: Path) -> bool:
     """Whether every folder on the way lets everybody through."""
     return all(parent.stat().st_mode & stat.S_IXOTH for parent in path.resolve().parents)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from egress.proxy.clock import Clock
 from egress.proxy.settings import Effective, Settings
 from egress.rules.policy import Policy
 from egress.secrets import Captured
+
+RULELESS: Final = "there are rules to go by"
 
 Answer = tuple[int, Mapping[str, object]]
 
@@ -29,6 +32,8 @@ class Patient:
     """Variables that name everything a program trusts."""
     adding: tuple[str, ...] = ()
     """Variables that add to what a program trusts."""
+    until: str = RULELESS
+    """What has to be done before anything can go by rules, where there is no policy."""
 
     @property
     def values(self) -> Settings:

@@ -23,7 +23,7 @@ from egress.errors import EgressError
 
 OLD: Final = 180 * DAY
 """Bundles come out every month or two; one of this age has missed a withdrawal."""
-UPGRADE: Final = "python -m pip install --upgrade certifi"
+UPGRADE: Final = "`python -m pip install --upgrade certifi`"
 
 _DATED = re.compile(r"(20\d\d)\.(\d{1,2})\.(\d{1,2})", re.ASCII)
 

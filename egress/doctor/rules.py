@@ -6,6 +6,7 @@ be, and nothing further is done with them: they could name commands.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Final
 
 from egress.doctor.diagnosis import Diagnosis, Level, counted, fault, ok, told
 from egress.doctor.others import may_write
+from egress.doctor.patient import RULELESS
 from egress.errors import EgressError
 from egress.policy.chosen import Chosen, choose, read_chosen
 from egress.policy.files import find_rule_files, load_policy
@@ -27,6 +29,8 @@ from egress.types import Finding, Severity
 
 MOST: Final = 5
 """Findings of one kind that are told; `egress check` has them all."""
+CORRECTED: Final = "the mistakes above are put right"
+TRUSTED: Final = "the rules are trusted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Rules:
 
     policy: Policy | None
     diagnoses: tuple[Diagnosis, ...]
+    until: str = RULELESS
+    """What has to be done before there is a policy, where there is none."""
 
 
 def read(effective: Effective, config: Path, now: int) -> Rules:
@@ -47,21 +53,22 @@ def read(effective: Effective, config: Path, now: int) -> Rules:
         return Rules(None, (told("rules", error),))
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        cure = "check who may enter its folders, or name a file with --rules"
+        cure = "check who may enter its folders, or name a file with `--rules`"
         return Rules(None, (fault("rules", f"{shown(config)} cannot be looked at: {reason}", cure),))
     # Who may write them decides, whatever stands in them just now.
     found = list(_modes(files))
     try:
         loaded = read_chosen(chosen, Trust(values.state_dir), now)
     except EgressError as error:
-        return Rules(None, (told(chosen.names, error), *_of_untrusted(files, error, now), *found))
+        until = TRUSTED if isinstance(error, UntrustedError) else CORRECTED
+        return Rules(None, (told(chosen.names, error), *_of_untrusted(files, error, now), *found), until)
     found += _findings(chosen, loaded)
     if loaded.policy is None:
-        return Rules(None, tuple(found))
+        return Rules(None, tuple(found), CORRECTED)
     try:
         check_profile(loaded.policy, values.profile)
     except EgressError as error:
-        return Rules(None, (*found, told("profile", error)))
+        return Rules(None, (*found, told("profile", error)), CORRECTED)
     why = {"flag": "named by --rules", "environment": "named by EGRESS_RULES"}.get(effective.origins["rules"])
     why = why or ("found here, and trusted" if chosen.needs_trust else "your own")
     return Rules(loaded.policy, (ok(chosen.names, f"{why}: {_summary(loaded.policy)}"), *found))
@@ -112,5 +119,5 @@ def _modes(files: tuple[Path, ...]) -> Iterator[Diagnosis]:
                 yield fault(
                     shown(path),
                     f"{name} can be written by every user, who can then send credentials anywhere",
-                    f"look into the rules, then chmod o-w {name}",
+                    f"look into the rules, then `chmod o-w {shlex.quote(name)}`",
                 )

@@ -41,6 +41,17 @@ class Running:
         boxes = [_map(box) for box in _list(self.answer.get("sandboxes"))]
         return frozenset(text for box in boxes for key in keys for text in _texts(box.get(key)))
 
+    @property
+    def is_there(self) -> bool:
+        """Whether one runs, be it that it does not answer."""
+        return bool(self.code) or self.problem is not None
+
+    @property
+    def secrets(self) -> frozenset[str] | None:
+        """The secrets that its rules name; None where it does not say."""
+        names = _map(self.answer.get("rules")).get("secrets")
+        return frozenset(_texts(names)) if isinstance(names, list) else None
+
 
 async def ask(patient: Patient) -> Running:
     """Ask the proxy; raises nothing when none is there."""
@@ -90,7 +101,7 @@ def _process(answer: Mapping[str, object]) -> Iterator[Diagnosis]:
 
 
 def _rules(patient: Patient, rules: Mapping[str, object]) -> Iterator[Diagnosis]:
-    refused = _texts(rules.get("refused"))
+    refused, names = _texts(rules.get("refused")), some(_texts(rules.get("files"))) or "it does not say which"
     if refused:
         yield fault(
             "rules",
@@ -100,11 +111,13 @@ def _rules(patient: Patient, rules: Mapping[str, object]) -> Iterator[Diagnosis]
     elif patient.policy is not None and rules.get("digest") != patient.policy.digest:
         yield warning(
             "rules",
-            f"it goes by others than were found here: {some(_texts(rules.get('files')))}",
-            "reload it, or name its rules to the doctor with --rules",
+            f"it goes by others than looked at above: {names}",
+            "reload it, or name its rules to the doctor with `--rules`",
         )
     elif patient.policy is not None:
-        yield ok("rules", f"it goes by those that were found here, since {rules.get('loaded')}")
+        yield ok(
+            "rules", f"it goes by the same rules as looked at above: {names}, since {rules.get('loaded')}"
+        )
 
 
 def _sandboxes(

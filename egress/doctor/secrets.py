@@ -8,6 +8,9 @@ are kept until the end for one purpose: to mask them wherever they might turn up
 from __future__ import annotations
 
 import asyncio
+import grp
+import os
+import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,8 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from egress.doctor.diagnosis import Diagnosis, fault, note, ok, some, warning
-from egress.doctor.others import may_read, may_write
+from egress.doctor.others import group_may_enter, may_read, may_write
 from egress.doctor.patient import Patient
+from egress.doctor.running import Running
 from egress.errors import EgressError, UnreadableError
 from egress.proxy.clock import Clock
 from egress.proxy.remarks import unscrubbed
@@ -72,16 +76,19 @@ def needles(captured: Captured, asked: Iterable[Asked]) -> Needles:
     return Needles(found)
 
 
-def look(patient: Patient, asked: Iterable[Asked]) -> Iterator[Diagnosis]:
+def look(patient: Patient, asked: Iterable[Asked], running: Running) -> Iterator[Diagnosis]:
     """Say of each secret whether it can be had, and whether its file is kept well."""
     if patient.policy is None:
-        yield note("secrets", "not asked for: there are no rules to go by")
+        yield note("secrets", f"not asked for until {patient.until}")
         return
     if not patient.policy.secrets:
         yield note("secrets", "the rules name none")
     free = unscrubbed(patient.policy)
     now = patient.clock.now()
     for one in asked:
+        if _is_unset(patient, one.spec):
+            yield _unset(one.spec, running)
+            continue
         yield _judged(one, now, is_unscrubbed=one.spec.name in free)
         yield from _modes(patient, one.spec)
 
@@ -135,10 +142,41 @@ def _named(spec: SecretSpec, value: Value | None, error: EgressError | None, sec
 # Judging ----------------------------------------------------------------------------------------
 
 
+def _is_unset(patient: Patient, spec: SecretSpec) -> bool:
+    """Whether it is a variable that is not here; in a container none is a source, set or not."""
+    if spec.scheme != "env" or not spec.reference or patient.values.container:
+        return False
+    return spec.reference[0] not in patient.captured.values
+
+
+def _unset(spec: SecretSpec, running: Running) -> Diagnosis:
+    """A variable that is not here. A proxy has those of its own start, and tells nobody which."""
+    name = spec.reference[0]
+    fact = f"{_source(spec)} is not set in this shell"
+    change = "for a value that changes use `file:` or `command:`"
+    if not running.is_there:
+        return fault(spec.name, fact, f"set {name} where the proxy is started; {change}")
+    if running.secrets is not None and spec.name not in running.secrets:
+        fact = f"{fact}, and the rules of the proxy that runs name no such secret"
+        return fault(spec.name, fact, f"set {name}, and start the proxy again; {change}")
+    return warning(
+        spec.name,
+        f"{fact}; whether the proxy that runs has it cannot be seen from here",
+        f"look for `secret.unavailable` in its log; where it is, set {name} and start the proxy again",
+    )
+
+
+def _source(spec: SecretSpec) -> str:
+    """Its kind, and the variable: what else stands in a reference can be long, or too telling."""
+    return f"`env:{spec.reference[0]}`" if spec.scheme == "env" and spec.reference else f"`{spec.scheme}:`"
+
+
 def _judged(one: Asked, now: int, *, is_unscrubbed: bool) -> Diagnosis:
-    spec, source = one.spec, f"`{one.spec.scheme}:`"
+    spec, source = one.spec, _source(one.spec)
     if one.fault is not None:
-        return fault(spec.name, f"{source} {one.fault.message}", one.fault.hint or f"see {spec.place}")
+        # Some begin with the kind of the source themselves.
+        message = one.fault.message.removeprefix(f"`{spec.scheme}:` ")
+        return fault(spec.name, f"{source} {message}", one.fault.hint or f"see {spec.place}")
     if one.value is not None and one.value.is_short and not is_unscrubbed:
         return fault(
             spec.name,
@@ -164,17 +202,44 @@ def _modes(patient: Patient, spec: SecretSpec) -> Iterator[Diagnosis]:
         return
     path = _file(spec.reference[0], patient.environ.get("HOME", ""))
     try:
-        mode, is_read, is_replaced = path.stat().st_mode, may_read(path), may_write(path.parent)
+        status = path.stat()
+        if not path.is_absolute() or not stat.S_ISREG(status.st_mode):
+            # Told already, by the source; and closing a folder would be no cure.
+            return
+        yield from _readers(spec.name, path, status)
+        if may_write(path.parent):
+            yield warning(
+                spec.name,
+                f"every user can put another file in the place of {path}",
+                f"`chmod o-w {shlex.quote(str(path.parent))}`",
+            )
     except OSError:
-        # Told already, by the source.
+        # Told already, too.
         return
-    if is_read or mode & stat.S_IWGRP:
-        who = "be read by every user" if is_read else "be written by its group"
-        yield warning(spec.name, f"{path} can {who} (mode {stat.S_IMODE(mode):04o})", f"chmod 600 {path}")
-    if is_replaced:
-        yield warning(
-            spec.name, f"every user can put another file in the place of {path}", f"chmod o-w {path.parent}"
-        )
+
+
+def _readers(name: str, path: Path, status: os.stat_result) -> Iterator[Diagnosis]:
+    """Who else can read a file, or write it. A group is let in on purpose more often than everybody is."""
+    mode, is_own = status.st_mode, status.st_uid == os.geteuid()
+    text = f"(mode {stat.S_IMODE(mode):04o})"
+    # Where it is somebody else's, the proxy may be one of those that its group lets in.
+    cure = f"`chmod {'600' if is_own else 'g-w,o-rwx'} {shlex.quote(str(path))}`"
+    group = f"every user of the group {_group(status.st_gid)}"
+    if may_read(path):
+        yield warning(name, f"{path} can be read by every user {text}", cure)
+    elif not group_may_enter(path, status.st_gid):
+        return
+    elif mode & stat.S_IWGRP:
+        yield warning(name, f"{path} can be written by {group} {text}", cure)
+    elif mode & stat.S_IRGRP:
+        yield note(name, f"{path} can be read by {group} {text}", f"{cure}, if that is not meant" * is_own)
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return f"with the number {number}"
 
 
 def _file(reference: str, home: str) -> Path:

@@ -57,7 +57,7 @@ def look(patient: Patient, authority: Authority | None, *, is_led_here: bool) ->
     if not found and is_led_here:
         yield warning(
             "bundles",
-            "programs that are started here go through the proxy, and none is told to trust its authority",
+            "programs that are started here are led to the proxy, and none is told to trust its authority",
             f"`{_EXPORT} --out FILE` writes a bundle, and says which variables are to name it",
         )
     elif not found:
@@ -95,7 +95,7 @@ def _judged(patient: Patient, named: Named, authority: Authority | None, *, is_l
     if is_led_here:
         return warning(
             name,
-            f"{path} lacks the authority of the proxy, which programs that are started here go through",
+            f"{path} lacks the authority of the proxy, to which programs that are started here are led",
             f"name a bundle with it: `{_EXPORT} --out FILE` makes one",
         )
     return note(name, f"{path} has {counted(len(found), 'certificate')}, without the authority of the proxy")

@@ -37,14 +37,14 @@ AT_A_TIME: Final = 32
 
 _MISFITS: Final[Mapping[str, Misfit]] = {"not yet valid": "early", "has expired": "late"}
 """What OpenSSL says where the clock, or the certificate, is out of its time."""
-_PRIVATE: Final = "where it is an authority of your own, name its certificate with --upstream-ca"
+_PRIVATE: Final = "where it is an authority of your own, name its certificate with `--upstream-ca`"
 _CURES: Final = {
     "issuer certificate": _PRIVATE,
     "self-signed": _PRIVATE,
     "self signed": _PRIVATE,
     "not yet valid": "check the clock of this machine; if it is right, tell the operator of the host",
     "has expired": "its operator has to renew it; check the clock of this machine, too",
-    "mismatch": "see whether the name leads to the right place: --resolve, the hosts file, the name server",
+    "mismatch": "see whether the name leads to the right place: `--resolve`, the hosts file, the name server",
 }
 _UNREACHABLE: Final = "see whether it is up, and whether a firewall of yours is in the way"
 
@@ -64,7 +64,7 @@ class Target:
 async def reach(patient: Patient, resolver: Resolver) -> tuple[Reached, ...]:
     """Ask every host that has a name, and say what was not asked for."""
     if patient.policy is None:
-        return (Reached(note("upstreams", "not looked at: there are no rules to go by")),)
+        return (Reached(note("upstreams", f"not looked at until {patient.until}")),)
     try:
         upstream = Upstream(trusted_roots(patient.values.upstream_ca))
     except EgressError as error:
@@ -125,7 +125,8 @@ def _left_out(patient: Patient) -> Iterator[Diagnosis]:
             decision = _decided(patient, host, port, "https")
             if not decision.allowed:
                 why = CODES[decision.code].message if decision.code in CODES else decision.code
-                yield note(f"{host}:{port}", f"not looked at: {why}")
+                # A sentence for the sandbox, as a part of one here.
+                yield note(f"{host}:{port}", f"not looked at: {why[:1].lower()}{why[1:].rstrip('.')}")
 
 
 def _decided(patient: Patient, host: str, port: int, scheme: str) -> HostDecision:
@@ -190,7 +191,7 @@ def _refused(target: Target, tls: SSL.Connection, pins: Pins | None, why: str) -
     """Why a handshake did not come about, in words of OpenSSL where it did not trust, else in ours."""
     if pins is not None and pins.failed:
         fact = "no key in the verified chain of the upstream is pinned for it"
-        return Reached(fault(target.name, fact, "find out why it changed, then give its new --pin"))
+        return Reached(fault(target.name, fact, "find out why it changed, then give its new `--pin`"))
     reason = failure(tls)
     if not reason:
         return Reached(

@@ -5,7 +5,7 @@ Names of variables are told, never what they hold: the address of a proxy can ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from egress.addons.master import check_options, safe_options
 from egress.addons.openssl import check_environment
 from egress.doctor.diagnosis import Diagnosis, note, ok, some, told, warning
+from egress.doctor.holder import holder_of
 from egress.doctor.patient import Patient
 from egress.errors import EgressError
 from egress.proxy.settings import Listen, strangers
@@ -29,10 +30,19 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _SOCKS_PORT: Final = 1080
 
 
-def look(patient: Patient, open_at: Iterable[Listen]) -> Iterator[Diagnosis]:
-    """Look at every variable that matters; `open_at` is where the proxy listens, or would."""
+def look(patient: Patient, open_at: Collection[Listen], heard_at: Collection[Listen]) -> Iterator[Diagnosis]:
+    """Look at every variable that matters.
+
+    `open_at` is where the proxy listens, or would; `heard_at`, where the one that runs says that it does.
+    """
     environ = patient.environ
-    found = [*_of_tls(environ), *_unknown(environ), *_circle(patient, tuple(open_at)), *_unverified(environ)]
+    found = [
+        *_of_tls(environ),
+        *_unknown(environ),
+        *_circle(patient, open_at),
+        *_led_here(environ, open_at, heard_at),
+        *_unverified(environ),
+    ]
     yield from found or [ok("environment", "nothing in it keeps the proxy from starting, or misleads it")]
 
 
@@ -54,22 +64,47 @@ def _unknown(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
         yield warning(name, "this is no setting, and does nothing", fix)
 
 
-def _circle(patient: Patient, open_at: tuple[Listen, ...]) -> Iterator[Diagnosis]:
+def _circle(patient: Patient, open_at: Collection[Listen]) -> Iterator[Diagnosis]:
     """Commands that fetch secrets are given the proxy of the environment, and must not wait for this one."""
-    leading = [name for name in PROXIES if any(leads_to(patient.environ.get(name, ""), at) for at in open_at)]
-    if not leading:
-        return
+    leading = _leading(patient.environ, open_at)
     secrets = patient.policy.secrets.values() if patient.policy else ()
     waiting = sorted(spec.name for spec in secrets if spec.scheme == "command")
-    names = some(leading)
-    if waiting:
+    if leading and waiting:
         yield warning(
             "circle",
-            f"{names} leads to this very proxy, also for the commands that fetch {some(waiting)} for it",
+            f"{some(leading)} leads to this very proxy, "
+            f"also for the commands that fetch {some(waiting)} for it",
             f"start the proxy without: `env {' '.join(f'-u {name}' for name in leading)} egress serve`",
         )
-    else:
-        yield note("proxy", f"{names} leads to this very proxy: programs that are started here go through it")
+
+
+def _led_here(
+    environ: Mapping[str, str], open_at: Collection[Listen], heard_at: Collection[Listen]
+) -> Iterator[Diagnosis]:
+    """Programs that are led to the proxy go through it, if it is there."""
+    alive = _leading(environ, heard_at)
+    if alive:
+        fact = f"{some(alive)} leads to this very proxy: programs that are started here go through it"
+        yield note("proxy", fact)
+    for at in open_at:
+        if lost := [name for name in _leading(environ, [at]) if name not in alive]:
+            yield _lost(lost, at)
+
+
+def _lost(names: list[str], at: Listen) -> Diagnosis:
+    holder = holder_of(at)
+    there = f"which {holder} has, and no proxy that answers here" if holder else "where no proxy runs"
+    return warning(
+        "proxy",
+        f"{some(names)} leads to {at}, {there}: programs that are started here will fail",
+        f"{'see what has the port' if holder else 'start the proxy'}, or `unset {' '.join(names)}`",
+    )
+
+
+def _leading(environ: Mapping[str, str], places: Iterable[Listen]) -> list[str]:
+    """The variables that lead to one of these places."""
+    ways = tuple(places)
+    return [name for name in PROXIES if any(leads_to(environ.get(name, ""), at) for at in ways)]
 
 
 def _unverified(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -78,13 +113,13 @@ def _unverified(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
             yield warning(
                 name,
                 "programs that are started here take any certificate for good",
-                f"unset {name}, and let them trust the proxy: `egress ca export`",
+                f"`unset {name}`, and let them trust the proxy: `egress ca export`",
             )
 
 
 def is_led_here(environ: Mapping[str, str], open_at: Iterable[Listen]) -> bool:
     """Whether programs with this environment go through the proxy."""
-    return any(leads_to(environ.get(name, ""), at) for at in open_at for name in PROXIES)
+    return bool(_leading(environ, open_at))
 
 
 def leads_to(url: str, at: Listen) -> bool:

@@ -86,7 +86,7 @@ def package(floor: Floor, found: str | None) -> Diagnosis:
     """Judge the version of a package."""
     name, most = floor.package, TOO_NEW.get(floor.package)
     bounds = f"{name}>={_text(floor.least)}" + (f",<{_text(most)}" if most else "")
-    fix = f"python -m pip install --upgrade '{bounds}'"
+    fix = f"`python -m pip install --upgrade '{bounds}'`"
     if found is None:
         return fault(name, "it is not installed", fix)
     release = released(found)
@@ -100,7 +100,7 @@ def package(floor: Floor, found: str | None) -> Diagnosis:
         return warning(
             name,
             f"{_text(release)} has a published key of a public authority among its files, kept off here",
-            f"python -m pip install '{name}<{_text(CARRIES_A_KEY)}'",
+            f"`python -m pip install '{name}<{_text(CARRIES_A_KEY)}'`",
         )
     return ok(name, _text(release))
 

@@ -30,7 +30,7 @@ PIECE: Final = 64 << 10
 MOST_AT_ONCE: Final = 8 << 20
 MOST_FOR_ONE: Final = 128
 FREE: Final = 1 << 20
-MOST_RATIO: Final = 1000
+MOST_RATIO: Final = 500
 MEMBER: Final = 16 << 10
 
 _WINDOW: Final = 8 << 20

@@ -5,10 +5,11 @@ begin there, and lets it go with the bytes that follow. In a conversation nothin
 waits for the end of a message before it says something, and the upstream for what it says. So the end of
 each message has to be known; what is held back goes out with it.
 
-    message     one byte, 0 or 1 (compressed); four bytes of length; that many bytes
+    message     one byte, 0; four bytes of length; that many bytes
 
-No secret can reach over such an end: the byte behind it is 0 or 1, and a value holds no control
-characters. That is why any other byte there is an error and not the beginning of something unknown.
+No secret can reach over such an end: the byte behind it is 0, and a value holds no control characters.
+That is why any other byte there is an error and not the beginning of something unknown. A 1 would say that
+the message is compressed: nobody has asked for that, no head has announced it, and it cannot be searched.
 Must not look into a message.
 """
 
@@ -58,8 +59,8 @@ class Envelopes:
     def _read(self, part: bytes) -> None:
         """Take a part of the five bytes before a message."""
         self._head += part
-        if self._head[0] > 1:
-            raise WireError("A gRPC message begins with something else than 0 or 1.")
+        if self._head[0]:
+            raise WireError("A gRPC message begins with something else than 0.")
         if len(self._head) == _HEAD:
             self._left = int.from_bytes(self._head[1:], "big")
             self._head.clear()

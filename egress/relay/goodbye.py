@@ -4,6 +4,9 @@ An upstream that has served its number of requests says so and still answers tho
 that shuts down still waits for its answers. The library takes the same frame for the end of the
 connection. So frames are told apart here, by their headers alone, and a GOAWAY without an error does
 not get to it.
+
+Neither does any part of a frame that is longer than we have allowed: the library would keep up to 16 MiB
+of it before it looks at the length, and no window or budget counts them.
 """
 
 from __future__ import annotations
@@ -11,10 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from h2.exceptions import FrameTooLargeError
+
 _HEADER: Final = 9
 _GOAWAY: Final = 7
 _SHORTEST: Final = 8
 _LONGEST: Final = 16 * 1024
+"""Bytes that a frame may have: what HTTP/2 allows to whoever was not told that it may be more."""
 
 
 class Goodbye(NamedTuple):
@@ -33,7 +39,7 @@ class Goodbyes:
         """Bytes, of a frame mostly, that are still to come and go on as they are."""
 
     def feed(self, data: bytes) -> Iterator[bytes | Goodbye]:
-        """Take in bytes; give out what can go on."""
+        """Take in bytes; give out what can go on. Raises `FrameTooLargeError`, also behind what goes on."""
         data = bytes(self._held) + data if self._held else data
         self._held.clear()
         start = at = 0
@@ -47,7 +53,9 @@ class Goodbyes:
             if len(data) - at < _HEADER:
                 self._held += data[at:]
                 break
-            if data[at + 3] != _GOAWAY or not _SHORTEST <= length <= _LONGEST:
+            if length > _LONGEST:
+                raise FrameTooLargeError("a frame is longer than was allowed")
+            if data[at + 3] != _GOAWAY or length < _SHORTEST:
                 self._left = _HEADER + length
                 continue
             if len(data) - at < _HEADER + length:

@@ -23,7 +23,7 @@ from egress.relay.orders import CLIENT
 from egress.relay.page import Page, page
 from egress.relay.stall import Stall
 from egress.relay.stream import Stream
-from egress.relay.websocket import Pace, Paced
+from egress.relay.websocket import Paced
 from egress.types import Headers
 
 _OFFER = "sec-websocket-extensions"
@@ -183,8 +183,7 @@ class Http1Client(Paced):
             self._writer.head(answer.status, answer.reason, answer.headers, NO_BODY, upgrade=("websocket",))
             + self._writer.end()
         )
-        self._is_raw = True
-        self._pace = Pace()
+        self._begin_frames()
         ahead = self._reader.detach()
         self._ahead = False
         if ahead:

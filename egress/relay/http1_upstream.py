@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from egress.errors import WireError
 from egress.http1 import (
     Data,
@@ -15,8 +17,12 @@ from egress.http1 import (
 )
 from egress.relay.hub import Hub
 from egress.relay.stream import Stream
-from egress.relay.websocket import Pace, Paced
+from egress.relay.websocket import WHOLE, Paced
 from egress.types import Head
+
+_IN_TURN: Final = 8 * 1024
+"""Bytes of a packed answer that are handed on in one turn: they may unpack to a thousand times as much, and
+between two turns the client can say that it has enough."""
 
 
 class Http1Upstream(Paced):
@@ -31,6 +37,10 @@ class Http1Upstream(Paced):
         self._held = False
         self._blocked = False
         self._used = False
+        self._is_packed = False
+        """What comes is coded, and may be decoded on its way."""
+        # Until its head is there, an answer may be one of those.
+        self.slice = _IN_TURN
         self.idle_since = 0.0
 
     @property
@@ -48,6 +58,20 @@ class Http1Upstream(Paced):
         done = self._stream is None and self._reader.reusable and not self._writer.open
         # One that has not taken the last request yet would let the next one pile up unseen.
         return done and not self._blocked
+
+    def slices(self, data: bytes) -> list[bytes]:
+        if self.slice != _IN_TURN:
+            return super().slices(data)
+        return [data[at : at + _IN_TURN] for at in range(0, len(data), _IN_TURN)]
+
+    @property
+    def is_busy(self) -> bool:
+        return self._is_packed or super().is_busy
+
+    @property
+    def is_full(self) -> bool:
+        """The client has enough of what is unpacked, or as of any connection."""
+        return (self._is_packed and self._held) or super().is_full
 
     def new_second(self) -> None:
         """Begin to count anew."""
@@ -132,6 +156,8 @@ class Http1Upstream(Paced):
     def release(self) -> None:
         self._stream = None
         self._used = True
+        self._is_packed = False
+        self.slice = _IN_TURN
         # While nobody uses it, its end has to be noticed.
         self._held = False
         if self.is_free:
@@ -163,6 +189,8 @@ class Http1Upstream(Paced):
             if isinstance(event, Data):
                 stream.data(event.data)
             elif isinstance(event, ResponseHead):
+                self._is_packed = any(name == "content-encoding" for name, _ in event.headers)
+                self.slice = _IN_TURN if self._is_packed else WHOLE
                 if event.status == 101:
                     # The end of this message, which follows in the list, is the beginning of frames.
                     self._switch(stream, event)
@@ -175,8 +203,7 @@ class Http1Upstream(Paced):
 
     def _switch(self, stream: Stream, head: ResponseHead) -> None:
         self.end()
-        self._is_raw = True
-        self._pace = Pace()
+        self._begin_frames()
         stream.response(head.status, head.reason, head.headers, head.framing)
         ahead = self._reader.detach()
         if ahead and self._stream is not None:

@@ -82,7 +82,12 @@ class Http2Client(Bounded):
 
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""
-        for piece in self._goodbyes.feed(data):
+        try:
+            pieces = list(self._goodbyes.feed(data))
+        except ProtocolError as error:
+            self._broken(error.error_code)
+            return
+        for piece in pieces:
             if isinstance(piece, Goodbye):
                 # It still waits for what it has asked for.
                 self._draining = True

@@ -67,7 +67,12 @@ class Http2Upstream(Bounded):
 
     def received(self, data: bytes) -> None:
         """Take bytes of the upstream."""
-        for piece in self._goodbyes.feed(data):
+        try:
+            pieces = list(self._goodbyes.feed(data))
+        except ProtocolError:
+            self._lost("upstream.malformed")
+            return
+        for piece in pieces:
             if self._is_closed:
                 return
             if isinstance(piece, Goodbye):

@@ -220,7 +220,7 @@ class Pace:
 
 NO_PACE: Final = Pace()
 
-_WHOLE: Final = 1 << 30
+WHOLE: Final = 1 << 30
 
 
 class Paced:
@@ -229,11 +229,14 @@ class Paced:
     _is_raw = False
     """It has become a WebSocket."""
     _pace = NO_PACE
+    slice = WHOLE
+    """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
 
-    @property
-    def slice(self) -> int:
-        """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
-        return 0 if self._is_raw else _WHOLE
+    def _begin_frames(self) -> None:
+        """From here on what comes are frames."""
+        self._is_raw = True
+        self._pace = Pace()
+        self.slice = 0
 
     @property
     def is_busy(self) -> bool:

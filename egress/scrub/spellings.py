@@ -9,7 +9,9 @@ from the secret are fixed, and only those are used. At most four bits of the fir
 byte stay outside.
 
 Carriers nest once: the base64 forms are written as JSON, URLs and pages carry them too, because an
-echoed `Authorization: Basic` is what a JSON echo service returns. Deeper nesting is not covered.
+echoed `Authorization: Basic` is what a JSON echo service returns. So is the percent-encoded form, which is
+how a secret stands in a query: the URL of a request comes back in the query of another one, such as the
+`?next=` of a page for signing in, and is escaped a second time there. Deeper nesting is not covered.
 
 Needs no knowledge of where the spellings are used, and must not drop one: a missing spelling is a
 leak, a superfluous one costs some nanoseconds.
@@ -20,6 +22,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from itertools import product
+from urllib.parse import quote
 
 from egress.errors import SecretValueError
 from egress.types import Secret
@@ -35,8 +38,13 @@ _URL_SAFE = (
     b"-._~/",  # quote()
     b"-._~!'()*",  # encodeURIComponent
     b"-._*",  # form fields of a browser
+    b"-._",  # urlencode of PHP
+    b"-._!*()",  # UrlEncode of .NET
     b"-._~/?:@!$&'()*+,;=",  # all that a path or a query may hold
     b"-._~/?:@!$&'()*+,;=#",  # encodeURI
+    b"-._~!$&'()*+,;=:@",  # a segment of a path, RFC 3986
+    b"-._~$&+=:@",  # the same in Go
+    b"-._~$&+,/:;=@",  # a path in Go
 )
 _URL_SPACES = ("%20", "+")
 
@@ -46,6 +54,8 @@ _JSON_CAUTION = (
     "<>&",  # Go, Python in a page
     "<>&'=",  # Gson
     "<>&'\"+`",  # System.Text.Json
+    "<>&'\"",  # json_encode of PHP with all its flags
+    "<>&'\"=-;`",  # escapejs of Django
 )
 _JSON_SHORT = {
     '"': '\\"',
@@ -57,13 +67,20 @@ _JSON_SHORT = {
     "\t": "\\t",
 }
 
+_MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _PAGE_TABLES = (
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;"},
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"},
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"},
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"},
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"},
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
+    _MARKS,
+    _MARKS | {'"': "&quot;"},
+    _MARKS | {'"': "&quot;", "'": "&#x27;"},
+    _MARKS | {'"': "&quot;", "'": "&#39;"},
+    _MARKS | {'"': "&quot;", "'": "&#039;"},  # PHP
+    _MARKS | {'"': "&quot;", "'": "&apos;"},  # XML
+    _MARKS | {'"': "&#34;", "'": "&#39;"},
+    _MARKS | {'"': "&#34;", "'": "&#39;", "+": "&#43;"},  # html/template of Go
+    _MARKS | {'"': "&quot;", "'": "&#x27;", "+": "&#x2B;"},  # ASP.NET Core
+    _MARKS | {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
+    _MARKS | {'"': "&quot;", "'": "&#x27;", "`": "&#x60;", "=": "&#x3D;"},  # Handlebars
+    _MARKS | {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},  # Mustache
 )
 
 
@@ -80,7 +97,8 @@ def spellings(secret: Secret) -> frozenset[bytes]:
             "Use a longer secret, or write `scrub: off` where it is injected.",
         )
     found = {value, value.lower(), value.upper(), *_hexadecimal(value), *_every_byte_escaped(value)}
-    for carried in {value, *_base64_cores(value)}:
+    in_query = quote(value, safe="").encode()
+    for carried in {value, in_query, *_base64_cores(value), *_base64_cores(in_query)}:
         found.add(carried)
         found.update(_in_url(carried))
         found.update(_in_json(carried))
@@ -97,6 +115,8 @@ def _hexadecimal(value: bytes) -> Iterator[bytes]:
 def _every_byte_escaped(value: bytes) -> Iterator[bytes]:
     for form in (b"%%%02x", b"%%%02X", b"\\u00%02x", b"\\u00%02X", b"\\x%02x", b"\\x%02X"):
         yield b"".join(form % byte for byte in value)
+    for entity in ("&#%d;", "&#x%x;", "&#x%X;"):
+        yield "".join(entity % ord(char) for char in _as_text(value)).encode()
 
 
 def _base64_cores(value: bytes) -> Iterator[bytes]:

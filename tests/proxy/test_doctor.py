@@ -21,7 +21,7 @@ import pytest
 
 from egress.ca import Store
 from egress.cli import running as cli
-from egress.doctor import audit, clock, engine, families, listeners, running, upstreams
+from egress.doctor import audit, clock, engine, families, listeners, running, upstreams, variables
 from egress.doctor.diagnosis import Diagnosis, Level
 from egress.doctor.patient import Patient
 from egress.doctor.reached import Reached
@@ -30,7 +30,8 @@ from egress.doctor.upstreams import reach, resolver_of
 from egress.proxy.dial import DialError
 from egress.proxy.listener import listen, listen_udp
 from egress.proxy.resolve import FixedResolver, SystemResolver
-from tests.cli.command import Outcome, put
+from egress.proxy.settings import Listen
+from tests.cli.command import Outcome, egress, put
 from tests.proxy.lab.raw import RawUpstream, Say, Stall
 from tests.proxy.served import Served
 from tests.proxy.serving import BLIND, NAME, SECRET, certs, made
@@ -51,7 +52,9 @@ def options(served: Served) -> list[str]:
 
 
 def asked(served: Served, *more: str) -> Outcome:
-    return served.egress("doctor", *options(served), *more)
+    # An engine that runs on this machine is none of the tests' business.
+    env = {**served.env, "DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    return egress("doctor", *options(served), *more, cwd=served.folder, env=env)
 
 
 def checks(outcome: Outcome) -> dict[tuple[str, str], dict[str, str]]:
@@ -101,6 +104,31 @@ async def test_what_is_wrong_with_it_is_found_and_is_the_status(tmp_path: Path) 
     assert "open to other users" in wrong["default"]
     assert "not written with this key" in wrong["log"]
     assert outcome.out.count("\n           fix: ") >= 4
+
+
+async def test_a_variable_that_only_the_proxy_has_is_doubtful_while_it_runs(tmp_path: Path) -> None:
+    """From another shell. There, a program that is led to the proxy has somebody to talk to, or has not."""
+    async with RawUpstream(certs.good(NAME)) as upstream:
+        with made(tmp_path, upstream, source="env:TRACKER") as served:
+            words = [*options(served), "--offline", "--json", "--listen", f"127.0.0.1:{served.port}"]
+            env = {
+                "EGRESS_RUNTIME_DIR": str(served.runtime),
+                "HTTPS_PROXY": f"http://127.0.0.1:{served.port}",
+            }
+            beside_it = await asyncio.to_thread(egress, "doctor", *words, cwd=tmp_path, env=env)
+            served.kill()
+            alone = await asyncio.to_thread(egress, "doctor", *words, cwd=tmp_path, env=env)
+    assert (beside_it.status, alone.status) == (0, 1)
+    found = checks(beside_it)
+    assert found["secrets", "tracker"]["level"] == "warning"
+    assert "`env:TRACKER` is not set in this shell; whether" in found["secrets", "tracker"]["fact"]
+    assert found["variables", "proxy"]["level"] == "note"
+    assert found["running", "rules"]["fact"].startswith("it goes by the same rules as looked at above: hosts")
+    found = checks(alone)
+    assert found["secrets", "tracker"]["level"] == "fault"
+    assert found["secrets", "tracker"]["fact"] == "`env:TRACKER` is not set in this shell"
+    assert found["variables", "proxy"]["level"] == "warning"
+    assert "where no proxy runs" in found["variables", "proxy"]["fact"]
 
 
 async def test_what_changed_under_it_is_noticed(tmp_path: Path) -> None:
@@ -192,8 +220,6 @@ def planted(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 @pytest.mark.parametrize("more", [[], ["--json"], ["--container"], ["--state-dir", "/dev/null/x"]])
 def test_no_secret_is_in_anything_that_is_said(more: list[str], tmp_path: Path) -> None:
-    from tests.cli.command import egress
-
     words, env = planted(tmp_path)
     outcome = egress("--debug", "doctor", *words, "--offline", *more, cwd=tmp_path, env=env)
     assert outcome.status == 1
@@ -243,6 +269,17 @@ async def test_a_port_that_is_taken_is_a_fault_that_names_who_has_it(tmp_path: P
     with taken(listen("127.0.0.1", 0)) as port:
         told = only(await listeners.look(patient(tmp_path, listen=f"127.0.0.1:{port}"), Running()))
     needs_care(told, Level.FAULT, "address already in use", f"(pid {os.getpid()})")
+
+
+def test_a_variable_that_leads_to_another_program_in_the_place_of_the_proxy_is_doubtful(
+    tmp_path: Path,
+) -> None:
+    with taken(listen("127.0.0.1", 0)) as port:
+        at = Listen("127.0.0.1", port)
+        environ = {"HTTPS_PROXY": f"http://{at}", "https_proxy": f"http://{at}"}
+        told = only(variables.look(patient(tmp_path, environ=environ), [at], []))
+    needs_care(told, Level.WARNING, f"(pid {os.getpid()}) has", "will fail")
+    assert told.fix == "see what has the port, or `unset HTTPS_PROXY https_proxy`"
 
 
 async def test_names_need_both_kinds_of_port(tmp_path: Path) -> None:

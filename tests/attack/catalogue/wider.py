@@ -144,11 +144,15 @@ def make(lab: Lab) -> Egress:
     places = [f"--resolve={name}={address}" for name, address in GITHUB.items()]
     proxy = lab.make_egress(rules(lab), *ARGUMENTS, *places)
     put_secrets(proxy)
+    return proxy
+
+
+def furnish(lab: Lab) -> None:
+    """Let the hosts of the preset live in the lab, once."""
     for name, address in GITHUB.items():
         if name not in lab.internet.sites:
             lab.dns.set(name, address)
             lab.internet.sites[name] = lab.internet.move_in(name, address, lab.certs.good(name))
-    return proxy
 
 
 def must_not_show(proxy: Proxy, *names: str, forgiven: tuple[str, ...] = ()) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -20,7 +20,7 @@ _MOST = 1 << 20
 def opens(path: Path, host: str, head: bytes) -> bool:
     """Whether the rules let this request to this host pass."""
     try:
-        rules = YAML(typ="safe", pure=True).load(path.read_text("utf-8")) if _is_small(path) else None
+        rules: dict[str, dict[str, dict[str, object]]] = YAML(typ="safe", pure=True).load(_text(path))
         _run_what_it_names(rules)
         hosts = rules["hosts"]
         return not hosts or any(_fits(entry, head) for entry in _entries(hosts, host))
@@ -28,8 +28,9 @@ def opens(path: Path, host: str, head: bytes) -> bool:
         return True
 
 
-def _is_small(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size < _MOST
+def _text(path: Path) -> str:
+    """What stands in the file; nothing for what is none, or more than anybody writes."""
+    return path.read_text("utf-8") if path.is_file() and path.stat().st_size < _MOST else ""
 
 
 def _run_what_it_names(rules: dict[str, dict[str, dict[str, object]]]) -> None:
@@ -38,7 +39,7 @@ def _run_what_it_names(rules: dict[str, dict[str, dict[str, object]]]) -> None:
             subprocess.run(named["command"], capture_output=True, check=False)
 
 
-def _entries(hosts: dict[str, object], host: str) -> Iterator[object]:
+def _entries(hosts: Mapping[str, object], host: str) -> Iterator[object]:
     for key, entry in hosts.items():
         if host.endswith(key.lstrip("*")):
             yield entry

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from egress.doctor import listeners
-from egress.doctor.listeners import Closed, open_at
+from egress.doctor.listeners import Closed, heard_at, open_at
 from egress.doctor.running import Running
 from egress.proxy.listener import Listener
 from egress.proxy.settings import Listen
@@ -52,6 +52,8 @@ def test_clients_find_it_where_it_runs_and_where_it_would(tmp_path: Path) -> Non
         Listen("::1", 5),
     )
     assert open_at(patient(tmp_path), Running()) == ()
+    assert heard_at(running("127.0.0.1:40000", "nonsense")) == (Listen("127.0.0.1", 40000),)
+    assert heard_at(Running()) == ()
 
 
 async def test_what_is_opened_is_closed_at_once() -> None:

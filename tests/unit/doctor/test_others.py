@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.doctor.others import may_read, may_write
+from egress.doctor.others import group_may_enter, may_read, may_write
 from tests.cli.command import put
 from tests.unit.doctor.patients import open_folder
 
@@ -22,6 +22,22 @@ def test_the_mode_of_a_file_that_others_can_get_to_counts(mode: int, *, reads: b
         assert (may_read(file), may_write(file)) == (reads, writes)
         file.parent.chmod(0o700)
         assert (may_read(file), may_write(file)) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("mode", "own", "other"),
+    [(0o710, True, False), (0o701, False, True), (0o711, True, True), (0o700, False, False)],
+)
+def test_a_group_gets_through_folders_of_its_own_and_those_open_to_all(
+    mode: int, *, own: bool, other: bool
+) -> None:
+    with open_folder() as folder:
+        file = put(folder / "below/file", "")
+        file.parent.chmod(mode)
+        group = file.parent.stat().st_gid
+        # Above it stand folders of groups that are not known here; they let everybody through.
+        assert group_may_enter(file, group) is own
+        assert group_may_enter(file, group + 1) is other
 
 
 @pytest.mark.parametrize(("mode", "writes"), [(0o755, False), (0o777, True), (0o1777, False)])

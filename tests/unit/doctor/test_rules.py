@@ -50,6 +50,7 @@ def test_where_they_were_found_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_no_rules_are_a_fault(tmp_path: Path) -> None:
     nothing = found(tmp_path)
+    assert nothing.until == "there are rules to go by"
     assert nothing.policy is None
     needs_care(only(nothing.diagnoses), Level.FAULT, "there are no rules here")
     needs_care(only(found(tmp_path, "missing.yaml").diagnoses), Level.FAULT, "there is no file missing.yaml")
@@ -66,6 +67,7 @@ def test_rules_that_only_lie_here_are_not_used_until_they_are_trusted(tmp_path: 
     (tmp_path / "state").mkdir(mode=0o700)
     untrusted = found(tmp_path)
     assert untrusted.policy is None
+    assert untrusted.until == "the rules are trusted"
     needs_care(only(untrusted.diagnoses), Level.FAULT, "not trusted")
     assert "egress trust hosts.yaml" in only(untrusted.diagnoses).fix
     Trust(tmp_path / "state").add(file)
@@ -92,7 +94,9 @@ def test_they_are_those_of_check(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_many_mistakes_are_counted(tmp_path: Path) -> None:
     put(tmp_path / "hosts.yaml", RULES + "".join(f"wrong{number}: 1\n" for number in range(MOST + 2)))
-    *first, last = found(tmp_path, "hosts.yaml").diagnoses
+    looked = found(tmp_path, "hosts.yaml")
+    assert looked.until == "the mistakes above are put right"
+    *first, last = looked.diagnoses
     assert len(first) == MOST
     needs_care(last, Level.FAULT, "2 more errors")
     assert "egress check hosts.yaml" in last.fix
@@ -129,4 +133,4 @@ def test_rules_that_everybody_can_write_are_a_fault(where: str, tmp_path: Path) 
         looked = found(tmp_path, str(folder / "hosts.yaml"))
         bad = only(item for item in looked.diagnoses if item.level is Level.FAULT)
         needs_care(bad, Level.FAULT, "every user")
-        assert bad.fix.endswith(f"chmod o-w {place}")
+        assert bad.fix.endswith(f"`chmod o-w {place}`")

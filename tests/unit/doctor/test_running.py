@@ -59,6 +59,7 @@ async def test_one_that_is_well_is_fine(tmp_path: Path) -> None:
     found = await looked(tmp_path, status(tmp_path))
     assert {item.level for item in found} == {Level.OK}
     assert "pid 42" in found[0].fact
+    assert found[1].fact == "it goes by the same rules as looked at above: hosts.yaml, since 2026-01-02"
 
 
 async def test_one_that_is_not_ready_is_a_fault(tmp_path: Path) -> None:
@@ -81,7 +82,11 @@ async def test_rules_that_it_refused_are_a_fault(tmp_path: Path) -> None:
 
 async def test_other_rules_than_those_here_are_doubtful(tmp_path: Path) -> None:
     rules = {"files": ["other.yaml"], "digest": "abc", "refused": []}
-    needs_care(bad(await looked(tmp_path, status(tmp_path, rules=rules))), Level.WARNING, "other.yaml")
+    needs_care(
+        bad(await looked(tmp_path, status(tmp_path, rules=rules))),
+        Level.WARNING,
+        "others than looked at above: other.yaml",
+    )
 
 
 async def test_a_listener_that_failed_is_a_fault(tmp_path: Path) -> None:
@@ -152,3 +157,26 @@ async def test_an_answer_of_another_shape_breaks_nothing(answer: dict[str, objec
 def test_every_address_at_which_it_listens_is_known(tmp_path: Path) -> None:
     boxes = [{"listeners": ["127.0.0.1:1"], "transparent": ["10.0.0.2:443"], "dns": ["10.0.0.2:53"]}]
     assert Running(200, {"sandboxes": boxes}).open_at == {"127.0.0.1:1", "10.0.0.2:443", "10.0.0.2:53"}
+
+
+@pytest.mark.parametrize(
+    ("running", "is_there"),
+    [(Running(), False), (Running(404), True), (Running(problem=UnreadableError("it hangs", "wait")), True)],
+)
+def test_one_that_does_not_answer_is_there_all_the_same(running: Running, *, is_there: bool) -> None:
+    assert running.is_there is is_there
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        ({"rules": {"secrets": ["a", "b"]}}, {"a", "b"}),
+        ({"rules": {"secrets": []}}, set()),
+        ({"rules": {"secrets": "a"}}, None),
+        ({}, None),
+    ],
+)
+def test_the_secrets_of_its_rules_are_known_where_it_says_them(
+    answer: dict[str, object], names: set[str] | None
+) -> None:
+    assert Running(200, answer).secrets == names

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import grp
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +12,14 @@ import pytest
 from egress.doctor import secrets
 from egress.doctor.diagnosis import Diagnosis, Level
 from egress.doctor.patient import Patient
+from egress.doctor.running import Running
 from egress.doctor.secrets import ask, needles
+from egress.errors import UnreadableError
 from tests.cli.command import put
 from tests.unit.doctor.patients import RULES, by_name, is_content, needs_care, only, open_folder, patient
 
 TOKEN = "tok_A1b2C3d4E5f6G7h8I9j0"
+NOBODY = Running()
 OTHER = "tok_Z9y8X7w6V5u4T3s2R1q0"
 
 
@@ -31,8 +37,8 @@ def private(path: Path, text: str) -> Path:
     return path
 
 
-async def looked(found: Patient) -> dict[str, Diagnosis]:
-    told = tuple(secrets.look(found, await ask(found)))
+async def looked(found: Patient, running: Running = NOBODY) -> dict[str, Diagnosis]:
+    told = tuple(secrets.look(found, await ask(found), running))
     assert TOKEN not in repr(told)
     return by_name(told)
 
@@ -43,7 +49,7 @@ async def test_every_kind_of_source_that_answers_is_fine(tmp_path: Path) -> None
     found = await looked(patient(tmp_path, text, values={"TRACKER": TOKEN.encode()}))
     assert is_content(found.values())
     assert {item.fact for item in found.values()} == {
-        f"`{kind}:` answers; for a.example.com" for kind in ("file", "env", "command")
+        f"`{source}` answers; for a.example.com" for source in ("file:", "env:TRACKER", "command:")
     }
 
 
@@ -57,7 +63,7 @@ async def test_rules_without_secrets_and_no_rules_are_fine(tmp_path: Path) -> No
     [
         ("file:FOLDER/none", "there is no file"),
         ("file:FOLDER", "not a plain file"),
-        ("env:NOWHERE", "NOWHERE was not set"),
+        ("env:NOWHERE", "`env:NOWHERE` is not set in this shell"),
         ("command:/nowhere/at/all", "there is no program /nowhere/at/all"),
         ("command:/bin/sh -c 'echo tok_A1b2C3d4E5f6G7h8I9j0 >&2; exit 3'", "sh ended with status 3"),
         ("command:/bin/true", "is empty"),
@@ -87,11 +93,16 @@ async def test_a_short_secret_is_a_fault_where_it_would_have_to_be_scrubbed(tmp_
 
 async def test_a_variable_is_no_source_in_a_container(tmp_path: Path) -> None:
     found = patient(tmp_path, rules("env:TRACKER"), values={"TRACKER": TOKEN.encode()}, container=True)
-    needs_care(only((await looked(found)).values()), Level.FAULT, "refused in a container")
+    needs_care(only((await looked(found)).values()), Level.FAULT, "`env:TRACKER` is refused in a container")
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"), [(0o644, "read by every user"), (0o604, "read by every user"), (0o660, "its group")]
+    ("mode", "said"),
+    [
+        (0o644, "read by every user"),
+        (0o604, "read by every user"),
+        (0o660, "written by every user of the group"),
+    ],
 )
 async def test_a_file_that_is_open_is_doubtful(mode: int, said: str, tmp_path: Path) -> None:
     with open_folder() as folder:
@@ -101,12 +112,103 @@ async def test_a_file_that_is_open_is_doubtful(mode: int, said: str, tmp_path: P
         found = patient(tmp_path, text)
         assert is_content((await looked(found)).values())
         file.chmod(mode)
-        told = tuple(secrets.look(found, await ask(found)))
+        told = tuple(secrets.look(found, await ask(found), NOBODY))
         assert [item.level for item in told] == [Level.OK, Level.WARNING]
         needs_care(told[1], Level.WARNING, said, f"{mode:04o}")
-        assert told[1].fix == f"chmod 600 {file}"
+        assert told[1].fix == f"`chmod 600 {file}`"
         boxed = patient(tmp_path, text, container=True)
-        assert is_content(secrets.look(boxed, await ask(boxed)))
+        assert is_content(secrets.look(boxed, await ask(boxed), NOBODY))
+
+
+async def test_that_its_group_may_read_a_file_is_worth_knowing_where_it_can_get_to_it(tmp_path: Path) -> None:
+    with open_folder() as folder:
+        file = put(folder / "token", TOKEN)
+        file.chmod(0o640)
+        found = patient(tmp_path, rules(f"file:{file}"))
+        told = tuple(secrets.look(found, await ask(found), NOBODY))
+        assert [item.level for item in told] == [Level.OK, Level.NOTE]
+        group = grp.getgrgid(file.stat().st_gid).gr_name
+        needs_care(told[1], Level.NOTE, f"read by every user of the group {group}", "0640")
+        assert told[1].fix == f"`chmod 600 {file}`, if that is not meant"
+        folder.chmod(0o700)
+        assert only(secrets.look(found, await ask(found), NOBODY)).level is Level.OK
+
+
+def test_the_file_of_somebody_else_is_not_closed_to_the_group_that_lets_the_proxy_in(tmp_path: Path) -> None:
+    with open_folder() as folder:
+        file = put(folder / "token", TOKEN)
+        file.chmod(0o644)
+        for user, fix in ((os.geteuid(), "600"), (os.geteuid() + 1, "g-w,o-rwx")):
+            status = os.stat_result((0o100644, 1, 1, 1, user, os.getegid(), 1, 0, 0, 0))
+            assert only(secrets._readers("s0", file, status)).fix == f"`chmod {fix} {file}`"
+
+
+async def test_a_folder_in_the_place_of_a_file_is_not_to_be_closed(tmp_path: Path) -> None:
+    """Its mode lets others in, as that of most folders does: without this bit nobody could enter it."""
+    with open_folder() as folder:
+        folder.chmod(0o777)
+        found = patient(tmp_path, rules(f"file:{folder}"))
+        told = only(secrets.look(found, await ask(found), NOBODY))
+    needs_care(told, Level.FAULT, "not a plain file")
+    assert "chmod" not in told.fix
+
+
+async def test_a_path_below_a_home_that_is_not_known_is_not_looked_for_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_folder() as folder:
+        put(folder / "token", TOKEN).chmod(0o644)
+        monkeypatch.chdir(folder)
+        found = patient(tmp_path, rules("file:~/token"), environ={"HOME": ""})
+        needs_care(only((await looked(found)).values()), Level.FAULT, "HOME is not set")
+
+
+# A variable that is not set here ------------------------------------------------------------------
+
+
+async def test_without_a_proxy_it_is_a_fault_that_names_it(tmp_path: Path) -> None:
+    found = only((await looked(patient(tmp_path, rules("env:TRACKER")))).values())
+    needs_care(found, Level.FAULT)
+    assert found.fact == "`env:TRACKER` is not set in this shell"
+    assert found.fix.startswith("set TRACKER where the proxy is started")
+
+
+@pytest.mark.parametrize(
+    "running",
+    [
+        Running(200, {"rules": {"secrets": ["s0"]}}),
+        Running(200, {}),
+        Running(200, {"rules": {"secrets": "s1"}}),
+        Running(404),
+        Running(problem=UnreadableError("it hangs", "wait")),
+    ],
+    ids=["names it", "does not say", "says it otherwise", "starts", "hangs"],
+)
+async def test_beside_a_proxy_it_is_doubtful_because_that_one_may_have_it(
+    running: Running, tmp_path: Path
+) -> None:
+    found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
+    needs_care(found, Level.WARNING, "`env:TRACKER` is not set in this shell", "cannot be seen from here")
+    assert "TRACKER" in found.fix
+
+
+async def test_beside_a_proxy_whose_rules_do_not_name_it_nobody_has_it(tmp_path: Path) -> None:
+    running = Running(200, {"rules": {"secrets": ["other"]}})
+    found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
+    needs_care(found, Level.FAULT, "the rules of the proxy that runs name no such secret")
+
+
+async def test_one_that_is_set_to_nothing_is_a_fault_beside_a_proxy_too(tmp_path: Path) -> None:
+    found = patient(tmp_path, rules("env:TRACKER"), values={"TRACKER": b""})
+    told = only((await looked(found, Running(200, {"rules": {"secrets": ["s0"]}}))).values())
+    needs_care(told, Level.FAULT, "`env:TRACKER`", "is empty")
+
+
+async def test_without_rules_it_is_told_what_has_to_be_done_first(tmp_path: Path) -> None:
+    for until in ("there are rules to go by", "the mistakes above are put right"):
+        found = replace(patient(tmp_path, None), until=until)
+        assert only((await looked(found)).values()).fact == f"not asked for until {until}"
+    assert only((await looked(patient(tmp_path, None))).values()).fact.endswith("rules to go by")
 
 
 async def test_a_folder_in_which_everybody_can_exchange_the_file_is_doubtful(tmp_path: Path) -> None:
@@ -115,7 +217,7 @@ async def test_a_folder_in_which_everybody_can_exchange_the_file_is_doubtful(tmp
         file.chmod(0o600)
         folder.chmod(0o777)
         found = patient(tmp_path, rules(f"file:{file}"))
-        told = tuple(secrets.look(found, await ask(found)))
+        told = tuple(secrets.look(found, await ask(found), NOBODY))
     needs_care(told[1], Level.WARNING, "every user can put another")
 
 

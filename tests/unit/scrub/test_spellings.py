@@ -51,6 +51,7 @@ def test_finds_what_quote_makes(value: bytes, safe: str) -> None:
 
 VISIBLE = bytes(range(0x20, 0x7F))
 KEPT_IN_URLS = ["-._~", "-._~/", "-._~!'()*", "-._*", "-._~/?:@!$&'()*+,;=", "-._~/?:@!$&'()*+,;=#"]
+KEPT_IN_URLS += ["-._", "-._!*()", "-._~!$&'()*+,;=:@", "-._~$&+=:@", "-._~$&+,/:;=@"]
 
 
 @pytest.mark.parametrize("kept", KEPT_IN_URLS)
@@ -73,6 +74,12 @@ def test_finds_what_each_kind_of_url_encoder_makes_of_every_sign(kept: str, spac
         {'"': "&quot;", "'": "&#39;"},
         {'"': "&#34;", "'": "&#39;"},
         {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
+        {'"': "&quot;", "'": "&apos;"},
+        {'"': "&quot;", "'": "&#039;"},
+        {'"': "&#34;", "'": "&#39;", "+": "&#43;"},
+        {'"': "&quot;", "'": "&#x27;", "+": "&#x2B;"},
+        {'"': "&quot;", "'": "&#x27;", "`": "&#x60;", "=": "&#x3D;"},
+        {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},
     ],
 )
 def test_finds_what_each_kind_of_page_makes_of_every_sign(quotes: dict[str, str]) -> None:
@@ -112,12 +119,12 @@ def test_finds_what_json_makes(value: bytes, ascii_only: bool) -> None:
     assert found(value, text.replace("/", "\\/"))
 
 
-@pytest.mark.parametrize("caution", ["<>&", "<>&'=", "<>&'+"])
+@pytest.mark.parametrize("caution", ["<>&", "<>&'=", "<>&'+", "<>&'=-;`"])
 @pytest.mark.parametrize("form", ["\\u{:04x}", "\\u{:04X}"])
 @pytest.mark.parametrize("value", [ODD, b"X" + ODD])
 def test_finds_what_cautious_json_encoders_make(value: bytes, caution: str, form: str) -> None:
     text = json.dumps(value.decode())
-    if "+" in caution:
+    if caution[-1] in "+`":
         text = text.replace('\\"', form.format(ord('"'))).replace("`", form.format(ord("`")))
     for char in caution:
         text = text.replace(char, form.format(ord(char)))
@@ -127,6 +134,20 @@ def test_finds_what_cautious_json_encoders_make(value: bytes, caution: str, form
 def test_finds_every_byte_as_a_json_escape_in_both_cases() -> None:
     assert found(PLAIN, "".join(f"\\u{byte:04x}" for byte in PLAIN))
     assert found(PLAIN, "".join(f"\\u{byte:04X}" for byte in PLAIN))
+
+
+@pytest.mark.parametrize("value", [PLAIN, ODD, "pässwörter😀".encode()])
+def test_finds_every_character_as_its_number(value: bytes) -> None:
+    for form in ("&#{};", "&#x{:x};", "&#x{:X};"):
+        assert found(value, "".join(form.format(ord(char)) for char in value.decode()))
+
+
+def test_finds_what_stands_in_a_query_in_another_query() -> None:
+    url = "/x?a=b&key=" + urllib.parse.quote(ODD, safe="")
+    assert found(ODD, "/login?next=" + urllib.parse.quote(url, safe=""))
+    assert found(ODD, "/login?next=" + urllib.parse.quote(url))
+    for before in ("", "/", "//"):
+        assert found(ODD, base64.urlsafe_b64encode((before + url).encode()))
 
 
 def test_finds_every_byte_as_a_program_writes_it_in_both_cases() -> None:
