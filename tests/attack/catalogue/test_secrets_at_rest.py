@@ -339,7 +339,7 @@ PASTED: Final[Mapping[str, str]] = {
 
 @case("S-38", "a token in the rules", naive="it tells nobody what is wrong", twin="test_a_mistake_is_quoted")
 def test_a_token_in_the_rules(lab: Lab, proxy: Proxy) -> None:
-    """It is not repeated: not to whoever reloads, and not in any log (of which the other one folds floods)."""
+    """It is not repeated: not to whoever reloads, and not in any log."""
     assert isinstance(proxy, Egress)
     value = lab.secrets.api.value.decode().replace("'", "''")
     text = proxy.rules.read_text(encoding="utf-8")

@@ -57,9 +57,8 @@ def reached(proxy: Proxy, since: int, also: Iterable[Place] = ()) -> Iterator[Fi
     fine = {*names.ALLOWED, *also}
     for opened in proxy.wire.opened[since:]:
         # What the sandbox sent to the proxy, and the answer to a datagram of it.
-        is_ours = (
-            opened.target in proxy.clients.get(opened.source, ())
-            or opened.source in proxy.clients.get(opened.target, ())
+        is_ours = opened.target in proxy.clients.get(opened.source, ()) or opened.source in proxy.clients.get(
+            opened.target, ()
         )
         is_name_server = opened.target == (names.NAME_SERVER, 53)
         if not (is_ours or is_name_server or (opened.kind == "tcp" and opened.target in fine)):
