@@ -6,6 +6,7 @@ loaded, what was taken back, whether it is ready. It tells names and numbers, ne
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -72,6 +73,7 @@ class Service:
         self._results: dict[str, int] = {"loaded": 0, "unchanged": 0, "refused": 0}
         self._reloader = Reloader(self.withdrawals, process.read, self._told)
         self._enrolment = Enrolment(engine, sandboxes, self.withdrawals.forget)
+        self._warming: set[asyncio.Task[None]] = set()
 
     # Reloading
 
@@ -94,8 +96,10 @@ class Service:
                 await self._follow()
         except EgressError as error:
             _log.error("rules.not_recorded", error=error.message)
-        # After a refusal too: what was pardoned is wanted again.
-        await self.warm()
+        # After a refusal too: what was pardoned is wanted again. A slow source holds up no further rules.
+        warming = asyncio.get_running_loop().create_task(self.warm())
+        self._warming.add(warming)
+        warming.add_done_callback(self._warming.discard)
 
     def _say_loaded(self, outcome: Outcome, why: str) -> None:
         self._loaded_at = self.engine.clock.now()

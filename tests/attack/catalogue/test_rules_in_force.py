@@ -338,6 +338,29 @@ def test_rules_that_are_narrowed(lab: Lab, proxy: Proxy) -> None:
         held.end("a stream of events", "a WebSocket", "an upload", "a tunnel")
 
 
+WAITS_FOR_ALL = "of an answer in HTTP/2 it waits for the end"
+
+
+@case("S-80", "streams of one connection", naive=WAITS_FOR_ALL, twin="test_rules_that_are_narrowed")
+def test_streams_of_one_connection(lab: Lab, proxy: Proxy) -> None:
+    """Of two, one is not allowed any more, nor an upload; the other does not notice."""
+    for path in ("/one", "/two"):
+        lab.h2.handle(path, _holds)
+    with changing(lab, proxy) as changed, proxy.tunnel(HTTP2, alpn=("h2",)) as line:
+        http2 = Http2(line)
+        stays, goes = (http2.start(*head(HTTP2, path)) for path in ("/one", "/two"))
+        upload = http2.start(*head(HTTP2, "/two", method="POST"), end=False)
+        assert http2.until(lambda: all(b"data" in each.body for each in (stays, goes, upload)))
+        one = "{allow: [{id: one, paths: [/one]}], http2: true, inject: [{bearer: api}]}"
+        assert changed.put(changed.having({HTTP2: one}))[0] == 200
+        if not http2.until(lambda: None not in (goes.reset, upload.reset)):
+            raise Finding(Harm.OPEN, "a stream that is not allowed goes on")
+        later = http2.ask(HTTP2, "/two")
+        assert (later.status, later.header("egress-denied")) == (403, "rule.none")
+        assert stays.reset is None
+        assert not line.ended
+
+
 @case("S-80", "hosts that are closed from above", Harm.OPEN)
 def test_hosts_that_are_closed_from_above(lab: Lab, proxy: Proxy) -> None:
     """By one deny at the top, which names no rule and no entry of theirs."""
@@ -543,9 +566,6 @@ def test_a_request_that_waits_is_sent(lab: Lab, egress: Egress) -> None:
     ]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="BUG: a reload waits for the sources of the rules before it"
-)
 def test_a_secret_that_is_slow_holds_up_no_rules(lab: Lab, egress: Egress) -> None:
     """The next change of the rules is in force long before a source is given up on."""
     lab.begin(egress)
