@@ -63,7 +63,8 @@ def test_an_example_runs_as_it_stands(example: str, tmp_path: Path) -> None:
         assert_is_an_answer(outcome)
     assert outcome.status == (1 if example in DENIED else 0), outcome
     assert outcome.out
-    assert outcome.err == ""
+    # The first export makes the authority, and says so.
+    assert not outcome.err or (outcome.err.startswith("note: ") and "ca export" in example)
 
 
 @pytest.mark.parametrize("example", sorted(WANTING))
