@@ -326,20 +326,21 @@ DEFAULT: Final = 512
 @case("S-65", "connections that are held open", Harm.STARVED)
 def test_connections_that_are_held_open(lab: Lab, proxy: Proxy) -> None:
     """In every state that costs a client nothing, some of them a byte at a time; there is an end to them."""
-    states: tuple[Callable[[Proxy], Line], ...] = (
-        lambda box: box.dial(),
-        lambda box: box.dial().send(b"G"),
-        lambda box: box.dial().send(f"CONNECT {API}:443 HTTP/1.1\r\nhost: ".encode()),
-        lambda box: box.connect(f"{API}:443"),
-        lambda box: box.connect(f"{API}:443").send(b"\x16\x03\x01\x02\x00\x01"),
-        lambda box: box.tunnel(API),
-        lambda box: box.tunnel(API).send(b"GET / HTTP/1.1\r\nx"),
+    states: tuple[tuple[Callable[[Proxy], Line], bytes], ...] = (
+        (lambda box: box.dial(), b"G"),
+        (lambda box: box.dial().send(b"G"), b"E"),
+        (lambda box: box.dial().send(f"CONNECT {API}:443 HTTP/1.1\r\nhost: ".encode()), b"a"),
+        (lambda box: box.connect(f"{API}:443"), b"\x16"),
+        (lambda box: box.connect(f"{API}:443").send(b"\x16\x03\x01\x02\x00\x01"), b"\0"),
+        (lambda box: box.tunnel(API), b"G"),
+        (lambda box: box.tunnel(API).send(b"GET / HTTP/1.1\r\nx"), b"y"),
     )
     with boxes(lab, proxy, "greedy") as (greedy,), Memory(proxy) as memory:
         # Most of them are bare: those are the cheapest.
-        lines = [states[number % 60 if number % 60 < len(states) else 0](greedy) for number in range(MANY)]
-        for line in lines:
-            line.send(b"a")
+        held = [states[number % 60 if number % 60 < len(states) else 0] for number in range(MANY)]
+        lines = [begin(greedy) for begin, _ in held]
+        for line, (_, more_of_it) in zip(lines, held, strict=True):
+            line.send(more_of_it)
         more = sum(not _is_turned_away(line, proxy) for line in lines[DEFAULT:])
         if more or memory.growth > MOST or not _is_served(proxy):
             raise Finding(Harm.STARVED, f"{DEFAULT + more} connections of one sandbox, {memory.growth} MiB")
@@ -451,10 +452,8 @@ MESSAGES: Final[Mapping[str, Attack]] = {
 def test_frames_that_cost_nothing(lab: Lab, proxy: Proxy) -> None:
     """To whoever sends them; in HTTP/2, and in a WebSocket, where a first frame is a part of a message."""
     lab.sockets.handle("/ws", _swallows)
-    try:
-        bear(lab, proxy, {**FRAMES, **MESSAGES})
-    finally:
-        lab.sockets.handle("/ws", serve_websocket)
+    bear(lab, proxy, {**FRAMES, **MESSAGES})
+    lab.sockets.handle("/ws", serve_websocket)
 
 
 # Patterns, prompts ------------------------------------------------------------------------------

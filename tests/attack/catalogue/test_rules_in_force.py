@@ -37,6 +37,7 @@ from tests.proxy.lab.frames import Stream
 from tests.proxy.lab.http1 import Request
 from tests.proxy.lab.http2 import Call
 from tests.proxy.lab.raw import Say, Stall
+from tests.proxy.lab.websocket import serve_websocket
 from tests.proxy.served import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
@@ -228,6 +229,8 @@ class Held:
         lab.api.script("/holds", Say(b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\ndata: 1\n\n"), Stall())
         lab.api.script("/says-nothing", Stall())
         lab.h2.handle("/holds", _holds)
+        # What a case before this one has left there.
+        lab.sockets.handle("/ws", serve_websocket)
         self.lines = {
             "a stream of events": self._asking(API, "/holds", 200),
             "an answer that does not come": self._asking(API, "/says-nothing", 0),

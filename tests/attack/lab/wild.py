@@ -33,6 +33,7 @@ from tests.attack.lab.proxies import Proxy
 from tests.attack.lab.websocket import CLOSE, TEXT, ask_for_websocket, frame, frames, read_frame
 from tests.proxy.lab.raw import Cut, Say
 from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.websocket import serve_websocket
 
 PRIVATE: Final = ("pr1vate-query", "pr1vate-header", "pr1vate-cookie", "pr1vate-body", "pr1vate-answer")
 """Marks in everything that is nobody's business: they stand in requests and answers, and in no record."""
@@ -180,6 +181,7 @@ class Wild:
                     http2.whole(stream)
 
     def websockets(self) -> None:
+        self.lab.sockets.handle("/ws", serve_websocket)
         with self.proxy.tunnel(SOCKETS) as line:
             answer = ask_for_websocket(line, SOCKETS, f"/ws?q={_QUERY}", *_FIELDS)
             if answer.status == 101:
