@@ -28,6 +28,7 @@ from tests.attack.lab.wire import Opened, Watch
 from tests.cli.command import put
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.http1 import Request
+from tests.proxy.lab.websocket import serve_websocket
 
 Place = tuple[str, int]
 
@@ -171,6 +172,8 @@ class Lab:
         proxy.hang_up()
         proxy.lines.clear()
         proxy.forgiven.clear()
+        # Cases put handlers of their own there.
+        self.sockets.handle("/ws", serve_websocket)
         mark = self._marks[proxy.room.name] = _Mark(
             len(proxy.wire.opened),
             set(proxy.wire.flows),
