@@ -77,12 +77,22 @@ class Anchor:
     """The MAC of the last line before this file."""
 
 
+def put_whole(path: Path, data: bytes) -> None:
+    """Put a file in the place of the one before, never a part of it. Raises `OSError`."""
+    fresh = path.with_name(f"{path.name}.new")
+    # One that a crash left could have other rights.
+    fresh.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    # The mode that the lines have, whatever the umask would leave to others.
+    with os.fdopen(os.open(fresh, flags, 0o640), "wb") as file:
+        file.write(data)
+    fresh.replace(path)
+
+
 def write_anchor(directory: Path, key: bytes, anchor: Anchor) -> None:
     """Put the anchor in the place of the one before. Raises `OSError`."""
     body = _LAYOUT.pack(_MAGIC, anchor.file, anchor.mac)
-    fresh = directory / f"{ANCHOR}.new"
-    fresh.write_bytes(body + hmac.digest(key, body, "sha256"))
-    fresh.replace(directory / ANCHOR)
+    put_whole(directory / ANCHOR, body + hmac.digest(key, body, "sha256"))
 
 
 def read_anchor(directory: Path, key: bytes) -> Anchor | None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egress.audit.chain import NOTHING_BEFORE
+from egress.audit.files import put_whole
 
 FILE = "head"
 _MAGIC = b"egrhead1"
@@ -79,10 +80,8 @@ class HeadFile:
         self._written = written.packed()
         place = directory / FILE
         if is_fresh:
-            # Under another name first, so that there never is a head of half its size.
-            fresh = directory / f"{FILE}.new"
-            fresh.write_bytes(self._sealed(self._written * 2))
-            fresh.replace(place)
+            # As a whole: there never is a head of half its size.
+            put_whole(place, self._sealed(self._written * 2))
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(place, flags, 0o640)
         if os.fstat(self._descriptor).st_size > SIZE:

@@ -9,6 +9,7 @@ import click
 from egress.cli import render, rulefiles
 from egress.cli.render import BAD, DIM, GOOD, count
 from egress.rules.cases import Result, outcome, run
+from egress.rules.literals import looks_like_credential
 
 
 @click.command()
@@ -43,16 +44,22 @@ def test(files: tuple[Path, ...], as_json: bool) -> int:
     return int(bool(failed))
 
 
+def _text(result: Result) -> str:
+    """The test as it stands, unless somebody has pasted a token into it: this ends in the logs of builds."""
+    text = result.case.text
+    return "(hidden: it looks like a credential)" if looks_like_credential(text) else text
+
+
 def _row(result: Result) -> list[render.Part | str]:
     place = result.case.place
     if result.problem:
-        return [("FAIL", BAD), result.case.text, (result.problem, BAD), (str(place), DIM)]
-    return [("ok", GOOD), result.case.text, "", (str(place), DIM)]
+        return [("FAIL", BAD), _text(result), (result.problem, BAD), (str(place), DIM)]
+    return [("ok", GOOD), _text(result), "", (str(place), DIM)]
 
 
 def _as_data(result: Result) -> dict[str, object]:
     return {
-        "test": result.case.text,
+        "test": _text(result),
         "place": str(result.case.place),
         "ok": not result.problem,
         "outcome": outcome(result.decision),

@@ -211,11 +211,6 @@ def test_keys_and_sockets_are_for_their_owner_alone(egress: Egress) -> None:
         assert modes[name] & 0o077 == 0, (name, oct(modes[name]))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="BUG: the head of the log gets the rights that the umask leaves",
-)
 def test_nobody_else_may_write_what_it_keeps(egress: Egress) -> None:
     open_to_others = {name: oct(mode) for name, mode in _modes(egress).items() if mode & 0o022}
     assert open_to_others == {}
@@ -367,7 +362,6 @@ def test_a_mistake_is_quoted(egress: Egress) -> None:
     assert any("`alow`" in str(line["reason"]) for line in egress.records("reload.refused"))
 
 
-@pytest.mark.xfail(strict=True, raises=Finding, reason="BUG: `egress test` prints a test as it stands")
 def test_a_token_in_a_test_of_the_rules(lab: Lab, egress: Egress) -> None:
     """What is printed of a test that fails ends in the log of a build."""
     folder = lab.folder / "tested"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,32 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / files.name(1)).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         files.open_to_append(tmp_path, 1)
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_what_is_put_whole_cannot_be_written_by_others(tmp_path: Path) -> None:
+    left = tmp_path / "head.new"
+    left.write_bytes(b"what a crash left, with other rights")
+    files.put_whole(tmp_path / "head", b"abc")
+    assert (tmp_path / "head").read_bytes() == b"abc"
+    assert stat.S_IMODE((tmp_path / "head").stat().st_mode) == 0o640
+    assert not left.exists()
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_what_is_put_whole_does_not_follow_a_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"untouched")
+    (tmp_path / "head.new").symlink_to(elsewhere)
+    files.put_whole(tmp_path / "head", b"abc")
+    assert elsewhere.read_bytes() == b"untouched"
 
 
 def test_the_anchor_is_read_as_it_was_written(tmp_path: Path) -> None:

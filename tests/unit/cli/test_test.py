@@ -82,3 +82,19 @@ def test_rules_that_do_not_load_are_not_tested(capsys: Captured) -> None:
     said = capsys.readouterr()
     assert said.out == ""
     assert "error: these rules cannot be used" in said.err
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize("expected", ["allow", "deny"])
+def test_a_token_that_somebody_wrote_into_a_test_is_not_printed(
+    expected: str, options: tuple[str, ...], capsys: Captured
+) -> None:
+    """What a build prints is read by many."""
+    token = "ghp_" + "a1B2" * 9
+    text = f"version: 1\nhosts: {{x.test: {{allow: all, tests: ['GET /?key={token} -> {expected}']}}}}\n"
+    Path("hosts.yaml").write_text(text, "utf-8")
+    assert main(["test", *options]) == (expected == "deny")
+    out, err = capsys.readouterr()
+    assert token not in out + err
+    assert "(hidden: it looks like a credential)" in out
+    assert "hosts.yaml:2" in out
