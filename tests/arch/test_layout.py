@@ -16,7 +16,12 @@ UNTESTED = {
     "__main__.py": "one call",
 }
 # Rooms whose tests need more than a function call live in a folder of that name.
-ROOMS = {"addons": "tests/addons", "proxy": "tests/proxy", "runtime/docker": "tests/docker"}
+ROOMS = {
+    "addons": "tests/addons",
+    "fleet": "tests/fleet",
+    "proxy": "tests/proxy",
+    "runtime": "tests/runtime",
+}
 
 
 def name(path: Path) -> str:

@@ -1,0 +1,208 @@
+"""Tar archives between a sandbox and the outside, in either direction: read as hostile, written anew.
+
+Theory of operation. An archive is a program for whoever unpacks it: names lead out of the folder, links lead
+there first, devices and set-user bits do things by being there. So none is passed on. Each entry is read,
+judged, and written into another archive in its plainest form: folders, files and links, with permissions for
+reading, writing and running, and nothing else. Whoever unpacks that with anything at all writes below one
+folder.
+
+- A name is relative, without `..`, and stands once. An entry whose name leads out, or that lies below a link
+  or below a file, makes the whole archive refused: nobody writes such a thing by accident.
+- A link that leads out of the archive, a device, a pipe, a file with holes: left out, and told. Folders of
+  people hold them.
+- Owners, times before 1970 and the rest of what formats can say are left out in silence.
+
+Bounds hold for the whole: entries, bytes, the length of names. It keeps names in memory, not contents.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from dataclasses import dataclass, field
+from posixpath import dirname, join, normpath
+from typing import BinaryIO, Final, Literal
+
+from egress.runtime.errors import ArchiveError
+
+_PERMISSIONS: Final = 0o777
+_LATEST: Final = (1 << 33) - 1
+_LONGEST: Final = 4096
+_LONGEST_PART: Final = 255
+_MOST_TOLD: Final = 100
+_DESCRIBING: Final = frozenset(
+    {
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+        tarfile.GNUTYPE_SPARSE,
+    }
+)
+_MOST_DESCRIBING: Final = 1024 * 1024
+
+Kind = Literal["folder", "file", "link"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much an archive may hold."""
+
+    entries: int = 1_000_000
+    size: int = 16 * 1024**3
+    """Bytes of all files together."""
+
+
+@dataclass(slots=True)
+class Sifted:
+    """What was found."""
+
+    entries: int = 0
+    size: int = 0
+    left_out: list[str] = field(default_factory=list)
+    """Names of what was not passed on, the first hundred."""
+    omitted: int = 0
+    """How many there were."""
+
+
+USUAL: Final = Bounds()
+
+
+class _Entry(tarfile.TarInfo):
+    """One whose describing parts, which are read as a whole, are of a size that people need."""
+
+    def _proc_member(self, tarfile: tarfile.TarFile) -> tarfile.TarInfo:
+        """Where subclasses are to begin, as the library says."""
+        if self.type in _DESCRIBING and not 0 <= self.size <= _MOST_DESCRIBING:
+            raise _unreadable()
+        return super()._proc_member(tarfile)  # type: ignore[misc, no-any-return] # not in the stubs
+
+
+def sift(source: BinaryIO, target: BinaryIO, bounds: Bounds = USUAL) -> Sifted:
+    """Write the harmless part of an archive as another one. Raises `ArchiveError` for one that is refused.
+
+    Half of it can have been written by then.
+    """
+    found = Sifted()
+    known: dict[str, Kind] = {}
+    try:
+        with (
+            tarfile.open(fileobj=source, mode="r|", tarinfo=_Entry) as old,
+            tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as new,
+        ):
+            while (entry := old.next()) is not None:
+                # It keeps all it has read, for those who want to go back.
+                old.members.clear()  # type: ignore[attr-defined] # not in the stubs
+                _count(entry, found, bounds)
+                _pass_on(entry, old, new, known, found)
+                new.members.clear()  # type: ignore[attr-defined]
+    except tarfile.TarError:
+        raise ArchiveError(
+            "this is no tar archive, or not all of one", "make it with tar, uncompressed"
+        ) from None
+    except (OverflowError, ValueError, UnicodeError, EOFError, RecursionError):
+        raise _unreadable() from None
+    return found
+
+
+def _count(entry: tarfile.TarInfo, found: Sifted, bounds: Bounds) -> None:
+    found.entries += 1
+    found.size += entry.size if entry.isreg() and not entry.issparse() else 0
+    if entry.size < 0:
+        raise _unreadable()
+    if found.entries > bounds.entries or found.size > bounds.size:
+        raise ArchiveError(
+            f"the archive holds more than {bounds.entries} entries or {bounds.size} bytes",
+            "make smaller ones",
+        )
+
+
+def _unreadable() -> ArchiveError:
+    return ArchiveError("the archive holds an entry that cannot be read", "make it with tar")
+
+
+def _pass_on(
+    entry: tarfile.TarInfo, old: tarfile.TarFile, new: tarfile.TarFile, known: dict[str, Kind], found: Sifted
+) -> None:
+    name = _name(entry.name)
+    plain = _plain(entry, name)
+    if plain is None:
+        found.omitted += 1
+        if len(found.left_out) < _MOST_TOLD:
+            found.left_out.append(name)
+        return
+    _place(name, plain, known)
+    if plain.isreg():
+        new.addfile(plain, old.extractfile(entry))
+    else:
+        new.addfile(plain)
+
+
+def _name(raw: str) -> str:
+    """The name as it is written on, `.` for the folder itself. Raises `ArchiveError`."""
+    parts = [part for part in raw.split("/") if part not in ("", ".")]
+    is_odd = not raw or raw.startswith("/") or ".." in parts or "\0" in raw or len(raw) > _LONGEST
+    if is_odd or any(len(part.encode("utf-8", "surrogateescape")) > _LONGEST_PART for part in parts):
+        raise ArchiveError(
+            "the archive holds a name that leads out of it", "make it of a folder, with relative names"
+        )
+    return "/".join(parts) or "."
+
+
+def _plain(entry: tarfile.TarInfo, name: str) -> tarfile.TarInfo | None:
+    """The entry without all that is not needed; None for one that is left out."""
+    plain = tarfile.TarInfo(name)
+    plain.mtime = min(max(int(entry.mtime), 0), _LATEST)
+    plain.mode = entry.mode & _PERMISSIONS
+    if entry.isdir():
+        plain.type = tarfile.DIRTYPE
+    elif entry.isreg() and not entry.issparse() and name != ".":
+        plain.type, plain.size = tarfile.REGTYPE, entry.size
+    elif entry.issym() and name != "." and _stays(name, entry.linkname):
+        plain.type, plain.linkname = tarfile.SYMTYPE, entry.linkname
+    elif entry.islnk() and _is_inside(entry.linkname) and name != ".":
+        # Both names mean one file, so which of them is the link does not matter.
+        plain.type, plain.linkname = tarfile.LNKTYPE, _name(entry.linkname)
+    else:
+        return None
+    return plain
+
+
+def _stays(name: str, target: str) -> bool:
+    """Whether a link leads to a place below the folder that the archive is of."""
+    if not target or target.startswith("/") or "\0" in target or len(target) > _LONGEST:
+        return False
+    # Not by folding alone: `a/../..` leads elsewhere where `a` is a link. So only those that climb at their
+    # beginning.
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    climbs = 0
+    while climbs < len(parts) and parts[climbs] == "..":
+        climbs += 1
+    if ".." in parts[climbs:]:
+        return False
+    end = normpath(join(dirname(name) or ".", target))
+    return end != ".." and not end.startswith("../")
+
+
+def _is_inside(target: str) -> bool:
+    try:
+        _name(target)
+    except ArchiveError:
+        return False
+    return True
+
+
+def _place(name: str, plain: tarfile.TarInfo, known: dict[str, Kind]) -> None:
+    """Refuse what would be written through something else; remember what is there now."""
+    kind: Kind = "folder" if plain.isdir() else "link" if plain.issym() else "file"
+    there = known.get(name)
+    if there is not None and not there == kind == "folder":
+        raise ArchiveError("the archive holds one name twice", "make it with tar, of what is there once")
+    if plain.islnk() and known.get(plain.linkname) != "file":
+        raise ArchiveError("the archive links to what it does not hold", "make it with tar")
+    above = dirname(name)
+    while above:
+        if known.setdefault(above, "folder") != "folder":
+            raise ArchiveError("the archive writes through a link or a file", "make it with tar")
+        above = dirname(above)
+    known[name] = kind

@@ -1,0 +1,163 @@
+"""Blanks: a container that runs, in a cell of its own, and that is nobody's yet.
+
+Every sandbox begins as one. Whether it was made ahead makes no difference to it: its owner's name, files and
+variables come when it is taken, and until then nothing runs in it but what waits. A blank that is not taken
+is thrown away; one that was used never becomes one again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from egress.runtime import spec as values
+from egress.runtime.docker import container, files, labels, lifeline, mounts, names
+from egress.runtime.docker.cells import Cell, Cells
+from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.isolation import Isolation
+from egress.runtime.docker.workspace import give
+from egress.runtime.door.keeper import usual
+from egress.runtime.protocol import Outfit
+from egress.runtime.spec import Mount, Spec
+
+_SUPERVISOR: Final = Path(values.__file__).with_name("supervisor.sh")
+
+
+@dataclass(slots=True)
+class Blank:
+    """One that is ready to be taken."""
+
+    spec: Spec
+    """What it was made for, but for whose it is."""
+    image: str
+    """Its id."""
+    cell: Cell
+    container: str
+    outfit: Outfit
+    """What lies in it now."""
+    laid: files.Laid
+    parts: ExitStack = field(repr=False)
+
+    def fits(self, outfit: Outfit) -> bool:
+        """Whether another outfit can come in the place of what lies there: what is mounted stays."""
+        return self.outfit.folder == outfit.folder and self.outfit.overmounts == outfit.overmounts
+
+    def close(self) -> None:
+        """Take all of it away."""
+        self.parts.close()
+
+
+def unworn(outfit: Outfit) -> Outfit:
+    """What has to lie there before anybody's outfit does: the files that are mounted elsewhere, empty."""
+    sources = set(outfit.overmounts.values())
+    return Outfit(folder=outfit.folder, files=dict.fromkeys(sources, b""), overmounts=outfit.overmounts)
+
+
+class Blanks:
+    """Makes them."""
+
+    def __init__(
+        self, engine: Engine, cells: Cells, lease: str, guarded: Iterable[Path], isolation: Isolation
+    ) -> None:
+        self._engine = engine
+        self._cells = cells
+        self._lease = lease
+        self._guarded = tuple(guarded)
+        self._isolation = isolation
+
+    def mounts(self, spec: Spec) -> tuple[Mount, ...]:
+        """What is to be mounted, by where it ends. Raises `MountError`."""
+        return mounts.checked(spec.mounts, self._guarded, container.OURS)
+
+    def made(self, spec: Spec, image: str, outfit: Callable[[Cell], Outfit]) -> Blank:
+        """Make one: its door and its container at the same time. Where that fails nothing is left of it."""
+        bound = self.mounts(spec)
+        with ExitStack() as parts:
+            cell = self._cells.take()
+            parts.callback(cell.close)
+            opening = _Opening(cell, spec)
+            # Before the cell is closed.
+            parts.callback(opening.join)
+            worn = outfit(cell)
+            laid = files.Laid(cell.folder / "files", _own_files(cell))
+            made = self._contained(spec, image, cell, laid.lay(worn), bound, parts)
+            opening.result()
+            return Blank(spec, image, cell, made, worn, laid, parts.pop_all())
+        raise AssertionError("not reached")
+
+    def _contained(
+        self,
+        spec: Spec,
+        image: str,
+        cell: Cell,
+        seen: dict[str, Path],
+        bound: tuple[Mount, ...],
+        parts: ExitStack,
+    ) -> str:
+        bound = mounts.checked(bound, self._guarded, (*container.OURS, *seen))
+        workspace = self._workspace(spec, cell, parts)
+        placing = container.Placing(
+            image=image,
+            network=cell.network,
+            workspace=workspace,
+            lease=self._lease,
+            has_ipv6=self._cells.has_ipv6,
+            cpus=os.cpu_count() or 1,
+            files={**seen, lifeline.PATH: cell.lifeline.path},
+            isolation=self._isolation,
+        )
+        made = self._engine.create_container(names.waiting(cell.id), container.config(spec, placing, bound))
+        parts.callback(self._engine.remove_container, made)
+        if workspace:
+            # Not before: the engine copies what the image has there, and its owner.
+            give(self._engine, self._cells.image, workspace, self._lease, (spec.user, spec.group))
+        self._engine.start_container(made)
+        return made
+
+    def _workspace(self, spec: Spec, cell: Cell, parts: ExitStack) -> str:
+        if not container.has_own_workspace(spec):
+            return ""
+        name = names.workspace(cell.id)
+        self._engine.create_volume(name, labels.marked(labels.ROLE_WORKSPACE, self._lease))
+        parts.callback(self._engine.remove_volume, name)
+        return name
+
+
+class _Opening:
+    """The door of a cell, while it is opened."""
+
+    def __init__(self, cell: Cell, spec: Spec) -> None:
+        self._cell = cell
+        self._spec = spec
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="egress-door", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def result(self) -> None:
+        """Wait for it. Raises what kept it from being opened."""
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            self._cell.open()
+            self._cell.keeper.open(usual(self._spec.ports))
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            self._failure = error
+
+
+def _own_files(cell: Cell) -> dict[str, bytes]:
+    """What no sandbox can do without."""
+    return {
+        container.RESOLVER: container.resolver(cell.door),
+        container.SUPERVISOR: _SUPERVISOR.read_bytes(),
+    }

@@ -1,0 +1,59 @@
+"""What the engine is asked for with every container, door and sandbox alike.
+
+No capability, no way to get one, no memory to swap to, no log that a sandbox could fill a disk with. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from egress.runtime.docker.isolation import USUAL, Isolation
+
+MIB: Final = 1024 * 1024
+_SYSCTLS: Final = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+_NO_LOG: Final = {"Type": "none"}
+
+
+def hardened(
+    memory: int, processes: int, cpus: float, *, has_ipv6: bool, isolation: Isolation = USUAL
+) -> dict[str, object]:
+    """The part of a HostConfig that keeps a container in its place. `memory` is in bytes.
+
+    `has_ipv6`: whether the kernel knows IPv6 at all. Where not, it cannot be told to leave it.
+    """
+    return {
+        "Privileged": False,
+        "CapAdd": [],
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges:true", *isolation.options],
+        "Runtime": isolation.runtime,
+        "Memory": memory,
+        "MemorySwap": memory,
+        "NanoCpus": round(cpus * 1_000_000_000),
+        "PidsLimit": processes,
+        "IpcMode": "private",
+        "CgroupnsMode": "private",
+        "PublishAllPorts": False,
+        "RestartPolicy": {"Name": "no"},
+        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "LogConfig": dict(_NO_LOG),
+        "Sysctls": dict(_SYSCTLS) if has_ipv6 else {},
+    }
+
+
+def bound(source: str, target: str, *, writable: bool = False) -> Mapping[str, object]:
+    """One file or folder of the host, and nothing that is mounted below it."""
+    return {
+        "Type": "bind",
+        "Source": source,
+        "Target": target,
+        "ReadOnly": not writable,
+        # What is mounted below would stay writable, and was not named.
+        "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
+    }
+
+
+def in_network(network: str, address: str) -> Mapping[str, object]:
+    """The NetworkingConfig for one address in one network."""
+    return {"EndpointsConfig": {network: {"IPAMConfig": {"IPv4Address": address}}}}

@@ -1,0 +1,24 @@
+"""What everything at the engine is marked with, so that it is found again, and its owner with it.
+
+The owner is named by its lease: a file that is locked as long as the owner lives. See `lease` and `reaper`.
+Which sandbox a thing belongs to is not in its labels, for these cannot be changed; see `names`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from egress.runtime.spec import OWN_LABELS
+
+ROLE: Final = f"{OWN_LABELS}role"
+LEASE: Final = f"{OWN_LABELS}lease"
+
+ROLE_SANDBOX: Final = "sandbox"
+ROLE_DOOR: Final = "door"
+ROLE_NETWORK: Final = "network"
+ROLE_WORKSPACE: Final = "workspace"
+
+
+def marked(role: str, lease: str) -> dict[str, str]:
+    """The labels of a thing."""
+    return {ROLE: role, LEASE: lease}

@@ -1,0 +1,240 @@
+"""Images made of what this machine has: its Python, its programs, and the libraries they name.
+
+No registry is asked and no package index, and one is there within seconds. The door runs in such an image,
+with Python and the few modules it imports. Tests and demonstrations take one with more in it. It fits this
+machine only, which is why it is never published.
+
+A program goes to /usr/bin, whatever its folder is here, and Python to /usr/local. A library keeps its place
+where the loader looks by itself, else it goes to /usr/lib.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import marshal
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from egress.runtime.errors import UnsupportedError
+
+_LIBRARY: Final = re.compile(r"(?:=> |^\s*)(/\S+) \(0x")
+_LOADED_FROM: Final = re.compile(r"/(usr/)?lib(32|64|x32)?(/[\w-]+-linux-\w+)?")
+_VERSION: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
+_LIBRARIES: Final = f"usr/local/lib/{_VERSION}"
+PYTHON: Final = f"/usr/local/bin/{_VERSION}"
+_LEFT_OUT: Final = frozenset(
+    {
+        "test",
+        "tests",
+        "idlelib",
+        "tkinter",
+        "turtledemo",
+        "ensurepip",
+        "lib2to3",
+        "site-packages",
+        "__pycache__",
+    }
+)
+_LOADED: Final = """
+import runpy, sys
+runpy.run_path(sys.argv[1], run_name="looked_at")
+import encodings.ascii, encodings.latin_1
+from contextlib import contextmanager
+from importlib.machinery import PathFinder
+for name in list(sys.modules):
+    # Not what a module says of itself: some put another one in their place.
+    path = getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None)
+    spec = PathFinder.find_spec(name, path)
+    if spec and spec.has_location:
+        print(spec.origin)
+"""
+_UNCHECKED: Final = b"\x01" + bytes(11)
+_PASSWD: Final = "root:x:0:0:root:/:/bin/sh\nsandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
+_GROUP: Final = "root:x:0:\nsandbox:x:1000:\n"
+
+
+class Tree:
+    """The files of an image, by path without the first slash."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes | Path] = {}
+        self._links: dict[str, str] = {}
+        self._folders: dict[str, tuple[int, int]] = {"tmp": (0o1777, 0)}
+        self._programs: set[str] = set()
+
+    def text(self, path: str, data: bytes) -> None:
+        self._files[path] = data
+
+    def folder(self, path: str, mode: int = 0o755, owner: int = 0) -> None:
+        self._folders[path] = (mode, owner)
+
+    def program(self, name: str, source: Path) -> None:
+        """Add a program, and the libraries it names."""
+        self._files[name] = source
+        self._programs.add(name)
+        self.libraries(source)
+
+    def link(self, path: str, target: str) -> None:
+        self._links[path] = target
+
+    def libraries(self, source: Path) -> None:
+        """Add the libraries that a program, or a library, names."""
+        for library in _libraries(source):
+            where = (
+                str(library) if _LOADED_FROM.fullmatch(str(library.parent)) else f"/usr/lib/{library.name}"
+            )
+            self._files[_usr(where)] = library
+
+    def module(self, path: str, source: Path) -> None:
+        """Add a module: compiled where it is Python, with its libraries where it is none."""
+        if source.suffix == ".py":
+            self._files[f"{path}c"] = _compiled(source)
+        else:
+            self._files[path] = source
+            self.libraries(source)
+
+    def write(self, out: BinaryIO) -> str:
+        """Write it as a tar archive; returns a digest of what it holds."""
+        digest = hashlib.sha256()
+        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for folder, target in (
+                ("bin", "usr/bin"),
+                ("sbin", "usr/bin"),
+                ("lib", "usr/lib"),
+                ("lib64", "usr/lib64"),
+            ):
+                self._links.setdefault(folder, target)
+            for path, (mode, owner) in sorted(self._folders.items()):
+                tar.addfile(_entry(path, tarfile.DIRTYPE, mode, owner))
+            for path, target in sorted(self._links.items()):
+                entry = _entry(path, tarfile.SYMTYPE)
+                entry.linkname = target
+                tar.addfile(entry)
+            for path, source in sorted(self._files.items()):
+                data = source if isinstance(source, bytes) else source.read_bytes()
+                is_program = path in self._programs or ".so" in path or "/ld-" in path
+                entry = _entry(path, tarfile.REGTYPE, 0o755 if is_program else 0o644)
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+                digest.update(f"{path}\0{len(data)}\0".encode() + data)
+        return digest.hexdigest()
+
+
+def for_program(program: Path) -> Tree:
+    """Python, the modules that one program imports, and that program as /program.py."""
+    tree = Tree()
+    _add_python(tree)
+    command = [str(_python()), "-I", "-S", "-c", _LOADED, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UnsupportedError(
+            "this Python cannot run the door", "use one that has its standard library as files"
+        )
+    for line in done.stdout.splitlines():
+        source = Path(line)
+        inside = _inside(source)
+        if inside is not None:
+            tree.module(f"{_LIBRARIES}/{inside}", source)
+    # By these Python knows where it is.
+    tree.module(f"{_LIBRARIES}/os.py", _standard() / "os.py")
+    tree.folder(f"{_LIBRARIES}/lib-dynload")
+    tree.text("program.py", program.read_bytes())
+    return tree
+
+
+def for_people(programs: Iterable[str], *, python: bool = True) -> Tree:
+    """A small system: a shell, these programs as far as they are here, and Python with its whole library."""
+    tree = Tree()
+    for name in programs:
+        if found := shutil.which(name):
+            tree.program(f"usr/bin/{name}", Path(found).resolve())
+    if python:
+        _add_python(tree)
+        for name in ("python3", "python"):
+            tree.link(f"usr/local/bin/{name}", _VERSION)
+        for source in _all_modules(_standard()):
+            tree.module(f"{_LIBRARIES}/{source.relative_to(_standard())}", source)
+    tree.text("etc/passwd", _PASSWD.encode())
+    tree.text("etc/group", _GROUP.encode())
+    tree.text("etc/nsswitch.conf", b"hosts: files dns\n")
+    tree.folder("home/sandbox", owner=1000)
+    return tree
+
+
+@contextmanager
+def spooled(tree: Tree) -> Iterator[tuple[BinaryIO, str]]:
+    """The archive in a file without a name, and the digest of what it holds."""
+    with tempfile.TemporaryFile() as file:
+        digest = tree.write(file)
+        file.seek(0)
+        yield file, digest
+
+
+def _add_python(tree: Tree) -> None:
+    tree.program(PYTHON.removeprefix("/"), _python())
+
+
+def _python() -> Path:
+    """The interpreter itself, not that of an environment around it."""
+    return Path(sys.base_exec_prefix, "bin", _VERSION).resolve()
+
+
+def _standard() -> Path:
+    return Path(
+        sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix})
+    )
+
+
+def _inside(source: Path) -> Path | None:
+    return source.relative_to(_standard()) if source.is_relative_to(_standard()) else None
+
+
+def _all_modules(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            if path.name not in _LEFT_OUT and not path.name.startswith("config-"):
+                yield from _all_modules(path)
+        elif path.suffix in (".py", ".so"):
+            yield path
+
+
+def _compiled(source: Path) -> bytes:
+    """The form of a module that is loaded without a look at its source, which is not there."""
+    try:
+        code = SourceFileLoader(source.stem, str(source)).get_code(source.stem)
+    except (SyntaxError, UnicodeError):
+        # Templates and samples among the modules.
+        return b""
+    return MAGIC_NUMBER + _UNCHECKED + marshal.dumps(code)
+
+
+def _libraries(source: Path) -> Iterator[Path]:
+    """What the loader would load, as it says itself."""
+    done = subprocess.run(["ldd", str(source)], capture_output=True, text=True, check=False)  # noqa: S607
+    for line in done.stdout.splitlines():
+        if match := _LIBRARY.search(line):
+            yield Path(match[1])
+
+
+def _usr(path: str) -> str:
+    """In /usr, where folders of one kind have been one for years."""
+    plain = path.removeprefix("/")
+    return plain if plain.startswith("usr/") else f"usr/{plain}"
+
+
+def _entry(path: str, kind: bytes, mode: int = 0o777, owner: int = 0) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(path)
+    entry.type, entry.mode, entry.uid, entry.gid = kind, mode, owner, owner
+    return entry

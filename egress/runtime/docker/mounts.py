@@ -1,0 +1,95 @@
+"""Which files and folders of the host a sandbox may see: those that are named, and never one that leads out.
+
+A socket of an engine is the machine itself, and the sockets and files of the proxy are every secret behind
+it. So what is refused is not only these, but every folder they lie in, and sockets of any kind. Paths are
+followed to where they end before they are judged, and it is the end that is mounted.
+
+What changes afterwards is not seen: whoever can swap folders of the host is not in the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from egress.runtime.errors import MountError
+from egress.runtime.spec import Mount
+
+ENGINES: Final = tuple(
+    Path(place)
+    for place in (
+        "/run/docker.sock",
+        "/var/run/docker.sock",
+        "/run/docker",
+        "/run/containerd",
+        "/run/podman",
+        "/run/crio",
+        "/var/lib/docker",
+        "/var/lib/containerd",
+        "/var/lib/containers",
+    )
+)
+"""Sockets and stores of engines, where they usually are."""
+_SYSTEM: Final = tuple(Path(place) for place in ("/proc", "/sys", "/dev", "/boot"))
+_TAKEN: Final = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
+"""Where nothing is mounted in a sandbox: it would be its wall, or its names."""
+
+
+def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[str] = ()) -> tuple[Mount, ...]:
+    """The same mounts, by where their sources end. Raises `MountError` for one that no sandbox gets.
+
+    `guarded` are places of the host that must not be seen, whole or in part, besides those of engines.
+    `taken` are paths in the sandbox where something of ours is.
+    """
+    closed = [_end(place) for place in (*ENGINES, *guarded)]
+    return tuple(_checked(mount, closed, (*_TAKEN, *taken)) for mount in mounts)
+
+
+def _checked(mount: Mount, closed: list[Path], taken: tuple[str, ...]) -> Mount:
+    source = _end(mount.source)
+    try:
+        kind = stat.S_IFMT(source.stat().st_mode)
+    except OSError:
+        raise MountError(
+            f"{mount.source} is not there to be mounted", "name a folder or file that exists"
+        ) from None
+    if kind not in (stat.S_IFDIR, stat.S_IFREG):
+        raise MountError(f"{mount.source} is neither folder nor file", "sockets and devices enter no sandbox")
+    for place in closed:
+        if _overlap(source, place):
+            raise MountError(
+                f"{mount.source} holds, or lies in, {place}, which is closed to sandboxes",
+                "name the folder that is meant, and nothing above it",
+            )
+    if source == Path("/") or any(source.is_relative_to(place) for place in _SYSTEM):
+        raise MountError(f"{mount.source} belongs to the system", "name a folder with files of yours")
+    _check_target(mount.target, taken)
+    return replace(mount, source=source)
+
+
+def _check_target(target: str, taken: tuple[str, ...]) -> None:
+    # Two slashes at the beginning are a root of their own to `normpath`, and none to an engine.
+    path = Path(os.path.normpath(f"/{target.lstrip('/')}"))
+    if path == Path("/"):
+        raise MountError("nothing can be mounted over the whole sandbox", "name a folder in it")
+    for place in taken:
+        if path.is_relative_to(place) or Path(place).is_relative_to(path):
+            raise MountError(
+                f"{target} would cover {place}, which the sandbox needs", "take another path in it"
+            )
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def _end(path: Path) -> Path:
+    """Where a path leads to. What is not there leads where it says."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        raise MountError(f"{path} cannot be followed to its end", "name the folder itself") from None

@@ -1,0 +1,56 @@
+"""The names of what is at the engine, and what can be read from them.
+
+A container is made before anybody knows whose it will be, and labels cannot be changed; names can. So the
+name of a container says whose it is, and whether its owner has started it. Both are told to whoever listens
+to the engine, in the order in which they happened, and are there after a crash. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from egress.runtime.spec import NAME
+
+_CELL: Final = "[0-9a-f]{8}"
+_TAKEN: Final = re.compile(rf"egress-({NAME.pattern})-{_CELL}(\.new)?")
+
+
+def network(cell: str) -> str:
+    return f"egress-{cell}"
+
+
+def workspace(cell: str) -> str:
+    return f"egress-workspace-{cell}"
+
+
+def door(cell: str) -> str:
+    return f"egress-door-{cell}"
+
+
+def waiting(cell: str) -> str:
+    """Of a container that nobody has taken."""
+    return f"egress.ready-{cell}"
+
+
+def taken(sandbox: str, cell: str) -> str:
+    """Of one that is that of a sandbox, and has not been started as such."""
+    return f"{started(sandbox, cell)}.new"
+
+
+def started(sandbox: str, cell: str) -> str:
+    return f"egress-{sandbox}-{cell}"
+
+
+def sandbox_of(container: str) -> str:
+    """The sandbox that a container is that of; empty for one that nobody has taken.
+
+    Not for containers of doors: a sandbox can have the name `door`.
+    """
+    found = _TAKEN.fullmatch(container)
+    return found[1] if found else ""
+
+
+def is_started(container: str) -> bool:
+    found = _TAKEN.fullmatch(container)
+    return found is not None and found[2] is None

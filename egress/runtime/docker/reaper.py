@@ -1,0 +1,81 @@
+"""What a runtime left behind that ended without a word: found by its labels, and removed.
+
+Everything at the engine names the lease of its owner. Where nobody holds that any more, nobody wants the
+thing. Only what belongs to the same folder for sandboxes is looked at: other users of the engine have their
+own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from egress.runtime.docker import labels, names
+from egress.runtime.docker.engine import Container, Engine
+from egress.runtime.docker.lease import is_held, owner_of
+from egress.runtime.errors import SandboxError
+from egress.runtime.gateway import Gateway
+
+
+def reap(engine: Engine, home: Path, gateway: Gateway | None = None) -> tuple[str, ...]:
+    """Remove all leftovers, also at the proxy; returns the names of the sandboxes among them."""
+    leases = _Leases(home)
+    there = engine.containers(labels.LEASE)
+    left = [each for each in there if leases.is_left(each.labels)]
+    for container in left:
+        engine.remove_container(container.id)
+    for network, found in _labelled(engine.networks(), "Id"):
+        if leases.is_left(found):
+            engine.remove_network(network)
+    for volume, found in _labelled(engine.volumes(labels.LEASE), "Name"):
+        if leases.is_left(found):
+            # Another container may have taken it.
+            with suppress(SandboxError):
+                engine.remove_volume(volume)
+    for folder in home.iterdir() if home.is_dir() else ():
+        # What nobody says is anybody's is not ours to delete.
+        if folder.is_dir() and leases.is_left({labels.LEASE: owner_of(folder)}):
+            shutil.rmtree(folder, ignore_errors=True)
+    leases.forget()
+    wanted = _names(each for each in there if each not in left)
+    gone = tuple(sorted(_names(left) - wanted))
+    if gateway is not None:
+        for name in gone:
+            gateway.dismiss(name)
+    return gone
+
+
+def _names(containers: Iterable[Container]) -> set[str]:
+    sandboxes = (each for each in containers if each.labels.get(labels.ROLE) == labels.ROLE_SANDBOX)
+    return {name for each in sandboxes if (name := names.sandbox_of(each.name))}
+
+
+class _Leases:
+    """Which owners live, each looked at once."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._left: dict[Path, bool] = {}
+
+    def is_left(self, found: Mapping[str, str]) -> bool:
+        lease = Path(found.get(labels.LEASE, ""))
+        if lease.parent != self._home:
+            return False
+        if lease not in self._left:
+            self._left[lease] = not is_held(lease)
+        return self._left[lease]
+
+    def forget(self) -> None:
+        """Remove the leases of those that are gone."""
+        for lease, is_left in self._left.items():
+            if is_left:
+                lease.unlink(missing_ok=True)
+
+
+def _labelled(things: list[Mapping[str, object]], key: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for thing in things:
+        found = thing.get("Labels")
+        if isinstance(found, dict) and labels.LEASE in found:
+            yield str(thing[key]), {str(name): str(value) for name, value in found.items()}

@@ -1,0 +1,99 @@
+"""Files in and out of a sandbox, by its own tar and as its own user: the kernel says what that user may.
+
+What comes out is as hostile as what goes in, so both are sifted. Nothing is held in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Final
+
+import structlog
+
+from egress.runtime.archive import USUAL, sift
+from egress.runtime.errors import PathNotFoundError, SandboxStateError, UnsupportedError
+from egress.runtime.protocol import SILENT, Chunk, Output
+from egress.runtime.spec import Command, ExecResult, check_path
+
+_log = structlog.get_logger(__name__)
+
+_PUT: Final = ("tar", "-x", "-o", "-f", "-", "-C")
+_GET: Final = (
+    'if [ -d "$1" ]; then exec tar -c -f - -C "$1" .; fi; [ -e "$1" ] || exit 44; '
+    'cd -- "${1%/*}/" && exec tar -c -f - "./${1##*/}"'
+)
+_MOST_RAW: Final = USUAL.size * 2
+_NOTHING_THERE: Final = 44
+_NO_PROGRAM: Final = 127
+
+Run = Callable[[Command, Output], ExecResult]
+"""Runs a command in the sandbox to its end."""
+
+
+def put(run: Run, name: str, path: str, archive: BinaryIO) -> None:
+    """Lay the files of an archive down in a folder of the sandbox of this name; see `Runtime.put`."""
+    check_path("path", path)
+    with tempfile.TemporaryFile() as file:
+        _sift(archive, file)
+        file.seek(0)
+        result = run(Command(argv=(*_PUT, path), cwd="/", input=file), SILENT)
+    if result.exit_code == _NO_PROGRAM:
+        raise _without_tar(name)
+    if result.exit_code:
+        probe = run(Command(argv=("/bin/sh", "-c", '[ -d "$1" ]', "sh", path), cwd="/"), SILENT)
+        if probe.exit_code:
+            raise PathNotFoundError(f"there is no folder {path} in the sandbox {name}", "make it first")
+        raise SandboxStateError(
+            f"not all of the archive could be laid down in {path} of the sandbox {name}",
+            "see whether its user may write there, and whether there is room",
+        )
+
+
+@contextmanager
+def get(run: Run, name: str, path: str) -> Iterator[BinaryIO]:
+    """An archive of what is at a path in the sandbox of this name; see `Runtime.get`."""
+    check_path("path", path)
+    with tempfile.TemporaryFile() as raw, tempfile.TemporaryFile() as file:
+        command = Command(argv=("/bin/sh", "-c", _GET, "sh", path), cwd="/", most_output=0)
+        result = run(command, Output(stdout=_bounded(raw)))
+        if result.exit_code == _NOTHING_THERE:
+            raise PathNotFoundError(
+                f"there is no {path} in the sandbox {name}", "look at the folder above it"
+            )
+        if result.exit_code == _NO_PROGRAM:
+            raise _without_tar(name)
+        if result.exit_code:
+            raise SandboxStateError(
+                f"not all of {path} of the sandbox {name} could be read", "see whether its user may read it"
+            )
+        raw.seek(0)
+        _sift(raw, file)
+        file.seek(0)
+        yield file
+
+
+def _sift(source: BinaryIO, target: BinaryIO) -> None:
+    found = sift(source, target)
+    if found.omitted:
+        _log.info("archive.left_out", count=found.omitted)
+
+
+def _bounded(file: BinaryIO) -> Chunk:
+    """Keep output in a file, up to a size that no archive should have."""
+    left = _MOST_RAW
+
+    def add(data: bytes) -> None:
+        nonlocal left
+        left -= len(data)
+        if left >= 0:
+            file.write(data)
+
+    return add
+
+
+def _without_tar(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the image of the sandbox {name} has no tar", "use one that has, or read files by exec"
+    )

@@ -1,0 +1,45 @@
+"""The files of a sandbox in memory. It knows neither links nor permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from posixpath import normpath
+
+
+class Files:
+    """The files of a sandbox: contents by path, and folders."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._folders: set[str] = {"/", "/tmp"}  # noqa: S108 - that of the sandbox
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._files or path in self._folders
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._files))
+
+    def read(self, path: str) -> bytes:
+        """What a file holds; raises `FileNotFoundError`."""
+        if path not in self._files:
+            raise FileNotFoundError(path)
+        return self._files[path]
+
+    def write(self, path: str, data: bytes) -> None:
+        """Make a file, with the folders above it."""
+        path = normpath(path)
+        self.make_folder(str(PurePosixPath(path).parent))
+        self._files[path] = data
+
+    def make_folder(self, path: str) -> None:
+        path = normpath(path)
+        self._folders |= {path, *map(str, PurePosixPath(path).parents)}
+
+    def is_folder(self, path: str) -> bool:
+        return normpath(path) in self._folders
+
+    def below(self, path: str) -> Iterator[str]:
+        """Files and folders that a folder holds, at any depth."""
+        start = f"{normpath(path).rstrip('/')}/"
+        return iter(sorted(each for each in (*self._files, *self._folders) if each.startswith(start)))

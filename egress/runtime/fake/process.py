@@ -1,0 +1,238 @@
+"""A process in memory, as whoever began it sees it, and as its program does; and the sandbox it is in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from posixpath import join, normpath
+from typing import Final
+
+from egress.runtime.errors import SandboxDiedError
+from egress.runtime.fake.files import Files
+from egress.runtime.output import Kept
+from egress.runtime.protocol import Outfit, Output
+from egress.runtime.spec import TIMED_OUT, Command, ExecResult, Spec, State, Terminal, Values
+
+_KILLED: Final = 143
+
+
+class _EndedError(Exception):
+    """Unwinds a program whose time is over, or that was ended."""
+
+
+class Call:
+    """A process, as its program sees it."""
+
+    def __init__(self, process: FakeProcess, files: Files, cwd: str, env: Values) -> None:
+        self._process = process
+        self.argv = process.command.argv
+        self.cwd = cwd
+        self.env = env
+        self.files = files
+        self.elapsed = 0.0
+        """Seconds of its own time."""
+
+    def path(self, name: str) -> str:
+        """A path as the process means it."""
+        return normpath(join(self.cwd, name))
+
+    def read(self) -> bytes:
+        """All of its input; waits for the end of it."""
+        return self._process.input.all(self._process.checkpoint)
+
+    def write(self, data: bytes) -> None:
+        """Write to standard output."""
+        self._process.checkpoint()
+        self._process.stdout.add(data)
+
+    def complain(self, data: bytes) -> None:
+        """Write to standard error."""
+        self._process.checkpoint()
+        self._process.stderr.add(data)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass; does not return where a timeout would have ended it."""
+        self._process.checkpoint()
+        self.elapsed += seconds
+        timeout = self._process.command.timeout
+        if timeout is not None and self.elapsed >= timeout:
+            self.elapsed = timeout
+            self._process.expire()
+
+    def run_on(self) -> None:
+        """Do nothing until somebody ends it; does not return."""
+        timeout = self._process.command.timeout
+        if timeout is not None:
+            self.sleep(timeout)
+        self._process.until_ended()
+
+
+Program = Callable[[Call], int | None]
+"""Returns the status; None is 0."""
+
+
+@dataclass(slots=True)
+class Input:
+    """What a process is given to read."""
+
+    data: bytearray = field(default_factory=bytearray)
+    is_closed: bool = False
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def add(self, data: bytes) -> None:
+        with self.changed:
+            self.data += data
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        with self.changed:
+            self.is_closed = True
+            self.changed.notify_all()
+
+    def wake(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
+
+    def all(self, checkpoint: Callable[[], None]) -> bytes:
+        with self.changed:
+            while not self.is_closed:
+                checkpoint()
+                self.changed.wait()
+        checkpoint()
+        return bytes(self.data)
+
+
+class FakeProcess:
+    """A program that runs in a thread of its own."""
+
+    def __init__(self, box: Box, command: Command, output: Output, program: Program) -> None:
+        self.command = command
+        self.stdout = Kept(command.most_output, output.stdout)
+        self.stderr = Kept(command.most_output, output.stderr)
+        self.input = Input()
+        self._box = box
+        self._end: int | None = None
+        self._is_over = threading.Condition()
+        self._done = threading.Event()
+        self._result: ExecResult | None = None
+        self._failure: BaseException | None = None
+        cwd = command.cwd or box.spec.workdir
+        self._call = Call(self, box.files, cwd, {**box.variables, **command.env})
+        self._program = program
+        box.processes.add(self)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    # For whoever began it
+
+    def write(self, data: bytes) -> None:
+        self.input.add(data)
+
+    def close_input(self) -> None:
+        self.input.close()
+
+    def resize(self, terminal: Terminal) -> None:
+        """There is nothing to be seen."""
+
+    def kill(self, grace: float = 2.0) -> None:  # noqa: ARG002 - it has no reason to wait
+        self.end(_KILLED)
+
+    def wait(self, timeout: float | None = None) -> ExecResult:
+        if not self._done.wait(timeout):
+            raise TimeoutError
+        if self._failure is not None:
+            raise self._failure
+        if self._result is None:
+            raise SandboxDiedError(
+                f"the sandbox {self._box.spec.name} ended under the command",
+                "look at its info, and start it again",
+            )
+        return self._result
+
+    # For its program
+
+    def checkpoint(self) -> None:
+        """Go no further where it was ended; wait while the sandbox is paused."""
+        self._box.until_awake(lambda: self._end is not None)
+        if self._end is not None:
+            raise _EndedError
+
+    def expire(self) -> None:
+        self._end = TIMED_OUT
+        raise _EndedError
+
+    def until_ended(self) -> None:
+        with self._is_over:
+            self._is_over.wait_for(lambda: self._end is not None)
+        raise _EndedError
+
+    def end(self, status: int) -> None:
+        with self._is_over:
+            if self._end is None:
+                self._end = status
+            self._is_over.notify_all()
+        self.input.wake()
+        self._box.wake()
+
+    def _run(self) -> None:
+        status = 0
+        try:
+            status = self._program(self._call) or 0
+        except _EndedError:
+            status = self._end if self._end is not None else _KILLED
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            self._failure = error
+        if not self._box.is_dead(self):
+            self._result = ExecResult(
+                exit_code=status,
+                stdout=self.stdout.data(),
+                stderr=self.stderr.data(),
+                duration=self._call.elapsed,
+                timed_out=self._end == TIMED_OUT,
+                truncated=self.stdout.truncated or self.stderr.truncated,
+            )
+        self._box.processes.discard(self)
+        self._done.set()
+
+
+class Box:
+    """One sandbox."""
+
+    def __init__(self, spec: Spec, outfit: Outfit) -> None:
+        self.spec = spec
+        self.outfit = outfit
+        self.state: State = "created"
+        self.files = Files()
+        self.files.make_folder(spec.workdir)
+        self.processes: set[FakeProcess] = set()
+        self._dead: set[FakeProcess] = set()
+        self._changed = threading.Condition()
+        for target, data in outfit.files.items():
+            self.files.write(target, data)
+        for target, source in outfit.overmounts.items():
+            self.files.write(target, outfit.files[source])
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {**self.spec.env, **self.outfit.variables}
+
+    def become(self, state: State) -> None:
+        with self._changed:
+            self.state = state
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def until_awake(self, is_over: Callable[[], bool]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self.state != "paused" or is_over())
+
+    def is_dead(self, process: FakeProcess) -> bool:
+        return process in self._dead
+
+    def end_all(self) -> None:
+        for process in list(self.processes):
+            self._dead.add(process)
+            process.end(137)

@@ -1,0 +1,279 @@
+"""The runtime in memory: sandboxes by name, and what can be done with them."""
+
+from __future__ import annotations
+
+import io
+import queue
+import tarfile
+import threading
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import PurePosixPath
+from posixpath import join, normpath
+from typing import BinaryIO, Final
+
+from egress.runtime.archive import sift
+from egress.runtime.errors import (
+    ImageMissingError,
+    PathNotFoundError,
+    SandboxDiedError,
+    SandboxError,
+    SandboxExistsError,
+    SandboxNotFoundError,
+    SandboxStateError,
+)
+from egress.runtime.fake.files import Files
+from egress.runtime.fake.gateway import FakeGateway
+from egress.runtime.fake.process import Box, FakeProcess, Program
+from egress.runtime.fake.programs import PLAIN, missing
+from egress.runtime.gateway import Gateway
+from egress.runtime.protocol import SILENT, Dresser, Entrance, Output, undressed
+from egress.runtime.spec import (
+    NOTHING,
+    Command,
+    Event,
+    EventKind,
+    ExecResult,
+    Info,
+    Spec,
+    State,
+    Values,
+    check_path,
+    check_ports,
+)
+
+_ENTRANCE: Final = Entrance("198.18.0.2")
+
+
+class FakeRuntime:
+    """A `Runtime` in memory."""
+
+    def __init__(
+        self,
+        gateway: Gateway | None = None,
+        programs: Mapping[str, Program] | None = None,
+        *,
+        images: Container[str] | None = None,
+        dress: Dresser = undressed,
+    ) -> None:
+        """`programs` come on top of a few plain ones; without `images` any exists."""
+        self.gateway = gateway or FakeGateway()
+        self._programs = {**PLAIN, **(programs or {})}
+        self._images = images
+        self._dress = dress
+        self._boxes: dict[str, Box] = {}
+        self._listeners: set[queue.SimpleQueue[Event | None]] = set()
+        self._lock = threading.RLock()
+
+    def files(self, name: str) -> Files:
+        """The files of a sandbox, for tests to look at and to lay down."""
+        return self._box(name).files
+
+    # Coming and going
+
+    def create(self, spec: Spec) -> Info:
+        if self._images is not None and spec.image not in self._images:
+            raise ImageMissingError(
+                f"the engine has no image {spec.image}", "pull or build it; nothing is fetched by itself"
+            )
+        with self._lock:
+            if spec.name in self._boxes:
+                raise SandboxExistsError(
+                    f"there is a sandbox {spec.name} already", "remove it first, or take another name"
+                )
+            admission = self.gateway.admit(spec.name, spec.profile)
+            try:
+                self._boxes[spec.name] = Box(spec, self._dress(admission, _ENTRANCE))
+            except BaseException:
+                self.gateway.dismiss(spec.name)
+                raise
+        self._tell("created", spec.name)
+        return self.info(spec.name)
+
+    def start(self, name: str) -> Info:
+        box = self._box(name)
+        if box.state in ("created", "stopped"):
+            box.become("running")
+            self._tell("started", name)
+        return self.info(name)
+
+    def stop(self, name: str) -> None:
+        box = self._box(name)
+        if box.state in ("running", "paused"):
+            box.become("stopped")
+            box.end_all()
+            self._tell("died", name)
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            box = self._boxes.pop(name, None)
+        if box is None:
+            return
+        was_alive = box.state in ("running", "paused")
+        box.become("stopped")
+        box.end_all()
+        self.gateway.dismiss(name)
+        if was_alive:
+            self._tell("died", name)
+        self._tell("removed", name)
+
+    def pause(self, name: str) -> None:
+        self._switch(name, "running", "paused", "paused")
+
+    def resume(self, name: str) -> None:
+        self._switch(name, "paused", "running", "resumed")
+
+    def close(self) -> None:
+        for name in list(self._boxes):
+            self.remove(name)
+        for listener in list(self._listeners):
+            listener.put(None)
+
+    def _switch(self, name: str, before: State, after: State, kind: EventKind) -> None:
+        box = self._box(name)
+        if box.state == after:
+            return
+        if box.state != before:
+            raise _unfit(name, box.state)
+        box.become(after)
+        self._tell(kind, name)
+
+    def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
+        check_ports(ports)
+        self._box(name)
+
+    # Commands
+
+    def spawn(self, name: str, command: Command, output: Output = SILENT) -> FakeProcess:
+        process = self._begun(name, command, output)
+        if command.input is not None:
+            _feed(process, command.input)
+        return process
+
+    def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
+        process = self._begun(name, command, output)
+        _feed(process, command.input or b"")
+        return process.wait()
+
+    def _begun(self, name: str, command: Command, output: Output) -> FakeProcess:
+        box = self._box(name)
+        if box.state != "running":
+            raise _unfit(name, box.state)
+        cwd = command.cwd or box.spec.workdir
+        if not box.files.is_folder(cwd):
+            raise PathNotFoundError(
+                f"there is no folder {cwd} in the sandbox {name}", "make it first, or name another cwd"
+            )
+        program = self._programs.get(command.argv[0], missing)
+        return FakeProcess(box, command, output, program)
+
+    # Files
+
+    def put(self, name: str, path: str, archive: BinaryIO) -> None:
+        check_path("path", path)
+        files = self._running(name).files
+        if not files.is_folder(path):
+            raise PathNotFoundError(f"there is no folder {path} in the sandbox {name}", "make it first")
+        clean = io.BytesIO()
+        sift(archive, clean)
+        clean.seek(0)
+        with tarfile.open(fileobj=clean) as tar:
+            for entry in tar:
+                target = normpath(join(path, entry.name))
+                if entry.isdir():
+                    files.make_folder(target)
+                elif data := tar.extractfile(entry) if not entry.issym() else None:
+                    files.write(target, data.read())
+
+    @contextmanager
+    def get(self, name: str, path: str) -> Iterator[BinaryIO]:
+        check_path("path", path)
+        files = self._running(name).files
+        path = normpath(path)
+        if path not in files:
+            raise PathNotFoundError(
+                f"there is no {path} in the sandbox {name}", "look at the folder above it"
+            )
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            if files.is_folder(path):
+                _add_folder(tar, files, path)
+            else:
+                _add_file(tar, PurePosixPath(path).name, files.read(path))
+        out.seek(0)
+        yield out
+
+    def _running(self, name: str) -> Box:
+        box = self._box(name)
+        if box.state != "running":
+            raise _unfit(name, box.state)
+        return box
+
+    # Looking
+
+    def info(self, name: str) -> Info:
+        box = self._box(name)
+        return Info(
+            name=name,
+            image=box.spec.image,
+            state=box.state,
+            profile=box.spec.profile,
+            labels=box.spec.labels,
+            exit_code=137 if box.state == "stopped" else None,
+        )
+
+    def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
+        found = []
+        for name, box in sorted(self._boxes.items()):
+            if labels.items() <= box.spec.labels.items():
+                with suppress(SandboxNotFoundError):
+                    found.append(self.info(name))
+        return tuple(found)
+
+    @contextmanager
+    def events(self) -> Iterator[Iterator[Event]]:
+        listener: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._listeners.add(listener)
+        try:
+            yield iter(listener.get, None)
+        finally:
+            self._listeners.discard(listener)
+
+    def _tell(self, kind: EventKind, name: str) -> None:
+        for listener in list(self._listeners):
+            listener.put(Event(kind, name))
+
+    def _box(self, name: str) -> Box:
+        box = self._boxes.get(name)
+        if box is None:
+            raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
+        return box
+
+
+def _feed(process: FakeProcess, source: bytes | BinaryIO) -> None:
+    process.write(source if isinstance(source, bytes) else source.read())
+    process.close_input()
+
+
+def _add_folder(tar: tarfile.TarFile, files: Files, path: str) -> None:
+    for each in ("", *files.below(path)):
+        name = each.removeprefix(path.rstrip("/") + "/") or "."
+        if not each or files.is_folder(each):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+        else:
+            _add_file(tar, name, files.read(each))
+
+
+def _add_file(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    tar.addfile(entry, io.BytesIO(data))
+
+
+def _unfit(name: str, state: str) -> SandboxError:
+    if state == "stopped":
+        return SandboxDiedError(f"the sandbox {name} has ended", "start it again, or remove it")
+    cure = "resume it" if state == "paused" else "start it"
+    return SandboxStateError(f"the sandbox {name} is {state}", cure)

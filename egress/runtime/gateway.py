@@ -1,0 +1,227 @@
+"""The proxy as a runtime sees it: sandboxes are admitted and dismissed, and listeners are handed over to it.
+
+What is spoken is what `egress serve --handover` answers to: HTTP with JSON over its control socket, and lines
+of JSON with one descriptor each over its hand-over socket. Both belong to the user of the proxy, so a runtime
+runs as the same user. Of an admission only what a sandbox is meant to hold comes back: a certificate, and
+stand-ins.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, Protocol, override
+
+from egress.runtime.errors import GatewayError, GatewayRefusedError, SandboxExistsError, SpecError
+
+Kind = Literal["proxy", "transparent", "dns-udp", "dns-tcp"]
+Authority = str
+"""A certificate in PEM form."""
+
+CONTROL: Final = "control.sock"
+HANDOVER: Final = Path("doors", "handover.sock")
+_PATIENCE: Final = 30.0
+_LONGEST_PATH: Final = 100
+_MOST_ANSWER: Final = 4 * 1024 * 1024
+_START: Final = "start one with `egress serve --handover`, as the same user"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a sandbox that was admitted is to hold."""
+
+    name: str
+    authority: Authority
+    """The certificate that its programs have to trust."""
+    placeholders: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Its stand-ins, by secret and form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A socket that was opened in the network of a sandbox."""
+
+    kind: Kind
+    port: int
+    """The one that the sandbox dials."""
+    sock: socket.socket = field(repr=False)
+
+
+class Gateway(Protocol):
+    """A proxy that takes sandboxes."""
+
+    def admit(self, name: str, profile: str | None = None) -> Admission:
+        """Add a sandbox. Raises `SandboxExistsError`, or `GatewayError` where it is not taken."""
+
+    def hand_over(self, name: str, listeners: Iterable[Handed]) -> None:
+        """Let the proxy serve these for it, from now on. They stay open here. Raises `GatewayError`."""
+
+    def dismiss(self, name: str) -> None:
+        """End what the proxy does for it. Nothing happens where it knows no such sandbox, or is gone."""
+
+    def meet(self) -> Meeting:
+        """Keep in touch, so that the end of the proxy is noticed. Raises `GatewayError`."""
+
+
+class Meeting(Protocol):
+    """A connection to the proxy for no other purpose than to see it end."""
+
+    def wait(self) -> None:
+        """Return when the proxy has ended, or `close` was called."""
+
+    def close(self) -> None: ...
+
+
+class ProxyGateway:
+    """A proxy on this machine, by the folder of its sockets."""
+
+    def __init__(self, runtime_dir: Path) -> None:
+        """Nothing is asked yet."""
+        self._control = runtime_dir / CONTROL
+        self._handover = runtime_dir / HANDOVER
+
+    def __repr__(self) -> str:
+        return f"ProxyGateway({str(self._control.parent)!r})"
+
+    def admit(self, name: str, profile: str | None = None) -> Admission:
+        status, answer = self._ask("POST", "/sandboxes", {"name": name, "profile": profile})
+        if status == 201:
+            return _admission(name, answer)
+        error, hint = _text(answer, "error"), _text(answer, "hint")
+        if status == 409 and self._knows(name):
+            raise SandboxExistsError(
+                f"the proxy has a sandbox {name} already", "remove it, or take another name"
+            )
+        if status == 400:
+            raise SpecError(f"the proxy does not take the sandbox {name}: {error}", hint)
+        raise GatewayRefusedError(f"the proxy does not take the sandbox {name}: {error}", hint)
+
+    def hand_over(self, name: str, listeners: Iterable[Handed]) -> None:
+        with _connected(self._handover) as sock, sock.makefile("rb") as answers:
+            for item in listeners:
+                try:
+                    socket.send_fds(sock, [_offer(name, item)], [item.sock.fileno()])
+                    answer = _parsed(answers.readline(_MOST_ANSWER))
+                except (OSError, ValueError) as error:
+                    raise _silent(self._handover, error) from None
+                if answer.get("ok") is not True:
+                    reason = _text(answer, "error")
+                    raise GatewayRefusedError(
+                        f"the proxy does not take port {item.port} of the sandbox {name}: {reason}",
+                        "see `egress status`",
+                    )
+
+    def dismiss(self, name: str) -> None:
+        with suppress(GatewayError):
+            self._ask("DELETE", f"/sandboxes/{name}", {})
+
+    def meet(self) -> Meeting:
+        return _Conversation(_connected(self._handover, patience=None))
+
+    def _knows(self, name: str) -> bool:
+        status, answer = self._ask("GET", "/status", {})
+        there = answer.get("sandboxes")
+        return (
+            status == 200
+            and isinstance(there, list)
+            and any(isinstance(each, dict) and each.get("name") == name for each in there)
+        )
+
+    def _ask(self, method: str, path: str, body: Mapping[str, object]) -> tuple[int, Mapping[str, object]]:
+        connection = _Connection(self._control)
+        try:
+            connection.request(method, path, json.dumps(body))
+            answer = connection.getresponse()
+            return answer.status, _parsed(answer.read(_MOST_ANSWER))
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise _silent(self._control, error) from None
+        finally:
+            connection.close()
+
+
+class _Conversation:
+    """On which nothing is said."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def wait(self) -> None:
+        with suppress(OSError):
+            while self._sock.recv(64):
+                pass
+
+    def close(self) -> None:
+        # Closing alone would not wake who waits.
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("egress", timeout=_PATIENCE)
+        self._path = path
+
+    @override
+    def connect(self) -> None:
+        self.sock = _connected(self._path)
+
+
+def _connected(path: Path, patience: float | None = _PATIENCE) -> socket.socket:
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise GatewayError(f"no proxy can listen at {path}: the path is too long", "name a shorter folder")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(patience)
+        sock.connect(str(path))
+    except OSError as error:
+        sock.close()
+        raise _silent(path, error) from None
+    return sock
+
+
+def _silent(path: Path, error: Exception) -> GatewayError:
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return GatewayError(f"no proxy is running here: nobody answers at {path}", _START)
+    reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
+    return GatewayError(f"the proxy did not answer at {path}: {reason}", "look into its log")
+
+
+def _offer(name: str, item: Handed) -> bytes:
+    listener = f"{name}-{item.kind}-{item.port}"
+    message = {"sandbox": name, "kind": item.kind, "port": item.port, "name": listener}
+    return json.dumps(message).encode() + b"\n"
+
+
+def _parsed(data: bytes) -> Mapping[str, object]:
+    """What an answer says; raises `ValueError` for one that came in part."""
+    found = json.loads(data)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(answer: Mapping[str, object], key: str) -> str:
+    found = answer.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _admission(name: str, answer: Mapping[str, object]) -> Admission:
+    stand_ins = answer.get("placeholders")
+    found = {
+        secret: {str(form): str(value) for form, value in forms.items()}
+        for secret, forms in (stand_ins.items() if isinstance(stand_ins, dict) else ())
+        if isinstance(forms, dict)
+    }
+    authority = _text(answer, "ca")
+    if "BEGIN CERTIFICATE" not in authority or "PRIVATE KEY" in authority:
+        raise GatewayRefusedError(
+            f"the proxy named no authority for the sandbox {name}", "bring proxy and runtime to one version"
+        )
+    return Admission(name, authority, found)

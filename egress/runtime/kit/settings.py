@@ -1,0 +1,60 @@
+"""Configuration files for programs that no variable reaches, each with what was missing and no more."""
+
+from __future__ import annotations
+
+from egress.runtime.kit.door import Door
+from egress.runtime.kit.folder import Folder
+
+
+def wgetrc(folder: Folder) -> str:
+    """For wget, which reads `SSL_CERT_FILE` only where it is built with OpenSSL."""
+    return f"ca_certificate = {folder.bundle}\n"
+
+
+def apt(folder: Folder, door: Door) -> str:
+    """The proxy stands here as well: `sudo` drops the variables."""
+    return (
+        f'Acquire::http::Proxy "{door.url}";\n'
+        f'Acquire::https::Proxy "{door.url}";\n'
+        f'Acquire::https::CAInfo "{folder.bundle}";\n'
+    )
+
+
+def php(folder: Folder) -> str:
+    """For the curl extension, whose only word on whom to trust is in `php.ini`."""
+    return f"curl.cainfo = {folder.bundle}\nopenssl.cafile = {folder.bundle}\n"
+
+
+def maven(door: Door) -> str:
+    """For a Maven that looks at nothing else: `mvn --global-settings`. Others take the properties of the JVM.
+
+    It takes the place of the settings that come with Maven, and so says the one thing that is said there:
+    repositories that are reached in clear text are not used.
+    """
+    return f"""\
+<settings>
+  <mirrors>
+    <mirror>
+      <id>maven-default-http-blocker</id>
+      <mirrorOf>external:http:*</mirrorOf>
+      <url>http://0.0.0.0/</url>
+      <blocked>true</blocked>
+    </mirror>
+  </mirrors>
+  <proxies>
+{_maven_proxy("https", door)}{_maven_proxy("http", door)}  </proxies>
+</settings>
+"""
+
+
+def _maven_proxy(protocol: str, door: Door) -> str:
+    return f"""\
+    <proxy>
+      <id>egress-{protocol}</id>
+      <active>true</active>
+      <protocol>{protocol}</protocol>
+      <host>{door.host}</host>
+      <port>{door.port}</port>
+      <nonProxyHosts>localhost|127.*|[::1]</nonProxyHosts>
+    </proxy>
+"""

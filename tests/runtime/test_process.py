@@ -1,0 +1,118 @@
+"""Commands where something goes wrong around them: the runtime's own tests have the rest."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from egress.runtime.docker import process as module
+from egress.runtime.docker.attach import attach
+from egress.runtime.docker.engine import Condition, Engine
+from egress.runtime.docker.process import ended
+from egress.runtime.errors import EngineError, EngineUnavailableError, SandboxDiedError, UnsupportedError
+from egress.runtime.protocol import Output
+from egress.runtime.spec import Command
+from tests.runtime.house import House
+
+
+class Failing(io.RawIOBase):
+    """A file that breaks off."""
+
+    def __init__(self) -> None:
+        self._pieces = [b"one ", b"two"]
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._pieces:
+            raise OSError("the disk is gone")
+        return self._pieces.pop(0)
+
+
+def test_input_that_breaks_off_ends_there(house: House) -> None:
+    box = house.box("input")
+    assert box.run("cat", input=Failing()).stdout == b"one two"
+    house.runtime.remove("input")
+
+
+def test_who_is_told_of_output_may_fail_and_is_told(house: House) -> None:
+    house.box("told")
+    command = Command(argv=("echo", "x"))
+    with pytest.raises(ZeroDivisionError):
+        house.runtime.exec("told", command, Output(stdout=lambda _: 1 // 0))
+    assert house.runtime.exec("told", command).exit_code == 0
+    house.runtime.remove("told")
+
+
+def test_one_that_outlives_its_time_and_its_supervisor_is_given_up(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has killed whoever watched it, and goes on without its streams."""
+    monkeypatch.setattr(module, "_MARGIN", 0.5)
+    box = house.box("wild")
+    # The clock has a session of its own, and is found by what it was told.
+    script = (
+        'w=wat; w=${w}ch; for f in /proc/[0-9]*/cmdline; do case $(tr "\\0" " " <"$f") in *" $w "*) '
+        'n=${f#/proc/}; kill -KILL "${n%/cmdline}";; esac; done 2>/dev/null; '
+        "trap '' TERM; sleep 300 & wait; sleep 300"
+    )
+    result = box.sh(script, timeout=0.5, grace=0)
+    assert (result.exit_code, result.timed_out) == (124, True)
+    house.runtime.remove("wild")
+
+
+def test_why_a_sandbox_is_not_there_is_told(engine: Engine) -> None:
+    condition = engine.condition
+    assert condition("nothing") is None
+    assert isinstance(ended("one", None), SandboxDiedError)
+    from datetime import UTC, datetime
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert isinstance(ended("one", Condition("exited", 137, now)), SandboxDiedError)
+    assert isinstance(ended("one", Condition("exited", 127, now)), UnsupportedError)
+
+
+@pytest.mark.parametrize(
+    ("answer", "early"),
+    [
+        (b"HTTP/1.1 101 UPGRADED\r\nx: y\r\n\r\n", b""),
+        (b"HTTP/1.1 200 OK\r\n\r\n\x01\0\0\0\0\0\0\x05hello", b"hello"),
+    ],
+)
+def test_output_that_comes_with_the_answer_is_not_lost(tmp_path: Path, answer: bytes, early: bytes) -> None:
+    place = answered(tmp_path, answer)
+    attached = attach(place, "1.41", "id", has_terminal=False)
+    assert attached.read() == ([("stdout", early)] if early else None)
+    attached.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 409 Conflict\r\n\r\n", b"nonsense\r\n\r\n", b"x" * 40_000]
+)
+def test_an_engine_that_begins_nothing_is_told(tmp_path: Path, answer: bytes) -> None:
+    place = answered(tmp_path, answer)
+    with pytest.raises(EngineError, match="did not begin"):
+        attach(place, "1.41", "id", has_terminal=False)
+    with pytest.raises(EngineUnavailableError):
+        attach(tmp_path / "nothing", "1.41", "id", has_terminal=False)
+
+
+def answered(tmp_path: Path, answer: bytes) -> Path:
+    """The socket of an engine that answers once."""
+    place = Path(os.path.relpath(tmp_path)) / "engine.sock"
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(str(place))
+    sock.listen()
+
+    def serve() -> None:
+        with sock:
+            client, _ = sock.accept()
+            with client:
+                client.recv(65536)
+                client.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return place

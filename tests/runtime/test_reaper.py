@@ -1,0 +1,107 @@
+"""What a runtime leaves that was killed: it is found and removed, and nobody else's is touched."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from egress.runtime.docker import labels
+from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.reaper import reap
+from egress.runtime.gateway import ProxyGateway
+from tests.cli.command import ROOT
+from tests.proxy.served import until
+from tests.runtime.house import House
+
+_OTHER = """
+import sys
+from pathlib import Path
+from egress.runtime.docker.runtime import DockerRuntime
+from egress.runtime.gateway import ProxyGateway
+from egress.runtime.spec import Spec
+runtime = DockerRuntime(ProxyGateway(Path(sys.argv[1])), Path(sys.argv[2]), ready=1)
+runtime.create(Spec(name="left", image=sys.argv[3]))
+runtime.start("left")
+runtime.create(Spec(name="made", image=sys.argv[3]))
+runtime._cells.until_ready()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def things(engine: Engine, home: Path) -> list[str]:
+    """What is at the engine for this folder."""
+    found = [
+        each.name
+        for each in engine.containers(labels.LEASE)
+        if each.labels[labels.LEASE].startswith(str(home))
+    ]
+    for each in (*engine.networks(), *engine.volumes(labels.LEASE)):
+        marks = each.get("Labels")
+        if isinstance(marks, dict) and str(marks.get(labels.LEASE, "")).startswith(str(home)):
+            found.append(str(each["Name"]))
+    return found
+
+
+def sandboxes(house: House) -> list[str]:
+    _, status = house.served.ask("GET", "/status")
+    return sorted(each["name"] for each in status["sandboxes"])  # type: ignore[attr-defined]
+
+
+def killed(house: House, home: Path) -> None:
+    """Another process, with two sandboxes and one cell that is ready, that ends without a word."""
+    command = [sys.executable, "-c", _OTHER, str(house.served.runtime), str(home), house.image]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def test_everything_of_a_runtime_that_was_killed_is_removed(own_house: House, engine: Engine) -> None:
+    mine = own_house.box("mine")
+    home = (own_house.served.runtime / "other").resolve()
+    killed(own_house, home)
+    assert sandboxes(own_house) == ["default", "left", "made", "mine"]
+    # Their doors have ended with it, so they are without a network already.
+    until(lambda: not any("door" in name for name in things(engine, home)), "the doors to end")
+    kept = things(engine, own_house.home)
+    assert reap(engine, home, ProxyGateway(own_house.served.runtime)) == ("left", "made")
+    assert things(engine, home) == []
+    assert list(home.iterdir()) == []
+    assert things(engine, own_house.home) == kept
+    assert sandboxes(own_house) == ["default", "mine"]
+    assert mine.get("/still").exit_code == 0
+
+
+def test_a_runtime_clears_away_what_the_last_one_left(own_house: House, engine: Engine) -> None:
+    """And has its names to itself again."""
+    home = own_house.home.resolve()
+    killed(own_house, home)
+    own_house.box("mine")
+    other = own_house.open_runtime()
+    assert sorted(own_house.runtime._boxes) == ["mine"]
+    other.create(own_house.spec("left"))
+    other.close()
+    assert [name for name in things(engine, home) if "mine" not in name and "door" not in name and name[-8:]]
+    assert sandboxes(own_house) == ["default", "mine"]
+
+
+def test_what_is_not_known_to_be_left_is_left_alone(own_house: House, engine: Engine) -> None:
+    """Folders of nobody, and things at the engine that name another owner, wherever it is."""
+    home = own_house.home.resolve()
+    (home / "of-nobody").mkdir()
+    for number, lease in enumerate((str(home.parent / "gone.lease"), str(home / "../x/gone.lease"), "")):
+        marks = labels.marked(labels.ROLE_SANDBOX, lease, "somebody")
+        config = {"Image": own_house.image, "Entrypoint": ["true"], "Labels": marks}
+        engine.create_container(f"egress-test-{number}", config)
+    try:
+        assert reap(engine, home) == ()
+        names = [each.name for each in engine.containers()]
+        assert {f"egress-test-{number}" for number in range(3)} <= set(names)
+        assert (home / "of-nobody").is_dir()
+    finally:
+        for number in range(3):
+            engine.remove_container(f"egress-test-{number}")

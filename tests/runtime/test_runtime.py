@@ -1,0 +1,270 @@
+"""The runtime of containers: it keeps every promise, bounds what it should, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from egress.runtime.docker import labels
+from egress.runtime.docker.engine import Engine
+from egress.runtime.errors import (
+    GatewayError,
+    MountError,
+    SandboxDiedError,
+    SandboxStateError,
+    UnsupportedError,
+)
+from egress.runtime.gateway import ProxyGateway
+from egress.runtime.protocol import Output, Runtime
+from egress.runtime.spec import Command, Limits, Mount, Spec, Terminal
+from tests.proxy.served import until
+from tests.runtime.house import NAME, House
+from tests.unit.runtime.contract import CASES, Bench, Case
+
+_GREEDY = """
+import os, signal
+try:
+    while os.fork():
+        pass
+    signal.pause()
+except OSError:
+    print("no more", flush=True)
+    signal.pause()
+"""
+
+
+class Contained:
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self.runtime: Runtime = house.runtime
+
+    def spec(self, name: str, **values: object) -> Spec:
+        return self._house.spec(name, **values)
+
+
+def left(engine: Engine, house: House) -> list[str]:
+    """What is at the engine for a house."""
+    home = str(house.home.resolve())
+    return [
+        *(each.name for each in engine.containers(labels.LEASE) if home in each.labels[labels.LEASE]),
+        *(str(each["Name"]) for each in engine.networks() if home in json.dumps(each)),
+        *(str(each["Name"]) for each in engine.volumes(labels.LEASE) if home in json.dumps(each)),
+    ]
+
+
+@pytest.fixture
+def bench(house: House, engine: Engine) -> Iterator[Bench]:
+    yield Contained(house)
+    for info in house.runtime.list():
+        house.runtime.remove(info.name)
+    assert left(engine, house) == []
+    assert [each.name for each in house.home.iterdir()] == [house.runtime._lease.path.name]
+    _, status = house.served.ask("GET", "/status")
+    assert [each["name"] for each in status["sandboxes"]] == ["default"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
+def test_a_promise_is_kept_and_nothing_is_left(promise: Case, bench: Bench) -> None:
+    promise(bench)
+
+
+def test_a_sandbox_that_was_stopped_has_its_network_when_it_is_started(house: House, bench: Bench) -> None:
+    box = house.box("one")
+    house.runtime.stop("one")
+    house.runtime.start("one")
+    assert box.get("/x").check().stdout == b"hello from outside\n"
+
+
+# Bounds ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_but_its_folder_can_be_written_where_it_is_read_only(house: House, bench: Bench) -> None:
+    box = house.box("one", read_only=True)
+    assert box.sh("echo x > /workspace/a && echo x > /tmp/a && cat /workspace/a /tmp/a").stdout == b"x\nx\n"
+    assert box.sh("echo x > /home/sandbox/a").exit_code
+    assert box.sh("cp /workspace/a /tmp/run 2>/dev/null; grep ' /tmp ' /proc/mounts").text.count("nosuid")
+
+
+def test_what_it_may_use_up_is_bounded(house: House, bench: Bench) -> None:
+    box = house.box("one", limits=Limits(memory_mib=64, processes=20, cpus=0.5))
+    is_full = threading.Event()
+    greedy = Command(argv=("python3", "-c", _GREEDY))
+    house.runtime.spawn("one", greedy, Output(stdout=lambda _: is_full.set()))
+    assert is_full.wait(30)
+    with pytest.raises(SandboxStateError, match="no command can begin"):
+        box.run("true")
+    house.runtime.stop("one")
+    house.runtime.start("one")
+    hungry = box.run("python3", "-c", "x = bytearray(200_000_000); print(len(x))")
+    assert hungry.exit_code == 137
+    assert box.run("true").exit_code == 0
+
+
+def test_a_mount_is_seen_and_written_as_it_was_named(house: House, bench: Bench, tmp_path: Path) -> None:
+    shown, given = tmp_path / "shown", tmp_path / "given"
+    for folder in (shown, given):
+        folder.mkdir()
+        folder.chmod(0o777)
+    (shown / "a").write_text("from the host")
+    mounts = (Mount(source=shown, target="/shown"), Mount(source=given, target="/given", writable=True))
+    box = house.box("one", mounts=mounts)
+    assert box.run("cat", "/shown/a").stdout == b"from the host"
+    assert box.sh("echo x > /shown/b").exit_code
+    assert box.sh("echo x > /given/b").exit_code == 0
+    assert (given / "b").read_text() == "x\n"
+
+
+def test_what_no_sandbox_gets_is_refused_before_anything_is_made(house: House, bench: Bench) -> None:
+    """S-49, S-51: sockets of engines, and the folders of the proxy."""
+    for source in (
+        "/var/run",
+        "/",
+        "/proc",
+        str(house.served.runtime),
+        str(house.served.state),
+        str(house.home),
+    ):
+        mount = Mount(source=Path(source), target="/inside")
+        with pytest.raises(MountError):
+            house.runtime.create(house.spec("one", mounts=(mount,)))
+    assert house.runtime.list() == ()
+
+
+# Commands -------------------------------------------------------------------------------------------
+
+
+def test_the_whole_group_of_a_command_is_ended(house: House, bench: Bench) -> None:
+    """Also what ignores the polite end, and what the command has left behind."""
+    box = house.box("one")
+    stubborn = "trap '' TERM; (trap '' TERM; sleep 300) & sleep 300; sleep 300"
+    result = box.sh(stubborn, timeout=0.5, grace=0.2)
+    assert (result.exit_code, result.timed_out) == (124, True)
+    assert b"sleep\x00300" not in box.sh("cat /proc/[0-9]*/cmdline").stdout
+
+
+def test_a_command_is_ended_politely_first(house: House, bench: Bench) -> None:
+    box = house.box("one")
+    result = box.sh("trap 'echo cleaned; exit 3' TERM; echo ready; sleep 300 & wait", timeout=1)
+    assert (result.exit_code, result.stdout) == (124, b"ready\ncleaned\n")
+
+
+def test_interrupts_reach_a_command(house: House, bench: Bench) -> None:
+    """Shells let those in the background ignore them, which a command would inherit."""
+    box = house.box("one")
+    assert b"SigIgn:\t0000000000000000" in box.run("cat", "/proc/self/status").stdout
+
+
+def test_a_command_that_leaves_something_running_settles(house: House, bench: Bench) -> None:
+    box = house.box("one")
+    result = box.sh("sleep 300 & echo started", timeout=60)
+    assert (result.exit_code, result.stdout) == (0, b"started\n")
+
+
+def test_a_command_that_closes_its_streams_is_waited_for(house: House, bench: Bench) -> None:
+    box = house.box("one")
+    assert box.sh("exec >&- 2>&- <&-; sleep 0.3; exit 9").exit_code == 9
+
+
+def test_output_comes_while_a_command_runs(house: House, bench: Bench) -> None:
+    house.box("one")
+    came = threading.Event()
+
+    output = Output(stdout=lambda data: came.set() if b"first" in data else None)
+    process = house.runtime.spawn("one", Command(argv=("sh", "-c", "echo first; read x; echo $x")), output)
+    assert came.wait(30)
+    process.write(b"second\n")
+    assert process.wait(30).stdout == b"first\nsecond\n"
+
+
+def test_a_command_in_a_terminal_has_one(house: House, bench: Bench) -> None:
+    house.box("one")
+    command = Command(
+        argv=("sh", "-c", "tty; read x; stty size; echo $x"), terminal=Terminal(columns=111, rows=33)
+    )
+    process = house.runtime.spawn("one", command)
+    process.resize(Terminal(columns=99, rows=22))
+    process.write(b"typed\n")
+    result = process.wait(30)
+    assert b"/dev/pts/" in result.stdout
+    assert b"22 99" in result.stdout
+    assert result.stdout.endswith(b"typed\r\n")
+    shell = house.runtime.spawn("one", Command(argv=("sh",), terminal=Terminal()))
+    shell.kill(0)
+    assert shell.wait(30).exit_code
+
+
+def test_a_sandbox_whose_container_is_removed_says_so(house: House, bench: Bench, engine: Engine) -> None:
+    house.box("one")
+    process = house.runtime.spawn("one", Command(argv=("sleep", "300")))
+    engine.remove_container(house.runtime._boxes["one"].container)
+    with pytest.raises(SandboxDiedError):
+        process.wait(30)
+    with pytest.raises(SandboxDiedError):
+        house.runtime.start("one")
+    assert house.runtime.info("one").state == "stopped"
+
+
+# Beginning and end ----------------------------------------------------------------------------------
+
+
+def test_an_image_without_a_shell_is_named(house: House, bench: Bench, engine: Engine) -> None:
+    from egress.runtime.docker import local_image
+
+    with local_image.spooled(local_image.for_people(["cat"], python=False)) as (archive, _):
+        engine.import_image(archive, "egress-test", "shell-less")
+    try:
+        house.runtime.create(Spec(name="one", image="egress-test:shell-less"))
+        house.runtime.start("one")
+        with pytest.raises(UnsupportedError, match="/bin/sh"):
+            house.runtime.exec("one", Command(argv=("cat", "/etc/passwd")))
+        house.runtime.remove("one")
+    finally:
+        engine.remove_image("egress-test:shell-less")
+
+
+def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: House, bench: Bench) -> None:
+    """The proxy has no profiles, so this one is refused there; and this outfit comes too late."""
+    with pytest.raises(GatewayError, match="profile"):
+        house.runtime.create(house.spec("one", profile="unknown"))
+    dress, house.runtime._dress = house.runtime._dress, lambda *_: 1 // 0  # type: ignore[assignment]
+    try:
+        with pytest.raises(ZeroDivisionError):
+            house.runtime.create(house.spec("one"))
+    finally:
+        house.runtime._dress = dress
+
+
+def test_no_runtime_begins_without_a_proxy(engine: Engine, tmp_path: Path) -> None:
+    from egress.runtime.docker.runtime import DockerRuntime
+
+    with pytest.raises(GatewayError, match="no proxy is running") as caught:
+        DockerRuntime(ProxyGateway(tmp_path / "nobody"), tmp_path / "home")
+    assert "egress serve --handover" in caught.value.hint
+
+
+def test_what_is_ready_is_taken_and_made_anew(image: str, engine: Engine, tmp_path: Path) -> None:
+    with House(tmp_path, image, ready=1) as house:
+        assert house.runtime._cells.until_ready()
+        ready = house.runtime._cells._ready[0].id
+        box = house.box("one")
+        assert house.runtime._boxes["one"].cell.id == ready
+        assert box.get("/x").exit_code == 0
+        assert house.runtime._cells.until_ready()
+        assert house.runtime._cells._ready[0].id != ready
+    assert left(engine, house) == []
+
+
+def test_new_ports_of_the_rules_lead_to_the_proxy(house: House, bench: Bench) -> None:
+    box = house.box("one")
+    assert box.run("curl", "-s", "--max-time", "5", "--noproxy", "*", f"https://{NAME}:8443/").exit_code == 7
+    house.runtime.open_ports("one", (8443,))
+    until(
+        lambda: (
+            box.run("curl", "-s", "--max-time", "5", "--noproxy", "*", f"https://{NAME}:8443/").exit_code != 7
+        ),
+        "the port to be open",
+    )

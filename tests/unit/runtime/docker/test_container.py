@@ -1,0 +1,109 @@
+"""What the engine is asked for: nothing of the image decides, and nothing dear is in it (S-40, S-51)."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+
+from egress.runtime.docker import container
+from egress.runtime.docker.container import Placing, config, has_own_workspace, resolver, variables
+from egress.runtime.docker.engine import Json
+from egress.runtime.docker.networks import Network
+from egress.runtime.docker.subnets import Addresses
+from egress.runtime.protocol import Outfit
+from egress.runtime.spec import Limits, Mount, Spec
+
+PLACING = Placing(
+    image="sha256:1",
+    network=Network("net", Addresses(IPv4Network("198.18.0.8/29"))),
+    workspace="volume",
+    lease="/run/boxes/l.lease",
+    cpus=8,
+    files={"/etc/resolv.conf": Path("/run/boxes/1/files/0")},
+)
+OUTFIT = Outfit(variables={"HTTPS_PROXY": "http://198.18.0.10:3128"})
+
+
+def made(outfit: Outfit = OUTFIT, **values: object) -> Json:
+    spec = Spec(**{"name": "one_x", "image": "any", **values})  # type: ignore[arg-type]
+    return config(spec, PLACING, spec.mounts, outfit)
+
+
+def host(found: Json) -> Json:
+    inside = found["HostConfig"]
+    assert isinstance(inside, dict)
+    return inside
+
+
+def test_nothing_of_the_image_decides_how_it_is_run() -> None:
+    found = made(user=7, group=8)
+    assert (found["Image"], found["User"], found["Cmd"]) == ("sha256:1", "7:8", [])
+    assert found["Healthcheck"] == {"Test": ["NONE"]}
+    assert found["Entrypoint"] == ["/bin/sh", "-c", container._WAIT]
+    assert found["Hostname"] == "one-x"
+
+
+def test_it_has_one_network_and_one_name_server() -> None:
+    found = host(made())
+    assert (found["NetworkMode"], found["Dns"]) == ("net", ["198.18.0.10"])
+    assert made()["NetworkingConfig"] == {
+        "EndpointsConfig": {"net": {"IPAMConfig": {"IPv4Address": "198.18.0.11"}}}
+    }
+    assert resolver("198.18.0.10").startswith(b"nameserver 198.18.0.10\n")
+    assert resolver("x").count(b"nameserver") == 1
+
+
+def test_limits_are_passed_on() -> None:
+    found = host(made(limits=Limits(memory_mib=64, cpus=1.5, processes=9)))
+    assert (found["Memory"], found["MemorySwap"]) == (64 * 2**20, 64 * 2**20)
+    assert (found["NanoCpus"], found["PidsLimit"]) == (1_500_000_000, 9)
+    # An engine refuses more than the machine has.
+    assert host(made(limits=Limits(cpus=99)))["NanoCpus"] == 8_000_000_000
+
+
+def test_the_way_to_the_proxy_is_not_the_users_to_change() -> None:
+    spec = Spec(name="one", image="any", env={"HTTPS_PROXY": "elsewhere", "A": "b"})
+    assert variables(spec, OUTFIT) == {"HTTPS_PROXY": "http://198.18.0.10:3128", "A": "b"}
+    assert made(env={"A": "b"})["Env"] == ["A=b", "HTTPS_PROXY=http://198.18.0.10:3128"]
+
+
+def test_labels_of_a_user_are_beside_ours() -> None:
+    found = made(labels={"team": "a"}, profile="coding")["Labels"]
+    assert isinstance(found, dict)
+    assert found["team"] == "a"
+    assert (found["egress.sandbox"], found["egress.role"]) == ("one_x", "sandbox")
+    assert (found["egress.profile"], found["egress.lease"]) == ("coding", "/run/boxes/l.lease")
+
+
+def test_all_that_is_mounted_was_named() -> None:
+    mounts = (Mount(source=Path("/data"), target="/data", writable=True),)
+    found = host(made(mounts=mounts))["Mounts"]
+    assert isinstance(found, list)
+    assert [(each["Type"], each["Source"], each["Target"], each.get("ReadOnly")) for each in found] == [
+        ("bind", "/run/boxes/1/files/0", "/etc/resolv.conf", True),
+        ("bind", "/data", "/data", False),
+        ("volume", "volume", "/workspace", None),
+    ]
+    assert all(each["BindOptions"]["NonRecursive"] for each in found[:2])
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_read_only_leaves_a_folder_for_what_is_temporary(read_only: bool) -> None:
+    found = host(made(read_only=read_only))
+    assert found["ReadonlyRootfs"] is read_only
+    assert bool(found["Tmpfs"]) is read_only
+
+
+@pytest.mark.parametrize(
+    ("target", "is_own"), [("/workspace", False), ("/", False), ("/workspace/sub", True), ("/work", True)]
+)
+def test_a_mount_in_its_place_is_the_workspace(target: str, is_own: bool) -> None:
+    spec = Spec(name="one", image="any", mounts=(Mount(source=Path("/data"), target=target),))
+    assert has_own_workspace(spec) is is_own
+
+
+def test_what_the_engine_is_told_can_be_written() -> None:
+    assert json.loads(json.dumps(made()))

@@ -1,0 +1,111 @@
+"""What no sandbox gets to see of the host (S-49, S-51), by whatever path it is named."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from egress.runtime.docker.mounts import checked
+from egress.runtime.errors import MountError
+from egress.runtime.spec import Mount
+
+
+def judged(source: Path | str, *guarded: Path, target: str = "/inside") -> Mount:
+    [found] = checked([Mount(source=Path(source), target=target)], guarded, ["/.egress"])
+    return found
+
+
+def test_a_folder_and_a_file_that_are_named_are_mounted(tmp_path: Path) -> None:
+    """The good twin."""
+    (tmp_path / "file").touch()
+    assert judged(tmp_path).source == tmp_path
+    assert judged(tmp_path / "file").source == tmp_path / "file"
+
+
+def test_it_is_the_end_of_a_link_that_is_mounted(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    assert judged(tmp_path / "link").source == tmp_path / "folder"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/",
+        "/proc",
+        "/proc/self",
+        "/sys",
+        "/dev",
+        "/dev/null",
+        "/run",
+        "/var",
+        "/var/run",
+        "/boot",
+        "/var/../var/run",
+    ],
+)
+def test_what_holds_a_socket_of_an_engine_or_is_the_system_is_refused(source: str) -> None:
+    if not Path(source).exists():
+        pytest.skip("not on this machine")
+    with pytest.raises(MountError):
+        judged(source)
+
+
+def test_sockets_pipes_and_what_is_not_there_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(MountError, match="neither folder nor file"):
+        judged(tmp_path / "pipe")
+    with pytest.raises(MountError, match="not there"):
+        judged(tmp_path / "nothing")
+
+
+def test_a_socket_by_another_name_is_refused(tmp_path: Path) -> None:
+    socket_file = tmp_path / "engine.sock"
+    os.mknod(socket_file, 0o600 | 0o140000)
+    assert socket_file.is_socket()
+    (tmp_path / "harmless").symlink_to(socket_file)
+    with pytest.raises(MountError, match="neither folder nor file"):
+        judged(tmp_path / "harmless")
+    assert socket.AF_UNIX
+
+
+def test_folders_of_the_proxy_are_refused_from_above_and_from_below(tmp_path: Path) -> None:
+    state = tmp_path / "state/egress"
+    (state / "audit").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(state)
+    (tmp_path / "state/other").mkdir()
+    for source in (state, state / "audit", tmp_path / "state", tmp_path, tmp_path / "link"):
+        with pytest.raises(MountError, match="closed to sandboxes"):
+            judged(source, state)
+    assert judged(tmp_path / "state/other", state).target == "/inside"
+
+
+def test_a_guarded_folder_that_is_a_link_is_guarded_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "named").symlink_to("real")
+    with pytest.raises(MountError):
+        judged(tmp_path / "real", tmp_path / "named")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/",
+        "/.",
+        "/proc",
+        "/proc/sys",
+        "/./proc",
+        "/sys/",
+        "/dev/shm",
+        "/etc/resolv.conf",
+        "/etc",
+        "/.egress/x",
+    ],
+)
+def test_nothing_is_mounted_over_what_the_sandbox_needs(target: str, tmp_path: Path) -> None:
+    with pytest.raises(MountError):
+        judged(tmp_path, target=target)
+    assert judged(tmp_path, target="/etc/mine").target == "/etc/mine"

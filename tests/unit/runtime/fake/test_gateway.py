@@ -1,0 +1,32 @@
+"""The proxy in memory."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from egress.runtime.errors import SandboxExistsError
+from egress.runtime.fake import FakeGateway
+
+
+def test_names_are_taken_until_they_are_dismissed() -> None:
+    gateway = FakeGateway({"tracker": {"openai": "x"}})
+    admission = gateway.admit("one", "coding")
+    assert (admission.name, admission.placeholders) == ("one", {"tracker": {"openai": "x"}})
+    with pytest.raises(SandboxExistsError):
+        gateway.admit("one")
+    gateway.hand_over("one", ())
+    gateway.dismiss("one")
+    gateway.dismiss("one")
+    assert gateway.admit("one").authority != gateway.admit("two").authority
+
+
+def test_it_never_ends_by_itself() -> None:
+    meeting = FakeGateway().meet()
+    waiting = threading.Thread(target=meeting.wait)
+    waiting.start()
+    assert waiting.is_alive()
+    meeting.close()
+    waiting.join(30)
+    assert not waiting.is_alive()

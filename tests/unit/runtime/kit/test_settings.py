@@ -1,0 +1,48 @@
+"""The configuration files say what was missing and no more; a laid kit shows that programs take them."""
+
+from __future__ import annotations
+
+import configparser
+from xml.etree import ElementTree as ET
+
+from egress.runtime.kit import settings
+from egress.runtime.kit.door import Door
+from egress.runtime.kit.folder import Folder
+
+FOLDER = Folder("/kit")
+DOOR = Door("10.9.8.7", 3000)
+
+
+def test_wget_is_told_whom_to_trust() -> None:
+    assert settings.wgetrc(FOLDER) == "ca_certificate = /kit/bundle.pem\n"
+
+
+def test_apt_is_told_the_door_and_whom_to_trust() -> None:
+    """The door as well: behind `sudo` it sees no variable."""
+    assert settings.apt(FOLDER, DOOR).splitlines() == [
+        'Acquire::http::Proxy "http://10.9.8.7:3000";',
+        'Acquire::https::Proxy "http://10.9.8.7:3000";',
+        'Acquire::https::CAInfo "/kit/bundle.pem";',
+    ]
+
+
+def test_php_is_told_whom_to_trust_for_curl_and_for_streams() -> None:
+    parser = configparser.ConfigParser()
+    parser.read_string(f"[php]\n{settings.php(FOLDER)}")
+    assert dict(parser["php"]) == {"curl.cainfo": "/kit/bundle.pem", "openssl.cafile": "/kit/bundle.pem"}
+
+
+def test_maven_is_told_the_door_for_both_protocols() -> None:
+    found = ET.fromstring(settings.maven(DOOR)).iter("proxy")
+    proxies = [{part.tag: part.text for part in proxy} for proxy in found]
+    assert [(proxy["protocol"], proxy["host"], proxy["port"], proxy["active"]) for proxy in proxies] == [
+        ("https", "10.9.8.7", "3000", "true"),
+        ("http", "10.9.8.7", "3000", "true"),
+    ]
+    assert len({proxy["id"] for proxy in proxies}) == 2
+
+
+def test_maven_still_blocks_repositories_in_clear_text() -> None:
+    """The settings that come with Maven say this one thing, and these take their place."""
+    (mirror,) = ET.fromstring(settings.maven(DOOR)).iter("mirror")
+    assert (mirror.findtext("mirrorOf"), mirror.findtext("blocked")) == ("external:http:*", "true")

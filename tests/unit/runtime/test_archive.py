@@ -1,0 +1,202 @@
+"""Archives made to do harm: what comes through is harmless to anything that unpacks it."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tarfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from egress.runtime.archive import Bounds, Sifted, sift
+from egress.runtime.errors import ArchiveError
+
+Entries = list[tuple[tarfile.TarInfo, bytes]]
+
+
+def entry(
+    name: str, kind: bytes = tarfile.REGTYPE, link: str = "", data: bytes = b"", **more: int
+) -> tuple[tarfile.TarInfo, bytes]:
+    found = tarfile.TarInfo(name)
+    found.type, found.linkname, found.size = kind, link, len(data)
+    for key, value in more.items():
+        setattr(found, key, value)
+    return found, data
+
+
+def packed(*entries: tuple[tarfile.TarInfo, bytes]) -> io.BytesIO:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for found, data in entries:
+            tar.addfile(found, io.BytesIO(data))
+    out.seek(0)
+    return out
+
+
+def sifted(archive: io.BytesIO, bounds: Bounds | None = None) -> tuple[list[tarfile.TarInfo], Sifted]:
+    out = io.BytesIO()
+    found = sift(archive, out, bounds or Bounds())
+    out.seek(0)
+    with tarfile.open(fileobj=out) as tar:
+        return tar.getmembers(), found
+
+
+FOLDER, LINK, HARD = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+
+
+def test_what_people_pack_comes_through() -> None:
+    """The good twin."""
+    archive = packed(
+        entry("./", FOLDER, mode=0o755), entry("./a", data=b"one", mode=0o644), entry("./b/c", data=b"two"),
+        entry("./run", data=b"#!", mode=0o755), entry("./link", LINK, "b/c"), entry("./b/up", LINK, "../a"),
+        entry("./hard", HARD, "./a"), entry("./b/ü \n", data=b"odd"),
+    )  # fmt: skip
+    members, found = sifted(archive)
+    assert [each.name for each in members] == [".", "a", "b/c", "run", "link", "b/up", "hard", "b/ü \n"]
+    assert (found.left_out, found.entries, found.size) == ([], 8, 11)
+    assert [stat.filemode(each.mode)[1:] for each in members[1:4:2]] == ["rw-r--r--", "rwxr-xr-x"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../out", "a/../../out", "/etc/passwd", "..", "a/..", "//x", "/", "a" * 5000, "a/" + "b" * 256, ""],
+)
+def test_a_name_that_leads_out_is_refused(name: str) -> None:
+    with pytest.raises(ArchiveError, match="leads out"):
+        sifted(packed(entry(name, data=b"x")))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        # A link first, and then through it.
+        [entry("a", LINK, "."), entry("a/b", data=b"x")],
+        [entry("a", LINK, "b"), entry("b", FOLDER), entry("a/c", data=b"x")],
+        [entry("a", data=b"x"), entry("a/b", data=b"x")],
+        # One name for two things.
+        [entry("a", LINK, "b"), entry("a", data=b"x")],
+        [entry("a", data=b"x"), entry("./a", data=b"y")],
+        [entry("a", FOLDER), entry("a", LINK, "b")],
+        [entry("a/b", data=b"x"), entry("a", LINK, ".")],
+        # A hard link to what is not there, or to a link.
+        [entry("a", HARD, "nothing")],
+        [entry("l", LINK, "x"), entry("a", HARD, "l")],
+        [entry("d", FOLDER), entry("a", HARD, "d")],
+    ],
+)  # fmt: skip
+def test_what_would_be_written_through_something_else_is_refused(entries: Entries) -> None:
+    with pytest.raises(ArchiveError):
+        sifted(packed(*entries))
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        entry("l", LINK, "/etc/passwd"), entry("l", LINK, "../x"), entry("a/l", LINK, "../../x"),
+        entry("l", LINK, "a/../../x"), entry("l", LINK, "a/.."), entry("l", LINK, ""), entry(".", LINK, "x"),
+        entry("h", HARD, "/etc/passwd"), entry("h", HARD, "../x"),
+        entry("null", tarfile.CHRTYPE, devmajor=1, devminor=3), entry("disk", tarfile.BLKTYPE),
+        entry("pipe", tarfile.FIFOTYPE), entry("odd", b"Z"), entry(".", data=b"x"),
+    ],
+)  # fmt: skip
+def test_what_leads_out_or_is_no_file_is_left_out_and_told(left_out: tuple[tarfile.TarInfo, bytes]) -> None:
+    members, found = sifted(packed(left_out, entry("good", data=b"x")))
+    assert [each.name for each in members] == ["good"]
+    assert (found.left_out, found.omitted) == ([left_out[0].name], 1)
+
+
+def test_nothing_is_left_but_name_content_time_and_permissions() -> None:
+    wild = entry("a", data=b"x", mode=0o7777, uid=0, gid=0, mtime=2**40)
+    wild[0].uname, wild[0].pax_headers = "root", {"SCHILY.xattr.security.capability": "all of them"}
+    early = entry("b", data=b"x", mtime=-(2**40))
+    [one, two], _ = sifted(packed(wild, early))
+    assert (one.mode, one.uname, one.pax_headers) == (0o777, "", {})
+    assert (one.mtime, two.mtime) == (2**33 - 1, 0)
+
+
+def test_bounds_hold_for_the_whole() -> None:
+    many = [entry(str(number), data=b"12345") for number in range(10)]
+    assert sifted(packed(*many), Bounds(10, 50))[1].size == 50
+    for bounds in (Bounds(9, 50), Bounds(10, 49)):
+        with pytest.raises(ArchiveError, match="more than"):
+            sifted(packed(*many), bounds)
+
+
+def test_a_file_with_holes_is_left_out() -> None:
+    """It could be of any size, and takes no room in the archive."""
+    sparse = entry("big", data=b"x")
+    sparse[0].pax_headers = {
+        "GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.name": "big",
+        "GNU.sparse.size": str(2**50), "GNU.sparse.numblocks": "1", "GNU.sparse.map": "0,1",
+    }  # fmt: skip
+    members, found = sifted(packed(sparse, entry("good")))
+    assert [each.name for each in members] == ["good"]
+    assert found.omitted == 1
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK]
+)
+def test_what_describes_an_entry_has_a_size_too(kind: bytes) -> None:
+    """It is read as a whole, before anything of it can be judged."""
+    head = tarfile.TarInfo("x")
+    head.type, head.size = kind, 2**32
+    read: list[int] = []
+
+    class Endless(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            read.append(size)
+            return head.tobuf(tarfile.GNU_FORMAT) if len(read) == 1 else b"a" * size
+
+    with pytest.raises(ArchiveError):
+        sift(Endless(), io.BytesIO())  # type: ignore[arg-type]
+    assert sum(read) < 10 * 1024 * 1024
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\0" * 512, os.urandom(4096), b"\x1f\x8b" + b"\0" * 600])
+def test_what_is_no_archive_is_refused_or_empty(data: bytes) -> None:
+    try:
+        members, _ = sifted(io.BytesIO(data))
+    except ArchiveError:
+        return
+    assert members == []
+
+
+def test_one_that_is_cut_off_is_refused() -> None:
+    whole = packed(entry("a", data=b"x" * 5000)).getvalue()
+    with pytest.raises(ArchiveError):
+        sifted(io.BytesIO(whole[:3000]))
+
+
+_NAMES = st.sampled_from(["a", "b", "c", "a/b", "a/c", "b/a", "../a", "a/../b", ".", "/a", "a/b/c"])
+_KINDS = st.sampled_from([tarfile.REGTYPE, FOLDER, LINK, HARD, tarfile.FIFOTYPE])
+_TARGETS = st.sampled_from(["a", "b", "..", "../..", ".", "/tmp", "a/b", "../a", "b/../..", "../b/c"])
+
+
+@given(st.lists(st.tuples(_NAMES, _KINDS, _TARGETS), max_size=6))
+def test_whatever_comes_through_stays_in_its_folder(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, bytes, str]]
+) -> None:
+    """Unpacked by something that trusts it."""
+    archive = packed(
+        *(entry(name, kind, link, b"" if kind != tarfile.REGTYPE else b"x") for name, kind, link in rows)
+    )
+    out = io.BytesIO()
+    try:
+        sift(archive, out)
+    except ArchiveError:
+        return
+    out.seek(0)
+    outer = tmp_path_factory.mktemp("outer")
+    inner = outer / "inner"
+    inner.mkdir()
+    with tarfile.open(fileobj=out) as tar:
+        tar.extractall(inner, filter="fully_trusted")
+    assert [path.name for path in outer.iterdir()] == ["inner"]
+    for path in inner.rglob("*"):
+        assert path.is_symlink() or path.is_file() or path.is_dir()
+        if path.is_symlink() and path.exists():
+            assert path.resolve().is_relative_to(inner.resolve())
