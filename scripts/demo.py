@@ -1,17 +1,14 @@
-"""What `make run` shows: Egress between a client that holds nothing and an API that wants a token.
+"""What `make run` shows: a sandbox that holds nothing, an API that wants a token, and Egress between them.
 
-Everything is real: `egress serve` with its rules, TLS on both sides, the audit log. Only the API is a
-stand-in on loopback, so that no network is needed. With `REAL=1` and a GITHUB_TOKEN in the environment
-the same is done with api.github.com.
+Everything is real: the sandbox (a container where an engine answers, else Linux namespaces), the proxy with
+its rules, TLS on both sides, the audit log. Only the API is a stand-in on loopback, so that no network is
+needed. With `REAL=1` and a GITHUB_TOKEN in the environment the same is done with api.github.com.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -21,12 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from egress.cli.sandboxes import opened
+from egress.errors import EgressError
+from egress.fleet import Sandboxes, open_fleet
+from egress.runtime.environ import read_asked
+from egress.runtime.spec import Command, Spec
 from scripts.standin import NAME, StandIn
 
 EGRESS = Path(sys.executable).with_name("egress")
 GITHUB = "api.github.com"
 TOKEN = "made-up-token-4f2a9c1e"
-PATIENCE = 30.0
+BOX = "demo"
+NOWHERE = "203.0.113.7"
+"""An address that belongs to documentation: nobody is there."""
 
 RULES = """\
 version: 1
@@ -50,55 +54,56 @@ LOOPBACK = """
     ports: [{port}]
     addresses: [127.0.0.1/32]    # the stand-in is on this machine"""
 
+CURL = """\
+import sys, urllib.request, urllib.error
+try: sys.stdout.write(urllib.request.urlopen(urllib.request.Request(sys.argv[1], headers={
+    "Authorization": "Bearer dummy"}), timeout=20).read().decode())
+except urllib.error.HTTPError as error: sys.stdout.write(error.read().decode())
+"""
+"""For a machine without curl."""
+
+SEARCH = """\
+env | grep -c 'made[-]up'
+cat /proc/[0-9]*/environ | grep -c 'made[-]up'
+grep -rs 'made[-]up' /etc /home /root /run /srv /tmp /var /workspace | grep -c .
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """Where the client goes."""
+    """Where the sandbox goes."""
 
     host: str
     port: int
     path: str
     rules: str
-    options: tuple[str, ...] = ()
+    settings: Mapping[str, str]
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.host}{'' if self.port == 443 else f':{self.port}'}{self.path}"
 
 
 class Stage:
-    """The proxy that runs, and the client in front of it."""
+    """The sandbox that is there, and the proxy behind it."""
 
-    def __init__(self, folder: Path, play: Play, port: int) -> None:
+    def __init__(self, folder: Path, play: Play, fleet: Sandboxes) -> None:
         self.folder = folder
         self.play = play
-        self.port = port
-        self.ca = self._exported()
+        self._fleet = fleet
+        self._has_curl = fleet.exec(BOX, Command(argv=("curl", "--version"))).exit_code == 0
 
-    def _exported(self) -> str:
-        """The certificate that the sandbox trusts; nothing else of the proxy gets there."""
-        ran = egress(self.folder, "ca", "export", "--state-dir", "state")
-        return ran.stdout
+    def run(self, line: str) -> str:
+        """Run a line of shell in the sandbox; returns what it prints, errors too."""
+        result = self._fleet.exec(BOX, Command(argv=("sh", "-c", f"exec 2>&1\n{line}"), timeout=60))
+        return result.text
 
-    def ask(self, request: str) -> str:
-        """Send a request as a client in the sandbox would, and return the answer."""
-        play = self.play
-        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as tcp:
-            tcp.sendall(connect(play.host, play.port))
-            answer = until_blank_line(tcp)
-            if " 200 " not in answer.partition("\r\n")[0]:
-                return answer
-            context = ssl.create_default_context(cadata=self.ca)
-            with context.wrap_socket(tcp, server_hostname=play.host) as tls:
-                tls.sendall(request.replace("\n", "\r\n").encode())
-                return everything(tls)
-
-    def knock(self, host: str) -> str:
-        """Only ask for a connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as tcp:
-            tcp.sendall(connect(host, 443))
-            return until_blank_line(tcp)
-
-    def audit(self) -> list[dict[str, object]]:
-        """The lines of the audit log."""
-        files = sorted((self.folder / "state/audit").glob("*.jsonl"))
-        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    def get(self, url: str, options: str = "") -> tuple[str, str]:
+        """The line that a person would type to ask for this, and what it prints."""
+        if self._has_curl:
+            line = f"curl -sS {options}{url}"
+            return line, self.run(line)
+        return f"python3 ask.py {url}", self.run(f"python3 -c '{CURL}' {url}")
 
 
 # The steps --------------------------------------------------------------------------------------------
@@ -107,44 +112,52 @@ class Stage:
 def play(stage: Stage, standin: StandIn | None) -> None:
     """Show it, step by step."""
     here = stage.play
-    at = here.host if here.port == 443 else f"{here.host}:{here.port}"
     title("1. The rules: where the sandbox may go, and what is added on the way")
     show((stage.folder / "hosts.yaml").read_text())
 
     title("2. The sandbox asks, with a token that is worth nothing")
-    request = f"GET {here.path} HTTP/1.1\nHost: {at}\nAuthorization: Bearer dummy\nConnection: close\n\n"
-    label("the sandbox sends")
-    show(request)
-    answer = stage.ask(request)
-    if standin is not None:
-        label("the API receives: the real token, over TLS that was verified")
-        show(standin.received[-1])
-    label("the sandbox gets: the API repeats the token, and it does not come back")
+    line, answer = stage.get(here.url, "-H 'Authorization: Bearer dummy' ")
+    typed(line)
     show(answer, most=8 if standin is None else 12)
+    if standin is not None:
+        label("the API received the real one, over TLS that was verified; what it repeated was masked")
+        show(standin.received[-1])
 
-    title("3. A request that a rule denies")
-    denied = f"GET {here.path}/keys HTTP/1.1\nHost: {at}\nConnection: close\n\n"
-    label("the sandbox sends")
-    show(denied)
-    label("the sandbox gets: an answer made for programs, and nothing was sent to the API")
-    show(stage.ask(denied))
+    title("3. It looks for the token: in its environment, in that of all processes, in its files")
+    for line, found in zip(SEARCH.splitlines(), stage.run(SEARCH).splitlines(), strict=True):
+        typed(line)
+        show(found)
+
+    title("4. A request that a rule denies: an answer made for programs, and nothing was sent")
+    line, answer = stage.get(f"{here.url}/keys")
+    typed(line)
+    show(answer)
     label("egress explain tells the operator more")
-    explain = ("explain", "--rules", "hosts.yaml", "GET", f"https://{at}{here.path}/keys")
-    show(egress(stage.folder, *explain, fails=True).stdout)
+    show(egress(stage.folder, "explain", "--rules", "hosts.yaml", "GET", f"{here.url}/keys", fails=True))
 
-    title("4. A host that no rule names: no name is resolved, nothing is dialled")
-    label("CONNECT pastebin.example.org:443 is answered")
-    show(stage.knock("pastebin.example.org").partition("\r\n")[0])
+    title("5. A host that no rule names, and a way around the proxy")
+    line, answer = stage.get("http://pastebin.example.org/")
+    typed(line)
+    show(answer)
+    around = f"python3 -c \"import socket; socket.create_connection(('{NOWHERE}', 443), 3)\" 2>&1 | tail -n 1"
+    typed(around)
+    show(stage.run(around))
 
 
-def show_audit(stage: Stage) -> None:
+def show_audit(folder: Path) -> None:
     """Show what is left when the proxy has stopped."""
-    title("5. What is left for whoever reviews: one line each, chained and signed")
-    for line in stage.audit():
+    title("6. What is left for whoever reviews: one line each, chained and signed")
+    for line in audit(folder):
         show("  ".join(facts(line)))
     print()
     label("egress log verify")
-    show(egress(stage.folder, "log", "verify", "--dir", "state/audit", "--key", "audit.key").stdout)
+    show(egress(folder, "log", "verify", "--dir", "state/audit", "--key", "state/audit.key"))
+
+
+def audit(folder: Path) -> list[dict[str, object]]:
+    """The lines of the audit log."""
+    files = sorted((folder / "state/audit").glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def facts(line: Mapping[str, Any]) -> Iterator[str]:
@@ -159,70 +172,35 @@ def facts(line: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"masked {name} {count}x" for name, count in line["scrubbed"].items())
 
 
-# The proxy --------------------------------------------------------------------------------------------
+# The sandbox ------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def proxy(folder: Path, play: Play, environ: dict[str, str]) -> Iterator[Stage]:
-    """`egress serve`, from its first to its last line."""
-    (folder / "hosts.yaml").write_text(play.rules)
-    command = [
-        str(EGRESS),
-        "serve",
-        "--rules=hosts.yaml",
-        "--listen=127.0.0.1:0",
-        "--state-dir=state",
-        "--runtime-dir=run",
-        "--audit-key=audit.key",
-        "--log-level=error",
-        *play.options,
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ, cwd=folder) as process:
-        try:
-            port = ready_port(process)
-            yield Stage(folder, play, port)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+def sandbox(folder: Path, play: Play) -> Iterator[Stage]:
+    """A sandbox behind a proxy of its own, from the first to the last line."""
+    rules = folder / "hosts.yaml"
+    rules.write_text(play.rules)
+    os.environ.update(play.settings)
+    places = {"HOME": folder, "EGRESS_STATE_DIR": folder / "state", "EGRESS_RUNTIME_DIR": folder / "run"}
+    os.environ.update({name: str(place) for name, place in places.items()})
+    with open_fleet(rules=[rules]) as fleet:
+        label(f"this machine: {fleet.about.kind} ({fleet.about.why})")
+        image = opened.image(fleet.about, None, label)
+        env = opened.variables(fleet.about, read_asked([]))
+        fleet.create(Spec(name=BOX, image=image, env=env))
+        fleet.start(BOX)
+        yield Stage(folder, play, fleet)
 
 
-def ready_port(process: subprocess.Popen[str]) -> int:
-    """Wait for the line that says where it listens."""
-    if process.stdout is not None:
-        for line in process.stdout:
-            if line.startswith("egress is ready"):
-                address = line.partition("http://")[2].partition(",")[0]
-                return int(address.rpartition(":")[2])
-    raise SystemExit("demo: egress serve did not start")
-
-
-def egress(folder: Path, *arguments: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
+def egress(folder: Path, *arguments: str, fails: bool = False) -> str:
     """Run a command of egress; `fails` says that exit status 1 is what is wanted."""
     ran = subprocess.run([str(EGRESS), *arguments], capture_output=True, text=True, check=False, cwd=folder)
     if ran.returncode != int(fails):
         raise SystemExit(f"demo: egress {arguments[0]} failed\n{ran.stdout}{ran.stderr}")
-    return ran
+    return ran.stdout
 
 
-# What is read and shown -------------------------------------------------------------------------------
-
-
-def connect(host: str, port: int) -> bytes:
-    return f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
-
-
-def until_blank_line(sock: socket.socket) -> str:
-    data = b""
-    while b"\r\n\r\n" not in data and (more := sock.recv(4096)):
-        data += more
-    return data.decode("latin-1")
-
-
-def everything(sock: socket.socket) -> str:
-    data = b""
-    while more := sock.recv(65536):
-        data += more
-    return data.decode("latin-1")
+# What is shown ----------------------------------------------------------------------------------------
 
 
 def is_terminal() -> bool:
@@ -230,17 +208,21 @@ def is_terminal() -> bool:
 
 
 def title(text: str) -> None:
-    print(f"\n\033[1m{text}\033[0m\n" if is_terminal() else f"\n{text}\n")
+    print(f"\n\033[1m{text}\033[0m\n" if is_terminal() else f"\n{text}\n", flush=True)
 
 
 def label(text: str) -> None:
-    print(f"  {text}:")
+    print(f"  {text}", flush=True)
+
+
+def typed(line: str) -> None:
+    print(f"    $ {line}", flush=True)
 
 
 def show(text: str, most: int = 40) -> None:
     """Print a text, indented; no line is wider than a terminal needs to be."""
     for line in text.replace("\r", "").rstrip().splitlines()[:most]:
-        print(f"    {line[:200]}".rstrip())
+        print(f"    {line[:200]}".rstrip(), flush=True)
 
 
 # What is played ---------------------------------------------------------------------------------------
@@ -259,36 +241,37 @@ def with_standin(folder: Path) -> None:
             where=LOOPBACK.format(port=standin.port),
             path="/v1/me",
         )
-        options = (f"--upstream-ca={standin.ca}", f"--resolve={NAME}=127.0.0.1")
-        here = Play(NAME, standin.port, "/v1/me", rules, options)
-        with proxy(folder, here, {"PATH": os.environ["PATH"], "HOME": str(folder)}) as stage:
+        settings = {"EGRESS_UPSTREAM_CA": str(standin.ca), "EGRESS_RESOLVE": f"{NAME}=127.0.0.1"}
+        with sandbox(folder, Play(NAME, standin.port, "/v1/me", rules, settings)) as stage:
             play(stage, standin)
-        show_audit(stage)
+    show_audit(folder)
 
 
 def with_github(folder: Path) -> None:
     """The API is the real one."""
     rules = RULES.format(source="env:GITHUB_TOKEN", bound=GITHUB, host=GITHUB, where="", path="/user")
-    here = Play(GITHUB, 443, "/user", rules)
-    environ = {name: os.environ[name] for name in ("PATH", "GITHUB_TOKEN")} | {"HOME": str(folder)}
-    with proxy(folder, here, environ) as stage:
+    with sandbox(folder, Play(GITHUB, 443, "/user", rules, {})) as stage:
         play(stage, None)
-    show_audit(stage)
+    show_audit(folder)
 
 
 def main() -> None:
     """Play it in a folder that is gone afterwards."""
-    title("Egress: a client that holds nothing, an API that wants a token, and the proxy between them")
+    title("Egress: a sandbox that holds nothing, an API that wants a token, and the proxy between them")
     with tempfile.TemporaryDirectory(prefix="egress-demo-") as folder:
-        if os.environ.get("REAL"):
-            if not os.environ.get("GITHUB_TOKEN"):
-                raise SystemExit("demo: REAL=1 wants a GITHUB_TOKEN in the environment")
-            with_github(Path(folder))
-        else:
-            with_standin(Path(folder))
+        try:
+            if os.environ.get("REAL"):
+                if not os.environ.get("GITHUB_TOKEN"):
+                    raise SystemExit("demo: REAL=1 wants a GITHUB_TOKEN in the environment")
+                with_github(Path(folder))
+            else:
+                with_standin(Path(folder))
+        except EgressError as error:
+            raise SystemExit(f"demo: {error.message}\n{error.hint}") from None
     title("Next")
-    print("  docs/tutorial.md       rules of your own, in ten steps")
-    print("  docs/guides/serve.md   the proxy in front of a real sandbox")
+    print("  docs/tutorial.md         rules of your own, in ten steps")
+    print("  docs/guides/run.md       your own command in a sandbox: egress run -- COMMAND")
+    print("  docs/guides/agents.md    a coding agent in one")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,28 @@ def lock(directory: Path) -> int:
     return descriptor
 
 
+def lock_oldest(directory: Path) -> int | None:
+    """Become the one that may delete old files until the returned descriptor is closed; None when one is.
+
+    The proxy deletes files that are too many, and so does whoever prunes the log: the anchor must not be
+    written by both at once. The lock is on the oldest file, so it needs no file of its own. Raises `OSError`.
+    """
+    oldest = numbers(directory)[0]
+    descriptor = os.open(directory / name(oldest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Somebody may have deleted it before it was locked.
+        if numbers(directory)[0] == oldest:
+            return descriptor
+    except BlockingIOError:
+        pass
+    except OSError:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Anchor:
     """Where a log begins whose oldest files were deleted."""

@@ -16,7 +16,7 @@ from egress.audit.chain import Line
 
 GapKind = Literal["killed", "cut", "altered", "foreign", "head"]
 CLOSING = b"#\n"
-_KIND = b',"event":"gap",'
+KIND = b',"event":"gap",'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def killed(missing: tuple[int, int] | None, fragment: bytes) -> Gap:
 
 def named_in(line: Line) -> Gap | None:
     """The gap that an authentic line tells of; None for every other kind of line."""
-    if _KIND not in line.content[:120]:
+    if KIND not in line.content[:120]:
         return None
     found = json.loads(line.content + b"}")
     return Gap(found["kind"], None, found["fragment_bytes"], found["fragment_sha256"] or "")

@@ -250,10 +250,21 @@ class Writer:
                 self._retain()
 
     def _retain(self) -> None:
-        """Delete the oldest files beyond those to keep, once the anchor says where the log begins now."""
-        there = files.numbers(self._directory)
+        """Delete the oldest files beyond those to keep, unless somebody is pruning the log just now."""
         keep = self._options.keep
-        if not keep or len(there) <= keep:
+        if not keep or len(files.numbers(self._directory)) <= keep:
+            return
+        descriptor = files.lock_oldest(self._directory)
+        if descriptor is None:
+            return
+        try:
+            self._delete(files.numbers(self._directory), keep)
+        finally:
+            os.close(descriptor)
+
+    def _delete(self, there: list[int], keep: int) -> None:
+        """Delete all but the newest files, once the anchor says where the log begins now."""
+        if len(there) <= keep:
             return
         oldest = there[-keep]
         with (self._directory / files.name(oldest)).open("rb") as file:

@@ -1,17 +1,27 @@
-"""`egress rules`: commands about rules as the proxy sees them."""
+"""`egress rules`: the rules as the proxy sees them, drafted from traffic, and tried on it."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import newfile, render, rulefiles, traffic
+from egress.cli.render import BAD, DIM, DOUBT, GOOD, Style, count
+from egress.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from egress.review.drafting import Change, Draft, Replay
+    from egress.rules.policy import Policy
+
+MOST_SHOWN = 20
 
 
 @click.group()
 def rules() -> None:
-    """Show the rules as the proxy sees them."""
+    """Show the rules as the proxy sees them, or make rules from traffic."""
 
 
 @rules.command()
@@ -35,3 +45,128 @@ def show(files: tuple[Path, ...], as_json: bool) -> int:
     else:
         render.text(as_text(policy))
     return 0
+
+
+# Drafting -------------------------------------------------------------------------------------
+
+
+@rules.command(short_help="Write rules for what was seen to pass.")
+@traffic.SINCE
+@traffic.PROFILE
+@traffic.LOG
+@click.option(
+    "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rules at hand; may be repeated."
+)
+@click.option(
+    "--output", "-o", type=rulefiles.FILE, metavar="FILE", help="Write it there; else it is printed."
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def draft(
+    since: str,
+    profile: str | None,
+    directory: Path | None,
+    files: tuple[Path, ...],
+    output: Path | None,
+    force: bool,
+) -> int:
+    """Write a rule file that allows what was seen to pass, and says on each line what that was.
+
+    It is made from the audit log, best under `mode: observe`. Where a rule allows more than what was
+    seen, it says so. From the rules at hand it takes what no log holds: where secrets come from, what
+    they are bound to, and denies. Read it before you use it: what a sandbox did is not what it should do.
+
+    \b
+    Examples:
+      egress rules draft --since 1d
+      egress rules draft --since 7d --profile coding -o hosts.draft.yaml
+    """
+    from egress.review.drafting import draft as drafted
+
+    seen = traffic.gathered(directory, since, profile)
+    made = drafted(seen, _at_hand(files), rulefiles.now())
+    if output is None:
+        render.text(made.text)
+        return 0
+    newfile.write(output, made.text, replace=force)
+    _tell(output, made)
+    return 0
+
+
+def _at_hand(files: tuple[Path, ...]) -> Policy | None:
+    """The rules that were named, or the default ones; a draft can do without."""
+    try:
+        return rulefiles.policy(files)[1]
+    except UnreadableError:
+        if files:
+            raise
+        return None
+
+
+def _tell(output: Path, made: Draft) -> None:
+    render.line(("wrote ", GOOD), f"{output}: {count(made.hosts, 'host')}")
+    if made.left_out:
+        left = count(sum(one.count for one in made.left_out), "request")
+        render.line(("left out: ", DOUBT), f"{left}; the head of the file says which")
+    render.line(("next: ", DIM), f"read it, then `egress rules replay {output}`", whole=True)
+
+
+# Replaying ------------------------------------------------------------------------------------
+
+
+@rules.command(short_help="Say what would change for what was seen.")
+@click.argument("files", nargs=-1, required=True, type=rulefiles.FILE, metavar="FILE...")
+@traffic.SINCE
+@traffic.PROFILE
+@traffic.LOG
+@click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
+def replay(
+    files: tuple[Path, ...], since: str, profile: str | None, directory: Path | None, as_json: bool
+) -> int:
+    """Decide what is in the audit log again by other rules, and say what would change.
+
+    Nothing is sent. A line has no query, headers or body: a rule that looks at them may be one that
+    cannot be told from the log, and then that is said. The exit status is 1 when something that passed
+    would be denied.
+
+    \b
+    Examples:
+      egress rules replay hosts.draft.yaml --since 1d
+      egress rules replay config/hosts.yaml --since 2h --json
+    """
+    from egress.review.drafting import replay as replayed
+
+    _, policy = rulefiles.policy(files)
+    found = replayed(traffic.gathered(directory, since, profile), policy, rulefiles.now())
+    if as_json:
+        render.data({"ok": not found.denied, **asdict(found)})
+    else:
+        _show(found)
+    return int(bool(found.denied))
+
+
+def _show(found: Replay) -> None:
+    _group("newly denied", found.denied, BAD)
+    _group("newly allowed", found.allowed, DOUBT)
+    _group("other secrets", found.secrets, DOUBT)
+    _group("cannot be told from the log", found.untold, DIM)
+    if found.not_compared:
+        render.line(f"{found.not_compared} denied for another reason than the rules: not compared")
+    lost = sum(change.count for change in found.denied)
+    verdict = (f"{lost} newly denied", BAD) if lost else ("nothing newly denied", GOOD)
+    render.line(verdict, f", {found.same} as before")
+
+
+def _group(title: str, changes: list[Change], style: Style) -> None:
+    if not changes:
+        return
+    render.line((f"{title}: {sum(change.count for change in changes)}", style))
+    render.table([_row(change) for change in changes[:MOST_SHOWN]], indent=2)
+    if len(changes) > MOST_SHOWN:
+        render.line(f"  and {count(len(changes) - MOST_SHOWN, 'group')} more: --json has them all")
+
+
+def _row(change: Change) -> list[render.Cell]:
+    more = f" and {count(change.paths - 1, 'path')} more" if change.paths > 1 else ""
+    what = f"{change.method or 'connect'} {change.host}:{change.port}{change.path}{more}"
+    why = change.note or change.rule or change.code
+    return [f"{change.count} x", what, why, (f"such as {change.example}", DIM)]

@@ -16,7 +16,7 @@ import click
 from egress import settings as process
 from egress.cli import render, rulefiles
 from egress.cli.ca import ADDING, REPLACING
-from egress.cli.render import BOLD, DIM, GOOD
+from egress.cli.render import BAD, BOLD, DIM, GOOD
 from egress.errors import ContentError
 from egress.policy.chosen import Chosen, choose, read_chosen
 from egress.policy.profiles import check_profile
@@ -131,13 +131,14 @@ def _run(start: Start) -> int:
 
 
 def _announce(ready: Ready, start: Start) -> None:
-    proxies = [f"http://{at}" for at in ready.addresses]
+    proxies = ", ".join(f"http://{at}" for at in ready.addresses) or "for handed-over listeners alone"
     hosts = render.count(len(start.policy.entries), "host")
-    render.line(("egress is ready: ", GOOD), f"proxy {', '.join(proxies)}, {hosts} in {start.chosen.names}")
+    render.line(("egress is ready: ", GOOD), f"proxy {proxies}, {hosts} in {start.chosen.names}")
     values = start.effective.values
-    render.line("  for a client; made here, and the file copied to where it runs:")
-    for command in _client_commands(ready.addresses[0], values):
-        render.line("    ", (command, BOLD), whole=True)
+    if ready.addresses:
+        render.line("  for a client; made here, and the file copied to where it runs:")
+        for command in _client_commands(ready.addresses[0], values):
+            render.line("    ", (command, BOLD), whole=True)
     if ready.transparent:
         at = ", ".join(str(listen) for listen in ready.transparent)
         render.line(f"  whoever knows no proxy lands on {at}")
@@ -145,6 +146,9 @@ def _announce(ready: Ready, start: Start) -> None:
         render.line(f"  names: {', '.join(str(at) for at in ready.names)} answers with {values.answer}")
     if ready.handover is not None:
         render.line(f"  listeners are handed over at {ready.handover}")
+    for lack in ready.lacking:
+        render.line(("  missing: ", BAD), f"the secret {lack.name} (from `{lack.scheme}:`): {lack.cause}")
+        render.line(f"    {lack.cure}")
     for secret, value in ready.placeholders:
         render.line(f"    a stand-in for {secret}: {value}", whole=True)
     render.line("  ask it how it is:")

@@ -57,6 +57,8 @@ def _rules(rules: Answer) -> Iterator[list[Cell]]:
     hosts, secrets = count(_number(rules.get("hosts")), "host"), len(_texts(rules.get("secrets")))
     yield [("rules", DIM), f"{names}: {hosts}, {count(secrets, 'secret')}, mode {rules.get('mode')}"]
     yield ["", f"in force since {rules.get('loaded')} ({str(rules.get('in_force'))[:12]})"]
+    if variables := _map(rules.get("variables")):
+        yield ["", "variables: " + ", ".join(f"{name} {said}" for name, said in variables.items())]
     for problem in _texts(rules.get("refused")):
         yield ["", (f"refused since: {problem}", BAD)]
 

@@ -11,7 +11,6 @@ from ipaddress import IPv4Address, ip_address
 from typing import Final, Literal
 
 from egress.doctor.diagnosis import Diagnosis, ok, told
-from egress.doctor.holder import holder_of
 from egress.doctor.patient import Patient
 from egress.doctor.running import Running
 from egress.errors import UnreadableError
@@ -61,8 +60,7 @@ async def _at(kind: Kind, at: Listen, values: Settings, running: Running) -> Dia
     try:
         await Listening(door, door, _alone(kind, at, values), b"", lambda: {at.port}).open()
     except UnreadableError as error:
-        holder = holder_of(at)
-        return told(name, UnreadableError(error.message + (f", by {holder}" if holder else ""), error.hint))
+        return told(name, error)
     return ok(name, "free")
 
 

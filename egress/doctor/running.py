@@ -52,6 +52,11 @@ class Running:
         names = _map(self.answer.get("rules")).get("secrets")
         return frozenset(_texts(names)) if isinstance(names, list) else None
 
+    def has(self, variable: str) -> bool | None:
+        """Whether it was started with a variable that its rules name; None where it does not say."""
+        said = _map(_map(self.answer.get("rules")).get("variables")).get(variable)
+        return None if said not in ("set", "not set") else said == "set"
+
 
 async def ask(patient: Patient) -> Running:
     """Ask the proxy; raises nothing when none is there."""

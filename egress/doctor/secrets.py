@@ -150,7 +150,7 @@ def _is_unset(patient: Patient, spec: SecretSpec) -> bool:
 
 
 def _unset(spec: SecretSpec, running: Running) -> Diagnosis:
-    """A variable that is not here. A proxy has those of its own start, and tells nobody which."""
+    """A variable that is not here. A proxy has those of its own start, and tells which of them are set."""
     name = spec.reference[0]
     fact = f"{_source(spec)} is not set in this shell"
     change = "for a value that changes use `file:` or `command:`"
@@ -158,6 +158,12 @@ def _unset(spec: SecretSpec, running: Running) -> Diagnosis:
         return fault(spec.name, fact, f"set {name} where the proxy is started; {change}")
     if running.secrets is not None and spec.name not in running.secrets:
         fact = f"{fact}, and the rules of the proxy that runs name no such secret"
+        return fault(spec.name, fact, f"set {name}, and start the proxy again; {change}")
+    has = running.has(name)
+    if has:
+        return ok(spec.name, f"{fact}, and the proxy that runs was started with it")
+    if has is not None:
+        fact = f"{fact}, and the proxy that runs was started without it"
         return fault(spec.name, fact, f"set {name}, and start the proxy again; {change}")
     return warning(
         spec.name,

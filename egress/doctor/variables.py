@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from egress.addons.master import check_options, safe_options
 from egress.addons.openssl import check_environment
 from egress.doctor.diagnosis import Diagnosis, note, ok, some, told, warning
-from egress.doctor.holder import holder_of
 from egress.doctor.patient import Patient
 from egress.errors import EgressError
+from egress.proxy.holder import holder_of
 from egress.proxy.settings import Listen, strangers
 
 PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")

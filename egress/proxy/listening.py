@@ -17,6 +17,7 @@ from ipaddress import IPv4Address
 from typing import Protocol
 
 from egress.errors import UnreadableError
+from egress.proxy.holder import holder_of
 from egress.proxy.listener import Authentication, Kind, Listener, listen, listen_udp
 from egress.proxy.settings import Listen, Settings
 from egress.rules.policy import Policy
@@ -86,6 +87,11 @@ class Listening:
         return {self.sandbox: self._open} if self._open else {}
 
     @property
+    def is_shut(self) -> bool:
+        """Whether there is to be a proxy listener, and none is open."""
+        return bool(self._wanted) and not self._open
+
+    @property
     def transparent(self) -> tuple[Listen, ...]:
         """Where clients land that know no proxy."""
         return tuple(sorted(self._transparent, key=lambda at: (at.host, at.port)))
@@ -123,7 +129,7 @@ class Listening:
             failed = []
             for at in self._to_open():
                 try:
-                    await self._open_transparent(at)
+                    await self._open_transparent(at, _untold)
                 except UnreadableError as error:
                     failed.append(Failed(at, error.message, error.hint))
             self.failed = tuple(failed)
@@ -145,7 +151,7 @@ class Listening:
         except UnreadableError as error:
             raise UnreadableError(
                 error.message,
-                "somebody took it meanwhile: `ss -ltnp` says who; end that, and give the sandbox back again",
+                "somebody took it meanwhile: end that, and give the sandbox back again",
             ) from None
 
     # Inside
@@ -169,8 +175,8 @@ class Listening:
         item = Listener(f"proxy {at}", "proxy", self.sandbox, sock, self._how, self._password)
         return Listen(*await self._door.open(item))
 
-    async def _open_transparent(self, at: Listen) -> None:
-        sock = _opened(at, listen, "--transparent")
+    async def _open_transparent(self, at: Listen, who: Callable[[Listen], str] = holder_of) -> None:
+        sock = _opened(at, listen, "--transparent", who)
         item = Listener(f"transparent {at}", "transparent", self.sandbox, sock)
         await self._door.open(item)
         self._transparent[at] = item
@@ -191,12 +197,24 @@ class Listening:
         return bound
 
 
-def _opened(at: Listen, opens: Callable[[str, int], socket.socket], flag: str) -> socket.socket:
+def _untold(_: Listen) -> str:
+    # While the proxy serves, nobody waits for a walk through all processes, once for each port.
+    return ""
+
+
+def _opened(
+    at: Listen,
+    opens: Callable[[str, int], socket.socket],
+    flag: str,
+    who: Callable[[Listen], str] = holder_of,
+) -> socket.socket:
     try:
         return opens(at.host, at.port)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise UnreadableError(f"the proxy cannot listen on {at}: {reason}", _cure(error, flag)) from None
+        holder = who(at) if error.errno == errno.EADDRINUSE else ""
+        by = f", by {holder}" if holder else ""
+        raise UnreadableError(f"the proxy cannot listen on {at}: {reason}{by}", _cure(error, flag)) from None
 
 
 def _cure(error: OSError, flag: str) -> str:

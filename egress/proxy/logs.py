@@ -22,8 +22,7 @@ from typing import Literal, TextIO, override
 import structlog
 
 from egress.proxy.clock import Clock
-from egress.scrub import Needles
-from egress.secrets.redact import Redactor
+from egress.secrets.redact import Redactor, Search
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "text", "json"]
@@ -47,7 +46,7 @@ def set_up(
     level: Level,
     form: Format,
     clock: Clock,
-    needles: Callable[[], Needles],
+    needles: Callable[[], Search],
     stream: TextIO | None = None,
 ) -> Folding:
     """Send all logging of this process through one chain to `stream`, standard error by default.

@@ -26,7 +26,7 @@ from egress.policy.chosen import read_chosen
 from egress.policy.files import find_rule_files
 from egress.policy.profiles import refuse_without_profiles
 from egress.policy.text import shown
-from egress.proxy import logs, remarks
+from egress.proxy import heap, logs, remarks
 from egress.proxy.clock import Clock
 from egress.proxy.control import NAME, Body, Control, Handler, Reply, Routes
 from egress.proxy.engine import Engine
@@ -48,6 +48,10 @@ FLUSH = 0.2
 TICK = 1.0
 RECHECK = 3
 """Ticks between two looks at whether what is open may still be: rules expire."""
+GIVE_BACK = 60
+"""Ticks between two times that freed memory is given back."""
+_GLANCE = 1.0
+"""Seconds that the word to be ready waits for sources of secrets; it serves by then."""
 _POLL = 0.05
 _GRACE = 2.0
 """Seconds for connections that were closed to be recorded."""
@@ -131,7 +135,8 @@ class Server:
                 self._keep(forever)
             self._say_started(engine)
             self._remark(engine)
-            self._beside(service.warm())
+            # Those who are slow are told in the log.
+            await asyncio.wait([self._beside(service.warm())], timeout=_GLANCE)
             announce(self._ready(parts, listening))
             await self._stopping.wait()
             _log.info("proxy.stopping", reason=self._reason, connections=len(engine.live))
@@ -191,6 +196,7 @@ class Server:
             listening.transparent,
             listening.names,
             handover_path(self._values.runtime_dir) if self._values.handover else None,
+            engine.secrets.lacking(engine.policy.secrets.values(), remarks.unscrubbed(engine.policy)),
         )
 
     def _read(self, engine: Engine) -> Loaded:
@@ -296,6 +302,8 @@ def tick(parts: Parts, number: int) -> None:
     if number % RECHECK == 0:
         # The rules are the same; the time is not.
         parts.engine.swap(parts.engine.policy)
+    if number % GIVE_BACK == 0:
+        heap.give_back()
 
 
 async def _end_all_tasks() -> None:

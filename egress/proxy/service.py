@@ -187,7 +187,7 @@ class Service:
         found = []
         if self.engine.stopping:
             found.append("it is stopping")
-        elif not self._listening.addresses:
+        elif self._listening.is_shut:
             found.append("no listener is open")
         found += [
             f"the audit log takes nothing more for {name}"
@@ -226,6 +226,10 @@ class Service:
             "hosts": len(policy.entries),
             "networks": len(policy.networks),
             "secrets": sorted(policy.secrets),
+            "variables": {
+                name: "set" if is_set else "not set"
+                for name, is_set in self.engine.secrets.variables(policy.secrets.values()).items()
+            },
             "reloads": dict(self._results),
             "refused": list(last.problems) if last is not None and refused else [],
         }

@@ -29,6 +29,10 @@ from egress.rules.hosts import HostError, canonical_wire, is_address
 from egress.rules.report import MeaningError
 
 PREFIX = "EGRESS_"
+NOWHERE: Final = "none"
+"""What stands for no listener at all."""
+OF_OTHERS: Final = frozenset({"EGRESS_RUNTIME"})
+"""Variables that mean something elsewhere: the kind of sandboxes that a fleet makes."""
 Origin = Literal["flag", "environment", "default"]
 
 
@@ -107,6 +111,14 @@ def _listen(value: object) -> object:
     if address is None or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
         raise _wrong("this is not an address and a port", "write it like 127.0.0.1:3128")
     return Listen(str(address), int(port))
+
+
+def _listens(value: object) -> object:
+    found = _split(",", value)
+    if found == ():
+        raise _wrong("there is nothing to listen on", f"name an address, or write {NOWHERE}")
+    # A list where each use of the option is one text.
+    return () if found in ((NOWHERE,), [NOWHERE]) else found
 
 
 def _override(value: object) -> object:
@@ -198,6 +210,9 @@ def _plain(value: str) -> str:
 Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(lambda value: _split(":", value))]
 Commas = BeforeValidator(lambda value: _split(",", value))
 Listens = Annotated[tuple[Annotated[Listen, BeforeValidator(_listen)], ...], NoDecode, Commas]
+MaybeListens = Annotated[
+    tuple[Annotated[Listen, BeforeValidator(_listen)], ...], NoDecode, BeforeValidator(_listens)
+]
 Overrides = Annotated[tuple[Annotated[Override, BeforeValidator(_override)], ...], NoDecode, Commas]
 Pins = Annotated[tuple[Annotated[Pin, BeforeValidator(_pin)], ...], NoDecode, Commas]
 Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
@@ -231,8 +246,9 @@ class Settings(BaseSettings):
     rules: Annotated[Paths, Shown("PATH", "`hosts.yaml` or `hosts.d` in `~/.config/egress`")] = Field(
         default=(), description="Rule files, or folders of them."
     )
-    listen: Annotated[Listens, Shown("ADDRESS:PORT")] = Field(
-        default=(Listen("127.0.0.1", 3128),), description="Where clients find the proxy."
+    listen: Annotated[MaybeListens, Shown("ADDRESS:PORT")] = Field(
+        default=(Listen("127.0.0.1", 3128),),
+        description="Where clients find the proxy; `none` leaves it to the listeners that are handed over.",
     )
     sandbox: Name = Field(default="default", description="The name of the sandbox behind this listener.")
     profile: Name | None = Field(default=None, description="The profile of the rules that it gets.")
@@ -355,8 +371,16 @@ class Settings(BaseSettings):
                     f"listening on {listen} opens the proxy, and the credentials it holds, to other machines",
                     "give --password-file, or --network where only the sandbox can reach that address",
                 )
-        if not self.listen:
-            raise _wrong("there is nothing to listen on", "name an address with --listen")
+        opened = [f"--{name}" for name in ("transparent", "dns") if getattr(self, name)]
+        if not self.listen and opened:
+            raise _wrong(
+                f"{opened[0]} belongs to a listener, and there is none", "name an address with --listen"
+            )
+        if not self.listen and not self.handover:
+            raise _wrong(
+                "there is nothing to listen on",
+                "name an address with --listen, or let listeners be handed over with --handover",
+            )
         return self
 
 
@@ -399,7 +423,7 @@ def strangers(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     known = [name.upper() for name in Settings.model_fields]
     for name in sorted(environ):
         rest = name.removeprefix(PREFIX)
-        if rest != name and rest not in known:
+        if rest != name and rest not in known and name not in OF_OTHERS:
             meant = difflib.get_close_matches(rest, known, n=1, cutoff=0.75)
             yield name, PREFIX + meant[0] if meant else ""
 
@@ -416,6 +440,8 @@ def variable(name: str) -> str:
 
 def written(name: str, value: object) -> str:
     """A value as people write it."""
+    if name == "listen" and value == ():
+        return NOWHERE
     if value is None or value == ():
         return "-"
     if isinstance(value, bool):

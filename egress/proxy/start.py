@@ -14,7 +14,7 @@ from egress.types import Finding
 
 if TYPE_CHECKING:
     # Loads what only a proxy that really starts needs.
-    from egress.secrets import Captured
+    from egress.secrets import Captured, Lacking
 
 
 def watched(chosen: Chosen, trust: Trust) -> tuple[Path, ...]:
@@ -50,3 +50,5 @@ class Ready:
     names: tuple[Listen, ...] = ()
     handover: Path | None = None
     """Where listeners are handed over, if they may be."""
+    lacking: tuple[Lacking, ...] = ()
+    """The secrets that were asked for in vain by then."""

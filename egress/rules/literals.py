@@ -29,7 +29,8 @@ _KNOWN_SHAPES = re.compile(
 )
 # Without a slash, which would make a path of words one blob; the length of AWS keys is taken with it.
 _BLOB = re.compile(r"[A-Za-z0-9+=_-]{32,}")
-_AWS_SECRET = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_-])")
+# A `=` may stand in front, as in KEY=secret: base64 has it at the end alone.
+_AWS_SECRET = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_-])")
 _HEX = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{32,}(?![0-9A-Za-z])")
 _MIN_ENTROPY = 3.6
 _MIN_ENTROPY_WITH_SLASHES = 4.4

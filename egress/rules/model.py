@@ -182,7 +182,7 @@ class Inject(Model):
     on_existing: Literal["replace", "fail"] = Field(
         "replace", description="What to do with a value that the sandbox itself sent in that place."
     )
-    only_for: list[str] | None = Field(
+    only_for: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
         alias="for",
         description="Ids of the allow rules this is meant for; all allowed requests when left out.",

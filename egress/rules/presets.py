@@ -30,6 +30,8 @@ Argument = str | list[str]
 Arguments = Mapping[str, Argument]
 
 _PARAMETER = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
+# Whatever somebody may have meant for one, of which the pattern above knows only the sound ones.
+_MEANT = re.compile(r"\$\{([^}]*)\}?")
 _PATH = re.compile(r"[A-Za-z0-9._~!$&'()*+,=:@%-]+(?:/[A-Za-z0-9._~!$&'()*+,=:@%-]+)*")
 
 
@@ -99,12 +101,18 @@ def read(name: str, text: str, report: Report) -> Preset | None:
 
 def _check_parameters(rules: dict[str, Value], head: PresetHead, at: At) -> None:
     """Report every `${...}` that is no parameter, or stands where none is put in."""
+    for name in head.parameters:
+        if not _PARAMETER.fullmatch(f"${{{name}}}"):
+            (at / "parameters" / name).key_error(
+                f"{quoted(name)} cannot be the name of a parameter", "lower-case letters, digits and _"
+            )
     for text, path, here, is_key in _texts(rules, (), at):
         if "${" not in text:
             continue
         if not _takes_parameters(path, is_key=is_key):
             here.error("no parameter is put in here", "only in host keys, paths and names of secrets")
-        for name in sorted({*_PARAMETER.findall(text)} - {*head.parameters}):
+        sound = {*_PARAMETER.findall(text)} & {*head.parameters}
+        for name in sorted({*_MEANT.findall(text)} - sound):
             here.error(f"the preset has no parameter {quoted(name)}", did_you_mean(name, head.parameters))
 
 

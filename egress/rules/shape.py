@@ -25,6 +25,8 @@ _WANTED = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
 }
+_NOT_EMPTY = {"for": "name allow rules; without `for` it is meant for every request that is allowed"}
+"""What to write instead, where somebody may have meant something by an empty list."""
 
 
 def checked[M: Model](model: type[M], value: object, at: At) -> M | None:
@@ -96,7 +98,7 @@ def _wrong_value(error: ErrorDetails, name: str) -> tuple[str, str]:
     if kind == "less_than_equal":
         return f"this must be at most {context.get('le')}", ""
     if kind == "too_short":
-        return "this list must not be empty", ""
+        return "this list must not be empty", _NOT_EMPTY.get(name, "")
     return f"this is not a valid {name or 'value'}", ""
 
 

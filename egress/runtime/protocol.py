@@ -134,8 +134,8 @@ class Runtime(Protocol):
         """Keep so many sandboxes ready that differ from this one in name, profile, env and labels alone.
 
         `create` takes one of them where it can, each is used once, and others are made in their place. 0 ends
-        it. Returns before they are ready. A runtime that is fast without may do nothing. Raises `SpecError` for
-        more than it keeps, and `UnsupportedError` for one that cannot be made ahead.
+        it. Returns before they are ready. A runtime that is fast without may do nothing. Raises `SpecError`
+        for more than it keeps, and `UnsupportedError` for one that cannot be made ahead.
         """
 
     def info(self, name: str) -> Info:

@@ -10,12 +10,13 @@ from egress.secrets.environ import HANDED_OVER, Captured, take, variables
 from egress.secrets.harden import harden
 from egress.secrets.redact import Redactor
 from egress.secrets.resolver import Clock, Resolver
-from egress.secrets.source import Unresolvable, unresolvable
+from egress.secrets.source import Lacking, Unresolvable, unresolvable
 
 __all__ = [
     "HANDED_OVER",
     "Captured",
     "Clock",
+    "Lacking",
     "Redactor",
     "Resolver",
     "Unresolvable",

@@ -15,8 +15,9 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
 from types import TracebackType
+from typing import Protocol
 
-from egress.scrub import Needles
+from egress.scrub import Masked
 
 type Info = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -25,12 +26,20 @@ _HIDDEN = "(not shown: it could not be searched for secrets)"
 _PLAIN = (bool, type(None))
 
 
+class Search(Protocol):
+    """What finds the values: `Needles`, or several `Joined`."""
+
+    def __len__(self) -> int: ...
+
+    def mask(self, data: bytes) -> Masked: ...
+
+
 class Redactor:
     """A structlog processor; `needles` is asked at every event, so it should answer from memory."""
 
     __slots__ = ("_needles",)
 
-    def __init__(self, needles: Callable[[], Needles]) -> None:
+    def __init__(self, needles: Callable[[], Search]) -> None:
         self._needles = needles
 
     def __call__(
@@ -55,7 +64,7 @@ class _Search:
 
     __slots__ = ("_needles", "has_needles")
 
-    def __init__(self, needles: Needles) -> None:
+    def __init__(self, needles: Search) -> None:
         self._needles = needles
         self.has_needles = len(needles) > 0
 

@@ -23,13 +23,13 @@ import structlog
 
 from egress.errors import EgressError, UnreadableError
 from egress.rules.policy import SecretSpec
-from egress.scrub import SHORTEST_SECRET, Needles
+from egress.scrub import SHORTEST_SECRET, Joined, Needles
 from egress.secrets.command import TIMEOUT
-from egress.secrets.environ import Captured
+from egress.secrets.environ import Captured, variables
 from egress.secrets.held import Held
 from egress.secrets.reach import Reach
-from egress.secrets.searches import Searches, compiled
-from egress.secrets.source import Source, Sources
+from egress.secrets.searches import Everything, Searches
+from egress.secrets.source import Lacking, Source, Sources
 from egress.secrets.surroundings import Surroundings
 from egress.secrets.thread import in_thread
 from egress.secrets.trail import Known, Trail
@@ -39,6 +39,12 @@ from egress.types import Secret
 type Key = tuple[str, tuple[str, ...]]
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+_TOO_SHORT = (
+    f"the value has fewer than {SHORTEST_SECRET} bytes and cannot be scrubbed",
+    "use a longer secret, or write `scrub: off` where it is injected",
+)
 
 
 class Clock(Protocol):
@@ -77,7 +83,7 @@ class Resolver:
         self._reach = Reach()
         self._in_use: dict[tuple[str, ...], tuple[Known, ...]] = {}
         self._searches = Searches()
-        self._everything: tuple[tuple[Known, ...], Needles] = ((), Needles({}))
+        self._everything = Everything()
         self.version = 0
         """Grows whenever `needles_at` may have more to look for than before."""
 
@@ -144,6 +150,23 @@ class Resolver:
         self._changed()
         await self.resolve(specs, unscrubbed)
 
+    # Telling ----------------------------------------------------------------------------------
+
+    def lacking(self, specs: Iterable[SecretSpec], unscrubbed: Collection[str] = ()) -> tuple[Lacking, ...]:
+        """Say which of these were asked for in vain, and why; what is still waited for is left out."""
+        found = []
+        for spec in specs:
+            held = self._held.get((spec.scheme, spec.reference))
+            fault = held and _fault_of(held, is_unscrubbed=spec.name in unscrubbed)
+            if fault:
+                found.append(Lacking(spec.name, spec.scheme, *fault))
+        return tuple(found)
+
+    def variables(self, specs: Iterable[SecretSpec]) -> dict[str, bool]:
+        """Say of each variable that `env:` secrets name whether this process was started with it."""
+        captured = self._sources.captured.values
+        return {name: name in captured for name in sorted(variables(specs))}
+
     # Searches ---------------------------------------------------------------------------------
 
     def needles(self, specs: Iterable[SecretSpec]) -> Needles:
@@ -179,13 +202,11 @@ class Resolver:
         for known in carried:
             known.carried -= 1
 
-    def all_needles(self) -> Needles:
+    def all_needles(self) -> Joined:
         """Return what finds every value that is known of any secret, for `Redactor`; from any thread."""
         now = self._monotonic()
         known = tuple(known for trail in list(self._trails.values()) for known in trail.alive(now))
-        if self._everything[0] != known:
-            self._everything = (known, compiled(known))
-        return self._everything[1]
+        return self._everything.of(known)
 
     # Revocation -------------------------------------------------------------------------------
 
@@ -335,11 +356,7 @@ class Resolver:
             return secret
         if not held.is_told_short:
             held.is_told_short = True
-            self._tell(
-                spec.name,
-                f"the value has fewer than {SHORTEST_SECRET} bytes and cannot be scrubbed",
-                "use a longer secret, or write `scrub: off` where it is injected",
-            )
+            self._tell(spec.name, *_TOO_SHORT)
         return None
 
     def _tell(self, name: str, cause: str, cure: str) -> None:
@@ -352,5 +369,12 @@ def _asked(source: Source, last: Value | None, name: str) -> Value:
     if last is not None and value.is_same(last):
         return last
     value.named(name)
-    _ = value.spellings
+    value.needles(name)
     return value
+
+
+def _fault_of(held: Held, *, is_unscrubbed: bool) -> tuple[str, str] | None:
+    """Return why what is held cannot be used, and the cure."""
+    if held.fault is not None:
+        return held.fault.message, held.fault.hint
+    return _TOO_SHORT if held.is_short and held.value is not None and not is_unscrubbed else None

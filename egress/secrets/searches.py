@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egress.scrub import Needles
+from egress.scrub import Joined, Needles
 from egress.secrets.trail import Known
 
 MOST = 128
@@ -35,8 +35,32 @@ class Searches:
         }
 
 
+class Everything:
+    """The search for all that is known, which every line of the log goes through.
+
+    It changes with every value that comes in, and each of those is told in the log: so each value is
+    compiled alone, once, and what is there stays.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        # One thing, since any thread may ask.
+        self._last: tuple[tuple[Known, ...], Joined] = ((), Joined(()))
+
+    def of(self, known: tuple[Known, ...]) -> Joined:
+        """Return what finds these values; the same as before while they are the same."""
+        last, joined = self._last
+        if last != known:
+            joined = Joined(one.value.needles(one.name) for one in known)
+            self._last = (known, joined)
+        return joined
+
+
 def compiled(known: tuple[Known, ...]) -> Needles:
     """Make the needles of every spelling of these values."""
+    if len(known) == 1:
+        return known[0].value.needles(known[0].name)
     names: dict[bytes, tuple[str, ...]] = {}
     for one in known:
         for spelling in one.value.spellings:

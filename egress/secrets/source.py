@@ -44,6 +44,16 @@ class Unresolvable:
     cure: str
 
 
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A secret that cannot be used just now, and why."""
+
+    name: str
+    scheme: str
+    cause: str
+    cure: str
+
+
 def unresolvable(specs: Iterable[SecretSpec], *, container: bool = False) -> tuple[Unresolvable, ...]:
     """List the secrets that this version, or this place, cannot resolve; for a start to say so."""
     faults = ((spec, fault_of(spec.scheme, container=container)) for spec in specs)

@@ -18,6 +18,7 @@ UNTESTED = {
 # Rooms whose tests need more than a function call live in a folder of that name.
 ROOMS = {
     "addons": "tests/addons",
+    "cli/sandboxes": "tests/cli/sandboxes",
     "fleet": "tests/fleet",
     "proxy": "tests/proxy",
     "runtime": "tests/runtime",

@@ -76,3 +76,14 @@ def test_the_table_of_attacks_names_every_file_of_attacks() -> None:
     named = {(SECURITY.parent / target).resolve() for target in links(SECURITY)}
     missing = [name(file) for file in sorted((ROOT / "tests/attack").glob("test_*.py")) if file not in named]
     assert not missing, "add a row to docs/security.md"
+
+
+def test_every_promise_names_the_tests_that_hold_it() -> None:
+    """The words of such a link are the name of the test, and the page it leads to has a test of that name."""
+    rows = re.findall(r"^\| \d+ \| .*$", text(SECURITY).partition("## Twelve promises")[2], re.MULTILINE)
+    assert len(rows) == 12
+    for row in rows:
+        named = re.findall(r"\[([^\]]+)\]\(\.\./(tests/\S+\.py)\)", row.rpartition(" | ")[2])
+        assert len(named) > 1, row
+        for words, file in named:
+            assert f"def test_{words.replace(' ', '_')}(" in text(ROOT / file), f"{words} in {file}"

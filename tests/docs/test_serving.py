@@ -8,13 +8,16 @@ shows above it; a page is read from its first to its last line:
     shellsession stopped    commands after the proxy was told to stop
 
 The API is the stand-in of the demo, on loopback and a port of the kernel's choice. So ports, ids and the
-certificate differ from run to run, and are put back to what the page says before it is compared.
+certificate differ from run to run, and are put back to what the page says before it is compared. A page may
+say itself how the stand-in is reached: then it is at port 8443, its authority is in api-ca.pem, and the proxy
+has the options that are shown and no others.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -29,7 +32,7 @@ import pytest
 from scripts.console import STEP
 from scripts.pages import PAGES, ROOT, Block, blocks, name
 from scripts.standin import NAME
-from tests.cli.command import environment
+from tests.cli.command import environment, put
 from tests.proxy.served import Served
 
 pytestmark = pytest.mark.system("curl", "curl")
@@ -38,6 +41,9 @@ LANGUAGE = "shellsession"
 SHOWING = [page for page in PAGES if any(block.language == LANGUAGE for block in blocks(page))]
 TOKEN = "made-up-token-4f2a9c1e"
 NEXT = "---- next block ----"
+PORT = "8443"
+CA = "api-ca.pem"
+_PORT_OF_API = re.compile(rf"{re.escape(NAME)}:\d+")
 
 STANDIN = """
 import json, sys
@@ -99,6 +105,8 @@ def shown(page: Path) -> tuple[str, list[Block], list[Block], list[Block]]:
 
 def adapted(rules: str, port: int) -> str:
     """The rules, for an API on loopback; every line keeps its number."""
+    if PORT in rules:
+        return rules.replace(PORT, str(port))
     bound = rules.replace(f"hosts: [{NAME}]", f'hosts: ["{NAME}:{port}"]')
     opened = f"  {NAME}:\n    ports: [{port}]\n    addresses: [127.0.0.1/32]\n"
     assert bound.partition(f"  {NAME}:\n")[0].count("\n\n") == 2, "the place of the rules would move"
@@ -113,6 +121,7 @@ def printed(commands: list[Block], served: Served, port: int) -> list[str]:
             if line.startswith("$ "):
                 real = line[2:].replace("127.0.0.1:3128", f"127.0.0.1:{served.port}")
                 real = real.replace(f"https://{NAME}/", f"https://{NAME}:{port}/")
+                real = real.replace(f"https://{NAME}:{PORT}/", f"https://{NAME}:{port}/")
                 script += STEP.format(shown=line[2:].replace("'", "'\\''"), command=real)
         script += f"echo '{NEXT}'\n"
     ran = subprocess.run(
@@ -134,27 +143,39 @@ def settled(text: str, served: Served) -> str:
     text = text.replace(f" --runtime-dir {served.runtime}", "")
     text = text.replace(f"{served.runtime}", "/run/user/1000/egress").replace(f"{served.folder}", "/home/you")
     text = text.replace(f"127.0.0.1:{served.port}", "127.0.0.1:3128").replace("\r", "")
-    text = re.sub(rf"({re.escape(NAME)}):\d+", r"\1", text)
+    text = _PORT_OF_API.sub(NAME, text)
     text = re.sub(r'(egress-request: |"request": ")[\w-]{12}', r"\g<1>SdrnkMdyEeXg", text)
     return re.sub(r"\b[0-9a-f]{64}\b", "35259a" + "…", text)
 
 
+def options_of(start: Block, standin: Api, home: Path) -> list[str]:
+    """The options of the proxy: those that the page shows, or what it needs to find the stand-in."""
+    command = start.text.partition("\n")[0]
+    if "--resolve" not in command:
+        return [f"--upstream-ca={standin.ca}", f"--resolve={NAME}=127.0.0.1"]
+    put(home / CA, Path(standin.ca).read_text(encoding="utf-8"))
+    words = shlex.split(command.removeprefix("$ "))
+    assert words[:4] == ["egress", "serve", "--rules", "hosts.yaml"], start.place
+    return words[4:]
+
+
 def assert_shown(wanted: list[Block], got: list[str], served: Served) -> None:
     for block, text in zip(wanted, got, strict=True):
-        assert settled(text, served) == block.text, block.place
+        assert settled(text, served) == _PORT_OF_API.sub(NAME, block.text), block.place
 
 
 @pytest.mark.parametrize("page", SHOWING, ids=name)
 def test_a_page_shows_what_a_running_proxy_does(page: Path, tmp_path: Path) -> None:
     rules, starts, during, after = shown(page)
     with api(tmp_path / "api") as standin:
-        options = [f"--upstream-ca={standin.ca}", f"--resolve={NAME}=127.0.0.1"]
         home = tmp_path / "home"
+        options = options_of(starts[0], standin, home)
         env = {"TRACKER_TOKEN": TOKEN}
         with Served(home, adapted(rules, standin.port), options, env=env) as served:
             del served.env["TRACKER_TOKEN"]
-            started = starts[0].text.partition("\n")[0] + "\n" + "".join(f"{line}\n" for line in served.out)
-            assert_shown(starts, [started], served)
+            command, _, says = starts[0].text.partition("\n")
+            if says:
+                assert_shown(starts, ["\n".join([command, *served.out, ""])], served)
             assert_shown(during, printed(during, served, standin.port), served)
             served.signal(signal.SIGTERM)
             assert served.ended() == 0
@@ -164,9 +185,9 @@ def test_a_page_shows_what_a_running_proxy_does(page: Path, tmp_path: Path) -> N
     assert all(f"authorization: Bearer {TOKEN}" in request for request in received)
 
 
-def test_the_readme_and_the_tutorial_show_a_running_proxy() -> None:
+def test_the_pages_that_show_a_running_proxy_are_found() -> None:
     """Otherwise the test above could pass by finding none."""
-    assert {ROOT / "README.md", ROOT / "docs/tutorial.md"} <= set(SHOWING)
+    assert {ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/guides/clients.md"} <= set(SHOWING)
 
 
 def test_every_such_block_begins_with_a_command() -> None:

@@ -57,7 +57,8 @@ class Ledger:
     def _take(self, line: dict[str, object]) -> Iterator[tuple[int | None, str]]:
         event, code = str(line["event"]), str(line.get("code", ""))
         self.events[event] += 1
-        self.codes[code] += bool(code)
+        if code:
+            self.codes[code] += 1
         found = MARK.search(str(line.get("path", "")))
         mark = (int(found[1]), int(found[2])) if found else None
         case = mark[0] if mark else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from egress.scrub import Needles
 from egress.types import Head
 from tests.cli.command import ROOT
 from tests.fuzz import cases, inside
+from tests.fuzz.ledger import Ledger
 from tests.unit.relay import wires
 
 UNDER_CI = bool(os.environ.get("CI"))  # noqa: TID251 - as tests/conftest.py asks
@@ -55,6 +58,16 @@ def test_every_target_has_its_turn() -> None:
     assert {inside.sample_of(1, case).target for case in range(500)} == set(inside.TARGETS)
     families = {cases.sample_of(1, case).words[0] for case in range(500)}
     assert families == {"raw", "tls", "tunnel", "h2", "door", "sni", "clear", "ws", "udp", "tcp"}
+
+
+def test_lines_without_a_code_are_counted_under_none(tmp_path: Path) -> None:
+    lines = [{"event": "started"}, {"event": "refusal", "code": "host.unknown", "connection": "a"}]
+    (tmp_path / "1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    ledger = Ledger(tmp_path)
+    assert ledger.turn() == []
+    assert ledger.events == {"started": 1, "refusal": 1}
+    assert ledger.codes == {"host.unknown": 1}
+    assert "" not in ledger.codes
 
 
 # What is broken is found --------------------------------------------------------------------------

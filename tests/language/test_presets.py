@@ -332,6 +332,32 @@ def test_37_an_unknown_parameter_in_a_preset_is_an_error() -> None:
     assert "`x`" in found
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/${Read}", "`Read` (did you mean `read`?)"),
+        ("/${read}/${READ}", "`READ`"),
+        ("/${read", "`read`"),
+        ("/${re-ad}", "`re-ad` (did you mean `read`?)"),
+        ("/${ read }", "` read ` (did you mean `read`?)"),
+        ("/${}", "`` "),
+        ("/${${read}}", "`${read`"),
+    ],
+)
+def test_37_what_only_resembles_a_parameter_is_an_error(path: str, name: str) -> None:
+    """It would neither be put in nor be missed: the rule would be for a path that nobody asks for."""
+    head = "title: P\nparameters: {read: {type: path, help: h, default: a}}\n"
+    (found,) = errors("use: [p]\n", presets={"p": f"{head}hosts: {{p.example: {{paths: ['{path}']}}}}\n"})
+    assert found.startswith("preset p:3:")
+    assert f"the preset has no parameter {name}" in found
+
+
+def test_37_a_parameter_whose_name_could_not_be_put_in_is_an_error() -> None:
+    preset = "title: P\nparameters: {Read: {type: path, help: h, default: a}}\nhosts: {p.example: {}}\n"
+    (found,) = errors("use: [p]\n", presets={"p": preset})
+    assert found.startswith("preset p:2:14: `Read` cannot be the name of a parameter (lower-case")
+
+
 def test_37_tests_beside_the_hosts_of_a_preset_come_along() -> None:
     result = loaded(use("{forge: {read: [a]}}"), presets=PRESETS)
     assert result.policy is not None

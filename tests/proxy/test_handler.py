@@ -13,14 +13,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from mitmproxy.connection import Server
 
+from egress.proxy.desk import Desk
 from egress.proxy.dial import Dialer
 from egress.proxy.handler import Handler
 from egress.proxy.lane import FullLimits
 from egress.proxy.wire import Wire
 from egress.secrets.resolver import Resolver
 from tests.attack.test_guard import head, whole
-from tests.proxy.lab.client import at, dial, open_tunnel
+from tests.proxy.lab.client import Peer, at, dial, open_tunnel
 from tests.proxy.lab.faults import FIRST, LAST, Scene
 from tests.proxy.lab.stack import NAME
 from tests.unit.proxy.hellos import real
@@ -97,6 +99,41 @@ async def test_a_connection_before_its_first_byte_of_http_can_be_closed(scene: S
     assert (await scene.play(story)).records == ["access.withdrawn"]
 
 
+async def greeted(scene: Scene) -> tuple[Peer, Handler]:
+    """A client in the middle of its handshake, and the handler of its connection."""
+    peer = await dial(at(scene.stack.port))
+    await open_tunnel(peer, f"{NAME}:{scene.good}")
+    await peer.send(real(NAME))
+    await scene.until(lambda: scene.handler() is not None)
+    found = scene.handler()
+    assert found is not None
+    return peer, found
+
+
+async def test_a_handshake_is_not_waited_for_when_the_proxy_stops(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        peer, found = await greeted(scene)
+        found.drain()
+        assert found.gone.done()
+        await peer.channel.everything()
+        await peer.channel.drop()
+
+    assert (await scene.play(story)).records == ["proxy.stopping"]
+
+
+async def test_a_handshake_has_its_time_and_no_more(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        peer, found = await greeted(scene)
+        found.tick(found._since + FullLimits().client_tls)
+        assert not found.gone.done()
+        found.tick(found._since + FullLimits().client_tls + 0.5)
+        assert found.gone.done()
+        await peer.channel.everything()
+        await peer.channel.drop()
+
+    assert (await scene.play(story)).records == ["request.timeout"]
+
+
 async def test_a_connection_that_is_lost_already_ends_at_once(scene: Scene) -> None:
     """Its transport was closed before the lane was given it, so nobody would tell of it again."""
     start = Handler.start
@@ -140,13 +177,113 @@ async def test_a_peer_that_does_not_take_the_last_bytes_is_not_waited_for(scene:
             found = scene.handler()
             assert found is not None
             scene.release()
-            await scene.until(lambda: bool(found._closing))
-            found.tick(scene.stack.clock.monotonic())
-            assert found.client.id in found._wires
-            found.tick(scene.stack.clock.monotonic() + FullLimits().closing + 1)
+            aborted: list[Wire] = []
+            abort = Wire.abort
+
+            def noted(wire: Wire) -> None:
+                aborted.append(wire)
+                abort(wire)
+
+            scene.patch.setattr(Wire, "abort", noted)
+            await scene.until(lambda: found._wires.get(found.client.id) in found._closing)
+            since = found._closing[found._wires[found.client.id]]
+            found.tick(since + FullLimits().closing)
+            assert not aborted
+            found.tick(since + FullLimits().closing + 0.5)
+            assert found._wires.get(found.client.id) in (None, *aborted)
+            assert aborted
             await scene.read(peer)
 
     assert (await scene.play(story)).records == ["rule.allowed"]
+
+
+async def test_an_upstream_has_its_time_and_no_more(scene: Scene) -> None:
+    dialling, called_off = asyncio.Event(), asyncio.Event()
+
+    async def never(*_: object) -> None:
+        dialling.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            called_off.set()
+
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(Dialer, "_race", never)
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene))
+            await dialling.wait()
+            found = scene.handler()
+            assert found is not None
+            ((server, since),) = found._opening.items()
+            found.tick(since + FullLimits().upstream_open)
+            assert server in found._opening
+            found.tick(since + FullLimits().upstream_open + 0.5)
+            assert server not in found._opening
+            await called_off.wait()
+            await scene.read(peer)
+
+    assert (await scene.play(story)).records == ["upstream.timeout"]
+
+
+async def test_an_upstream_is_used_only_when_it_was_dialled_and_proved_itself(scene: Scene) -> None:
+    """Where one of the three is missing, nothing is sent, whatever a layer says."""
+
+    async def story(scene: Scene) -> None:
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene))
+            await scene.read(peer, FIRST)
+            found = scene.handler()
+            assert found is not None
+            ((server, route),) = found._routes.items()
+            assert isinstance(server, Server)
+            proof = found._lane.tls.proof(server)
+            assert proof is not None
+            now = scene.stack.clock.monotonic()
+            assert not found.is_fit(90, server), "it was fit once, and is not opened anew"
+            found._opening[server] = now - 3
+            scene.patch.setattr(Desk, "monotonic", lambda _: now)
+            assert found.is_fit(91, server)
+            assert (route.tls, route.tls_version) == (3_000_000, proof.version)
+            assert found.desk.routes[91] is route
+            found._opening[server] = now
+            scene.patch.setattr(type(found._lane.tls), "proof", lambda *_: None)
+            assert not found.is_fit(92, server)
+            found._opening[server] = now
+            del found._routes[server]
+            assert not found.is_fit(93, server)
+            assert not {90, 92, 93} & found.desk.routes.keys()
+            found._routes[server] = route
+            scene.release()
+            await scene.read(peer)
+
+    assert (await scene.play(story)).records == ["rule.allowed"]
+
+
+async def test_why_an_upstream_was_not_used_is_told_in_a_code_of_ours(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene))
+            await scene.read(peer, FIRST)
+            found = scene.handler()
+            assert found is not None
+            ((server, route),) = found._routes.items()
+            assert isinstance(server, Server)
+            assert found.why_not(80, server, "upstream.closed") == "upstream.closed"
+            assert found.why_not(81, server, "certificate verify failed") == "upstream.tls"
+            assert found.desk.routes[80] is found.desk.routes[81] is route, "the record says where it was"
+            found._late.add(server)
+            assert found.why_not(82, server, "upstream.closed") == "upstream.timeout"
+            found._late.clear()
+            scene.release()
+            await scene.read(peer)
+
+    assert (await scene.play(story)).records == ["rule.allowed"]
+
+
+async def test_the_record_says_how_the_client_came(scene: Scene) -> None:
+    await scene.play(whole)
+    record = scene.stack.exchanges()[-1]
+    assert (record["client_tls"], record["alpn"]) == ("TLSv1.3", "http/1.1")
 
 
 @pytest.mark.parametrize("goodbye", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
@@ -154,6 +155,7 @@ async def test_a_port_that_somebody_took_meanwhile_is_named_with_the_way_back(ho
             UnreadableError, match=f"127.0.0.2:{place.port}: address already in use"
         ) as caught:
             await listening.reopen("box")
+        assert f"(pid {os.getpid()})" in caught.value.message
         assert "give the sandbox back again" in caught.value.hint
         assert "--listen" not in caught.value.hint, "it runs already"
     await listening.reopen("box")

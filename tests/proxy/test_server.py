@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -12,9 +13,14 @@ from pathlib import Path
 import pytest
 
 from egress.audit.verify import verify
+from egress.proxy import heap
+from egress.proxy.names import Names
+from egress.proxy.server import tick
+from egress.proxy.wiring import Parts
 from tests.cli.command import egress, put
 from tests.proxy.lab.client import RefusedError, at, connect
 from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.stack import Stack
 from tests.proxy.served import Served, until
 from tests.proxy.serving import NAME, SECRET, certs, made, stall, visit
 
@@ -75,6 +81,16 @@ async def test_it_says_what_a_user_needs(served: Served) -> None:
     assert "--drain 1s (flag)" in str(started["settings"])
 
 
+async def test_secrets_that_are_missing_are_told_at_the_start(tmp_path: Path, upstream: RawUpstream) -> None:
+    with made(tmp_path, upstream, source="env:NOWHERE_SET") as served:
+        text = "\n".join(served.out)
+        assert "missing: the secret tracker (from `env:`): the variable NOWHERE_SET was not set" in text
+        assert "    set it and start again" in text
+        outcome = served.egress("status", "--runtime-dir", str(served.runtime))
+        assert "variables: NOWHERE_SET not set" in outcome.out
+        assert served.logged("secret.unavailable")
+
+
 # The control socket -----------------------------------------------------------------------------
 
 
@@ -105,6 +121,18 @@ async def test_a_second_one_is_told_of_the_first(served: Served) -> None:
     outcome = served.egress("serve", *served.arguments)
     assert outcome.status == 3
     assert f"another egress is running (pid {served.process.pid}, 127.0.0.1:{served.port})" in outcome.err
+
+
+async def test_freed_memory_is_given_back_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    async with Stack(tmp_path, certs, "version: 1\nhosts: {docs.example.com: {}}\n") as stack:
+        parts = Parts(stack.engine, stack.full, stack.door, Names(stack.engine))
+        for number in range(1, 121):
+            monkeypatch.setattr(heap, "give_back", lambda number=number: given.append(number))
+            tick(parts, number)
+    assert given == [60, 120]
 
 
 # The end ------------------------------------------------------------------------------------------
@@ -196,6 +224,7 @@ async def test_a_port_that_is_taken_is_named(served: Served, tmp_path: Path) -> 
     outcome = egress("serve", "--rules", "hosts.yaml", *arguments, cwd=folder)
     assert outcome.status == 3
     assert "--listen" in outcome.err
+    assert re.search(rf"address already in use, by \S+ \(pid {served.process.pid}\)", outcome.err)
 
 
 async def test_after_a_kill_the_next_start_says_what_was_lost(served: Served, upstream: RawUpstream) -> None:

@@ -19,6 +19,7 @@ from egress.proxy.names import Names
 from egress.proxy.service import Process, Service
 from egress.proxy.settings import Settings
 from egress.rules.load import Loaded, Source, load
+from egress.secrets.value import Value
 from egress.types import Finding, Place, Severity
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.stack import SANDBOX, Stack
@@ -84,6 +85,12 @@ def listed(reply: Reply, key: str) -> list[dict[str, object]]:
     return found
 
 
+def variables(reply: Reply) -> object:
+    rules = reply.body["rules"]
+    assert isinstance(rules, dict)
+    return rules["variables"]
+
+
 # Telling ------------------------------------------------------------------------------------------
 
 
@@ -120,6 +127,21 @@ async def test_its_status_has_names_and_numbers_and_no_value(running: Running) -
     (box,) = listed(reply, "sandboxes")
     assert box["name"] == SANDBOX
     assert box["listeners"] == [str(running.listening.addresses[SANDBOX][0])]
+
+
+async def test_its_status_tells_which_variables_of_the_rules_it_was_started_with(running: Running) -> None:
+    values = running.stack.secrets._sources.captured.values
+    assert isinstance(values, dict)
+    values |= {"TRACKER": Value(SECRET.encode()), "UNNAMED": Value(SECRET.encode())}
+    assert variables(await running.ask("GET", "/status")) == {}
+    hosts = "hosts: [api.example.com]"
+    running.rules = running.rules.replace(
+        "secrets:\n", f"secrets:\n  a: {{from: 'env:TRACKER', {hosts}}}\n  b: {{from: 'env:NONE', {hosts}}}\n"
+    )
+    assert (await running.ask("POST", "/reload")).status == 200
+    reply = await running.ask("GET", "/status")
+    assert variables(reply) == {"NONE": "not set", "TRACKER": "set"}
+    assert SECRET not in json.dumps(reply.body)
 
 
 async def test_stand_ins_are_told_and_secrets_are_not(running: Running) -> None:

@@ -84,6 +84,19 @@ class Outside:
         assert isinstance(found, dict)
         return found
 
+    def plain(self) -> str:
+        """A plain container that waits, until the end of all this."""
+        made = self._container(self._parts, "import signal; signal.pause()")
+        self._api.start(made)
+        return made
+
+    def run(self, container: str, *words: str, user: str) -> str:
+        """Have the engine run a command in a container, as whomever it likes."""
+        command = self._api.exec_create(container, list(words), user=user)["Id"]
+        out = self._api.exec_start(command)
+        assert isinstance(out, bytes)
+        return out.decode()
+
     def _started(self, parts: ExitStack, program: str) -> str:
         made = self._container(parts, program)
         self._api.start(made)

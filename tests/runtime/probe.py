@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import os
 import socket
 import struct
 import sys
@@ -89,6 +90,18 @@ def take_address(host: str) -> None:
         fcntl.ioctl(sock, 0x8916, struct.pack("16s16s", b"eth0", address))
 
 
+def spoof(source: str, host: str, port: int) -> None:
+    """Send from an address that belongs to somebody else; everybody may bind to one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.IPPROTO_IP, 15, 1)  # IP_FREEBIND
+        sock.bind((source, 0))
+        sock.sendto(HELLO, (host, port))
+
+
+def become(user: int) -> None:
+    os.setuid(user)
+
+
 def enable_ipv6() -> None:
     with open("/proc/sys/net/ipv6/conf/all/disable_ipv6", "w", encoding="ascii") as file:  # noqa: PTH123
         file.write("0")
@@ -111,7 +124,7 @@ def heard(answer: bytes) -> None:
 
 
 _ALL: tuple[Callable[..., object], ...] = (
-    *(tcp, udp, ping, sctp, name, packets, raw, vsock, take_address, enable_ipv6, open_ports),
+    *(tcp, udp, ping, sctp, name, packets, raw, vsock, take_address, spoof, become, enable_ipv6, open_ports),
 )
 WAYS: dict[str, Callable[..., object]] = {way.__name__: way for way in _ALL}
 

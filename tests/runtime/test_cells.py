@@ -27,6 +27,7 @@ def test_a_cell_is_a_network_with_a_door_that_has_opened(engine: Engine, home: P
     with Lease(home) as lease:
         cells = Cells(engine, home, str(lease.path))
         cell = cells.take()
+        cell.open()
         [door] = [each for each in engine.containers(labels.LEASE) if cell.id in each.name]
         assert (door.state, door.labels[labels.ROLE]) == ("running", labels.ROLE_DOOR)
         assert [item.port for item in cell.keeper.listeners] == [3128, 80, 443, 53, 53]
@@ -41,6 +42,8 @@ def test_a_network_can_be_ended_before_the_rest(engine: Engine, home: Path) -> N
     with Lease(home) as lease:
         cells = Cells(engine, home, str(lease.path))
         cell = cells.take()
+        cell.open()
+        cell.open()
         cell.end_network()
         assert cell.keeper.listeners == ()
         cell.close()
@@ -51,7 +54,7 @@ def test_a_network_can_be_ended_before_the_rest(engine: Engine, home: Path) -> N
 def test_those_that_are_ready_and_not_wanted_are_taken_away(engine: Engine, home: Path) -> None:
     with Lease(home) as lease:
         cells = Cells(engine, home, str(lease.path), ready=2)
-        assert cells.until_ready()
+        assert cells.shelf.until_ready()
         assert len(things(engine, home)) == 4
         cells.close()
         assert things(engine, home) == []
@@ -63,8 +66,10 @@ def test_a_door_that_does_not_open_leaves_nothing(
     with Lease(home) as lease:
         cells = Cells(engine, home, str(lease.path))
         cells.image = "no-such-image:ever"
+        cell = cells.take()
         with pytest.raises(SandboxError):
-            cells.take()
+            cell.open()
+        cell.close()
         assert things(engine, home) == []
         cells.close()
 
@@ -74,7 +79,9 @@ def test_a_door_that_ends_at_once_is_not_waited_for(engine: Engine, home: Path, 
     with Lease(home) as lease:
         cells = Cells(engine, home, str(lease.path))
         cells.image = image
+        cell = cells.take()
         with pytest.raises((DoorError, EngineError)):
-            cells.take()
+            cell.open()
+        cell.close()
         assert things(engine, home) == []
         cells.close()

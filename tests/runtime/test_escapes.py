@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -20,6 +23,16 @@ from egress.runtime.spec import Command
 from tests.proxy.served import until
 from tests.runtime.house import NAME, SECRET, Box, House
 from tests.runtime.outside import METADATA, PROBE, Attempt, Outside, lines
+
+_TRYING = """
+import socket, sys
+while True:
+    for host in sys.argv[1:]:
+        for port in (53, 443):
+            with socket.socket() as sock:
+                sock.settimeout(0.05)
+                print("refused" if sock.connect_ex((host, port)) else "reached")
+"""
 
 
 @pytest.fixture
@@ -50,6 +63,15 @@ def assert_works(box: Box) -> None:
     for options in ((), ("--noproxy", "*")):
         assert box.get("/ok", *options).check().stdout == b"hello from outside\n"
     assert [each.authorization for each in seen[before:]] == [f"Bearer {SECRET}"] * 2
+
+
+def assert_recorded(box: Box, host: str) -> None:
+    """What reached the door and was refused there is in the records, as this sandbox's."""
+    refused = box.house.served.records
+    until(
+        lambda: (box.name, host) in [(each["sandbox"], each["host"]) for each in refused("refusal")],
+        "the refusal in the records",
+    )
 
 
 def gateway(box: Box) -> str:
@@ -111,6 +133,7 @@ def test_a_client_that_is_told_to_take_no_proxy_comes_nowhere_by_address(box: Bo
     # With the proxy it is refused there.
     refused = box.run("curl", "-sS", "--max-time", "6", f"http://{outside.internet}/")
     assert b"host." in refused.stdout
+    assert_recorded(box, outside.internet)
     assert_works(box)
 
 
@@ -149,8 +172,10 @@ def test_ipv6_is_off(box: Box) -> None:
     assert addresses == b""
 
 
-def test_no_packet_is_made_by_hand(box: Box) -> None:
-    """S-45, S-50: raw sockets, other protocols, and addresses of neighbours."""
+def test_no_packet_is_made_by_hand(box: Box, outside: Outside) -> None:
+    """S-45, S-50: raw sockets, frames of any kind (so no ARP), other protocols, and addresses of others."""
+    twin = outside.twin([("packets", "packets"), ("raw", "raw"), ("raw ping", "ping", outside.internet, 3)])
+    assert set(twin.values()) == {"reached"}
     taken = address(box).rsplit(".", 1)[0] + ".250"
     attempts: list[Attempt] = [
         ("packets", "packets"),
@@ -158,8 +183,15 @@ def test_no_packet_is_made_by_hand(box: Box) -> None:
         ("raw ping", "ping", door(box), 3),
         ("sctp", "sctp", door(box), 443),
         ("address", "take_address", taken),
+        ("its own address", "spoof", address(box), door(box), 53),
+        ("another's address", "spoof", taken, door(box), 53),
+        ("the door's address", "spoof", door(box), door(box), 53),
+        ("a neighbour's address", "spoof", "198.18.77.3", door(box), 53),
     ]
-    assert "reached" not in probed(box, attempts).values()
+    found = dict(probed(box, attempts))
+    # So the others fail for whose addresses they are.
+    assert found.pop("its own address") == "reached"
+    assert "reached" not in found.values()
     # Its own door can be pinged: that is as far as it goes.
     assert probed(box, [("ping", "ping", door(box), 2)]) == {"ping": "reached"}
 
@@ -194,10 +226,21 @@ def test_names_are_answered_by_the_door_alone(box: Box, outside: Outside) -> Non
     assert "reached" not in probed(box, attempts).values()
     found = box.run("getent", "hosts", NAME).check().text
     assert found.split() == [door(box), NAME]
-    served = box.house.served
-    until(
-        lambda: secret in [each["host"] for each in served.records("refusal")], "the refusal in the records"
-    )
+    assert_recorded(box, secret)
+
+
+def test_what_is_for_the_operator_of_the_proxy_is_not_there(box: Box) -> None:
+    """S-49: neither at the door, nor by the proxy at any address of this machine, nor by a name for it."""
+    status, known = box.house.served.ask("GET", "/status")
+    assert (status, bool(known["sandboxes"])) == (200, True)
+    for host in (door(box), "127.0.0.1", "localhost", "169.254.169.254", "egress"):
+        for path in ("/status", "/metrics", "/sandboxes"):
+            for options in ((), ("--noproxy", "*", "--connect-to", f"::{door(box)}:80")):
+                found = box.run("curl", "-s", "--max-time", "6", *options, f"http://{host}{path}")
+                assert b"sandboxes" not in found.stdout
+                assert found.exit_code or b"host." in found.stdout or b"request." in found.stdout, found
+    assert_recorded(box, METADATA)
+    assert_works(box)
 
 
 # What it is -----------------------------------------------------------------------------------------
@@ -218,6 +261,57 @@ def test_it_has_no_privilege(box: Box) -> None:
     assert box.sh("echo 1 > /proc/sys/kernel/core_pattern").exit_code
     script = 'for f in /sys/fs/cgroup/*/release_agent; do echo x > "$f" && exit 0; done; exit 1'
     assert box.sh(script).exit_code
+
+
+def test_root_in_a_sandbox_is_nobody_more(house: House, outside: Outside) -> None:
+    """S-44 to S-46, S-50, S-51: an image may insist on it. Nor does it become another user."""
+    box = house.box("root", user=0, group=0)
+    try:
+        assert box.run("id", "-u").text == "0\n"
+        attempts: list[Attempt] = [
+            ("tcp", "tcp", outside.internet, 443), ("udp", "udp", outside.internet, 443),
+            ("machine", "tcp", outside.machine[0], outside.port), ("ping", "ping", outside.internet, 2),
+            ("packets", "packets"), ("raw", "raw"), ("address", "take_address", "198.18.77.3"),
+            ("neighbour", "spoof", "198.18.77.3", door(box), 53), ("enable", "enable_ipv6"),
+            ("door's user", "become", 10001), ("another user", "become", 1000),
+        ]  # fmt: skip
+        assert "reached" not in probed(box, attempts).values()
+        for words in (("mount", "-t", "tmpfs", "x", "/tmp"), ("unshare", "-n", "true")):
+            assert box.run(*words).exit_code, words
+        assert_works(box)
+    finally:
+        house.runtime.remove("root")
+
+
+def test_a_program_that_would_make_somebody_root_does_not(box: Box, outside: Outside, engine: Engine) -> None:
+    """S-51: one with the bit for it, which root of the engine has put there."""
+    make = ("sh", "-c", "cat /usr/bin/id >/home/p && chmod 4755 /home/p")
+    twin = outside.plain()
+    found = []
+    for container in (twin, box.house.runtime._boxes[box.name].container):
+        outside.run(container, *make, user="0")
+        found.append(outside.run(container, "/home/p", "-u", user="1000"))
+    assert found == ["0\n", "1000\n"]
+
+
+def test_nothing_of_others_is_seen(box: Box) -> None:
+    """S-48, S-51: processes, their memory and environment, and sockets that have a name and no file."""
+    pid = box.house.served.process.pid
+    assert b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert box.sh('[ -e "/proc/$1" ]', str(pid)).exit_code
+    seen = box.sh("cat /proc/[0-9]*/cmdline").stdout
+    assert b"lifeline" in seen
+    assert not any(word in seen for word in (b"serve", b"dockerd", b"program.py", b"pytest"))
+    for path in ("/proc/1/root/etc/shadow", "/proc/kcore", "/proc/1/mem", "/proc/sysrq-trigger"):
+        assert box.sh('head -c 1 "$1" || echo x > "$1"', path).exit_code, path
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(f"\0egress-test-{pid}")
+        sock.listen()
+        script = "import socket, sys; socket.socket(socket.AF_UNIX).connect(chr(0) + sys.argv[1])"
+        command = ("python3", "-c", script, f"egress-test-{pid}")
+        here = subprocess.run([sys.executable, *command[1:]], check=False)
+        assert here.returncode == 0
+        assert b"ConnectionRefusedError" in box.run(*command).stderr
 
 
 def test_nothing_of_the_machine_is_mounted(box: Box) -> None:
@@ -259,6 +353,8 @@ def test_without_a_proxy_there_is_no_network(own_house: House, outside: Outside)
     """S-52, S-53: nothing is open meanwhile, and a proxy that comes back finds the same doors."""
     box = own_house.box("box")
     assert_works(box)
+    trying = Command(argv=("python3", "-u", "-c", _TRYING, outside.internet, outside.machine[0]))
+    loop = own_house.runtime.spawn("box", trying)
     own_house.served.process.send_signal(signal.SIGKILL)
     own_house.served.process.wait()
     attempts: list[Attempt] = [
@@ -274,6 +370,11 @@ def test_without_a_proxy_there_is_no_network(own_house: House, outside: Outside)
     own_house.served.start()
     until(lambda: box.get("/again", "--max-time", "3").exit_code == 0, "the sandbox to be served again")
     assert_works(box)
+    # All the while, without a window between.
+    loop.kill(0)
+    tried = loop.wait(30).text.split()
+    assert len(tried) > 20
+    assert "reached" not in tried
     assert {each.authorization for each in own_house.upstream.seen[before:]} == {f"Bearer {SECRET}"}
     assert [each["sandbox"] for each in own_house.served.records("sandbox.added")] == ["box", "box"]
 

@@ -16,7 +16,7 @@ import pytest
 from egress.runtime.door import keeper as module
 from egress.runtime.door.keeper import Keeper, usual
 from egress.runtime.door.program import serve
-from egress.runtime.errors import DoorError
+from egress.runtime.errors import DoorError, PortClosedError
 
 Answer = Callable[[socket.socket, bytes], None]
 
@@ -83,8 +83,10 @@ def test_a_connection_into_the_network_is_passed_out(keeper: Keeper, folder: Pat
                 sock.sendall(b"hello")
                 assert peer.recv(9) == b"hello"
         port = server.getsockname()[1]
-    with pytest.raises(DoorError, match="did not open"):
+    with pytest.raises(PortClosedError, match=str(port)):
         keeper.dial("127.0.0.7", port)
+    with pytest.raises(DoorError, match="did not open"):
+        keeper.dial("no address", port)
 
 
 def test_a_port_that_is_taken_is_said(keeper: Keeper, folder: Path) -> None:
@@ -105,6 +107,16 @@ def test_the_door_ends_with_its_keeper(keeper: Keeper, folder: Path) -> None:
     assert not thread.is_alive()
     assert held[0].sock.fileno() == -1
     assert keeper.listeners == ()
+
+
+def test_whether_it_is_there_is_seen_at_once(keeper: Keeper, folder: Path) -> None:
+    looks = [keeper.is_there]
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(folder / module.SOCKET))
+        keeper.wait(lambda: True)
+        looks.append(keeper.is_there)
+    looks.append(keeper.is_there)
+    assert looks == [False, True, False]
 
 
 def test_a_door_that_never_comes_is_noticed(keeper: Keeper) -> None:

@@ -25,7 +25,9 @@ runtime = DockerRuntime(ProxyGateway(Path(sys.argv[1])), Path(sys.argv[2]), read
 runtime.create(Spec(name="left", image=sys.argv[3]))
 runtime.start("left")
 runtime.create(Spec(name="made", image=sys.argv[3]))
-runtime._cells.until_ready()
+runtime._cells.shelf.until_ready()
+runtime.prepare(Spec(name="any", image=sys.argv[3]), 1)
+runtime._pool.until_ready()
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -45,13 +47,19 @@ def things(engine: Engine, home: Path) -> list[str]:
     return found
 
 
+def states(engine: Engine, home: Path) -> set[str]:
+    """Of the containers of a folder."""
+    there = engine.containers(labels.LEASE)
+    return {each.state for each in there if each.labels[labels.LEASE].startswith(str(home))}
+
+
 def sandboxes(house: House) -> list[str]:
     _, status = house.served.ask("GET", "/status")
     return sorted(each["name"] for each in status["sandboxes"])  # type: ignore[attr-defined]
 
 
 def killed(house: House, home: Path) -> None:
-    """Another process, with two sandboxes and one cell that is ready, that ends without a word."""
+    """Another process, with two sandboxes, a blank and a cell that are ready, that ends without a word."""
     command = [sys.executable, "-c", _OTHER, str(house.served.runtime), str(home), house.image]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -65,8 +73,9 @@ def test_everything_of_a_runtime_that_was_killed_is_removed(own_house: House, en
     home = (own_house.served.runtime / "other").resolve()
     killed(own_house, home)
     assert sandboxes(own_house) == ["default", "left", "made", "mine"]
-    # Their doors have ended with it, so they are without a network already.
+    # Doors and processes have ended with it, with nobody there to end them: what is left is at rest.
     until(lambda: not any("door" in name for name in things(engine, home)), "the doors to end")
+    until(lambda: states(engine, home) == {"exited"}, "the processes to end")
     kept = things(engine, own_house.home)
     assert reap(engine, home, ProxyGateway(own_house.served.runtime)) == ("left", "made")
     assert things(engine, home) == []
@@ -94,14 +103,14 @@ def test_what_is_not_known_to_be_left_is_left_alone(own_house: House, engine: En
     home = own_house.home.resolve()
     (home / "of-nobody").mkdir()
     for number, lease in enumerate((str(home.parent / "gone.lease"), str(home / "../x/gone.lease"), "")):
-        marks = labels.marked(labels.ROLE_SANDBOX, lease, "somebody")
+        marks = labels.marked(labels.ROLE_SANDBOX, lease)
         config = {"Image": own_house.image, "Entrypoint": ["true"], "Labels": marks}
-        engine.create_container(f"egress-test-{number}", config)
+        engine.create_container(f"egress-somebody-0000000{number}", config)
     try:
         assert reap(engine, home) == ()
         names = [each.name for each in engine.containers()]
-        assert {f"egress-test-{number}" for number in range(3)} <= set(names)
+        assert {f"egress-somebody-0000000{number}" for number in range(3)} <= set(names)
         assert (home / "of-nobody").is_dir()
     finally:
         for number in range(3):
-            engine.remove_container(f"egress-test-{number}")
+            engine.remove_container(f"egress-somebody-0000000{number}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,18 +13,20 @@ import pytest
 
 from egress.runtime.docker import labels
 from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.runtime import DockerRuntime
 from egress.runtime.errors import (
     GatewayError,
     MountError,
+    PortClosedError,
     SandboxDiedError,
     SandboxStateError,
     UnsupportedError,
 )
 from egress.runtime.gateway import ProxyGateway
-from egress.runtime.protocol import Output, Runtime
+from egress.runtime.protocol import Output, Runtime, undressed
 from egress.runtime.spec import Command, Limits, Mount, Spec, Terminal
 from tests.proxy.served import until
-from tests.runtime.house import NAME, House
+from tests.runtime.house import NAME, Box, House
 from tests.unit.runtime.contract import CASES, Bench, Case
 
 _GREEDY = """
@@ -35,6 +39,18 @@ except OSError:
     print("no more", flush=True)
     signal.pause()
 """
+
+
+_NO_VSOCK = {
+    "defaultAction": "SCMP_ACT_ALLOW",
+    "syscalls": [
+        {
+            "names": ["socket"],
+            "action": "SCMP_ACT_ERRNO",
+            "args": [{"index": 0, "value": 40, "op": "SCMP_CMP_EQ"}],
+        }
+    ],
+}
 
 
 class Contained:
@@ -239,8 +255,6 @@ def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: House, bench: Bench
 
 
 def test_no_runtime_begins_without_a_proxy(engine: Engine, tmp_path: Path) -> None:
-    from egress.runtime.docker.runtime import DockerRuntime
-
     with pytest.raises(GatewayError, match="no proxy is running") as caught:
         DockerRuntime(ProxyGateway(tmp_path / "nobody"), tmp_path / "home")
     assert "egress serve --handover" in caught.value.hint
@@ -248,14 +262,150 @@ def test_no_runtime_begins_without_a_proxy(engine: Engine, tmp_path: Path) -> No
 
 def test_what_is_ready_is_taken_and_made_anew(image: str, engine: Engine, tmp_path: Path) -> None:
     with House(tmp_path, image, ready=1) as house:
-        assert house.runtime._cells.until_ready()
-        ready = house.runtime._cells._ready[0].id
+        assert house.runtime._cells.shelf.until_ready()
+        ready = house.runtime._cells.shelf._things[0].id
         box = house.box("one")
         assert house.runtime._boxes["one"].cell.id == ready
         assert box.get("/x").exit_code == 0
-        assert house.runtime._cells.until_ready()
-        assert house.runtime._cells._ready[0].id != ready
+        assert house.runtime._cells.shelf.until_ready()
+        assert house.runtime._cells.shelf._things[0].id != ready
     assert left(engine, house) == []
+
+
+@pytest.fixture
+def ready(bench: Bench) -> Iterator[Bench]:
+    """What every promise is kept with, too: the first one of it was made ahead."""
+    pool = bench.runtime._pool  # type: ignore[attr-defined]
+    bench.runtime.prepare(bench.spec("any"), 1)
+    assert pool.until_ready()
+    yield bench
+    pool.close()
+
+
+@pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
+def test_a_promise_is_kept_by_one_that_was_ready(promise: Case, ready: Bench) -> None:
+    promise(ready)
+
+
+def test_one_that_was_ready_is_taken_once_and_is_like_any_other(house: House, ready: Bench) -> None:
+    """S-40: nothing of a sandbox was in it before, and it has a proxy and a credential as the others do."""
+    pool = house.runtime._pool
+    [(_, _, shelf)] = pool._kinds
+    [blank] = shelf._things
+    bundle = blank.cell.folder / "files" / "outfit" / "bundle.pem"
+    assert bundle.read_bytes() == b""
+    box = house.box("one", env={"ONE": "1"})
+    assert house.runtime._boxes["one"].blank is blank
+    assert b"CERTIFICATE" in bundle.read_bytes()
+    assert box.get("/x").check().stdout == b"hello from outside\n"
+    assert "ONE=1\n" in box.run("env").text
+    assert pool.until_ready()
+    other = house.box("two")
+    assert house.runtime._boxes["two"].blank is not blank
+    assert other.get("/x").exit_code == 0
+    third = house.box("three", read_only=True)
+    assert third.run("true").exit_code == 0
+
+
+@pytest.mark.parametrize("part", ["container", "door"])
+def test_what_has_ended_on_the_shelf_is_not_given(
+    house: House, ready: Bench, engine: Engine, part: str
+) -> None:
+    [(_, _, shelf)] = house.runtime._pool._kinds
+    blank = shelf._things[0]
+    engine.remove_container(blank.container if part == "container" else f"egress-door-{blank.cell.id}")
+    until(lambda: part == "container" or not blank.cell.keeper.is_there, "the door to be gone")
+    box = house.box("one")
+    assert house.runtime._boxes["one"].blank is not blank
+    assert box.get("/x").exit_code == 0
+
+
+def test_an_image_that_was_made_anew_is_not_the_one_that_was_ready(
+    house: House, ready: Bench, engine: Engine
+) -> None:
+    spec = house.spec("one")
+    assert house.runtime._pool.take(spec, "sha256:other") is None
+
+
+def test_an_outfit_that_does_not_fit_is_not_put_on(house: House, ready: Bench) -> None:
+    [(_, _, shelf)] = house.runtime._pool._kinds
+    blank = shelf._things[0]
+    dress = house.runtime._dress
+    house.runtime._dress = undressed
+    try:
+        box = house.box("one")
+    finally:
+        house.runtime._dress = dress
+    assert house.runtime._boxes["one"].blank is not blank
+    assert box.run("ls", "/etc/egress").exit_code
+
+
+def test_one_with_mounts_is_not_made_ahead(house: House, bench: Bench, tmp_path: Path) -> None:
+    mount = Mount(source=tmp_path, target="/shown")
+    with pytest.raises(UnsupportedError, match="mounts"):
+        house.runtime.prepare(house.spec("one", mounts=(mount,)), 1)
+
+
+# Ports ----------------------------------------------------------------------------------------------
+
+
+def answers(box: Box, url: str) -> bool:
+    return not box.run("curl", "-s", "--noproxy", "*", url).exit_code
+
+
+def test_a_port_of_a_sandbox_is_dialled_by_its_door(house: House, bench: Bench) -> None:
+    """What listens for itself alone is not found: there is no way to it but by a command."""
+    box = house.box("one")
+    for port, address in ((8000, "0.0.0.0"), (8001, "127.0.0.1")):
+        server = Command(argv=("python3", "-m", "http.server", str(port), "--bind", address))
+        house.runtime.spawn("one", server)
+        url = f"http://127.0.0.1:{port}/"
+        until(functools.partial(answers, box, url), "it to listen")
+    with house.runtime.dial("one", 8000) as sock:
+        assert sock.gettimeout() is None
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert sock.recv(15, socket.MSG_WAITALL) == b"HTTP/1.0 200 OK"
+    with pytest.raises(PortClosedError):
+        house.runtime.dial("one", 8001)
+    house.runtime.pause("one")
+    with pytest.raises(SandboxStateError):
+        house.runtime.dial("one", 8000)
+    house.runtime.resume("one")
+
+
+# What it is run with --------------------------------------------------------------------------------
+
+
+def test_a_profile_of_its_operator_keeps_a_sandbox_from_more(
+    house: House, engine: Engine, tmp_path: Path
+) -> None:
+    """The one here denies nothing but AF_VSOCK: it is for this test, and for nothing else."""
+    profile = tmp_path / "profile.json"
+    profile.write_text(json.dumps(_NO_VSOCK))
+    probe = "import socket; socket.socket(socket.AF_INET).close(); socket.socket(socket.AF_VSOCK)"
+    gateway = ProxyGateway(house.served.runtime)
+    runtime = DockerRuntime(gateway, house.served.runtime / "x", ready=0, seccomp=profile)
+    try:
+        assert runtime.cautions == ()
+        runtime.create(Spec(name="one", image=house.image))
+        runtime.start("one")
+        result = runtime.exec("one", Command(argv=("python3", "-c", probe)))
+        assert b"PermissionError" in result.stderr
+    finally:
+        runtime.close()
+
+
+def test_a_runtime_that_the_engine_has_not_is_named(house: House, engine: Engine) -> None:
+    gateway = ProxyGateway(house.served.runtime)
+    with pytest.raises(UnsupportedError, match="no runtime no-such-thing"):
+        DockerRuntime(gateway, house.served.runtime / "x", runtime="no-such-thing")
+    runtime = DockerRuntime(gateway, house.served.runtime / "x", ready=0, runtime="runc")
+    try:
+        runtime.create(Spec(name="one", image=house.image))
+        found = engine._api.inspect_container(runtime._boxes["one"].container)
+        assert found["HostConfig"]["Runtime"] == "runc"
+    finally:
+        runtime.close()
 
 
 def test_new_ports_of_the_rules_lead_to_the_proxy(house: House, bench: Bench) -> None:

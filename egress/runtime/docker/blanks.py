@@ -80,7 +80,7 @@ class Blanks:
         with ExitStack() as parts:
             cell = self._cells.take()
             parts.callback(cell.close)
-            opening = _Opening(cell, spec)
+            opening = _Aside(lambda: _open(cell, spec))
             # Before the cell is closed.
             parts.callback(opening.join)
             worn = outfit(cell)
@@ -115,8 +115,15 @@ class Blanks:
         parts.callback(self._engine.remove_container, made)
         if workspace:
             # Not before: the engine copies what the image has there, and its owner.
-            give(self._engine, self._cells.image, workspace, self._lease, (spec.user, spec.group))
-        self._engine.start_container(made)
+            owning = _Aside(
+                lambda: give(self._engine, self._cells.image, workspace, self._lease, (spec.user, spec.group))
+            )
+            # Before the volume goes.
+            parts.callback(owning.join)
+            self._engine.start_container(made)
+            owning.result()
+        else:
+            self._engine.start_container(made)
         return made
 
     def _workspace(self, spec: Spec, cell: Cell, parts: ExitStack) -> str:
@@ -128,31 +135,34 @@ class Blanks:
         return name
 
 
-class _Opening:
-    """The door of a cell, while it is opened."""
+class _Aside:
+    """What is done meanwhile."""
 
-    def __init__(self, cell: Cell, spec: Spec) -> None:
-        self._cell = cell
-        self._spec = spec
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="egress-door", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="egress-aside", daemon=True)
         self._thread.start()
 
     def join(self) -> None:
         self._thread.join()
 
     def result(self) -> None:
-        """Wait for it. Raises what kept it from being opened."""
+        """Wait for it. Raises what went wrong."""
         self._thread.join()
         if self._failure is not None:
             raise self._failure
 
     def _run(self) -> None:
         try:
-            self._cell.open()
-            self._cell.keeper.open(usual(self._spec.ports))
+            self._act()
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             self._failure = error
+
+
+def _open(cell: Cell, spec: Spec) -> None:
+    cell.open()
+    cell.keeper.open(usual(spec.ports))
 
 
 def _own_files(cell: Cell) -> dict[str, bytes]:

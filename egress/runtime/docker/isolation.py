@@ -1,7 +1,8 @@
 """What the engine runs a sandbox with, where its operator wants more than the usual.
 
-That is another runtime of the engine's, or a seccomp profile of his own. Both are passed on as they are. Whether a profile keeps anything in, is for whoever wrote it: an engine takes
-an empty one.
+That is another runtime of the engine's, or a seccomp profile of his own. Both are
+passed on as they are. Whether a profile keeps anything in, is for whoever wrote it: an engine takes an empty
+one.
 """
 
 from __future__ import annotations

@@ -17,14 +17,17 @@ _TAKEN: Final = re.compile(rf"egress-({NAME.pattern})-{_CELL}(\.new)?")
 
 
 def network(cell: str) -> str:
+    """That of a cell."""
     return f"egress-{cell}"
 
 
 def workspace(cell: str) -> str:
+    """Of the volume for a working folder."""
     return f"egress-workspace-{cell}"
 
 
 def door(cell: str) -> str:
+    """Of the container that a door runs in."""
     return f"egress-door-{cell}"
 
 
@@ -39,6 +42,7 @@ def taken(sandbox: str, cell: str) -> str:
 
 
 def started(sandbox: str, cell: str) -> str:
+    """Of one that was started as that of a sandbox."""
     return f"egress-{sandbox}-{cell}"
 
 
@@ -52,5 +56,6 @@ def sandbox_of(container: str) -> str:
 
 
 def is_started(container: str) -> bool:
+    """Whether a container with this name was."""
     found = _TAKEN.fullmatch(container)
     return found is not None and found[2] is None

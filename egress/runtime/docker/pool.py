@@ -91,4 +91,4 @@ class Pool:
 
     def _is_whole(self, blank: Blank) -> bool:
         condition = self._engine.condition(blank.container)
-        return condition is not None and condition.state == "running" and blank.cell.keeper.is_open
+        return condition is not None and condition.state == "running" and blank.cell.keeper.is_there

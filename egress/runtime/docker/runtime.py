@@ -92,7 +92,7 @@ class DockerRuntime:
         dress: Dresser = undressed,
         *,
         engine: Path = SOCKET,
-        ready: int = 0,
+        ready: int = 1,
         guarded: tuple[Path, ...] = (),
         runtime: str | None = None,
         seccomp: Path | None = None,
@@ -101,8 +101,8 @@ class DockerRuntime:
 
         `home` is a folder for files of sandboxes, of this user alone; `ready` says how many networks with a
         door are made ahead, whatever comes into them; `guarded` are folders of the host that are never
-        mounted, such as those of the proxy. `runtime` names one of the engine's, such as `runsc`, and `seccomp`
-        a profile in the engine's form: both are passed on for sandboxes.
+        mounted, such as those of the proxy. `runtime` names one of the engine's, such as `runsc`, and
+        `seccomp` a profile in the engine's form: both are passed on for sandboxes.
         """
         with ExitStack() as parts:
             self._home = _own_folder(home)

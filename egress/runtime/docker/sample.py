@@ -1,4 +1,4 @@
-"""An admission that is nobody's: what an outfit looks like can be known before there is anybody to wear it."""
+"""An admission that is nobody's: so an outfit can be looked at before there is anybody to wear it."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ that stands on it, is for others to know.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -15,6 +16,8 @@ from egress.runtime.errors import SandboxError
 
 _PAUSE: Final = 5.0
 """Seconds until it is tried again, where something could not be made."""
+_REST: Final = 0.5
+"""Seconds after one was taken in which no other is made: whoever took it is busy with it."""
 
 
 class Shelf[Thing]:
@@ -28,6 +31,7 @@ class Shelf[Thing]:
         self._things: deque[Thing] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
+        self._last = -_REST
         self._maker: threading.Thread | None = None
 
     def want(self, count: int) -> None:
@@ -46,6 +50,7 @@ class Shelf[Thing]:
         """One that is ready; None where none is."""
         with self._changed:
             thing = self._things.popleft() if self._things else None
+            self._last = time.monotonic()
             self._changed.notify_all()
         return thing
 
@@ -85,4 +90,6 @@ class Shelf[Thing]:
         """Wait until one is; returns False when it is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or len(self._things) < self._wanted)
+            while not self._is_closed and (rest := self._last + _REST - time.monotonic()) > 0:
+                self._changed.wait(rest)
             return not self._is_closed

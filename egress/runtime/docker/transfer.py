@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Final
 
 import structlog
@@ -35,7 +35,7 @@ Run = Callable[[Command, Output], ExecResult]
 def put(run: Run, name: str, path: str, archive: BinaryIO) -> None:
     """Lay the files of an archive down in a folder of the sandbox of this name; see `Runtime.put`."""
     check_path("path", path)
-    with tempfile.TemporaryFile() as file:
+    with _kept(), tempfile.TemporaryFile() as file:
         _sift(archive, file)
         file.seek(0)
         result = run(Command(argv=(*_PUT, path), cwd="/", input=file), SILENT)
@@ -55,23 +55,39 @@ def put(run: Run, name: str, path: str, archive: BinaryIO) -> None:
 def get(run: Run, name: str, path: str) -> Iterator[BinaryIO]:
     """An archive of what is at a path in the sandbox of this name; see `Runtime.get`."""
     check_path("path", path)
-    with tempfile.TemporaryFile() as raw, tempfile.TemporaryFile() as file:
-        command = Command(argv=("/bin/sh", "-c", _GET, "sh", path), cwd="/", most_output=0)
-        result = run(command, Output(stdout=_bounded(raw)))
-        if result.exit_code == _NOTHING_THERE:
-            raise PathNotFoundError(
-                f"there is no {path} in the sandbox {name}", "look at the folder above it"
-            )
-        if result.exit_code == _NO_PROGRAM:
-            raise _without_tar(name)
-        if result.exit_code:
-            raise SandboxStateError(
-                f"not all of {path} of the sandbox {name} could be read", "see whether its user may read it"
-            )
-        raw.seek(0)
-        _sift(raw, file)
-        file.seek(0)
+    with ExitStack() as parts:
+        with _kept():
+            raw, file = (parts.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+            _read(run, name, path, raw)
+            raw.seek(0)
+            _sift(raw, file)
+            file.seek(0)
         yield file
+
+
+def _read(run: Run, name: str, path: str, raw: BinaryIO) -> None:
+    command = Command(argv=("/bin/sh", "-c", _GET, "sh", path), cwd="/", most_output=0)
+    result = run(command, Output(stdout=_bounded(raw)))
+    if result.exit_code == _NOTHING_THERE:
+        raise PathNotFoundError(f"there is no {path} in the sandbox {name}", "look at the folder above it")
+    if result.exit_code == _NO_PROGRAM:
+        raise _without_tar(name)
+    if result.exit_code:
+        raise SandboxStateError(
+            f"not all of {path} of the sandbox {name} could be read", "see whether its user may read it"
+        )
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Tell what goes wrong with the files in which archives are kept meanwhile, here on this machine."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise SandboxStateError(
+            f"the archive cannot be kept on this machine: {reason}", "make room for temporary files"
+        ) from None
 
 
 def _sift(source: BinaryIO, target: BinaryIO) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -205,6 +206,8 @@ class Box:
         self.files = Files()
         self.files.make_folder(spec.workdir)
         self.processes: set[FakeProcess] = set()
+        self.ports: dict[int, Callable[[socket.socket], object]] = {}
+        """What listens, by port."""
         self._dead: set[FakeProcess] = set()
         self._changed = threading.Condition()
         for target, data in outfit.files.items():

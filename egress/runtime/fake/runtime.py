@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import queue
+import socket
 import tarfile
 import threading
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from posixpath import join, normpath
@@ -16,6 +17,7 @@ from egress.runtime.archive import sift
 from egress.runtime.errors import (
     ImageMissingError,
     PathNotFoundError,
+    PortClosedError,
     SandboxDiedError,
     SandboxError,
     SandboxExistsError,
@@ -40,6 +42,7 @@ from egress.runtime.spec import (
     Values,
     check_path,
     check_ports,
+    check_ready,
 )
 
 _ENTRANCE: Final = Entrance("198.18.0.2")
@@ -72,10 +75,7 @@ class FakeRuntime:
     # Coming and going
 
     def create(self, spec: Spec) -> Info:
-        if self._images is not None and spec.image not in self._images:
-            raise ImageMissingError(
-                f"the engine has no image {spec.image}", "pull or build it; nothing is fetched by itself"
-            )
+        self._check_image(spec.image)
         with self._lock:
             if spec.name in self._boxes:
                 raise SandboxExistsError(
@@ -141,6 +141,27 @@ class FakeRuntime:
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
         self._box(name)
+
+    def listen(self, name: str, port: int, serve: Callable[[socket.socket], object]) -> None:
+        """Have something listen in a sandbox, for tests: `serve` gets each connection, in a thread."""
+        check_ports((port,))
+        self._box(name).ports[port] = serve
+
+    def dial(self, name: str, port: int) -> socket.socket:
+        check_ports((port,))
+        serve = self._running(name).ports.get(port)
+        if serve is None:
+            raise PortClosedError(
+                f"nothing listens on port {port} of the sandbox",
+                "begin the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
+            )
+        ours, theirs = socket.socketpair()
+        threading.Thread(target=_serve, args=(serve, theirs), daemon=True).start()
+        return ours
+
+    def prepare(self, spec: Spec, count: int) -> None:
+        check_ready(count)
+        self._check_image(spec.image)
 
     # Commands
 
@@ -239,6 +260,12 @@ class FakeRuntime:
         finally:
             self._listeners.discard(listener)
 
+    def _check_image(self, image: str) -> None:
+        if self._images is not None and image not in self._images:
+            raise ImageMissingError(
+                f"the engine has no image {image}", "pull or build it; nothing is fetched by itself"
+            )
+
     def _tell(self, kind: EventKind, name: str) -> None:
         for listener in list(self._listeners):
             listener.put(Event(kind, name))
@@ -248,6 +275,11 @@ class FakeRuntime:
         if box is None:
             raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
         return box
+
+
+def _serve(serve: Callable[[socket.socket], object], sock: socket.socket) -> None:
+    with sock:
+        serve(sock)
 
 
 def _feed(process: FakeProcess, source: bytes | BinaryIO) -> None:

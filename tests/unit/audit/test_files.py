@@ -89,3 +89,16 @@ def test_a_changed_anchor_is_refused(at: int, tmp_path: Path) -> None:
     (tmp_path / files.ANCHOR).write_bytes(b"")
     with pytest.raises(ValueError, match="this key"):
         files.read_anchor(tmp_path, b"k")
+
+
+def test_only_one_may_delete_old_files(tmp_path: Path) -> None:
+    (tmp_path / files.name(3)).touch()
+    (tmp_path / files.name(4)).touch()
+    first = files.lock_oldest(tmp_path)
+    assert first is not None
+    assert files.lock_oldest(tmp_path) is None
+    (tmp_path / files.name(3)).unlink()
+    os.close(first)
+    second = files.lock_oldest(tmp_path)
+    assert second is not None
+    os.close(second)

@@ -18,6 +18,7 @@ from egress.proxy.settings import Listen, Settings, flag, read
 from egress.proxy.start import Ready, Start
 from egress.rules.load import Source, load
 from egress.secrets import Captured as Taken
+from egress.secrets import Lacking
 
 Captured = pytest.CaptureFixture[str]
 
@@ -106,14 +107,17 @@ def test_a_state_folder_that_others_can_write_starts_nothing(capsys: Captured, t
 # What is said -----------------------------------------------------------------------------------------
 
 
-def announced(capsys: Captured, *addresses: Listen, **given: object) -> list[str]:
+def announced(
+    capsys: Captured, *addresses: Listen, lacking: tuple[Lacking, ...] = (), **given: object
+) -> list[str]:
     """The lines of a proxy that is ready."""
     policy = load([Source("hosts.yaml", RULES)]).policy
     assert policy is not None
     effective = read(given)
     chosen = Chosen((Path("hosts.yaml"),))
     start = Start(effective, chosen, Trust(effective.values.state_dir), policy, Taken({}, {}))
-    _announce(Ready(addresses, effective.values.runtime_dir / "control.sock", (("api", "x" * 200),)), start)
+    control, stand_ins = effective.values.runtime_dir / "control.sock", (("api", "x" * 200),)
+    _announce(Ready(addresses, control, stand_ins, lacking=lacking), start)
     return capsys.readouterr().out.splitlines()
 
 
@@ -127,6 +131,20 @@ def test_what_a_client_needs_is_one_command_a_line(capsys: Captured) -> None:
     names = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS"]
     assert lines[4:9] == [f'    export {name}="$PWD/egress-ca.pem"' for name in names]
     assert lines[-2:] == ["    egress status", "  stop it with Ctrl-C"]
+
+
+def test_a_secret_that_is_missing_is_told_with_what_to_do(capsys: Captured) -> None:
+    lacking = (Lacking("tracker", "env", "the variable TRACKER was not set", "set it and start again"),)
+    lines = announced(capsys, Listen("127.0.0.1", 3128), lacking=lacking)
+    at = lines.index("  missing: the secret tracker (from `env:`): the variable TRACKER was not set")
+    assert lines[at + 1] == "    set it and start again"
+    assert not any("missing" in line for line in announced(capsys, Listen("127.0.0.1", 3128)))
+
+
+def test_where_it_does_not_listen_no_client_is_told_to_come(capsys: Captured) -> None:
+    lines = announced(capsys, listen="none", handover=True)
+    assert lines[0] == "egress is ready: proxy for handed-over listeners alone, 1 host in hosts.yaml"
+    assert not any("HTTPS_PROXY" in line or "for a client" in line for line in lines)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])

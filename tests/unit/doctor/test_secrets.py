@@ -179,10 +179,11 @@ async def test_without_a_proxy_it_is_a_fault_that_names_it(tmp_path: Path) -> No
         Running(200, {"rules": {"secrets": ["s0"]}}),
         Running(200, {}),
         Running(200, {"rules": {"secrets": "s1"}}),
+        Running(200, {"rules": {"secrets": ["s0"], "variables": {"TRACKER": 1, "OTHER": "set"}}}),
         Running(404),
         Running(problem=UnreadableError("it hangs", "wait")),
     ],
-    ids=["names it", "does not say", "says it otherwise", "starts", "hangs"],
+    ids=["names it", "does not say", "says it otherwise", "of another shape", "starts", "hangs"],
 )
 async def test_beside_a_proxy_it_is_doubtful_because_that_one_may_have_it(
     running: Running, tmp_path: Path
@@ -190,6 +191,17 @@ async def test_beside_a_proxy_it_is_doubtful_because_that_one_may_have_it(
     found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
     needs_care(found, Level.WARNING, "`env:TRACKER` is not set in this shell", "cannot be seen from here")
     assert "TRACKER" in found.fix
+
+
+@pytest.mark.parametrize(("said", "level"), [("set", Level.OK), ("not set", Level.FAULT)])
+async def test_a_proxy_that_runs_says_whether_it_was_started_with_it(
+    said: str, level: Level, tmp_path: Path
+) -> None:
+    running = Running(200, {"rules": {"secrets": ["s0"], "variables": {"TRACKER": said}}})
+    found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
+    assert found.level is level
+    assert ("was started with it" in found.fact) is (said == "set")
+    assert ("start the proxy again" in found.fix) is (said == "not set")
 
 
 async def test_beside_a_proxy_whose_rules_do_not_name_it_nobody_has_it(tmp_path: Path) -> None:

@@ -104,6 +104,28 @@ def test_other_machines_are_let_in_only_by_a_word(address: str) -> None:
     read({"listen": address, "password_file": "password"})
 
 
+@pytest.mark.parametrize("nowhere", ["none", ("none",), ["none"]])
+def test_it_need_not_listen_where_listeners_are_handed_over(nowhere: object) -> None:
+    found = read({"listen": nowhere, "handover": True})
+    assert found.values.listen == ()
+    assert shown(found)["--listen"] == ("none", "flag")
+    with pytest.raises(UsageError, match="nothing to listen on") as caught:
+        read({"listen": nowhere})
+    assert "--handover" in caught.value.hint
+
+
+@pytest.mark.parametrize("listen", ["none,127.0.0.1:1", ("none", "127.0.0.1:1"), ",", ""])
+def test_none_stands_alone(listen: object) -> None:
+    with pytest.raises(UsageError):
+        read({"listen": listen, "handover": True})
+
+
+def test_what_belongs_to_a_listener_needs_one() -> None:
+    given = {"listen": "none", "handover": True, "network": True, "transparent": "10.0.0.2"}
+    with pytest.raises(UsageError, match="--transparent belongs to a listener"):
+        read(given)
+
+
 WRONG = {
     "listen": ["localhost:3128", "127.0.0.1", "127.0.0.1:", ":3128", "127.0.0.1:65536", "127.0.0.1:-1", ","],
     "resolve": [
@@ -213,7 +235,13 @@ def test_sizes_and_times_are_written_as_people_do() -> None:
 
 
 def test_a_variable_that_is_no_setting_is_found_with_the_one_that_was_meant() -> None:
-    environ = {"EGRESS_LISTNE": "x", "EGRESS_RULES": "x", "EGRESS_WHATEVER": "x", "PATH": "x"}
+    environ = {
+        "EGRESS_LISTNE": "x",
+        "EGRESS_RULES": "x",
+        "EGRESS_WHATEVER": "x",
+        "PATH": "x",
+        "EGRESS_RUNTIME": "x",
+    }
     assert list(settings.strangers(environ)) == [("EGRESS_LISTNE", "EGRESS_LISTEN"), ("EGRESS_WHATEVER", "")]
 
 

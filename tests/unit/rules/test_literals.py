@@ -148,5 +148,11 @@ def test_the_secret_of_an_access_key_has_40_signs_and_no_more(sign: str) -> None
     secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
     assert looks_like_credential(f"({secret})")
     assert looks_like_credential(f"({secret.replace('/b', '+b')})")
-    assert not looks_like_credential(f"{sign}{secret}")
+    assert looks_like_credential(f"{sign}{secret}") is (sign == "=")
     assert not looks_like_credential(f"{secret}{sign}")
+
+
+@pytest.mark.parametrize("before", ["AWS_SECRET_ACCESS_KEY=", "key=", "?k=v&secret=", "x=="])
+def test_the_secret_of_an_access_key_may_stand_behind_its_name(before: str) -> None:
+    assert looks_like_credential(f"{before}wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+    assert not looks_like_credential(f"{before}repos/acme/widgets/Releases/2027/archive")

@@ -52,6 +52,13 @@ def said(text: str) -> list[str]:
             "inject: [{header: {nam: x, secret: s}}]\n",
             "1:11: the key `name` is missing here (Name of the header.)",
         ),
+        (
+            "inject: [{bearer: s, for: []}]\n",
+            (
+                "1:22: this list must not be empty (name allow rules; without `for` it is meant"
+                " for every request that is allowed)"
+            ),
+        ),
         ("tests: [{request: 'GET /', expect: allow, wen: x}]\n", "1:42: unknown key `wen` ("),
     ],
 )

@@ -20,10 +20,12 @@ from egress.runtime.errors import (
     ExecTimeoutError,
     ImageMissingError,
     PathNotFoundError,
+    PortClosedError,
     SandboxDiedError,
     SandboxExistsError,
     SandboxNotFoundError,
     SandboxStateError,
+    SpecError,
 )
 from egress.runtime.protocol import Output, Runtime
 from egress.runtime.spec import Command, Event, ExecResult, Spec
@@ -289,6 +291,40 @@ def several_commands_run_side_by_side(bench: Bench) -> None:
     for thread in threads:
         thread.join()
     assert found == {number: b"%d\n" % number for number in range(8)}
+
+
+# Ports and what is ready -------------------------------------------------------------------------
+
+
+@case
+def a_port_on_which_nothing_listens_is_closed(bench: Bench) -> None:
+    bench.runtime.create(bench.spec("one"))
+    with pytest.raises(SandboxStateError):
+        bench.runtime.dial("one", 8000)
+    bench.runtime.start("one")
+    with pytest.raises(PortClosedError, match="8000"):
+        bench.runtime.dial("one", 8000)
+    with pytest.raises(SpecError):
+        bench.runtime.dial("one", 0)
+    with pytest.raises(SandboxNotFoundError):
+        bench.runtime.dial("nobody", 8000)
+
+
+@case
+def what_is_kept_ready_is_bounded_and_ends(bench: Bench) -> None:
+    for count in (-1, 65):
+        with pytest.raises(SpecError):
+            bench.runtime.prepare(bench.spec("one"), count)
+    with pytest.raises(ImageMissingError):
+        bench.runtime.prepare(Spec(name="one", image="no-such-image:ever"), 1)
+    bench.runtime.prepare(bench.spec("one"), 1)
+    # Whether it is taken, or was not there in time: nobody can tell.
+    running(bench, env={"ONE": "1"}, labels={"team": "a"})
+    assert "ONE=1" in run(bench, "env").text.splitlines()
+    assert [each.name for each in bench.runtime.list({"team": "a"})] == ["one"]
+    bench.runtime.prepare(bench.spec("two"), 0)
+    bench.runtime.prepare(bench.spec("two"), 0)
+    assert run(bench, "true").exit_code == 0
 
 
 # Files ----------------------------------------------------------------------------------------------

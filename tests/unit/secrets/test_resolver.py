@@ -673,3 +673,38 @@ async def test_a_look_that_has_just_ended_is_not_waited_for(clock: HandClock, tm
     of._runs[next(iter(of._held.values()))] = run
     clock.advance(3)
     assert await value(of, one) == TOKEN
+
+
+# Telling -----------------------------------------------------------------------------------------
+
+
+async def test_what_cannot_be_had_is_told_with_its_cause_and_its_cure(
+    clock: HandClock, tmp_path: Path
+) -> None:
+    there, gone = spec("there", "env", "TOKEN"), spec("gone", "env", "OTHER")
+    lost, short = file_spec(tmp_path / "none", "lost"), spec("short", "env", "SHORT")
+    of = resolver(clock, captured({"TOKEN": TOKEN, "SHORT": b"1234567"}))
+    specs = [there, gone, lost, short]
+    assert of.lacking(specs) == (), "nobody was asked yet"
+    await of.warm(specs)
+    told = of.lacking(specs)
+    assert [(lack.name, lack.scheme) for lack in told] == [
+        ("gone", "env"),
+        ("lost", "file"),
+        ("short", "env"),
+    ]
+    assert "OTHER" in told[0].cause
+    assert "fewer than 8 bytes" in told[2].cause
+    assert all(lack.cure for lack in told)
+    assert "1234567" not in repr(told)
+    assert [lack.name for lack in of.lacking(specs, {"short"})] == ["gone", "lost"]
+    put(tmp_path / "none", OTHER)
+    clock.advance(3)
+    await of.resolve([lost])
+    assert [lack.name for lack in of.lacking(specs)] == ["gone", "short"]
+
+
+async def test_the_variables_that_it_was_started_with_are_told_by_name(clock: HandClock) -> None:
+    of = resolver(clock, captured({"TOKEN": TOKEN, "UNNAMED": OTHER}))
+    specs = [spec("b", "env", "TOKEN"), spec("a", "env", "OTHER"), spec("c", "file", "/x")]
+    assert of.variables(specs) == {"OTHER": False, "TOKEN": True}

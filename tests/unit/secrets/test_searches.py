@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from egress.secrets.searches import MOST, Searches, compiled
+import pytest
+
+from egress.scrub import Needles
+from egress.secrets import value as values
+from egress.secrets.searches import MOST, Everything, Searches, compiled
 from egress.secrets.trail import Known
 from egress.secrets.value import Value
 from tests.unit.secrets.rig import OTHER, TOKEN
@@ -31,10 +35,11 @@ def test_is_made_once_for_each_set() -> None:
 
 def test_dropping_a_secret_keeps_the_sets_without_it() -> None:
     searches = Searches()
-    github, mirror = searches.of((GITHUB,)), searches.of((MIRROR,))
+    other = Known("other", Value(OTHER), None)
+    both, others = searches.of((GITHUB, MIRROR)), searches.of((MIRROR, other))
     searches.drop("github")
-    assert searches.of((MIRROR,)) is mirror
-    assert searches.of((GITHUB,)) is not github
+    assert searches.of((MIRROR, other)) is others
+    assert searches.of((GITHUB, MIRROR)) is not both
 
 
 def test_keeps_a_bounded_number() -> None:
@@ -44,3 +49,32 @@ def test_keeps_a_bounded_number() -> None:
         searches.of((Known("x", short, None),))
     assert len(searches._made) <= MOST
     assert len(searches.of(())) == 0
+
+
+def test_everything_is_joined_once_for_each_set() -> None:
+    everything = Everything()
+    first = everything.of((GITHUB,))
+    assert everything.of((GITHUB,)) is first
+    assert first.mask(TOKEN + OTHER).found == {"github": 1}
+    both = everything.of((GITHUB, MIRROR))
+    assert both.mask(TOKEN + OTHER).found == {"github": 1, "mirror": 1}
+    assert not everything.of(()).mask(TOKEN).hits
+
+
+def test_a_value_that_comes_in_is_compiled_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a start each secret is told in the log, and each line is searched for all that is known by then."""
+    compilations: list[int] = []
+
+    def counting(names: dict[bytes, tuple[str, ...]]) -> Needles:
+        compilations.append(len(names))
+        return Needles(names)
+
+    monkeypatch.setattr(values, "Needles", counting)
+    known = tuple(Known(f"s{n}", Value(b"value-number-%d" % n), None) for n in range(9))
+    everything = Everything()
+    for count in range(1, 10):
+        everything.of(known[:count])
+        everything.of(known[:count])
+    assert len(compilations) == 9
+    everything.of((*known[1:], Known("s0", Value(b"another-value"), None)))
+    assert len(compilations) == 10

@@ -35,6 +35,14 @@ def test_a_short_value_has_no_spellings() -> None:
     assert b"12345678" in Value(b"12345678").spellings
 
 
+def test_is_compiled_once_for_each_name() -> None:
+    value = Value(TOKEN)
+    assert value.needles("github") is value.needles("github")
+    assert value.needles("github").mask(TOKEN).found == {"github": 1}
+    assert value.needles("twin").mask(TOKEN).found == {"twin": 1}
+    assert not Value(b"short").needles("github").mask(b"short").hits
+
+
 def test_the_same_credential_is_recognised_whatever_stands_around_it() -> None:
     assert Value(TOKEN).is_same(Value(b" " + TOKEN + b"\n"))
     assert not Value(TOKEN).is_same(Value(OTHER))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker import container
+from egress.runtime.docker import lifeline
 from egress.runtime.docker.container import Placing, config, has_own_workspace, resolver, variables
 from egress.runtime.docker.engine import Json
+from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.networks import Network
 from egress.runtime.docker.subnets import Addresses
 from egress.runtime.protocol import Outfit
@@ -27,9 +29,9 @@ PLACING = Placing(
 OUTFIT = Outfit(variables={"HTTPS_PROXY": "http://198.18.0.10:3128"})
 
 
-def made(outfit: Outfit = OUTFIT, **values: object) -> Json:
+def made(**values: object) -> Json:
     spec = Spec(**{"name": "one_x", "image": "any", **values})  # type: ignore[arg-type]
-    return config(spec, PLACING, spec.mounts, outfit)
+    return config(spec, PLACING, spec.mounts)
 
 
 def host(found: Json) -> Json:
@@ -42,8 +44,7 @@ def test_nothing_of_the_image_decides_how_it_is_run() -> None:
     found = made(user=7, group=8)
     assert (found["Image"], found["User"], found["Cmd"]) == ("sha256:1", "7:8", [])
     assert found["Healthcheck"] == {"Test": ["NONE"]}
-    assert found["Entrypoint"] == ["/bin/sh", "-c", container._WAIT]
-    assert found["Hostname"] == "one-x"
+    assert found["Entrypoint"] == ["/bin/sh", "-c", lifeline.WAIT]
 
 
 def test_it_has_one_network_and_one_name_server() -> None:
@@ -67,15 +68,23 @@ def test_limits_are_passed_on() -> None:
 def test_the_way_to_the_proxy_is_not_the_users_to_change() -> None:
     spec = Spec(name="one", image="any", env={"HTTPS_PROXY": "elsewhere", "A": "b"})
     assert variables(spec, OUTFIT) == {"HTTPS_PROXY": "http://198.18.0.10:3128", "A": "b"}
-    assert made(env={"A": "b"})["Env"] == ["A=b", "HTTPS_PROXY=http://198.18.0.10:3128"]
 
 
-def test_labels_of_a_user_are_beside_ours() -> None:
-    found = made(labels={"team": "a"}, profile="coding")["Labels"]
-    assert isinstance(found, dict)
-    assert found["team"] == "a"
-    assert (found["egress.sandbox"], found["egress.role"]) == ("one_x", "sandbox")
-    assert (found["egress.profile"], found["egress.lease"]) == ("coding", "/run/boxes/l.lease")
+def test_whose_it_is_is_not_in_it() -> None:
+    """S-40: one that was made ahead is the same, and the engine tells nobody what its commands are given."""
+    values = {"env": {"A": "b"}, "labels": {"team": "a"}, "profile": "coding"}
+    assert made(name="one", **values) == made(name="two")
+    assert made()["Labels"] == {"egress.role": "sandbox", "egress.lease": "/run/boxes/l.lease"}
+    assert "Env" not in made()
+
+
+def test_what_its_operator_wants_it_run_with_is_passed_on() -> None:
+    spec = Spec(name="one", image="any")
+    usual = host(config(spec, PLACING, ()))
+    assert (usual["Runtime"], usual["SecurityOpt"]) == ("", ["no-new-privileges:true"])
+    placing = replace(PLACING, isolation=Isolation("runsc", "{}"))
+    found = host(config(spec, placing, ()))
+    assert (found["Runtime"], found["SecurityOpt"]) == ("runsc", ["no-new-privileges:true", "seccomp={}"])
 
 
 def test_all_that_is_mounted_was_named() -> None:

@@ -54,7 +54,7 @@ def test_a_network_is_walled_in_and_marked() -> None:
     found = networks.create(engine, "net", "lease")
     made = engine.made["net"]
     assert made["Options"] == {"com.docker.network.bridge.inhibit_ipv4": "true"}
-    assert made["Labels"] == {"egress.role": "network", "egress.lease": "lease", "egress.sandbox": ""}
+    assert made["Labels"] == {"egress.role": "network", "egress.lease": "lease"}
     assert made["IPAM"] == {"Config": [{"Subnet": str(found.addresses.subnet)}]}
 
 

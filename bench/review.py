@@ -1,0 +1,166 @@
+"""Reviewing a large log: building the index, a filtered query, numbers from roll-ups, verifying.
+
+The lines are made as the proxy makes them, for some sandboxes that work with some hosts over a week. How
+many there are is set with `EGRESS_BENCH_LINES`; a million otherwise. Prints numbers; judges nothing.
+
+    EGRESS_BENCH_LINES=10000000 python -m bench review
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from bench._timing import seconds
+from bench.audit import FACTS, KEY, RECORD, REFUSAL
+from egress.audit import Durations, Sink, files, lines, verify
+from egress.audit.chain import Chain, Keys
+from egress.audit.clock import Stamps
+from egress.audit.head import HeadFile, Point
+from egress.exchange import Destination
+from egress.review import Filters, Index
+from egress.types import Identity, Place, RuleRef, Verdict
+
+Row = tuple[str, float, str, float | None]
+
+LINES = int(os.environ.get("EGRESS_BENCH_LINES", "1000000"))
+WEEK = 7 * 86_400 * 1_000_000_000
+BEGAN = 1_772_357_400_000_000_000
+ROTATE = 64 * 1024 * 1024
+BATCH = 2000
+
+
+class Moving:
+    """A clock that is set to where the made-up week has got."""
+
+    ns = BEGAN
+
+    def now_ns(self) -> int:
+        return self.ns
+
+    def monotonic(self) -> float:
+        return self.ns / 1e9
+
+
+def bodies(count: int, clock: Moving) -> Iterator[str]:
+    """The bodies of so many lines: mostly exchanges, some denied, and names that were refused."""
+    chance = random.Random(7)
+    boxes = [Identity(f"agent-{number}", "coding" if number % 3 else "research") for number in range(20)]
+    hosts = [f"{name}.example.com" for name in ("api", "git", "registry", "docs", "files", "mail")]
+    hosts += [f"service-{number}.example.net" for number in range(30)]
+    paths = [f"/v1/projects/{number}/items" for number in range(3000)]
+    rules = [RuleRef(host, "read", Place("config/hosts.yaml", 14 + n, 9)) for n, host in enumerate(hosts)]
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    for number in range(count):
+        clock.ns = BEGAN + WEEK * number // count
+        box = boxes[int(chance.random() ** 2 * 20)]
+        request = "".join(chance.choices(letters, k=12))
+        if chance.random() < 0.05:
+            yield lines.refusal(replace(REFUSAL, identity=box, host=f"x{chance.randrange(500)}.example"))
+            continue
+        at = int(chance.random() ** 2 * 36)
+        took = int(chance.lognormvariate(10, 1))
+        path = paths[chance.randrange(3000)] if chance.random() < 0.8 else f"/blobs/{request}"
+        is_denied = chance.random() < 0.03
+        record = replace(
+            RECORD,
+            identity=box,
+            destination=Destination("https", hosts[at], 443),
+            method=chance.choice(("GET", "GET", "GET", "POST", "PUT")),
+            path=path,
+            verdict=Verdict.DENY if is_denied else Verdict.ALLOW,
+            code="rule.none" if is_denied else "rule.allowed",
+            rule=None if is_denied else rules[at],
+            place=None if is_denied else rules[at].place,
+            status=403 if is_denied else chance.choice((200, 200, 200, 200, 304, 404, 500)),
+            injected=RECORD.injected if at < 6 and not is_denied else (),
+            bytes_down=took * 3,
+        )
+        yield lines.exchange(record, replace(FACTS, request=request, durations=Durations(total=took)))
+
+
+def make(folder: Path, count: int) -> int:
+    """Write such a log by the chain itself, quicker than a proxy could; returns its bytes."""
+    Sink.open(folder, KEY, clock=Moving()).close()
+    keys, clock = Keys.of(KEY), Moving()
+    chain, stamps, number, offset, total = Chain(keys.line), Stamps(clock), 1, 0, 0
+    file = (folder / files.name(1)).open("wb")
+    for body in bodies(count, clock):
+        if offset >= ROTATE:
+            file.close()
+            number, offset = number + 1, 0
+            file = (folder / files.name(number)).open("wb")
+            line = chain.seal(stamps.now(), lines.rotated(files.name(number - 1), chain.mac.hex()))
+            offset += file.write(line)
+        written = file.write(chain.seal(stamps.now(), body))
+        offset, total = offset + written, total + written
+    file.close()
+    end = Point(chain.seq, number, offset, chain.mac)
+    HeadFile(folder, keys.head, end, is_fresh=True).close()
+    return total
+
+
+def run() -> list[Row]:
+    """Measure every row on one log."""
+    root = Path(tempfile.mkdtemp(prefix="egress-bench-"))
+    try:
+        return list(_rows(root / "log"))
+    finally:
+        shutil.rmtree(root)
+
+
+def _rows(folder: Path) -> Iterator[Row]:
+    size = make(folder, LINES)
+    yield (f"lines of {size // LINES} bytes", LINES, "", None)
+    took = seconds(lambda: verify(folder, KEY), rounds=2)
+    yield ("lines verified", LINES / took, "/s", 400_000.0)
+    start = time.perf_counter()
+    with Index(folder) as index:
+        index.catch_up()
+        yield ("lines indexed", LINES / (time.perf_counter() - start), "/s", 60_000.0)
+        yield ("the index, of each line", index.place.stat().st_size / LINES, "bytes", None)
+        yield from _answers(index)
+    yield ("most memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", 300.0)
+
+
+QUERIES = {
+    "newest": Filters(),
+    "denied of one sandbox": Filters(sandbox="agent-19", verdict="deny"),
+    "5xx of one host with a secret": Filters(host="api.example.com", status="5xx", secret="github"),
+    "a host that is rare": Filters(host="x77.example"),
+    "a host that is not there": Filters(host="nowhere.example"),
+    "text in a path": Filters(grep="projects/2718/"),
+    "text that is nowhere": Filters(grep="no-such-text"),
+    "one minute in the middle": Filters(
+        since=(BEGAN + WEEK // 2) // 1000, until=(BEGAN + WEEK // 2) // 1000 + 60_000_000
+    ),
+}
+
+
+def _answers(index: Index) -> Iterator[Row]:
+    for name, filters in QUERIES.items():
+        took = seconds(lambda f=filters: index.query(f, 50), rounds=3)  # type: ignore[misc]
+        yield (f"first page: {name}", took * 1000, "ms", 100.0)
+    newest = index.query(Filters(method="POST"), 500).entries[-1]
+    took = seconds(lambda: index.find(newest.request), rounds=3)
+    yield ("one request by its id", took * 1000, "ms", 100.0)
+    for by in ("sandbox", "host", "secret"):
+        took = seconds(lambda b=by: index.stats(Filters(), b), rounds=3)  # type: ignore[misc]
+        yield (f"numbers by {by}", took * 1000, "ms", 1000.0)
+    middle = (BEGAN + WEEK // 2) // 1000
+    took = seconds(lambda: index.stats(Filters(since=middle, sandbox="agent-1"), "host"), rounds=3)
+    yield ("numbers of one sandbox since a moment", took * 1000, "ms", 1000.0)
+    took = seconds(lambda: index.over_time(Filters()), rounds=3)
+    yield ("numbers over time", took * 1000, "ms", 1000.0)
+
+
+if __name__ == "__main__":
+    for name, value, unit, target in run():
+        print(f"{name:<55} {value:12.3f} {unit:<5} {'' if target is None else f'target {target}'}")

@@ -1,0 +1,5 @@
+"""`egress log`: a file for each command."""
+
+from egress.cli.log.group import log
+
+__all__ = ["log"]

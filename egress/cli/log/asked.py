@@ -1,0 +1,93 @@
+"""The options that say which lines are wanted; the same for every command that takes some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from egress.cli import rulefiles
+from egress.errors import UsageError
+
+if TYPE_CHECKING:
+    from egress.review import Filters
+
+type Command = Callable[..., int]
+
+
+class Asked(TypedDict):
+    """The options as click hands them on."""
+
+    sandbox: str
+    host: str
+    verdict: str
+    secret: str
+    status: str
+    rule: str
+    method: str
+    code: str
+    event: str
+    grep: str
+    since: str
+    until: str
+
+
+_OPTIONS = (
+    ("--sandbox", "NAME", "Of this sandbox."),
+    ("--host", "NAME", "To this host; `*` stands for any text."),
+    ("--verdict", "VERDICT", "`allow` or `deny`."),
+    ("--secret", "NAME", "With this secret."),
+    ("--status", "STATUS", "With this status; `5xx` for all of them."),
+    ("--rule", "ID", "By this rule: `read`, or `api.github.com#read`."),
+    ("--method", "METHOD", "With this method."),
+    ("--code", "CODE", "Decided for this reason, such as `host.unknown`."),
+    ("--event", "EVENT", "Lines of this kind."),
+    ("--grep", "TEXT", "With this text somewhere in it."),
+    ("--since", "MOMENT", "Not older: `30m`, `2h`, `7d`, a day or an RFC 3339 moment."),
+    ("--until", "MOMENT", "Older than this."),
+)
+_WORDS = {"allowed": "allow", "denied": "deny"}
+
+
+def options(command: Command) -> Command:
+    """Add them all, in this order."""
+    for flag, metavar, text in reversed(_OPTIONS):
+        command = click.option(flag, metavar=metavar, default="", help=text)(command)
+    return command
+
+
+def filters(**asked: Unpack[Asked]) -> Filters:
+    """The filters that were asked for. Raises `UsageError`."""
+    from egress.review import Filters
+
+    verdict = asked["verdict"].lower()
+    found = Filters(
+        sandbox=asked["sandbox"],
+        host=asked["host"].lower(),
+        verdict=_WORDS.get(verdict, verdict),
+        secret=asked["secret"],
+        status=asked["status"].lower(),
+        rule=asked["rule"],
+        method=asked["method"].upper(),
+        code=asked["code"],
+        event=asked["event"],
+        grep=asked["grep"],
+        since=moment(asked["since"], "--since"),
+        until=moment(asked["until"], "--until"),
+    )
+    if found.since is not None and found.until is not None and found.since >= found.until:
+        raise UsageError("--since is not before --until", "swap them")
+    return found
+
+
+def moment(text: str, flag: str) -> int | None:
+    """A moment that was typed; None for nothing. Raises `UsageError`."""
+    from egress.review import NoMomentError, typed
+
+    if not text:
+        return None
+    try:
+        return typed(text, rulefiles.now() * 1_000_000)
+    except NoMomentError as error:
+        raise UsageError(f"{flag}: {error.message}", error.hint) from None

@@ -1,0 +1,97 @@
+"""`egress log export`: a bundle of evidence for somebody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.log import asked, places
+from egress.cli.render import DIM, DOUBT, GOOD, count
+
+if TYPE_CHECKING:
+    from egress.review.bundle import RuleFile
+
+
+@click.command(short_help="Make a signed bundle of evidence.")
+@asked.options
+@click.option(
+    "--output",
+    "-o",
+    "target",
+    type=rulefiles.FILE,
+    metavar="FILE",
+    default="evidence.zip",
+    show_default=True,
+    help="The bundle.",
+)
+@click.option(
+    "--rules",
+    "-r",
+    "files",
+    multiple=True,
+    type=rulefiles.FILE,
+    help="A rule file that goes with it; may be repeated.",
+)
+@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key that the log was written with.")
+@click.option(
+    "--signing-key",
+    type=rulefiles.FILE,
+    metavar="FILE",
+    help="An Ed25519 key in PEM; made when there is none. [`evidence.key` beside that of the log]",
+)
+@places.of_index
+def export(
+    target: Path,
+    files: tuple[Path, ...],
+    key: Path | None,
+    signing_key: Path | None,
+    state_dir: Path | None,
+    directory: Path | None,
+    place: Path | None,
+    **options: Unpack[asked.Asked],
+) -> int:
+    """Put lines of the audit log into a signed bundle, with proof that they are part of the whole.
+
+    The log is verified first, and the bundle says what came of it. Whoever gets the bundle checks it with
+    `egress log verify BUNDLE`, without any key. Tell them the fingerprint on another way.
+
+    \b
+    Examples:
+      egress log export --sandbox agent-1 --since 1d
+    """
+    from egress.audit import verify
+    from egress.review import bundle, signing
+
+    wanted = asked.filters(**options)
+    folder, file = places.folder_and_key(state_dir, directory, key)
+    known = places.read_key(file, folder)
+    kept = _rules(files)
+    private = signing.read_or_create(signing_key or file.with_name(signing.NAME))
+    with places.opened(state_dir, folder, place) as index:
+        verified = verify(folder, known)
+        policy = rulefiles.policy(files)[1].digest if files else ""
+        order = bundle.Order(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
+        made = bundle.make(target, index, order, private)
+    if not verified.is_sound:
+        render.line(
+            ("note: ", DOUBT),
+            "the log is not sound, and the bundle says so: `egress log verify`",
+            stderr=True,
+        )
+    render.line(("ok ", GOOD), f"{target}: {count(made.lines, 'line')} of {made.leaves}")
+    render.line(("signed by: ", DIM), made.fingerprint)
+    return 0
+
+
+def _rules(files: tuple[Path, ...]) -> tuple[RuleFile, ...]:
+    """The rule files as they are, under names that tell them apart."""
+    from egress.policy.text import read_text
+    from egress.review.bundle import RuleFile
+
+    return tuple(
+        RuleFile(f"{number}-{path.name}", read_text(path).encode("utf-8"))
+        for number, path in enumerate(files, 1)
+    )

@@ -1,0 +1,30 @@
+"""`egress log`: the group of all commands about the audit log."""
+
+from __future__ import annotations
+
+import click
+
+from egress.cli.log.export import export
+from egress.cli.log.prune import prune
+from egress.cli.log.query import query
+from egress.cli.log.show import show
+from egress.cli.log.stats import stats
+from egress.cli.log.tail import tail
+from egress.cli.log.verify import verify
+from egress.cli.suggest import suggest
+
+
+@click.group()
+def log() -> None:
+    """Find, add up, prove and prune what is in the audit log.
+
+    \b
+    Examples:
+      egress log tail -f
+      egress log query --verdict deny --since 2h
+      egress log verify
+    """
+
+
+for _command in (tail, query, stats, show, suggest, verify, export, prune):
+    log.add_command(_command)

@@ -1,0 +1,102 @@
+"""A line of the log on a screen, as JSON and as CSV.
+
+Whoever wrote the text in a line may want to command the terminal, the program or the spreadsheet that
+shows it. `render` neutralises what a terminal would obey; what a spreadsheet would calculate is quoted here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from egress.cli import render
+from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD, PLAIN, Cell, Style
+
+if TYPE_CHECKING:
+    from egress.review import Entry
+
+STYLES: dict[str, Style] = {"allow": GOOD, "deny": BAD}
+COLUMNS = (
+    *("seq", "time", "event", "sandbox", "profile", "method", "host", "port", "path", "status", "verdict"),
+    *("code", "rule", "place", "secrets", "bytes_up", "bytes_down", "total_us", "connection", "request"),
+)
+MOST_TEXT = 120
+
+
+def cells(entry: Entry, *, is_short: bool = False) -> list[Cell]:
+    """A line as cells of a table; the short form leaves the day out."""
+    verdict = entry.verdict
+    time = entry.time[11:23] if is_short else f"{entry.time[:10]} {entry.time[11:19]}"
+    return [
+        (time, DIM),
+        (entry.text("sandbox"), BOLD),
+        (verdict or entry.event, STYLES.get(verdict, DOUBT)),
+        _answer(entry),
+        _what(entry),
+        (_why(entry), DIM),
+        (entry.request or entry.text("connection"), DIM),
+    ]
+
+
+def _answer(entry: Entry) -> Cell:
+    status = entry.number("status")
+    return (str(status), BAD if status >= 500 else PLAIN) if status else ""
+
+
+def _what(entry: Entry) -> str:
+    if entry.verdict or entry.text("host"):
+        port = entry.number("port")
+        where = entry.text("host") + (f":{port}" if port not in (0, 80, 443) else "")
+        return _cut(f"{entry.text('method')} {where}{entry.text('path')}".strip())
+    told = [f"{name} {value}" for name, value in entry.fields.items() if name not in _OWN and value]
+    return _cut(", ".join(told))
+
+
+_OWN = frozenset(("seq", "time", "event", "mac", "sandbox", "previous", "policy", "policy_before"))
+
+
+def _why(entry: Entry) -> str:
+    parts = [entry.text("rule").rpartition("#")[2] or entry.text("code")]
+    parts += [f"with {', '.join(entry.secrets)}"] if entry.secrets else []
+    parts += [f"{entry.number('count')} times"] if entry.event == "folded" else []
+    return _cut(" ".join(part for part in parts if part))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
+
+
+def as_json(entry: Entry) -> None:
+    """The line as one object, as it stands in the log."""
+    text = json.dumps(dict(entry.fields), ensure_ascii=True, separators=(",", ":"))
+    # The one character of ASCII that JSON leaves as it is and a terminal may not.
+    render.text(text.replace("\x7f", "\\u007f") + "\n")
+
+
+def as_csv(entries: Sequence[Entry], *, with_head: bool = True) -> None:
+    """Lines as CSV, with a line of names in front."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    if with_head:
+        writer.writerow(COLUMNS)
+    for entry in entries:
+        writer.writerow([_value(entry, name) for name in COLUMNS])
+    render.text(file.getvalue())
+
+
+def _value(entry: Entry, name: str) -> str:
+    if name == "secrets":
+        return _harmless(" ".join(entry.secrets))
+    if name == "verdict":
+        return entry.verdict
+    found = entry.fields.get(name)
+    return str(entry.number(name)) if isinstance(found, int) else _harmless(entry.text(name))
+
+
+def _harmless(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    shown = render.printable(text)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown

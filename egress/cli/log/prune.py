@@ -1,0 +1,69 @@
+"""`egress log prune`: let go of old lines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.log import asked, places
+from egress.cli.render import DIM, GOOD, count
+from egress.errors import UsageError
+
+_SIZE = re.compile(r"([0-9]{1,12})\s*([kMGT]?)i?B?")
+_UNITS = {"": 1, "k": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+
+
+@click.command(short_help="Delete old files of the log, and keep the chain.")
+@click.option(
+    "--older-than", metavar="MOMENT", default="", help="Files whose lines are all older: `30d`, or a day."
+)
+@click.option(
+    "--keep-files", type=click.IntRange(1, 1_000_000), metavar="NUMBER", help="More files than that."
+)
+@click.option("--keep-size", metavar="SIZE", default="", help="What is beyond that size, such as `10G`.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("--force", is_flag=True, help="Even when the log is not sound.")
+@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key that the log was written with.")
+@places.of_log
+def prune(
+    older_than: str,
+    keep_files: int | None,
+    keep_size: str,
+    dry_run: bool,
+    force: bool,
+    key: Path | None,
+    state_dir: Path | None,
+    directory: Path | None,
+) -> int:
+    """Delete the oldest files of the audit log, so that what is left can still be verified.
+
+    Whole files are deleted, never the newest one. A log that is not sound is evidence, and is left alone
+    without --force. The proxy may run meanwhile.
+
+    \b
+    Examples:
+      egress log prune --older-than 30d --dry-run
+      egress log prune --keep-size 10G
+    """
+    from egress.review import retention
+
+    keep = retention.Retention(asked.moment(older_than, "--older-than"), keep_files or 0, _size(keep_size))
+    folder, file = places.folder_and_key(state_dir, directory, key)
+    known = places.read_key(file, folder)
+    found = retention.prune(folder, known, keep, is_trial=dry_run, is_forced=force)
+    what = "would be deleted" if dry_run else "deleted"
+    for name in found.files:
+        render.line((f"{what}: ", DIM), name)
+    total = f"{count(len(found.files), 'file')} {what}, {found.size} bytes"
+    render.line(("ok ", GOOD), f"{total}; the log begins with {found.first}, {found.kept} bytes")
+    return 0
+
+
+def _size(text: str) -> int:
+    found = _SIZE.fullmatch(text.strip()) if text else None
+    if text and found is None:
+        raise UsageError("--keep-size: this is no size", "write it like 500M or 10G")
+    return int(found[1]) * _UNITS[found[2]] if found else 0

@@ -1,0 +1,70 @@
+"""`egress log query`: find lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from egress.cli import render
+from egress.cli.log import asked, lines, places
+from egress.cli.render import DIM, count
+
+
+@click.command(short_help="Find lines.")
+@asked.options
+@click.option(
+    "--limit", "-n", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many."
+)
+@click.option("--before", metavar="PLACE", help="Go on where another page ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are, one object a line.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print them as CSV.")
+@places.of_index
+def query(
+    limit: int,
+    before: str | None,
+    as_json: bool,
+    as_csv: bool,
+    state_dir: Path | None,
+    directory: Path | None,
+    place: Path | None,
+    **options: Unpack[asked.Asked],
+) -> int:
+    """Find lines of the audit log; the newest come first.
+
+    Options that are given must all hold. The exit status is 1 when there is no such line.
+
+    \b
+    Examples:
+      egress log query --verdict deny --since 2h
+      egress log query --sandbox agent-1 --host '*.github.com' --status 5xx
+      egress log query --secret github --grep /user/keys --json
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv are two forms of one thing; give one of them.")
+    from egress.review import Cursor
+
+    wanted = asked.filters(**options)
+    cursor = None if before is None else Cursor.of(before)
+    with places.opened(state_dir, directory, place) as index:
+        page = index.query(wanted, limit, cursor)
+        found = list(page.entries)
+        while page.cursor is not None and len(found) < limit:
+            # What a page may look through is bounded; who asked here is ready to wait.
+            page = index.query(wanted, limit - len(found), page.cursor)
+            found += page.entries
+    if as_json:
+        for entry in found:
+            lines.as_json(entry)
+    elif as_csv:
+        lines.as_csv(found)
+    else:
+        render.table([lines.cells(entry) for entry in found])
+    if page.cursor is not None:
+        render.line(
+            ("more: ", DIM), f"{count(len(found), 'line')} shown; add `--before {page.cursor}`", stderr=True
+        )
+    elif not found:
+        render.line("no line of the log is like that", stderr=True)
+    return int(not found)

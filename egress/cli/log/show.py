@@ -1,0 +1,62 @@
+"""`egress log show`: one request, stage by stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from egress.cli import render
+from egress.cli.log import lines, places
+from egress.cli.log.stats import duration
+from egress.cli.render import BAD, BOLD, DIM, GOOD, PLAIN, Cell
+from egress.errors import ContentError
+
+if TYPE_CHECKING:
+    from egress.review import Entry
+
+MOST = 1000
+
+
+@click.command(short_help="Show one request, stage by stage.")
+@click.argument("request_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print its lines as they are, one object a line.")
+@places.of_index
+def show(
+    request_id: str, as_json: bool, state_dir: Path | None, directory: Path | None, place: Path | None
+) -> int:
+    """Show one request of the audit log: every stage, and which line of which file decided.
+
+    ID is that of a request, as a denial names it, or that of a connection: then all its lines are shown.
+    Values of secrets are in no log, so there is nothing here to hide.
+
+    \b
+    Examples:
+      egress log show 3fJq0b2Kx9aZ
+    """
+    with places.opened(state_dir, directory, place) as index:
+        found = index.find(request_id[:MOST]) or index.connection(request_id[:MOST])
+    if not found:
+        raise ContentError(
+            "no line of the log has this id", "`egress log query` shows ids; old files may have been deleted"
+        )
+    for entry in found:
+        if as_json:
+            lines.as_json(entry)
+        else:
+            _show(entry)
+    return 0
+
+
+def _show(entry: Entry) -> None:
+    from egress.audit.files import name
+    from egress.review.story import story
+
+    where = f", line number {entry.seq}, {name(entry.file)}"
+    render.line((entry.event, BOLD), f" {entry.request or entry.text('connection')} at {entry.time}{where}")
+    rows: list[list[Cell]] = []
+    for stage in story(entry):
+        style = {"allow": GOOD, "deny": BAD}.get(entry.verdict, PLAIN) if stage.name == "decided" else PLAIN
+        rows.append([(stage.name, DIM), (stage.text, style), duration(stage.took_us), (stage.note, DIM)])
+    render.table(rows, indent=2)

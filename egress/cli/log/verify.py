@@ -1,0 +1,116 @@
+"""`egress log verify`: is the log as the proxy wrote it; and is a bundle of evidence what it says."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.log import places
+from egress.cli.render import BAD, DIM, GOOD, count
+from egress.errors import UnreadableError, UsageError
+
+if TYPE_CHECKING:
+    from egress.audit import Verified
+    from egress.review.evidence import Evidence
+
+
+@click.command(short_help="Check that no line was changed, added or taken away.")
+@click.argument("bundle", type=rulefiles.FILE, required=False)
+@places.of_log
+@click.option("--key", metavar="FILE", help="The key it was written with; of a bundle, the fingerprint.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+def verify(
+    bundle: Path | None, state_dir: Path | None, directory: Path | None, key: str | None, as_json: bool
+) -> int:
+    """Check that no line of the audit log was changed, added or taken away.
+
+    It reads every file of the log and changes nothing; the proxy may run meanwhile. Without options it
+    takes the folder and the key that `egress serve` would. Keep the number and the MAC that it prints in
+    another place: a log that was put back to an older state as a whole is sound by itself.
+
+    With BUNDLE it checks a file that `egress log export` made, and needs nothing else. Compare the
+    fingerprint that it prints with the one that you were told, or give that with --key.
+
+    \b
+    Examples:
+      egress log verify
+      egress log verify --state-dir /var/lib/egress
+      egress log verify --dir /var/log/egress --key /etc/egress/audit.key
+      egress log verify evidence.zip
+    """
+    if bundle is not None:
+        return _bundle(bundle, key or "", as_json=as_json)
+    from egress.audit import verify as check
+
+    folder, file = places.folder_and_key(state_dir, directory, None if key is None else Path(key))
+    known = places.read_key(file, folder)
+    try:
+        found = check(folder, known)
+    except UnreadableError as error:
+        hint = f"{error.hint}; the key taken was {file}{places.beside(folder, file)}"
+        raise UnreadableError(error.message, hint) from None
+    if as_json:
+        render.data(_as_data(folder, found))
+    else:
+        _show(folder, found)
+    return int(not found.is_sound)
+
+
+def _show(folder: Path, found: Verified) -> None:
+    for fault in found.faults:
+        render.line((f"{fault}", BAD))
+        render.line(("  hint: ", DIM), fault.hint)
+    what = f"{count(found.lines, 'line')} in {count(found.files, 'file')}"
+    if found.unfinished:
+        more = count(found.unfinished, "line")
+        render.line(f"{more} announced and not there: the proxy was killed, or is writing just now")
+    if found.is_sound:
+        render.line(("ok ", GOOD), f"{folder}: {what}")
+        render.line(("newest: ", DIM), f"{found.newest} {found.mac}")
+    else:
+        render.line((count(len(found.faults), "fault"), BAD), f" in {folder}: {what}")
+
+
+def _as_data(folder: Path, found: Verified) -> dict[str, object]:
+    faults = [{**asdict(fault), "hint": fault.hint} for fault in found.faults]
+    return {"ok": found.is_sound, "directory": str(folder), **asdict(found), "faults": faults}
+
+
+# A bundle ---------------------------------------------------------------------------------------
+
+
+def _bundle(path: Path, key: str, *, as_json: bool) -> int:
+    from egress.review import evidence, signing
+
+    if key and not signing.is_fingerprint(key):
+        raise UsageError(
+            "this is no fingerprint", "it is `sha256:` and 64 digits, as `egress log export` prints"
+        )
+    found = evidence.check(path, key)
+    if as_json:
+        render.data({"ok": found.is_sound, "bundle": str(path), **asdict(found)})
+    else:
+        _show_bundle(path, found, is_named=bool(key))
+    return int(not found.is_sound)
+
+
+def _show_bundle(path: Path, found: Evidence, *, is_named: bool) -> None:
+    for fault in found.faults:
+        render.line((fault, BAD))
+    if not found.is_sound:
+        render.line((count(len(found.faults), "fault"), BAD), f" in {path}")
+        return
+    log, taken = found.part("log"), found.part("taken")
+    made = found.statement.get("made")
+    whole = f"{taken.get('lines')} of the {log.get('leaves')} lines of the log, as it was at {made}"
+    render.line(("ok ", GOOD), f"{path}: {whole}")
+    if log.get("sound") is True:
+        render.line(("the log was sound ", GOOD), f"up to number {log.get('newest')}, {log.get('mac')}")
+    else:
+        render.line(("the log was not sound when this was made; its faults are in the statement", BAD))
+    compare = "" if is_named else ": compare it with the one that you were told"
+    render.line(("signed by: ", DIM), f"{found.fingerprint}{compare}")

@@ -1,0 +1,1 @@
+"""Commands that make sandboxes, run something in them, and take them away."""

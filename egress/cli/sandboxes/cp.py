@@ -1,0 +1,47 @@
+"""`egress cp`: files and folders into a sandbox, and out of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from egress.cli import rulefiles
+from egress.cli.sandboxes import opened
+from egress.errors import UsageError
+from egress.runtime.spec import NAME
+from egress.sandbox.handle import Sandbox
+
+_THERE = re.compile(rf"({NAME.pattern}):(.*)", re.DOTALL)
+
+
+@click.command()
+@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@click.argument("source")
+@click.argument("target")
+def cp(runtime_dir: Path | None, source: str, target: str) -> int:
+    """Copy a file or a folder into a sandbox, or out of it.
+
+    One of the two is SANDBOX:PATH; a path that does not begin with / is meant from the workspace. What a
+    folder holds goes into a folder.
+
+    \b
+    Examples:
+      egress cp notes.md run-4f2a9c1e:notes.md
+      egress cp run-4f2a9c1e:/workspace/dist dist
+    """
+    inside, outside = _THERE.fullmatch(source), _THERE.fullmatch(target)
+    # `./a:b` is how a file is named that looks like one in a sandbox.
+    if (inside is None) == (outside is None):
+        raise UsageError(
+            "one of the two is a path in a sandbox, the other one of this machine", "write SANDBOX:PATH"
+        )
+    there = inside or outside
+    with opened.served(runtime_dir) as fleet:
+        sandbox = Sandbox.connect(there[1] if there else "", runtime=fleet)
+        if inside is not None:
+            sandbox.files.copy_out(inside[2] or ".", Path(target))
+        elif outside is not None:
+            sandbox.files.copy_in(Path(source), outside[2] or ".")
+    return 0

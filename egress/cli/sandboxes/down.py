@@ -1,0 +1,42 @@
+"""`egress down`: end what `egress up` started, with all its sandboxes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+
+from egress import settings
+from egress.cli import render, rulefiles
+from egress.cli.sandboxes import opened
+from egress.errors import UnreadableError
+from egress.fleet.folders import SOCKET
+from egress.fleet.remote import connected
+
+_LONGEST: Final = 120.0
+_TURN: Final = 0.05
+
+
+@click.command()
+@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+def down(runtime_dir: Path | None) -> int:
+    """End the proxy that `egress up` started, and all of its sandboxes. Returns when they are gone.
+
+    \b
+    Examples:
+      egress down
+    """
+    folder = runtime_dir or settings.runtime_dir(settings.environment())
+    with opened.served(runtime_dir) as fleet:
+        names = [info.name for info in fleet.list()]
+        fleet.end()
+    for _ in range(int(_LONGEST / _TURN)):
+        there = connected(folder / SOCKET)
+        if there is None:
+            render.line(f"ended; {render.count(len(names), 'sandbox').replace('xs', 'xes')} taken away")
+            return 0
+        there.close()
+        time.sleep(_TURN)
+    raise UnreadableError("it has not ended yet", "look into up.log in the state folder")

@@ -1,0 +1,141 @@
+"""The sandboxes that a command works with, and what it has to know of them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import click
+
+from egress import settings
+from egress.cli import render, rulefiles
+from egress.cli.render import DIM
+from egress.cli.running import ask
+from egress.errors import UnreadableError
+from egress.fleet import About, RemoteRuntime, Sandboxes, open_fleet
+from egress.fleet.errors import FleetUnavailableError
+from egress.fleet.folders import SOCKET
+from egress.fleet.remote import connected
+from egress.runtime.environ import Asked, Kind, environment
+from egress.scrub import SHORTEST_SECRET, Needles
+from egress.types import Secret
+
+type Command = Callable[..., int]
+
+
+def options(command: Command) -> Command:
+    """The options of whatever opens sandboxes."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS: Final = (
+    click.option("--rules", type=rulefiles.FILE, multiple=True, help="Rules, as for `egress serve`."),
+    click.option("--runtime", metavar="KIND", help="docker or namespace. [docker where an engine answers]"),
+    click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets."),
+)
+
+
+@contextmanager
+def fleet(rules: Sequence[Path], runtime: str | None, runtime_dir: Path | None) -> Iterator[Sandboxes]:
+    """Those that `egress up` serves; ones of this process alone where that is asked for, or none are served.
+
+    A signal that would end this process unwinds it instead, so that nothing is left behind.
+    """
+    before = signal.signal(signal.SIGTERM, _unwind)
+    try:
+        with open_fleet(rules=tuple(rules) or None, runtime=runtime, runtime_dir=runtime_dir) as found:
+            yield found
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def served(runtime_dir: Path | None) -> Iterator[RemoteRuntime]:
+    """Those that `egress up` serves. Raises `FleetUnavailableError`."""
+    folder = runtime_dir or settings.runtime_dir(settings.environment())
+    remote = connected(folder / SOCKET)
+    if remote is None:
+        raise FleetUnavailableError(
+            f"no sandboxes are served here: nobody answers at {folder / SOCKET}",
+            "start them with `egress up`, or name the folder of their socket with --runtime-dir",
+        )
+    with remote:
+        yield remote
+
+
+def is_shared(found: Sandboxes) -> bool:
+    """Whether the sandboxes are those of another process, and stay when this one ends."""
+    return isinstance(found, RemoteRuntime)
+
+
+def say(text: str) -> None:
+    """A word on what is going on, beside the output of the command."""
+    render.line(("egress: ", DIM), (text, DIM), stderr=True)
+    sys.stderr.flush()
+
+
+def image(about: About, wanted: str | None, tell: Callable[[str], None] = say) -> str:
+    """The image that was asked for, or the one that is there without asking: it may have to be made."""
+    if wanted:
+        return wanted
+    if about.kind != "docker":
+        return "host"
+    # Each brings a library with it that other commands never need.
+    from egress.runtime.docker.engine import Engine
+    from egress.runtime.docker.images.demo import demo_image
+
+    engine = Engine()
+    try:
+        return demo_image(engine, tell)
+    finally:
+        engine.close()
+
+
+def variables(about: About, asked: Sequence[Asked]) -> Mapping[str, str]:
+    """What of our environment enters a sandbox, and what was asked for. Raises `UsageError`."""
+    return _environment(about, asked, settings.environment())
+
+
+def asked_for(about: About, asked: Sequence[Asked]) -> Mapping[str, str]:
+    """Only what was asked for: the rest has been settled when the sandbox was made."""
+    made = _environment(about, asked, settings.environment())
+    return {each.name: made[each.name] for each in asked}
+
+
+def _environment(about: About, asked: Sequence[Asked], caller: Mapping[str, str]) -> Mapping[str, str]:
+    names = _sources(about)
+    kind = Kind.CONTAINER if about.kind == "docker" else Kind.NAMESPACE
+    needles = Needles.of(
+        Secret(name, value.encode("utf-8", "surrogateescape"))
+        for name in sorted(names)
+        if len(value := caller.get(name, "")) >= SHORTEST_SECRET
+    )
+    made = environment(caller, {}, needles, kind=kind, asked=asked, sources=names)
+    for notice in made.notices:
+        say(f"{notice.message}; {notice.hint}")
+    return made.variables
+
+
+def _sources(about: About) -> frozenset[str]:
+    """The variables that secrets of the proxy are read from."""
+    if about.runtime_dir is None:
+        return frozenset()
+    status, answer = ask("GET", "/status", None, about.runtime_dir)
+    if status != 200:
+        raise UnreadableError("the proxy does not say which secrets it has", "look into its log")
+    rules = answer.get("rules")
+    found = rules.get("variables") if isinstance(rules, dict) else None
+    if not isinstance(found, dict):
+        raise UnreadableError("the proxy does not say which secrets it has", "bring it to this version")
+    return frozenset(map(str, found))
+
+
+def _unwind(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,34 @@
+"""`egress rm`: take sandboxes away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.sandboxes import opened
+from egress.errors import UsageError
+
+
+@click.command()
+@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@click.option("--all", "every", is_flag=True, help="All that are there.")
+@click.argument("sandboxes", nargs=-1)
+def rm(runtime_dir: Path | None, every: bool, sandboxes: tuple[str, ...]) -> int:
+    """Take sandboxes away, with all that they have written.
+
+    \b
+    Examples:
+      egress rm run-4f2a9c1e
+      egress rm --all
+    """
+    if bool(sandboxes) == every:
+        raise UsageError("say which sandboxes are to go", "name them, or say --all")
+    with opened.served(runtime_dir) as fleet:
+        # One that is not there is told before any is gone.
+        names = [info.name for info in (fleet.list() if every else map(fleet.info, sandboxes))]
+        for name in names:
+            fleet.remove(name)
+            render.line(f"removed {name}")
+    return 0

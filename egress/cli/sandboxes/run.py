@@ -1,0 +1,54 @@
+"""`egress run`: one command in a sandbox that is made for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from egress.cli.sandboxes import opened, summary, wanted
+from egress.cli.sandboxes.making import run_in, spec_of
+from egress.cli.sandboxes.wanted import Given
+from egress.errors import UsageError
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@opened.options
+@wanted.making
+@click.option("--keep", is_flag=True, help="Leave the sandbox there; needs `egress up`.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing beside what the command says.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(
+    rules: tuple[Path, ...],
+    runtime: str | None,
+    runtime_dir: Path | None,
+    keep: bool,
+    quiet: bool,
+    command: tuple[str, ...],
+    **given: Unpack[Given],
+) -> int:
+    """Run a command in a sandbox that has no other way out than the proxy.
+
+    The sandbox is made for it, holds no secret, and is gone afterwards. The status is that of the
+    command, and 124 when its time was over. What went out is summed up at the end.
+
+    \b
+    Examples:
+      egress run -- curl https://api.example.com/v1/me
+      egress run --mount .:/workspace:rw -- bash
+      egress run --agent claude-code --image my-agents -- claude -p "fix the test"
+    """
+    with opened.fleet(rules, runtime, runtime_dir) as fleet:
+        if keep and not opened.is_shared(fleet):
+            raise UsageError(
+                "a sandbox of this process alone cannot be kept", "start `egress up`, and leave out --rules"
+            )
+        if not quiet and not opened.is_shared(fleet):
+            opened.say(fleet.about.line)
+        spec = spec_of(fleet, given, quiet=quiet)
+        since = summary.mark(fleet.about)
+        status = run_in(fleet, spec, command, given, keep=keep)
+        if not quiet:
+            summary.show(fleet.about, spec.name, since)
+        return status

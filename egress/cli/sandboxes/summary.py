@@ -1,0 +1,130 @@
+"""What went out of a sandbox, in three lines: how much was allowed and denied, and which secrets were used.
+
+It reads the lines that came to the log since a mark was made, so it costs what they cost, however long the
+log is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from egress.audit import files
+from egress.cli import render
+from egress.cli.render import BAD, BOLD, DIM
+from egress.cli.running import ask
+from egress.cli.sandboxes import opened
+from egress.errors import EgressError
+from egress.fleet import About
+from egress.review import Entry, NotALineError, parse
+
+_MOST: Final = 64 * 1024 * 1024
+"""Bytes of the log that are read; a sandbox that made more of them is worth a command of its own."""
+_MOST_LINE: Final = 1024 * 1024
+_MOST_DENIED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The end of a log, as it was."""
+
+    folder: Path
+    file: int
+    at: int
+
+
+@dataclass(slots=True)
+class Sum:
+    """What came of the requests of one sandbox."""
+
+    allowed: int = 0
+    denied: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By host and code."""
+    used: Counter[str] = field(default_factory=Counter)
+    """Requests by the secret that was added."""
+    is_whole: bool = True
+
+    def add(self, entry: Entry) -> None:
+        """Count a line."""
+        if entry.verdict == "deny":
+            self.denied[entry.text("host"), entry.text("code")] += entry.requests
+        elif entry.event in ("exchange", "tunnel"):
+            self.allowed += 1
+            self.used.update(set(entry.secrets))
+
+
+def mark(about: About) -> Mark | None:
+    """Where the log ends now; None where it cannot be read."""
+    folder = about.audit
+    if folder is None:
+        return None
+    try:
+        there = files.numbers(folder)
+        last = there[-1] if there else 1
+        return Mark(folder, last, files.size(folder, last))
+    except OSError:
+        return None
+
+
+def show(about: About, sandbox: str, since: Mark | None) -> None:
+    """Say what went out of a sandbox since then, beside the output of the command."""
+    if since is None:
+        opened.say("the log of its requests cannot be read from here")
+        return
+    _settle(about)
+    found = Sum()
+    for entry in _entries(since, found):
+        if entry.text("sandbox") == sandbox:
+            found.add(entry)
+    _say(found, sandbox, about)
+
+
+def _settle(about: About) -> None:
+    """What has ended is written by the time that this is answered."""
+    try:
+        ask("GET", "/status", None, about.runtime_dir)
+    except EgressError:
+        opened.say("the proxy does not answer any more")
+
+
+def _entries(since: Mark, found: Sum) -> Iterator[Entry]:
+    left = _MOST
+    try:
+        numbers = [number for number in files.numbers(since.folder) if number >= since.file]
+        for number in numbers:
+            with (since.folder / files.name(number)).open("rb") as file:
+                file.seek(since.at if number == since.file else 0, os.SEEK_SET)
+                while left > 0 and (line := file.readline(_MOST_LINE)):
+                    left -= len(line)
+                    try:
+                        yield parse(line.removesuffix(b"\n"))
+                    except NotALineError:
+                        found.is_whole = False
+    except OSError:
+        found.is_whole = False
+    found.is_whole = found.is_whole and left > 0
+
+
+def _say(found: Sum, sandbox: str, about: About) -> None:
+    denied = found.denied.total()
+    total = render.count(found.allowed + denied, "request")
+    render.line(("egress: ", DIM), f"{total}: {found.allowed} allowed, {denied} denied", stderr=True)
+    for (host, code), times in found.denied.most_common(_MOST_DENIED):
+        render.line("  ", ("denied ", BAD), f"{host or '(no host)'}  {code}  {times}x", stderr=True)
+    more = len(found.denied) - _MOST_DENIED
+    if more > 0:
+        render.line(f"  and {more} more", stderr=True)
+    if found.used:
+        names = ", ".join(f"{name} ({times}x)" for name, times in sorted(found.used.items()))
+        render.line(f"  secrets used: {names}", stderr=True)
+    if not found.is_whole:
+        render.line("  not all lines of the log could be counted", stderr=True)
+    if found.allowed or denied:
+        where = f" --dir {about.audit}" if about.audit is not None else ""
+        render.line(
+            "  more: ", (f"egress log query --sandbox {sandbox}{where}", BOLD), stderr=True, whole=True
+        )

@@ -1,0 +1,117 @@
+"""What the options of `egress run` and its kin ask for: the sandbox, its terms, its environment."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypedDict
+
+import click
+
+from egress.errors import UsageError
+from egress.rules.bounds import duration, size
+from egress.rules.report import MeaningError
+from egress.runtime.spec import MIB, WORKSPACE, Limits, Mount
+
+type Command = Callable[..., int]
+
+NOBODY_IN_PARTICULAR: Final = 1000
+"""Who a sandbox runs as when its maker is root: certainly not root."""
+
+
+class Given(TypedDict):
+    """The options of `making`, as they were typed."""
+
+    name: str | None
+    image: str | None
+    profile: str | None
+    agent: str | None
+    asked: tuple[str, ...]
+    mounted: tuple[str, ...]
+    workdir: str
+    memory: str | None
+    cpus: float | None
+    processes: int | None
+    read_only: bool
+    timeout: str | None
+
+
+def fresh_name() -> str:
+    """A name that nobody has."""
+    return f"run-{secrets.token_hex(4)}"
+
+
+def whose() -> tuple[int, int]:
+    """User and group inside: those of the caller, so that what is mounted can be written; never root."""
+    user, group = os.getuid(), os.getgid()
+    return (user or NOBODY_IN_PARTICULAR, group or NOBODY_IN_PARTICULAR)
+
+
+def read_mount(text: str) -> Mount:
+    """Read FOLDER, FOLDER:PATH or FOLDER:PATH:rw. Raises `UsageError`, and `MountError` later."""
+    source, _, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    if not source or mode not in ("", "ro", "rw"):
+        raise UsageError(
+            f"--mount {text[:200]} cannot be read",
+            "write FOLDER:PATH, and :rw behind it where the sandbox may write: --mount .:/workspace:rw",
+        )
+    whole = Path(source).expanduser().absolute()
+    return Mount(source=Path(os.path.normpath(whole)), target=target or WORKSPACE, writable=mode == "rw")
+
+
+def read_seconds(option: str, text: str | None) -> float | None:
+    """Read `90s`, `10m`, `2h`. Raises `UsageError`."""
+    if text is None:
+        return None
+    try:
+        return float(duration(int(text) if text.isdecimal() else text))
+    except MeaningError as error:
+        raise UsageError(f"{option}: {error.message}", error.hint) from None
+
+
+def read_mib(option: str, text: str | None, default: int) -> int:
+    """Read `512 MiB`, `2GiB`. Raises `UsageError`."""
+    if text is None:
+        return default
+    try:
+        return max(1, size(text) // MIB)
+    except MeaningError as error:
+        raise UsageError(f"{option}: {error.message}", error.hint) from None
+
+
+def limits(memory: str | None, cpus: float | None, processes: int | None) -> Limits:
+    """The limits that were asked for, and the usual ones where nothing was."""
+    usual = Limits()
+    return Limits(
+        memory_mib=read_mib("--memory", memory, usual.memory_mib),
+        cpus=usual.cpus if cpus is None else cpus,
+        processes=usual.processes if processes is None else processes,
+    )
+
+
+def making(command: Command) -> Command:
+    """The options of whatever makes a sandbox."""
+    for option in reversed(_MAKING):
+        command = option(command)
+    return command
+
+
+_MAKING: Final = (
+    click.option("--name", help="What it is called, here and in the log. [made up]"),
+    click.option("--image", help="An image of the engine; for namespaces a folder, or `host`. [a small one]"),
+    click.option("--profile", help="The profile of the rules that holds for it."),
+    click.option("--agent", help="Set what a known tool needs: claude-code, codex, opencode."),
+    click.option("--env", "asked", multiple=True, metavar="NAME[=VALUE]", help="A variable for it."),
+    click.option(
+        "--mount", "mounted", multiple=True, metavar="FOLDER[:PATH[:rw]]", help="A folder that it sees."
+    ),
+    click.option("--workdir", default=WORKSPACE, show_default=True, help="Where commands start."),
+    click.option("--memory", metavar="SIZE", help="Memory at most. [2 GiB]"),
+    click.option("--cpus", type=float, help="Processors at most. [2]"),
+    click.option("--pids", "processes", type=int, help="Processes at most. [1024]"),
+    click.option("--read-only", is_flag=True, help="Let it write in its workspace and /tmp alone."),
+    click.option("--timeout", metavar="TIME", help="End it after this time: 90s, 10m, 2h."),
+)

@@ -1,0 +1,85 @@
+"""`egress log suggest`: the YAML that would allow a denied request, and what it would open."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from egress.cli import render, rulefiles, traffic
+from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
+from egress.errors import ContentError
+
+if TYPE_CHECKING:
+    from egress.review.drafting import Seen, Suggestion
+
+
+@click.command(short_help="Say what would allow a denied request, and the risk of it.")
+@click.argument("request", metavar="REQUEST-ID")
+@traffic.LOG
+@click.option(
+    "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+def suggest(request: str, directory: Path | None, files: tuple[Path, ...], as_json: bool) -> int:
+    """Print the smallest change of the rules that would allow a denied request, and the risk of it.
+
+    The id is the one that the denial named to the sandbox; for a refused connection, its own. The change
+    was applied to a copy of the rules and the request decided again, so it does what it says. Nothing is
+    written. The exit status is 1 where nothing is suggested.
+
+    \b
+    Examples:
+      egress log suggest c-17-3
+      egress log suggest c-17-3 --rules config/hosts.yaml
+    """
+    from egress.policy.files import find_rule_files
+    from egress.policy.shipped import preset_texts
+    from egress.policy.text import read_text, shown
+    from egress.review.drafting import find, seen
+    from egress.review.drafting import suggest as suggested
+    from egress.rules.load import Source
+
+    where = traffic.folder(directory)
+    fields = find(where, request) if request else None
+    one = seen(fields) if fields else None
+    if fields is None or one is None:
+        raise ContentError(
+            f"the log has no request {request[:60]!r}", "the answer to the sandbox names its id"
+        )
+    rulefiles.policy(files)
+    sources = [Source(shown(path), read_text(path)) for path in find_rule_files(files, Path())]
+    address = fields.get("address")
+    answer = suggested(
+        one, address if isinstance(address, str) else "", sources, preset_texts(), rulefiles.now()
+    )
+    if as_json:
+        render.data({"request": request, "asked": _asked(one), **asdict(answer)})
+    else:
+        _show(one, answer)
+    return int(not answer.steps)
+
+
+def _asked(one: Seen) -> str:
+    if one.kind != "request":
+        return f"connect {one.host}:{one.port}" if one.port else f"look up {one.host}"
+    standard = 443 if one.scheme == "https" else 80
+    return f"{one.method} {one.scheme}://{one.host}{'' if one.port == standard else f':{one.port}'}{one.path}"
+
+
+def _show(one: Seen, answer: Suggestion) -> None:
+    render.line((_asked(one), BOLD))
+    render.line()
+    if answer.refusal:
+        render.line("  ", ("nothing is suggested: ", BAD if answer.code else GOOD), answer.refusal)
+        return
+    for step in answer.steps:
+        render.line(("  write ", GOOD), step.where, ":")
+        for text in step.yaml:
+            render.line(f"    {text}", whole=True)
+        render.line()
+    for risk in answer.risks:
+        render.line(("  risk: ", DOUBT), risk)
+    render.line(("  tried: ", DIM), f"with it the verdict is {answer.outcome}")

@@ -1,0 +1,54 @@
+"""What the commands about traffic share: where the log is, from when on, and the rules at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.render import DIM, count
+
+if TYPE_CHECKING:
+    from egress.review.drafting import Traffic
+
+LOG = click.option(
+    "--log",
+    "directory",
+    type=rulefiles.FILE,
+    metavar="DIR",
+    help="The folder of the log; that of `egress serve`.",
+)
+SINCE = click.option(
+    "--since", default="1d", show_default=True, metavar="WHEN", help="A time ago (2h, 1d), a day or a moment."
+)
+PROFILE = click.option("--profile", "-p", help="Only what sandboxes with this profile did.")
+
+
+def folder(directory: Path | None) -> Path:
+    """The folder of the log: as given, or where `egress serve` keeps it."""
+    if directory is not None:
+        return directory
+    from egress.proxy import settings
+
+    return settings.read({}).values.audit_dir
+
+
+def gathered(directory: Path | None, since: str, profile: str | None) -> Traffic:
+    """What was seen; says on the error stream what of it could not be taken in."""
+    from egress.review.drafting import Since, Traffic, read
+
+    span = Since.of(since, rulefiles.now())
+    traffic = Traffic.of(read(folder(directory), span), profile)
+    if span.odd:
+        _note(f"{count(span.odd, 'line')} of the log could not be read: `egress log verify` says more")
+    if traffic.beyond:
+        _note(f"{count(traffic.beyond, 'line')} more were not taken in: too many different ones before")
+    if traffic.folded:
+        _note(f"{count(traffic.folded, 'refusal')} more were only counted by the log, and are not known")
+    return traffic
+
+
+def _note(text: str) -> None:
+    render.line(("note: ", DIM), text, stderr=True)

@@ -1,0 +1,316 @@
+"""All sandboxes of one proxy: a runtime that knows names, owners and times.
+
+What is asked for by name is made once: the same again gives the one that is there. Each sandbox can have a
+time after which it goes, and one for which it may lie idle; a thread looks for those whose time is over. What
+the sandboxes are is the business of the runtime below, and what they may reach that of the proxy.
+
+It may be used by any number of threads. Making and removing of one name wait for each other.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import BinaryIO, Final
+
+import structlog
+
+from egress.errors import EgressError
+from egress.fleet.broadcast import Broadcast, Subscription
+from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
+from egress.fleet.member import Member
+from egress.fleet.preview import Previews
+from egress.fleet.protocol import About, Preview, Standing
+from egress.fleet.terms import FOREVER, Terms, differences, term_differences
+from egress.runtime.errors import SandboxExistsError, SandboxNotFoundError
+from egress.runtime.protocol import SILENT, Output, Process, Runtime
+from egress.runtime.spec import NOTHING, Command, Event, ExecResult, Info, Spec, Values
+
+_log = structlog.get_logger(__name__)
+
+TICK: Final = 1.0
+"""Seconds between two looks at who has to go."""
+_PATIENCE: Final = 60.0
+_UNKNOWN: Final = About(kind="unknown")
+
+
+def _nothing() -> None:
+    """All is well."""
+
+
+class Fleet:
+    """`Sandboxes` in this process."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        about: About = _UNKNOWN,
+        check: Callable[[], None] = _nothing,
+        clock: Callable[[], float] = time.monotonic,
+        tick: float | None = TICK,
+    ) -> None:
+        """Take over a runtime, with all that is in it; `close` ends both.
+
+        `check` raises where no sandbox can be served just now. Without `tick` nobody looks for those who have
+        to go, but for whoever calls `reap`.
+        """
+        self.about = about
+        self._runtime = runtime
+        self._check = check
+        self._clock = clock
+        self._members: dict[str, Member] = {}
+        self._busy: set[str] = set()
+        """Names of those that are being made, or taken away."""
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._broadcast = Broadcast(runtime.events)
+        self._previews = Previews(self.dial, self.touch)
+        self._closing = threading.Event()
+        self._reaper = threading.Thread(target=self._look, args=(tick,), name="egress-reaper", daemon=True)
+        if tick is not None:
+            self._reaper.start()
+
+    # Coming and going
+
+    def create(self, spec: Spec, terms: Terms = FOREVER) -> Info:
+        self._check()
+        with self._alone(spec.name):
+            found = self._there(spec, terms)
+            if found is not None:
+                return found
+            info = self._runtime.create(spec)
+            now = self._clock()
+            with self._changed:
+                self._members[spec.name] = Member(spec, terms, now, now)
+            return info
+
+    def start(self, name: str) -> Info:
+        self._check()
+        with self._used(name):
+            return self._runtime.start(name)
+
+    def pause(self, name: str) -> None:
+        with self._used(name):
+            self._runtime.pause(name)
+
+    def resume(self, name: str) -> None:
+        with self._used(name):
+            self._runtime.resume(name)
+
+    def stop(self, name: str) -> None:
+        with self._used(name):
+            self._runtime.stop(name)
+
+    def remove(self, name: str) -> None:
+        with self._alone(name):
+            self._take_away(name)
+
+    def close(self) -> None:
+        """End all of it: sandboxes, previews, and the runtime."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._changed.notify_all()
+            # What is being made would be left over.
+            self._changed.wait_for(lambda: not self._busy, _PATIENCE)
+        self._closing.set()
+        if self._reaper.is_alive():
+            self._reaper.join()
+        self._previews.close()
+        try:
+            self._runtime.close()
+        finally:
+            self._broadcast.close()
+            with self._changed:
+                self._members.clear()
+
+    def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
+        with self._used(name):
+            self._runtime.open_ports(name, ports)
+
+    def prepare(self, spec: Spec, count: int) -> None:
+        self._runtime.prepare(spec, count)
+
+    # Commands and files
+
+    def spawn(self, name: str, command: Command, output: Output = SILENT) -> Process:
+        with self._used(name) as member:
+            process = self._runtime.spawn(name, command, output)
+            if member is not None:
+                with self._changed:
+                    member.running.append(process)
+            return process
+
+    def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
+        with self._used(name):
+            return self._runtime.exec(name, command, output)
+
+    def put(self, name: str, path: str, archive: BinaryIO) -> None:
+        with self._used(name):
+            self._runtime.put(name, path, archive)
+
+    @contextmanager
+    def get(self, name: str, path: str) -> Iterator[BinaryIO]:
+        with self._used(name), self._runtime.get(name, path) as archive:
+            yield archive
+
+    def dial(self, name: str, port: int) -> socket.socket:
+        """Connect to a port in the sandbox. Only the dialling counts as use, not what is said then."""
+        with self._used(name):
+            return self._runtime.dial(name, port)
+
+    # Previews
+
+    def expose(self, name: str, port: int) -> str:
+        with self._used(name):
+            self._runtime.info(name)
+            return self._previews.expose(name, port)
+
+    def unexpose(self, name: str, port: int) -> None:
+        self._previews.unexpose(name, port)
+
+    def previews(self) -> tuple[Preview, ...]:
+        return self._previews.all()
+
+    # Looking
+
+    def info(self, name: str) -> Info:
+        return self._runtime.info(name)
+
+    def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
+        return self._runtime.list(labels)
+
+    def events(self) -> AbstractContextManager[Iterator[Event]]:
+        return self._events()
+
+    def subscribe(self) -> Subscription:
+        """What happens from now on, for somebody who may have to leave while nothing does."""
+        return self._broadcast.subscribe()
+
+    def standing(self, name: str) -> Standing:
+        info = self._runtime.info(name)
+        now = self._clock()
+        with self._changed:
+            member = self._members.get(name)
+            if member is None:
+                return Standing(info=info)
+            return Standing(info=info, terms=member.terms, left=member.left(now), idle=member.idle(now))
+
+    def touch(self, name: str) -> None:
+        with self._used(name):
+            """Nothing is to be done but that."""
+
+    @contextmanager
+    def _events(self) -> Iterator[Iterator[Event]]:
+        with self.subscribe() as subscription:
+            yield iter(subscription)
+
+    # Those whose time is over
+
+    def reap(self) -> tuple[str, ...]:
+        """Remove those whose time is over, and return their names."""
+        return tuple(name for name in self._due() if self._reaped(name))
+
+    def _look(self, tick: float | None) -> None:
+        while not self._closing.wait(tick):
+            self.reap()
+
+    def _due(self) -> tuple[str, ...]:
+        now = self._clock()
+        with self._changed:
+            for name, member in self._members.items():
+                reason = None if member.is_leaving or name in self._busy else member.reason_to_leave(now)
+                if reason is not None:
+                    # From here on nobody begins anything in it.
+                    member.is_leaving = True
+                    _log.info("sandbox.expired", sandbox=name, reason=reason)
+            return tuple(name for name, member in self._members.items() if member.is_leaving)
+
+    def _reaped(self, name: str) -> bool:
+        try:
+            with self._alone(name):
+                self._take_away(name)
+        except EgressError as error:
+            # It stays one that has to go, and the next look tries again.
+            _log.warning("sandbox.not_removed", sandbox=name, cause=error.message, hint=error.hint)
+            return False
+        return True
+
+    def _take_away(self, name: str) -> None:
+        with self._changed:
+            member = self._members.get(name)
+            if member is not None:
+                member.is_leaving = True
+        self._previews.forget(name)
+        self._runtime.remove(name)
+        with self._changed:
+            self._members.pop(name, None)
+
+    # Who is in use
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Be the only one who makes or removes this one."""
+        with self._changed:
+            self._changed.wait_for(lambda: name not in self._busy or self._is_closed)
+            self._refuse_closed()
+            self._busy.add(name)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy.discard(name)
+                self._changed.notify_all()
+
+    @contextmanager
+    def _used(self, name: str) -> Iterator[Member | None]:
+        """Keep it from being idle. None is one that this fleet did not make: the runtime may know it."""
+        with self._changed:
+            self._refuse_closed()
+            member = self._members.get(name)
+            if member is not None:
+                if member.is_leaving:
+                    raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
+                member.under_way += 1
+        try:
+            yield member
+        finally:
+            if member is not None:
+                with self._changed:
+                    member.under_way -= 1
+                    member.used = self._clock()
+
+    def _there(self, spec: Spec, terms: Terms) -> Info | None:
+        """The one that is there already, if it was made like that. Raises `SandboxDiffersError`."""
+        with self._changed:
+            member = self._members.get(spec.name)
+        if member is None:
+            return None
+        if member.is_leaving:
+            self._take_away(spec.name)
+            return None
+        _refuse_other(member, spec, terms)
+        with self._used(spec.name):
+            return self._runtime.info(spec.name)
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise FleetUnavailableError("these sandboxes have been closed", "open them again")
+
+
+def _refuse_other(member: Member, spec: Spec, terms: Terms) -> None:
+    if member.terms.owner != terms.owner:
+        raise SandboxExistsError(
+            f"there is a sandbox {spec.name} of somebody else", "take another name, or their consent"
+        )
+    others = (*differences(member.spec, spec), *term_differences(member.terms, terms))
+    if others:
+        raise SandboxDiffersError(
+            f"there is a sandbox {spec.name} already, with another {', another '.join(others)}",
+            "ask for the same, remove it first, or take another name",
+        )

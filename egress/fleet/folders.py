@@ -1,0 +1,114 @@
+"""The folders of a fleet: where its sockets are, and a private place for a proxy that is embedded.
+
+They follow what `egress serve` uses. What a process left there that was killed is swept away by the next one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from egress.fleet.errors import FleetUnavailableError
+
+SOCKET: Final = "sandboxes.sock"
+SANDBOXES: Final = "sandboxes"
+"""Where files of sandboxes are."""
+_EMBEDDED: Final = "embedded"
+_LOCK: Final = "owner.lock"
+_LONGEST_PATH: Final = 100
+_LONGEST_BELOW: Final = len("/embedded/01234567/doors/handover.sock")
+
+
+def own_folder(folder: Path) -> Path:
+    """Make a folder that is this user's alone. Raises `FleetUnavailableError` where it cannot be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise FleetUnavailableError(
+                f"{folder} is not a folder of your own", "name another one as the runtime folder"
+            )
+        folder.chmod(0o700)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise FleetUnavailableError(
+            f"the folder {folder} cannot be used: {reason}", "name another one as the runtime folder"
+        ) from None
+    return folder
+
+
+def home(runtime_dir: Path, kind: str) -> Path:
+    """Where a runtime of this kind keeps files of its sandboxes, also those of processes that have gone."""
+    return own_folder(own_folder(own_folder(runtime_dir) / SANDBOXES) / kind)
+
+
+@contextmanager
+def private_folder(runtime_dir: Path) -> Iterator[Path]:
+    """A folder below the runtime folder that is gone afterwards.
+
+    Where the path of a socket in it would be too long, it is in the folder for what is temporary.
+    """
+    is_short = len(os.fsencode(runtime_dir)) + _LONGEST_BELOW <= _LONGEST_PATH
+    if not is_short:
+        with tempfile.TemporaryDirectory(prefix="egress-", ignore_cleanup_errors=True) as made:
+            yield Path(made)
+        return
+    above = own_folder(own_folder(runtime_dir) / _EMBEDDED)
+    sweep(above)
+    folder, lock = _made(above)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep(above: Path) -> None:
+    """Remove the folders of those that have gone without a word."""
+    for folder in above.iterdir():
+        with suppress(OSError):
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def _made(above: Path) -> tuple[Path, int]:
+    """A new folder, and what shows that somebody is in it."""
+    while True:
+        # Out of sight of those who sweep until it is locked.
+        hidden = Path(tempfile.mkdtemp(dir=above.parent, prefix=".embedded-"))
+        lock = os.open(hidden / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = above / secrets.token_hex(4)
+        try:
+            return hidden.rename(folder), lock
+        except OSError:
+            os.close(lock)
+            shutil.rmtree(hidden, ignore_errors=True)
+
+
+def is_free(audit: Path) -> bool:
+    """Whether nobody writes to this log just now."""
+    try:
+        folder = os.open(audit, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        # There is none yet, or the proxy will say what is wrong with it.
+        return True
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return True

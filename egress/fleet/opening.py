@@ -1,0 +1,112 @@
+"""`open_fleet`: sandboxes to work with, from wherever they are to be had.
+
+Those that `egress up` serves are taken where nothing else is asked for. Otherwise a proxy is started for this
+process alone, with a runtime of the kind there is, and all of it ends with the context.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from egress import settings
+from egress.ca import public_roots
+from egress.fleet import folders
+from egress.fleet.choice import VARIABLE, Choice, Place, choose, open_runtime, read_kind
+from egress.fleet.embedded import EmbeddedProxy
+from egress.fleet.fleet import Fleet
+from egress.fleet.protocol import Sandboxes
+from egress.fleet.remote import connected
+from egress.runtime.dressing import StandIns, kitted
+from egress.runtime.gateway import ProxyGateway
+
+_AUDIT: Final = "audit"
+_RUNS: Final = "runs"
+
+
+@contextmanager
+def open_fleet(
+    *,
+    rules: Sequence[Path] | None = None,
+    runtime: str | None = None,
+    runtime_dir: Path | None = None,
+    stand_ins: StandIns | None = None,
+    options: Sequence[str] = (),
+) -> Iterator[Sandboxes]:
+    """Open the sandboxes that are served in the runtime folder, or ones of this process alone.
+
+    Args:
+        rules: files or folders of rules; without any, those that `egress serve` would find.
+        runtime: the kind of sandboxes, docker or namespace; else by `EGRESS_RUNTIME`, else what there is.
+        runtime_dir: where sockets are; else as `egress serve` has it.
+        stand_ins: variables in which programs insist on a value, made of what was admitted.
+        options: further ones for `egress serve`.
+
+    Whoever names rules, a kind or options means them, and gets sandboxes of his own. Raises errors of
+    `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for settings that cannot be.
+    """
+    environ = settings.environment()
+    folder = runtime_dir or settings.runtime_dir(environ)
+    asked = read_kind(runtime, environ.get(VARIABLE))
+    if rules is None and runtime is None and stand_ins is None and not options:
+        remote = connected(folder / folders.SOCKET)
+        if remote is not None and asked in (None, remote.about.kind):
+            with remote:
+                yield remote
+            return
+    with embedded(choose(asked), environ, folder, rules or (), stand_ins, options) as fleet:
+        yield fleet
+
+
+@contextmanager
+def embedded(
+    choice: Choice,
+    environ: Mapping[str, str],
+    folder: Path,
+    rules: Sequence[Path] = (),
+    stand_ins: StandIns | None = None,
+    options: Sequence[str] = (),
+) -> Iterator[Fleet]:
+    """Sandboxes of this process alone, with a proxy of their own."""
+    state = settings.state_dir(environ)
+    audit = audit_folder(state, environ)
+    with ExitStack() as parts:
+        parts.enter_context(_logs_aside())
+        private = parts.enter_context(folders.private_folder(folder))
+        proxy = EmbeddedProxy(private, environ, rules=rules, audit=audit, options=options)
+        parts.callback(proxy.close)
+        dress = kitted(public_roots()) if stand_ins is None else kitted(public_roots(), stand_ins)
+        home = folders.home(folder, choice.kind)
+        guarded = (folder, private, state)
+        made, about = open_runtime(choice, Place(ProxyGateway(private), home, dress, guarded))
+        about = replace(about, audit=audit, runtime_dir=private)
+        fleet = Fleet(made, about=about, check=proxy.check)
+        parts.callback(fleet.close)
+        yield fleet
+
+
+@contextmanager
+def _logs_aside() -> Iterator[None]:
+    """Where nobody set logs up, keep them off the standard output: it is that of what runs in sandboxes."""
+    if structlog.is_configured():
+        yield
+        return
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+
+
+def audit_folder(state: Path, environ: Mapping[str, str]) -> Path:
+    """Where the requests are recorded: in the usual place, or in one beside it where another proxy writes."""
+    own = environ.get("EGRESS_AUDIT_DIR")
+    usual = Path(own) if own else state / _AUDIT
+    return usual if folders.is_free(usual) else state / _RUNS / secrets.token_hex(4) / _AUDIT

@@ -1,0 +1,136 @@
+"""Ports of sandboxes, shown to browsers on this machine: each at an address of its own, behind a token.
+
+It listens on the loopback of the host, which no sandbox is on and which the proxy dials for nobody. The
+sandbox's network is not opened: what is asked for is dialled by whoever keeps the sandbox.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from egress.fleet.errors import PreviewError
+from egress.fleet.preview_carry import Carry, Dial, Touch
+from egress.fleet.preview_gate import Shown, judge, label
+from egress.fleet.protocol import Preview
+from egress.runtime.spec import check_ports
+
+_HOST: Final = "127.0.0.1"
+_MOST: Final = 256
+"""Connections at a time, of all browsers."""
+_TOKEN: Final = 32
+_PAUSE: Final = 0.05
+
+
+class Previews:
+    """All ports that are shown, from the first `expose` to `close`."""
+
+    def __init__(self, dial: Dial, touch: Touch) -> None:
+        """`dial` connects to a port of a sandbox; `touch` is told that one is in use. Nothing is open yet."""
+        self._dial = dial
+        self._touch = touch
+        self._lock = threading.Lock()
+        self._shown: dict[str, Shown] = {}
+        self._carries: set[Carry] = set()
+        self._listener: socket.socket | None = None
+        self._is_closed = False
+
+    def expose(self, sandbox: str, port: int) -> str:
+        """Show a port, and return its address. The same port has the same one until `unexpose`."""
+        check_ports((port,))
+        with self._lock:
+            for each in self._shown.values():
+                if (each.sandbox, each.port) == (sandbox, port):
+                    return each.url
+            host = f"{label(sandbox, port)}.localhost:{self._open()}"
+            shown = self._shown[host] = Shown(sandbox, port, host, secrets.token_urlsafe(_TOKEN))
+            return shown.url
+
+    def unexpose(self, sandbox: str, port: int) -> None:
+        """Show it no longer, and end what looks at it."""
+        self._end(lambda each: (each.sandbox, each.port) == (sandbox, port))
+
+    def forget(self, sandbox: str) -> None:
+        """Show nothing of a sandbox any more."""
+        self._end(lambda each: each.sandbox == sandbox)
+
+    def all(self) -> tuple[Preview, ...]:
+        with self._lock:
+            found = [Preview(each.sandbox, each.port, each.url) for each in self._shown.values()]
+        return tuple(sorted(found, key=lambda each: (each.sandbox, each.port)))
+
+    def close(self) -> None:
+        """Show nothing, and listen no longer."""
+        with self._lock:
+            self._is_closed = True
+            self._shown.clear()
+            listener, self._listener = self._listener, None
+            carries = list(self._carries)
+        if listener is not None:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        for carry in carries:
+            carry.close()
+
+    # Inside
+
+    def _end(self, fits: Callable[[Shown], bool]) -> None:
+        with self._lock:
+            self._shown = {host: each for host, each in self._shown.items() if not fits(each)}
+            carries = list(self._carries)
+        for carry in carries:
+            if carry.shown is not None and fits(carry.shown):
+                carry.close()
+
+    def _open(self) -> int:
+        """Listen, if nobody does yet, and return the port."""
+        if self._is_closed:
+            raise PreviewError("these sandboxes have been closed", "open them again")
+        if self._listener is None:
+            try:
+                self._listener = socket.create_server((_HOST, 0), backlog=64)
+            except OSError as error:
+                reason = (error.strerror or type(error).__name__).lower()
+                raise PreviewError(f"no port for previews can be opened: {reason}", "close others") from None
+            threading.Thread(
+                target=self._accept, args=(self._listener,), name="egress-previews", daemon=True
+            ).start()
+        return int(self._listener.getsockname()[1])
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                if listener.fileno() < 0 or self._is_closed:
+                    return
+                # It went away again, or there is no descriptor left just now.
+                time.sleep(_PAUSE)
+                continue
+            self._take(sock)
+
+    def _take(self, sock: socket.socket) -> None:
+        carry = Carry(sock, lambda head: judge(head, self._now()), self._dial, self._touch)
+        with self._lock:
+            if len(self._carries) >= _MOST or self._is_closed:
+                sock.close()
+                return
+            self._carries.add(carry)
+        threading.Thread(target=self._run, args=(carry,), name="egress-preview", daemon=True).start()
+
+    def _run(self, carry: Carry) -> None:
+        try:
+            carry.run()
+        finally:
+            with self._lock:
+                self._carries.discard(carry)
+
+    def _now(self) -> dict[str, Shown]:
+        with self._lock:
+            return dict(self._shown)

@@ -1,0 +1,148 @@
+"""Who may look at a port of a sandbox: judged by the head of a request, before anything is dialled.
+
+Theory of operation. Each port that is shown has a name of its own below `localhost`, so a browser takes it
+for an origin of its own. Its address carries a token once; what brings it is sent on to the same place
+without it, with the token in a cookie that no script can read and no other site can have sent. From then on
+the cookie is asked for. Token and cookie stop here: what runs in the sandbox sees neither.
+
+- The Host has to be that of a port that is shown, in full. Names that others let point to this machine are
+  none of those, so nobody reaches a port by rebinding one.
+- A sandbox's name may hold dots; its label never does. Otherwise one sandbox could be a subdomain of another
+  one, and set cookies there.
+- Tokens are compared in constant time.
+
+It reads nothing and sends nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from egress.http1 import RequestHead, strip_hop_by_hop
+from egress.types import Headers
+
+COOKIE: Final = "egress-preview"
+PARAMETER: Final = "token"
+_PLAIN: Final = re.compile(r"[a-z0-9-]{1,50}")
+_DIGEST: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A port of a sandbox that is shown."""
+
+    sandbox: str
+    port: int
+    host: str
+    """The Host that browsers send."""
+    token: str = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}/?{PARAMETER}={self.token}"
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The request may go on, like this."""
+
+    to: Shown
+    target: str
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The client is to come again, to this address, and to bring the cookie."""
+
+    location: str
+    cookie: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """The request goes no further."""
+
+    status: int
+    text: str
+
+
+Verdict = Passed | Sent | Turned
+
+
+def label(sandbox: str, port: int) -> str:
+    """The label under which a port is shown. Two ports never have one label."""
+    plain = f"{port}-{sandbox}"
+    # What looks like one that was made from another name is made from its own as well.
+    if _PLAIN.fullmatch(plain) and not plain.endswith("-") and not re.search(r"-x[0-9a-f]{10}\Z", plain):
+        return plain
+    digest = hashlib.sha256(plain.encode()).hexdigest()[:_DIGEST]
+    readable = re.sub(r"[^a-z0-9]+", "-", plain)[:40].strip("-")
+    return f"{readable}-x{digest}"
+
+
+def judge(head: RequestHead, shown: Mapping[str, Shown]) -> Verdict:
+    """Decide about a request; `shown` is by Host."""
+    to = shown.get(head.host.lower())
+    if to is None:
+        return Turned(421, "No port of a sandbox is shown under this name.")
+    if head.form != "origin":
+        return Turned(400, "Ask for a path, not for a whole address.")
+    bare, has_brought = _without_token(head.target, to.token)
+    if has_brought:
+        if head.method not in ("GET", "HEAD"):
+            return Turned(403, "Open the address in a browser first.")
+        cookie = f"{COOKIE}={to.token}; Path=/; HttpOnly; SameSite=Strict"
+        return Sent(f"http://{to.host}{bare}", cookie)
+    if not any(_is(to.token, value) for value in _cookies(head.headers)):
+        return Turned(403, "Open the whole address that `expose` gave, with its token.")
+    return Passed(to, head.target, without_cookie(strip_hop_by_hop(head.headers)))
+
+
+def without_cookie(headers: Headers) -> Headers:
+    """Take our cookie out, and leave those of others as they came."""
+    found = []
+    for name, value in headers:
+        if name == "cookie":
+            left = "; ".join(part for part in _parts(value) if part.partition("=")[0].strip() != COOKIE)
+            if left:
+                found.append((name, left))
+        else:
+            found.append((name, value))
+    return tuple(found)
+
+
+def _without_token(target: str, token: str) -> tuple[str, bool]:
+    """The target without our token, and whether it was there. A token of somebody else's stays."""
+    path, sign, query = target.partition("?")
+    if not sign:
+        return target, False
+    parts = query.split("&")
+    left = [part for part in parts if not _is_token(part, token)]
+    if len(left) == len(parts):
+        return target, False
+    return path + (f"?{'&'.join(left)}" if left else ""), True
+
+
+def _is_token(part: str, token: str) -> bool:
+    name, _, value = part.partition("=")
+    return name == PARAMETER and _is(token, value)
+
+
+def _cookies(headers: Headers) -> list[str]:
+    """Values of our cookie."""
+    parts = [part.partition("=") for name, value in headers if name == "cookie" for part in _parts(value)]
+    return [value for name, _, value in parts if name.strip() == COOKIE]
+
+
+def _parts(value: str) -> list[str]:
+    return [part for each in value.split(";") if (part := each.strip(" \t"))]
+
+
+def _is(token: str, value: str) -> bool:
+    return hmac.compare_digest(token.encode(), value.encode("utf-8", "surrogateescape"))

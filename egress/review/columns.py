@@ -1,0 +1,77 @@
+"""What an index holds for each line of a block, packed: one array for each kind of number. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from dataclasses import dataclass, field
+from typing import Self
+
+MOST = 64 * 1024 * 1024
+"""No block of ours unpacks to more; whatever does was not written by us."""
+
+
+class DamagedError(ValueError):
+    """These are no columns."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Where each line of a block begins, what its shape is, and when it was made."""
+
+    at: array[int] = field(default_factory=lambda: array("I"))
+    """Counted from the beginning of the block."""
+    shape: array[int] = field(default_factory=lambda: array("I"))
+    moment: array[int] = field(default_factory=lambda: array("q"))
+
+    def packed(self) -> bytes:
+        return zlib.compress(self.at.tobytes() + self.shape.tobytes() + self.moment.tobytes(), 1)
+
+    @classmethod
+    def unpacked(cls, data: bytes, lines: int) -> Self:
+        """Raises `DamagedError`."""
+        found = _whole(data, lines * 16)
+        return cls(
+            array("I", found[: lines * 4]),
+            array("I", found[lines * 4 : lines * 8]),
+            array("q", found[lines * 8 :]),
+        )
+
+
+@dataclass(slots=True)
+class Numbers:
+    """For each line of a block how many requests it stands for, its bytes each way, and its microseconds."""
+
+    requests: array[int] = field(default_factory=lambda: array("Q"))
+    up: array[int] = field(default_factory=lambda: array("Q"))
+    down: array[int] = field(default_factory=lambda: array("Q"))
+    took: array[int] = field(default_factory=lambda: array("Q"))
+
+    def packed(self) -> bytes:
+        parts = (self.requests, self.up, self.down, self.took)
+        return zlib.compress(b"".join(part.tobytes() for part in parts), 1)
+
+    @classmethod
+    def unpacked(cls, data: bytes, lines: int) -> Self:
+        """Raises `DamagedError`."""
+        found = _whole(data, lines * 32)
+        width = lines * 8
+        return cls(*(array("Q", found[at : at + width]) for at in range(0, lines * 32, width or 1)))
+
+
+def unpacked(data: bytes) -> bytes:
+    """What was packed, whatever it is. Raises `DamagedError`."""
+    try:
+        return zlib.decompressobj().decompress(data, MOST)
+    except zlib.error:
+        raise DamagedError from None
+
+
+def _whole(data: bytes, size: int) -> bytes:
+    try:
+        found = zlib.decompressobj().decompress(data, min(size + 1, MOST))
+    except zlib.error:
+        found = b""
+    if len(found) != size:
+        raise DamagedError
+    return found

@@ -1,0 +1,99 @@
+"""A rule file from what was seen: outlined, written, loaded, and replayed before anybody gets it.
+
+The draft is not trusted to be right because it was made with care: it is loaded as any rule file is, and
+everything that was seen is decided by it again. A host whose rules do not load is left out; a deny of
+the rules at hand that would deny what passed is not taken over; and both are said in the file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from egress.errors import ContentError
+from egress.review.drafting.carried import Carried
+from egress.review.drafting.outline import LeftOut, Outline, outlines
+from egress.review.drafting.replay import Replay, replay
+from egress.review.drafting.traffic import Traffic
+from egress.review.drafting.written import text_of
+from egress.rules.load import Loaded, Source, load
+from egress.rules.policy import Policy
+
+NAME = "draft"
+_NOTHING = frozenset[str]()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The text of a rule file, and what is to be known about it."""
+
+    text: str
+    policy: Policy
+    hosts: int
+    left_out: tuple[LeftOut, ...]
+    dropped: tuple[str, ...]
+    """Denies of the rules at hand that are not in it."""
+    replayed: Replay
+    """The same traffic, decided by the draft."""
+
+
+def draft(traffic: Traffic, current: Policy | None, now: int) -> Draft:
+    """Write rules for everything that passed. `current` are the rules at hand, for what no log holds.
+
+    The same traffic and rules give the same text. Raises `ContentError` where no rules come of it.
+    """
+    seen = list(traffic)
+    carried = Carried(current)
+    found, left_out = outlines(seen)
+    found, unsound = _sound(found, carried, now)
+    left_out += unsound
+    if traffic.beyond:
+        left_out.append(LeftOut("too many different ones were seen before", "", traffic.beyond))
+    dropped = _NOTHING
+    while True:
+        text = text_of(found, left_out, carried, dropped)
+        policy = _policy(_load(text, now))
+        replayed = replay(seen, policy, now)
+        denying = _taken_over(replayed, current) - dropped
+        if not denying:
+            break
+        dropped |= denying
+    return Draft(text, policy, len(found), tuple(left_out), tuple(sorted(dropped)), replayed)
+
+
+def _load(text: str, now: int) -> Loaded:
+    return load([Source(NAME, text)], None, now)
+
+
+def _policy(loaded: Loaded) -> Policy:
+    if loaded.policy is None:
+        raise ContentError(
+            f"the draft is not sound: {loaded.findings[0]}", "report it, with the rules at hand"
+        )
+    return loaded.policy
+
+
+def _sound(found: list[Outline], carried: Carried, now: int) -> tuple[list[Outline], list[LeftOut]]:
+    """Those whose rules load. Each is asked alone only where they do not load together."""
+    if _load(text_of(found, [], carried, _NOTHING), now).policy is not None:
+        return found, []
+    kept, lost = [], []
+    for outline in found:
+        if _load(text_of([outline], [], carried, _NOTHING), now).policy is None:
+            lost.append(LeftOut("the rules for it do not load", outline.host, outline.requests))
+        else:
+            kept.append(outline)
+    return kept, lost
+
+
+def _taken_over(replayed: Replay, current: Policy | None) -> frozenset[str]:
+    """The denies at hand behind what the draft would deny, by the names they have there."""
+    if current is None:
+        return _NOTHING
+    ids = {change.rule.partition("#")[2] for change in replayed.denied if change.code == "rule.denied"}
+    rules = [*current.deny, *(rule for entry in current.entries.values() for rule in entry.deny)]
+    return frozenset(str(rule.ref) for rule in rules if _is_one_of(rule.ref.id, ids))
+
+
+def _is_one_of(name: str, ids: set[str]) -> bool:
+    """Whether a deny has one of these names, or one that was made from its own since it was taken."""
+    return any(one == name or one.rpartition("-")[0] == name for one in ids)

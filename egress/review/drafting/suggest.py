@@ -1,0 +1,375 @@
+"""The smallest change of the rules that would allow one denied request, tried out before it is said.
+
+Theory of operation. The request is decided again under the rules at hand. For each reason to deny there
+is at most one change: the narrowest rule, entry or port. It is applied, and the request decided again,
+until it passes or nothing more may be done about it. Where the place in a file is certain the very text
+of the file is changed and loaded; elsewhere the change is made to the loaded rules, and the entry is
+printed as it would have to be.
+
+Denies are never undone, and nothing is suggested for internal addresses or metadata services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from egress.errors import CODES
+from egress.review.drafting import edits
+from egress.review.drafting.doubt import readings
+from egress.review.drafting.edits import Edit
+from egress.review.drafting.identifiers import shape_of
+from egress.review.drafting.replay import head_of
+from egress.review.drafting.risks import refusal, risks
+from egress.review.drafting.seen import Seen
+from egress.rules import paths
+from egress.rules.decide import decide, decide_host, matching_entries
+from egress.rules.entry import Entry, Rule
+from egress.rules.globs import GlobError, path_glob
+from egress.rules.hosts import is_address
+from egress.rules.load import Source, load
+from egress.rules.policy import Policy, Profile
+from egress.rules.predicates import Predicates
+from egress.rules.show import Fields, as_text, flow, profile_fields, scalar
+from egress.types import Decision, Head, HostDecision, Identity, RuleRef
+
+MOST_STEPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change: where, in words, and what is to be written there."""
+
+    where: str
+    yaml: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What would allow a request; or in `refusal` why nothing is suggested."""
+
+    code: str
+    """Why it is denied by the rules at hand; empty where they allow it."""
+    refusal: str = ""
+    steps: tuple[Step, ...] = ()
+    risks: tuple[str, ...] = ()
+    outcome: str = ""
+    """The verdict with the change applied."""
+
+
+class _NothingError(Exception):
+    """There is no change to suggest; the text says why."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """The rules as they are being changed."""
+
+    seen: Seen
+    identity: Identity
+    now: int
+    sources: list[Source]
+    presets: Mapping[str, str]
+    policy: Policy
+    steps: list[Step] = field(default_factory=list)
+    is_text: bool = True
+    """The texts still say what the policy does."""
+
+    @property
+    def head(self) -> Head:
+        return head_of(self.seen)
+
+    def verdict(self) -> Decision | HostDecision:
+        one = self.seen
+        if one.kind == "request":
+            return decide(self.policy, self.identity, self.head, self.now)
+        return decide_host(
+            self.policy, self.identity, one.host, one.port or None, self.now, scheme=one.scheme
+        )
+
+
+def suggest(
+    one: Seen,
+    address: str,
+    sources: Sequence[Source],
+    presets: Mapping[str, str],
+    now: int,
+) -> Suggestion:
+    """What would allow what was denied in a line. `address` is the one that it led to, if it came to that.
+
+    `sources` are the rule files at hand, which must be sound. Nothing is written.
+    """
+    policy = load(sources, presets, now).policy
+    if policy is None:
+        return Suggestion("", "the rules at hand do not load: `egress check` says why")
+    work = _Work(one, Identity("suggest", one.profile), now, list(sources), presets, policy)
+    verdict = work.verdict()
+    if one.passed:
+        return Suggestion("", "it was let through")
+    never = refusal(one.host, address, one.code)
+    if never:
+        return Suggestion(verdict.code, never)
+    if verdict.allowed:
+        fine = "the rules at hand allow it" if one.is_denied_by_rules else _not_the_rules(one)
+        return Suggestion("", fine)
+    if one.is_cut:
+        return Suggestion(verdict.code, "its path is not whole in the log")
+    try:
+        final = _changed(work)
+    except _NothingError as error:
+        return Suggestion(verdict.code, str(error))
+    return Suggestion(
+        verdict.code,
+        "",
+        tuple(work.steps),
+        _risks(work, policy, final),
+        f"allow {final.rule or one.host}" if isinstance(final, Decision) else f"allow {one.host}",
+    )
+
+
+def _not_the_rules(one: Seen) -> str:
+    hint = CODES[one.code].hint if one.code in CODES else ""
+    return f"the rules did not deny it, and a rule cannot help ({one.code}). {hint}".strip()
+
+
+def _risks(work: _Work, before: Policy, final: Decision | HostDecision) -> tuple[str, ...]:
+    if not isinstance(final, Decision):
+        return (
+            "only a connection was refused: what would be asked for on it is not known",
+            *risks(work.policy, replace_method(work.head), Decision(final.verdict, final.code)),
+        )
+    found = risks(work.policy, work.head, final)
+    both = readings(before)
+    if not both.is_told and decide(both.hopeful, work.identity, work.head, work.now).allowed:
+        found = (
+            "a rule at hand allows it with another query, header or media type: that may be the better way",
+            *found,
+        )
+    if (
+        not both.is_told
+        and not decide(readings(work.policy).gloomy, work.identity, work.head, work.now).allowed
+    ):
+        found = (*found, "a deny that looks at the query, headers or media type may still deny it")
+    return found
+
+
+def replace_method(head: Head) -> Head:
+    """The head of a connection: nothing was asked yet, and reading is the least."""
+    return replace(head, method="GET")
+
+
+def _changed(work: _Work) -> Decision | HostDecision:
+    for _ in range(MOST_STEPS):
+        verdict = work.verdict()
+        if verdict.allowed and not verdict.observed:
+            return verdict
+        fix = _FIXES.get(verdict.code)
+        if fix is None:
+            raise _NothingError(_hopeless(verdict))
+        fix(work)
+    raise _NothingError("too many rules stand in the way")
+
+
+def _hopeless(verdict: Decision | HostDecision) -> str:
+    if verdict.rule is not None and verdict.code == "rule.denied":
+        return f"{verdict.rule} denies it ({verdict.rule.place}), and a deny wins over every allow"
+    code = CODES.get(verdict.code)
+    message = code.message.removesuffix(".") if code else verdict.code
+    return f"no rule can allow it: {message[:1].lower()}{message[1:]}"
+
+
+# The changes ----------------------------------------------------------------------------------
+
+
+def _new_host(work: _Work) -> None:
+    one = work.seen
+    fields: Fields = {}
+    if one.scheme == "http":
+        fields = {"ports": [], "http": [one.port]}
+    elif one.port not in (0, 443):
+        fields = {"ports": [one.port]}
+    if one.kind == "request":
+        rule = _rule_fields(work, "new")
+        fields |= {"allow": [rule]} if one.is_websocket else _without_id(rule)
+    else:
+        fields |= {"methods": ["GET", "HEAD"]}
+    _add(work, "hosts", f"{scalar(one.host)}: {_braces(fields)}")
+
+
+def _new_network(work: _Work) -> None:
+    one = work.seen
+    if not is_address(one.host):
+        raise _NothingError("this spelling of an address is never taken: ask for a name")
+    fields: Fields = {"cidr": f"{one.host}/{128 if ':' in one.host else 32}"}
+    if one.scheme == "http":
+        fields |= {"ports": [], "http": [one.port]}
+    elif one.port != 443:
+        fields |= {"ports": [one.port]}
+    if one.kind != "request":
+        raise _NothingError("only a connection was refused: what would be asked for on it is not known")
+    fields |= {"allow": [_rule_fields(work, "new")]}
+    _add(work, "networks", f"- {_braces(fields)}")
+
+
+def _new_rule(work: _Work) -> None:
+    entry = _entry(work)
+    if entry.expires is not None and work.now >= entry.expires:
+        raise _NothingError(f"the entry has expired ({entry.place}): give it a later date")
+    if work.seen.kind != "request":
+        raise _NothingError(f"the entry is closed ({entry.place}), and what was asked for is not known")
+    if not entry.intercept:
+        raise _NothingError(f"the entry passes bytes unread, and no rule of it is in force ({entry.place})")
+    fields = _rule_fields(work, _free_id(entry))
+    if entry.place.via:
+        _add(work, "hosts", f"{scalar(entry.key)}: {_braces({'allow': [fields]})}")
+        return
+    for rule in entry.allow:
+        edit = (
+            work.is_text
+            and not rule.ref.place.via
+            and edits.before_item(work.sources, rule.ref.place.file, rule.ref.place.line, _braces(fields))
+        )
+        if edit and _try(work, edit, f"under {flow(entry.key)}, in `allow`"):
+            return
+    predicates = Predicates(
+        methods=frozenset({work.seen.method}),
+        paths=(path_glob(_pattern(work), encoded_slash=True),),
+        websocket=work.seen.is_websocket,
+        encoded_slash="encoded_slash" in fields,
+    )
+    rule = Rule(RuleRef(entry.key, _free_id(entry), entry.place), predicates)
+    _replace_entry(work, entry, replace(entry, allow=(*entry.allow, rule), is_whole=False))
+
+
+def _new_port(work: _Work) -> None:
+    entry = _entry(work)
+    if work.seen.scheme == "https":
+        _replace_entry(work, entry, replace(entry, ports=entry.ports | {work.seen.port}))
+        return
+    if entry.inject:
+        raise _NothingError("a host that gets a credential is never opened for clear text: use https")
+    _replace_entry(work, entry, replace(entry, clear_ports=entry.clear_ports | {work.seen.port}))
+
+
+def _into_profile(work: _Work) -> None:
+    entry = _entry(work)
+    profiles = dict(work.policy.profiles or {})
+    name = work.identity.profile or "default"
+    old = profiles[name]
+    profiles[name] = Profile(old.name, old.place, old.keys | {entry.key}, old.rules)
+    work.policy = replace(work.policy, profiles=profiles, routes={}, shared_routes={})
+    work.is_text = False
+    line = f"{scalar(name)}: {_braces(profile_fields(profiles[name]))}"
+    work.steps.append(Step(f"in place of the profile at {old.place}", (line,)))
+
+
+def _escaped_slash(work: _Work) -> None:
+    path = work.seen.path
+    try:
+        is_fit = paths.canonical(path, strict=True, encoded_slash=True) == path and "%2F" in path
+    except paths.PathError:
+        is_fit = False
+    if not is_fit or not matching_entries(work.policy, work.seen.host):
+        raise _NothingError("servers read this path in different ways: send it in its plain form")
+    _new_rule(work)
+
+
+_FIXES: dict[str, Callable[[_Work], None]] = {
+    "host.unknown": _new_host,
+    "host.literal": _new_network,
+    "host.port": _new_port,
+    "host.cleartext": _new_port,
+    "host.closed": _new_rule,
+    "observed": _new_rule,
+    "rule.none": _new_rule,
+    "rule.websocket": _new_rule,
+    "profile.excluded": _into_profile,
+    "path.ambiguous": _escaped_slash,
+}
+
+
+# Applying -------------------------------------------------------------------------------------
+
+
+def _add(work: _Work, section: str, line: str) -> None:
+    """A new item of a section, in the texts."""
+    edit = edits.below_section(work.sources, section, [line]) if work.is_text else None
+    if edit is None or not _try(work, edit, f"under `{section}`"):
+        raise _NothingError(f"there is no certain place for it; under `{section}` it would be: {line}")
+
+
+def _try(work: _Work, edit: Edit, where: str) -> bool:
+    """Apply an edit; False, and nothing is changed, where the texts would not load with it."""
+    sources = edits.applied(work.sources, edit)
+    policy = load(sources, work.presets, work.now).policy
+    if policy is None:
+        return False
+    work.sources, work.policy = sources, policy
+    work.steps.append(Step(f"{edit.file}, before line {edit.line}, {where}", edit.lines))
+    return True
+
+
+def _replace_entry(work: _Work, old: Entry, new: Entry) -> None:
+    """Change an entry of the loaded rules, and say how it is to be written."""
+    policy = work.policy
+    if old.pattern is None:
+        items = tuple(replace(i, entry=new) if i.entry is old else i for i in policy.networks)
+        changed, alone = (
+            replace(policy, networks=items),
+            Policy(networks=tuple(i for i in items if i.entry is new)),
+        )
+    else:
+        changed = replace(policy, entries={**policy.entries, old.pattern: new})
+        alone = Policy(entries={old.pattern: new})
+    work.policy = replace(changed, routes={}, shared_routes={})
+    work.is_text = False
+    text = as_text(alone).splitlines()[3:]
+    work.steps.append(Step(f"in place of the entry at {old.place} (its `tests` stay)", tuple(text)))
+
+
+def _entry(work: _Work) -> Entry:
+    found = matching_entries(work.policy, work.seen.host)
+    if not found:
+        raise _NothingError("no rule names this host")
+    return found[0]
+
+
+# The rule -------------------------------------------------------------------------------------
+
+
+def _rule_fields(work: _Work, name: str) -> Fields:
+    fields: Fields = {"id": name, "methods": [work.seen.method], "paths": [_pattern(work)]}
+    if work.seen.is_websocket:
+        fields["websocket"] = True
+    if "%2F" in work.seen.path:
+        fields["encoded_slash"] = "data"
+    return fields
+
+
+def _pattern(work: _Work) -> str:
+    """The path as a pattern of itself; what may not be written down becomes `*`."""
+    segments = []
+    for segment in work.seen.path.split("/"):
+        shape = shape_of(segment) if segment else None
+        segments.append(shape.pattern if shape is not None and shape.must else segment)
+    text = "/".join(segments)
+    try:
+        return path_glob(text, encoded_slash=True).text
+    except GlobError:
+        raise _NothingError("no pattern in `paths` says exactly this path") from None
+
+
+def _free_id(entry: Entry) -> str:
+    taken = {rule.ref.id for rule in (*entry.allow, *entry.deny)}
+    number = 1
+    while (name := f"new-{number}" if number > 1 else "new") in taken:
+        number += 1
+    return name
+
+
+def _without_id(fields: Fields) -> Fields:
+    return {name: value for name, value in fields.items() if name != "id"}
+
+
+def _braces(fields: Fields) -> str:
+    return "{ " + ", ".join(f"{name}: {flow(value)}" for name, value in fields.items()) + " }"

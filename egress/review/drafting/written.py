@@ -1,0 +1,272 @@
+"""A draft as the text of a rule file, with a comment on every line that was learned from traffic.
+
+Comments are our own words and numbers; what was chosen by a sandbox stands in quoted values alone.
+`wider than seen` marks each place where a rule allows more than what passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from egress.review.drafting.carried import Carried, Taken, deny_fields
+from egress.review.drafting.identifiers import CREDENTIAL
+from egress.review.drafting.outline import WIDER, LeftOut, Outline, Rule
+from egress.review.drafting.templates import Template
+from egress.rules.entry import Rule as Deny
+from egress.rules.show import Fields, Json, flow, scalar
+
+_COLUMN = 44
+_WIDTH = 110
+_RESERVED = frozenset({"host"})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the file, and what is said about it."""
+
+    text: str
+    remark: str = ""
+
+
+def text_of(found: list[Outline], left_out: list[LeftOut], carried: Carried, dropped: frozenset[str]) -> str:
+    """The whole file. `dropped` names denies that are not taken over, as `key#id`."""
+    return "\n".join(_laid_out(_file(found, left_out, carried, dropped))) + "\n"
+
+
+def _laid_out(lines: Iterable[Line]) -> Iterator[str]:
+    for line in lines:
+        if not line.remark:
+            yield line.text
+            continue
+        beside = f"{line.text:<{_COLUMN}}  # {line.remark}"
+        if len(beside) <= _WIDTH:
+            yield beside
+        else:
+            indent = " " * (len(line.text) - len(line.text.lstrip()))
+            yield from (f"{indent}# {line.remark}", line.text)
+
+
+def _file(
+    found: list[Outline], left_out: list[LeftOut], carried: Carried, dropped: frozenset[str]
+) -> Iterator[Line]:
+    yield from (Line(f"# {text}".rstrip()) for text in _heading(found, left_out, dropped))
+    yield Line("version: 1")
+    names = [one for one in found if not one.is_address]
+    yield from _secrets(names, carried)
+    if names:
+        yield from (Line(""), Line("hosts:"))
+    for number, outline in enumerate(names):
+        yield from (Line(""),) if number else ()
+        yield from _entry(outline, carried, dropped)
+    addresses = [one for one in found if one.is_address]
+    if addresses:
+        yield from (Line(""), Line("networks:"))
+    for outline in addresses:
+        yield from _network(outline)
+    yield from _top_denies(carried, dropped)
+
+
+def _heading(found: list[Outline], left_out: list[LeftOut], dropped: frozenset[str]) -> Iterator[str]:
+    requests, tunnels = sum(one.requests for one in found), sum(one.tunnels for one in found)
+    unread = _count(tunnels, "unread connection")
+    yield f"A draft from {_count(requests, 'request')} and {unread} that passed."
+    yield f"Read it before you use it. Where a rule allows more than that, it says `{WIDER}`."
+    yield "Query strings, bodies and headers are in no log: no rule here looks at them."
+    if left_out:
+        yield ""
+        yield "Passed, and not in this draft:"
+    reasons: dict[str, list[LeftOut]] = {}
+    for one in left_out:
+        reasons.setdefault(one.reason, []).append(one)
+    for reason, items in sorted(reasons.items()):
+        hosts = len({item.host for item in items})
+        yield f"  {reason}: {_count(sum(i.count for i in items), 'request')}, {_count(hosts, 'host')}"
+    if dropped:
+        yield ""
+        yield "Denies of the rules at hand that are not taken over, since they deny what passed:"
+        yield from (f"  {name}" for name in sorted(dropped))
+
+
+# Secrets --------------------------------------------------------------------------------------
+
+
+def _secrets(found: list[Outline], carried: Carried) -> Iterator[Line]:
+    places: dict[str, list[str]] = {}
+    for outline in found:
+        for item in _injections(outline, carried):
+            places.setdefault(item.secret, []).extend(_places(outline))
+    if places:
+        yield from (Line(""), Line("secrets:"))
+    for name in sorted(places):
+        taken = carried.secret(name, sorted(set(places[name])))
+        yield Line(f"  {scalar(name)}:", taken.remark)
+        yield from (Line(f"    {key}: {_flow(value)}") for key, value in taken.fields.items())
+
+
+def _places(outline: Outline) -> list[str]:
+    return [outline.host if port == 443 else f"{outline.host}:{port}" for port in outline.ports]
+
+
+@dataclass(frozen=True, slots=True)
+class _Injection:
+    secret: str
+    taken: Taken
+    count: int
+    rules: tuple[str, ...]
+    """Empty where it goes with every rule."""
+
+
+def _injections(outline: Outline, carried: Carried) -> list[_Injection]:
+    made: dict[str, _Injection] = {}
+    for (secret, slot), count in sorted(outline.secrets.items()):
+        taken = carried.injection(outline.host, secret, slot)
+        if taken is None or outline.is_address or _unbound(outline, carried, secret):
+            continue
+        ids = tuple(rule.id for rule in outline.rules if (secret, slot) in rule.group.secrets)
+        every = len(ids) == len(outline.rules)
+        made.setdefault(flow(taken.fields), _Injection(secret, taken, count, () if every else ids))
+    return list(made.values())
+
+
+def _unbound(outline: Outline, carried: Carried, secret: str) -> bool:
+    return not carried.is_bound(secret, outline.host, frozenset(outline.ports))
+
+
+# Entries --------------------------------------------------------------------------------------
+
+
+def _entry(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Iterator[Line]:
+    yield Line(f"  {scalar(outline.host)}:", _about(outline))
+    yield from (Line(f"    # {remark}") for remark in outline.remarks)
+    yield from (Line(f"    # {remark}") for remark in _lost_secrets(outline, carried))
+    yield from _destination(outline, "    ")
+    if outline.is_tunnel:
+        yield Line("    intercept: never", f"{WIDER}: bytes pass unread, whatever is asked for")
+        return
+    if outline.http2:
+        yield Line("    http2: true", f"spoken in {_count(outline.http2, 'request')}")
+    handling = carried.handling(outline.host)
+    for key, value in (handling.fields if handling else {}).items():
+        yield Line(f"    {key}: {_flow(value)}", handling.remark if handling else "")
+    yield from _allow(outline.rules, "    ")
+    yield from _denies(outline, carried, dropped)
+    items = _injections(outline, carried)
+    if items:
+        yield Line("    inject:")
+    for item in items:
+        remark = f"went with {_count(item.count, 'request')}; {item.taken.remark}"
+        fields = {**item.taken.fields, **({"for": list[Json](item.rules)} if item.rules else {})}
+        for number, (key, value) in enumerate(fields.items()):
+            yield Line(f"      {'  ' if number else '- '}{key}: {_flow(value)}", "" if number else remark)
+
+
+def _about(outline: Outline) -> str:
+    if outline.is_tunnel:
+        return _count(outline.tunnels, "unread connection")
+    return _count(outline.requests, "request")
+
+
+def _lost_secrets(outline: Outline, carried: Carried) -> Iterator[str]:
+    for secret, slot in sorted(outline.secrets):
+        if outline.is_address:
+            yield "a secret was sent here, and an address never gets one: not injected"
+        elif carried.injection(outline.host, secret, slot) is None:
+            yield f"the secret {scalar(secret)} is not injected: how it was written cannot be told"
+        elif _unbound(outline, carried, secret):
+            yield f"the secret {scalar(secret)} is not injected: it is not bound to this host"
+
+
+def _destination(outline: Outline, indent: str) -> Iterator[Line]:
+    ports, clear = sorted(outline.ports), sorted(outline.clear_ports)
+    both = f"; {WIDER}: every rule holds on each port" if len(ports) + len(clear) > 1 else ""
+    if ports != [443]:
+        yield Line(
+            f"{indent}ports: {flow(list[Json](ports))}", f"those that were used{both if ports else ''}"
+        )
+    if clear:
+        what = f"clear text, in {_count(sum(outline.clear_ports.values()), 'request')}"
+        yield Line(f"{indent}http: {flow(list[Json](clear))}", f"{what}{both}")
+    inside = sorted(outline.inside)
+    if inside and not outline.is_address:
+        own: list[Json] = [f"{address}/{128 if ':' in address else 32}" for address in inside]
+        yield Line(f"{indent}addresses: {flow(own)}", "the name led into a private network")
+
+
+def _allow(rules: Iterable[Rule], indent: str) -> Iterator[Line]:
+    yield Line(f"{indent}allow:")
+    for rule in rules:
+        methods = list[Json](rule.methods)
+        yield Line(f"{indent}  - id: {scalar(rule.id)}", _count(rule.count, "request"))
+        yield Line(f"{indent}    methods: {flow(methods)}", "" if rule.templates else f"{WIDER}: on any path")
+        if rule.templates is not None:
+            yield Line(f"{indent}    paths:")
+            yield from (_path(one, indent) for one in rule.templates)
+        if rule.group.style == "socket":
+            yield Line(f"{indent}    websocket: true", f"{WIDER}: plain requests are allowed as well")
+        if rule.has_slash:
+            yield Line(f"{indent}    encoded_slash: data", "%2F was seen inside of segments")
+
+
+def _path(one: Template, indent: str) -> Line:
+    remark = _count(one.count, "request")
+    if one.stars:
+        kinds = " and ".join(_star(kind, number) for kind, number in one.stars)
+        many = f" to {_count(one.paths, 'path')}" if one.paths > 1 else ""
+        remark = f"{remark}{many}; {WIDER}: `*` is for {kinds}"
+    return Line(f"{indent}      - {scalar(one.pattern)}", remark)
+
+
+def _star(kind: str, number: int) -> str:
+    return f"{number} {_singular(kind) if number == 1 else kind}"
+
+
+def _singular(kind: str) -> str:
+    if kind == CREDENTIAL:
+        return "value that looks like a credential"
+    return {"hashes": "hash", "names with an asterisk in them": "name with an asterisk in it"}.get(
+        kind, kind.removesuffix("s")
+    )
+
+
+# What is taken over ---------------------------------------------------------------------------
+
+
+def _denies(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Iterator[Line]:
+    rules = [rule for rule in carried.denies(outline.host) if str(rule.ref) not in dropped]
+    if rules:
+        yield Line("    deny:")
+    yield from _deny_lines(rules, {rule.id for rule in outline.rules} | _RESERVED, "      ")
+
+
+def _top_denies(carried: Carried, dropped: frozenset[str]) -> Iterator[Line]:
+    rules = [rule for rule in carried.top_denies() if str(rule.ref) not in dropped]
+    if rules:
+        yield from (Line(""), Line("deny:"))
+    yield from _deny_lines(rules, set(), "  ")
+
+
+def _deny_lines(rules: Iterable[Deny], taken: set[str], indent: str) -> Iterator[Line]:
+    for rule in rules:
+        fields: Fields = deny_fields(rule, taken)
+        yield Line(f"{indent}- {_flow(fields)}", f"as in {rule.ref.place}")
+
+
+def _network(outline: Outline) -> Iterator[Line]:
+    bits = 128 if ":" in outline.host else 32
+    cidr = scalar(f"{outline.host}/{bits}")
+    yield Line(f"  - cidr: {cidr}", _about(outline))
+    yield from (Line(f"    # {remark}") for remark in outline.remarks)
+    yield from _destination(outline, "    ")
+    yield from _allow(outline.rules, "    ")
+
+
+def _flow(value: Json) -> str:
+    """A value on one line, with room inside of braces as people write them."""
+    if isinstance(value, dict) and value:
+        return "{ " + ", ".join(f"{scalar(key)}: {_flow(item)}" for key, item in value.items()) + " }"
+    return flow(value)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

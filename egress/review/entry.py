@@ -1,0 +1,177 @@
+"""One line of the log as a reviewer sees it: its fields, where it stands, and what is no line at all.
+
+A line comes from a file that others may have touched. So nothing about its shape is taken for granted:
+each field is asked for with the type that it must have, and what has another is as if it were not there.
+Nothing here proves that a line is authentic: `egress.audit.verify` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from egress.audit.chain import MOST_LINE
+from egress.audit.lines import EVENTS
+from egress.errors import ContentError
+from egress.review.moments import NoMomentError, read_moment
+
+OddKind = Literal["half", "huge", "foreign", "corrupt"]
+ODD: Final[dict[OddKind, str]] = {
+    "half": "the beginning of a line: a process was killed within a write",
+    "huge": "a line that is too long to be one of ours",
+    "foreign": "a line that no proxy wrote",
+    "corrupt": "a line of the proxy that was damaged",
+}
+
+OWN: Final = frozenset(
+    ("exchange", "tunnel", "refusal", "folded", "lost", "gap", "rotated", "dropped", "resumed", *EVENTS)
+)
+"""The events that this version knows. Others are of a later version, and are shown as they are."""
+
+
+class NotALineError(ContentError):
+    """These bytes are no line of a log. The message never quotes them."""
+
+    code = "log.line"
+
+    def __init__(self, kind: OddKind) -> None:
+        super().__init__(f"this is {ODD[kind]}")
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the log."""
+
+    seq: int
+    time: str
+    """As it stands in the line."""
+    moment: int
+    """The same in UTC microseconds."""
+    event: str
+    fields: Mapping[str, object] = field(repr=False)
+    raw: bytes = field(repr=False)
+    """The line itself, without its end."""
+    file: int = 0
+    at: int = 0
+    """Where it begins in that file."""
+
+    def text(self, name: str) -> str:
+        """A field as text; empty where it is none."""
+        found = self.fields.get(name)
+        return found if isinstance(found, str) else ""
+
+    def number(self, name: str) -> int:
+        """A field as a number; 0 where it is none."""
+        return whole(self.fields.get(name))
+
+    def flag(self, name: str) -> bool:
+        """A field that is `true`."""
+        return self.fields.get(name) is True
+
+    @property
+    def request(self) -> str:
+        """The id of the request; empty where there was none."""
+        return self.text("request")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this version knows the event."""
+        return self.event in OWN
+
+    @property
+    def verdict(self) -> str:
+        """`allow`, `deny`, or empty where nothing was decided."""
+        return verdict_of(self.fields)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secrets that were sent, or were to be sent."""
+        return secrets_of(self.fields)
+
+    @property
+    def requests(self) -> int:
+        """How many requests the line stands for."""
+        return requests_of(self.fields)
+
+
+def parse(raw: bytes, file: int = 0, at: int = 0) -> Entry:
+    """Read one line, given without its end. Raises `NotALineError`."""
+    if len(raw) > MOST_LINE:
+        raise NotALineError("huge")
+    if raw.endswith(b"#"):
+        raise NotALineError("half")
+    kind: OddKind = "corrupt" if raw.startswith(b'{"seq":') else "foreign"
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise NotALineError(kind) from None
+    if not isinstance(found, dict):
+        raise NotALineError(kind)
+    seq, time, event = found.get("seq"), found.get("time"), found.get("event")
+    if not is_whole(seq) or not isinstance(time, str) or not isinstance(event, str) or "mac" not in found:
+        raise NotALineError(kind)
+    try:
+        return Entry(whole(seq), time, read_moment(time), event, found, raw, file, at)
+    except NoMomentError:
+        raise NotALineError(kind) from None
+
+
+# Fields, whatever they turn out to be -----------------------------------------------------------
+
+MOST_NUMBER: Final = 2**62
+"""What an index can hold, with room for adding up."""
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is a number that a line can have: not negative, and not endless."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_NUMBER
+
+
+def whole(value: object) -> int:
+    """The value when it is such a number; 0 otherwise."""
+    return value if isinstance(value, int) and is_whole(value) else 0
+
+
+def verdict_of(fields: Mapping[str, object]) -> str:
+    """What was decided. A line that counts refusals does not say so itself."""
+    found = fields.get("verdict")
+    if found in ("allow", "deny"):
+        return str(found)
+    return "deny" if fields.get("event") == "folded" else ""
+
+
+def requests_of(fields: Mapping[str, object]) -> int:
+    """How many requests, connections or names a line stands for."""
+    match fields.get("event"):
+        case "exchange" | "tunnel" | "refusal" | "lost":
+            return 1
+        case "folded":
+            return whole(fields.get("count"))
+        case _:
+            return 0
+
+
+def secrets_of(fields: Mapping[str, object]) -> tuple[str, ...]:
+    """The names of secrets in a line, each once, in order."""
+    found: list[str] = []
+    for name in ("injected", "secrets"):
+        values = fields.get(name)
+        for value in values if isinstance(values, list) else ():
+            secret = value.get("secret") if isinstance(value, dict) else value
+            if isinstance(secret, str):
+                found.append(secret)
+    return tuple(dict.fromkeys(found))
+
+
+def texts_of(value: object) -> list[str]:
+    """Every text and number in a value, however deep: what a search looks through."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for inner in (*value, *value.values()) for text in texts_of(inner)]
+    if isinstance(value, list):
+        return [text for inner in value for text in texts_of(inner)]
+    return []

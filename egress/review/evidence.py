@@ -1,0 +1,153 @@
+"""Checking a bundle of evidence, with nothing but the bundle.
+
+It was made by somebody else, so it is read like anything that a stranger sends: nothing is unpacked to a
+disk, every member is read in bounded memory, and what is too large is refused. The members are believed
+after the signature and their digests, and not before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from egress.audit.chain import MOST_LINE
+from egress.errors import UnreadableError
+from egress.review import bundle, signing
+from egress.review.merkle import Node, rebuilt
+
+MOST_STATEMENT = 32 * 1024 * 1024
+MOST_MEMBERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What came of checking a bundle."""
+
+    fingerprint: str
+    faults: tuple[str, ...]
+    statement: dict[str, object]
+    """What was signed; empty when it was not."""
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.faults
+
+    def part(self, name: str) -> dict[str, object]:
+        """A part of the statement; empty when there is none."""
+        found = self.statement.get(name)
+        return found if isinstance(found, dict) else {}
+
+
+def check(path: Path, expected: str = "") -> Evidence:
+    """Check a bundle, and that it was signed with the key of this fingerprint where one is given.
+
+    Raises `UnreadableError` for what is no bundle at all.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _checked(archive, expected)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+    ):
+        raise UnreadableError(f"{path} is no bundle of evidence, or was damaged", "fetch it again") from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UnreadableError(f"the bundle {path} cannot be read: {reason}", "name another") from None
+
+
+def _checked(archive: zipfile.ZipFile, expected: str) -> Evidence:
+    names = archive.namelist()
+    if len(names) > MOST_MEMBERS or len(set(names)) != len(names):
+        raise ValueError
+    data = _small(archive, bundle.STATEMENT, MOST_STATEMENT)
+    key = signing.read_public(_small(archive, bundle.KEY, signing.MOST))
+    if key is None:
+        raise ValueError
+    fingerprint = signing.fingerprint(key)
+    if not signing.is_signed(key, _small(archive, bundle.SIGNATURE, 64), data):
+        return Evidence(fingerprint, ("the statement was changed: its signature does not hold",), {})
+    statement = json.loads(data)
+    if not isinstance(statement, dict) or statement.get("format") != bundle.FORMAT:
+        raise ValueError
+    found = Evidence(fingerprint, (), statement)
+    faults = [*_key_faults(found, expected), *_member_faults(archive, found, names)]
+    # Lines and proof are read when they are what was signed, and not before.
+    return Evidence(fingerprint, tuple(faults or _tree_faults(archive, found)), statement)
+
+
+def _small(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    with archive.open(name) as member:
+        data = member.read(most + 1)
+    if len(data) > most:
+        raise ValueError
+    return data
+
+
+def _key_faults(found: Evidence, expected: str) -> Iterator[str]:
+    if expected and expected != found.fingerprint:
+        yield "it was signed with another key than the one that was named"
+    if found.statement.get("key") != found.fingerprint:
+        yield "the statement names another key than the one that is in the bundle"
+
+
+def _member_faults(archive: zipfile.ZipFile, found: Evidence, names: list[str]) -> Iterator[str]:
+    members = found.part("members")
+    extra = set(names) - members.keys() - {bundle.STATEMENT, bundle.SIGNATURE, bundle.KEY}
+    if extra:
+        yield f"there are members that the statement does not name: {len(extra)}"
+    for name, told in members.items():
+        if name not in names:
+            yield f"the member {name} is missing"
+        elif not isinstance(told, dict) or _digest(archive, name, told.get("size")) != told.get("sha256"):
+            yield f"the member {name} was changed"
+
+
+def _digest(archive: zipfile.ZipFile, name: str, size: object) -> str:
+    """The digest of a member; empty when it has another size than was told."""
+    digest, left = hashlib.sha256(), size if isinstance(size, int) else 0
+    with archive.open(name) as member:
+        while data := member.read(min(1 << 20, left + 1)):
+            left -= len(data)
+            if left < 0:
+                return ""
+            digest.update(data)
+    return "" if left else digest.hexdigest()
+
+
+def _tree_faults(archive: zipfile.ZipFile, found: Evidence) -> Iterator[str]:
+    log = found.part("log")
+    leaves, root = log.get("leaves"), log.get("root")
+    if not isinstance(leaves, int) or leaves < 0:
+        yield "the statement does not say how long the log was"
+        return
+    if not {bundle.LINES, bundle.PROOF} <= set(archive.namelist()):
+        return
+    with archive.open(bundle.LINES) as lines, archive.open(bundle.PROOF) as proof:
+        made = rebuilt(_nodes(_texts(proof)), _texts(lines), leaves)
+    if made is None or made.hex() != root:
+        yield "the lines and their proof do not make the log that was signed"
+
+
+def _texts(member: IO[bytes]) -> Iterator[bytes]:
+    while line := member.readline(MOST_LINE + 2):
+        if not line.endswith(b"\n"):
+            raise ValueError
+        yield line[:-1]
+
+
+def _nodes(lines: Iterator[bytes]) -> Iterator[Node]:
+    for line in lines:
+        at, size, digest = line.split(b" ")
+        yield Node(int(at), int(size), bytes.fromhex(digest.decode("ascii")))

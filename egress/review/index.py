@@ -1,0 +1,298 @@
+"""The index over a log: the one object that a command, a page or a metric asks.
+
+It is a view, and can be thrown away at any time. One process at a time writes it, under a lock; others
+read what is there meanwhile and are told how far behind it is. It must never change a line, and is never
+believed over one: whatever is shown was read from the file and parsed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from egress.audit import files
+from egress.errors import UnreadableError
+from egress.review import schema
+from egress.review.columns import DamagedError
+from egress.review.entry import OWN, Entry
+from egress.review.filling import Filling, NoRoomError, Progress
+from egress.review.filters import Filters
+from egress.review.numbers import Numbers
+from egress.review.schema import StaleIndexError
+from egress.review.search import Cursor, Reader, Search
+from egress.review.stats import Stats, Totals
+from egress.review.swift import id_of
+
+RESERVE = 256 * 1024 * 1024
+"""Bytes of the disk that an index leaves to the log."""
+LOCK = ".lock"
+FIELDS = ("sandbox", "host", "rule", "code", "event", "profile", "method", "verdict", "policy")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an index has, and how far it is behind."""
+
+    lines: int = 0
+    files: int = 0
+    odd: tuple[tuple[str, int], ...] = ()
+    """What is no line, by kind: `half`, `huge`, `foreign`, `corrupt`."""
+    unknown: int = 0
+    """Kinds of lines that a later version wrote."""
+    behind: int = 0
+    """Bytes of lines that are not in it."""
+    trouble: str = ""
+    """Why it could not catch up; empty when it could."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some lines, newest first."""
+
+    entries: tuple[Entry, ...]
+    cursor: Cursor | None
+    """Where the next page begins; None when there is no more."""
+    state: State
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing more before these lines."""
+        return self.cursor is None
+
+
+class Index:
+    """An index over the log in a folder."""
+
+    def __init__(self, directory: Path, place: Path | None = None, *, reserve: int | None = None) -> None:
+        """`place` is the file of the index, beside the lines where it is not given.
+
+        `reserve` is how many bytes of the disk are left to the log.
+        """
+        self.directory = directory
+        self.place = place or directory / schema.NAME
+        self._reserve = RESERVE if reserve is None else reserve
+        self._connection: sqlite3.Connection | None = None
+        self._node = 0
+        self._trouble = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # Catching up --------------------------------------------------------------------------------
+
+    def catch_up(self, progress: Progress | None = None) -> State:
+        """Bring it up to the lines, unless another process is doing that; returns how it stands then.
+
+        Raises `UnreadableError` when there is no log, or nothing to read and nowhere to write.
+        """
+        self._look()
+        try:
+            with self._lock() as is_ours:
+                self._trouble = "" if is_ours else "another process is bringing it up to the lines"
+                if is_ours:
+                    self._fill(progress)
+        except NoRoomError:
+            self._trouble = "the disk is nearly full, and the log comes first"
+        except (OSError, sqlite3.OperationalError) as error:
+            self._trouble = _reason(error)
+        return self.state()
+
+    def _look(self) -> None:
+        try:
+            there = files.numbers(self.directory)
+        except OSError as error:
+            message = f"the audit log in {self.directory} cannot be read: {_reason(error)}"
+            raise UnreadableError(message, "name its folder with --dir") from None
+        if not there:
+            raise UnreadableError(f"there is no audit log in {self.directory}", "name its folder with --dir")
+
+    @contextmanager
+    def _lock(self) -> Iterator[bool]:
+        """Hold the lock of the index; false where another process holds it."""
+        path = self.place.with_name(self.place.name + LOCK)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o640)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+        finally:
+            os.close(descriptor)
+
+    def _fill(self, progress: Progress | None) -> None:
+        connection = schema.open_to_write(self.place)
+        try:
+            Filling(connection, self.directory, self._reserve).run(progress)
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            if not schema.is_damage(error):
+                raise
+            # Found damaged in the middle: once more, from nothing.
+            schema.throw_away(self.place)
+            connection = schema.open_to_write(self.place)
+            Filling(connection, self.directory, self._reserve).run(progress)
+        finally:
+            connection.close()
+
+    def _open(self) -> sqlite3.Connection:
+        """The connection to read by; opened again when the file is another one."""
+        try:
+            node = self.place.stat().st_ino
+            if self._connection is None or node != self._node:
+                self.close()
+                self._connection, self._node = schema.open_to_read(self.place), node
+        except (OSError, sqlite3.Error, StaleIndexError) as error:
+            message = f"there is no index of the log at {self.place}, and none can be made"
+            reason = self._trouble or _reason(error)
+            raise UnreadableError(f"{message}: {reason}", "name another place with --index") from None
+        return self._connection
+
+    def state(self) -> State:
+        """How it stands now."""
+        run = self._open().execute
+        done = dict(run("SELECT number, done FROM file"))
+        odd = run("SELECT kind, count(*) FROM odd GROUP BY kind ORDER BY kind").fetchall()
+        (lines,) = run("SELECT coalesce(sum(lines), 0) FROM block").fetchone()
+        there = files.numbers(self.directory)
+        behind = sum(max(files.size(self.directory, number) - done.get(number, 0), 0) for number in there)
+        # The beginning of a line that is being written is nothing to be behind with.
+        behind = behind if self._trouble else 0
+        return State(lines, len(done), tuple(odd), self._unknown(), behind, self._trouble)
+
+    def _unknown(self) -> int:
+        found = self._open().execute("SELECT DISTINCT event FROM grp")
+        return sum(event not in OWN for (event,) in found)
+
+    # Questions ----------------------------------------------------------------------------------
+
+    def _asked[T](self, question: Callable[[], T]) -> T:
+        """The answer to a question; where the index turns out to be damaged, that of a new one."""
+        try:
+            return question()
+        except DamagedError:
+            pass
+        except sqlite3.Error as error:
+            if not schema.is_damage(error):
+                message = f"the index at {self.place} cannot be read: {_reason(error)}"
+                raise UnreadableError(message, "name another place with --index") from None
+        self.close()
+        with self._lock() as is_ours:
+            if is_ours:
+                schema.throw_away(self.place)
+        self.catch_up()
+        return question()
+
+    def query(self, filters: Filters, limit: int = 50, before: Cursor | None = None) -> Page:
+        """The newest lines that the filters want, before a place in the log if one is given."""
+        return self._asked(lambda: self._query(filters, limit, before))
+
+    def _query(self, filters: Filters, limit: int, before: Cursor | None) -> Page:
+        entries: list[Entry] = []
+        with Reader(self.directory) as reader:
+            for found in Search(self._open(), reader, filters).entries(before):
+                if isinstance(found, Cursor):
+                    return Page(tuple(entries), found, self.state())
+                if len(entries) == limit:
+                    last = entries[-1] if entries else found
+                    at = last.at if entries else found.at + 1
+                    return Page(tuple(entries), Cursor(last.file, at), self.state())
+                entries.append(found)
+        return Page(tuple(entries), None, self.state())
+
+    def each(self, filters: Filters) -> Iterator[Entry]:
+        """Every line that the filters want, oldest first."""
+        with Reader(self.directory) as reader:
+            for found in Search(self._open(), reader, filters).entries(is_forward=True):
+                if isinstance(found, Entry):
+                    yield found
+
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """How far each file is indexed, in order."""
+        return tuple(self._open().execute("SELECT number, done FROM file ORDER BY number"))
+
+    def find(self, request: str) -> list[Entry]:
+        """The lines of a request, by its whole id, oldest first."""
+        return self._asked(lambda: list(self._with_id(request, "request")))
+
+    def connection(self, connection: str) -> list[Entry]:
+        """The lines of a connection, by its whole id, oldest first."""
+        return self._asked(lambda: list(self._with_id(connection, "connection")))
+
+    def _with_id(self, wanted: str, name: str) -> Iterator[Entry]:
+        number = id_of(wanted).to_bytes(4, "little")
+        blocks = []
+        # A column of that name, and none that was typed.
+        for key, ids in self._open().execute(f"SELECT block, {name}s FROM ids"):  # noqa: S608
+            at = ids.find(number)
+            while at >= 0 and at % 4:
+                at = ids.find(number, at + 1)
+            if at >= 0:
+                blocks.append(key)
+        with Reader(self.directory) as reader:
+            for key in blocks:
+                yield from self._in_block(reader, key, wanted, name)
+
+    def _in_block(self, reader: Reader, key: int, wanted: str, name: str) -> Iterator[Entry]:
+        query = "SELECT file, at, size FROM block WHERE id = ?"
+        row = self._open().execute(query, (key,)).fetchone()
+        if row is None:
+            return
+        file, at, size = row
+        data = reader.bytes(file, at, size)
+        for line in data.split(b"\n"):
+            if wanted.encode() in line:
+                entry = reader.entry(file, at)
+                if entry is not None and entry.text(name) == wanted:
+                    yield entry
+            at += len(line) + 1
+
+    def stats(self, filters: Filters, by: str = "sandbox", top: int = 20) -> Stats:
+        """Totals by sandbox, host, rule, secret, verdict, code, event or profile."""
+        return self._asked(lambda: self._totals(filters).stats(by, top))
+
+    def over_time(self, filters: Filters, step: int = 0) -> tuple[tuple[int, Numbers], ...]:
+        """Totals of each step of time, in microseconds; 0 chooses one."""
+        return self._asked(lambda: self._totals(filters).over_time(step))
+
+    def _totals(self, filters: Filters) -> Totals:
+        return Totals(self._open(), self.directory, filters)
+
+    def values(self, name: str, most: int = 500) -> tuple[str, ...]:
+        """What there is of a field, in order: to choose from."""
+        if name not in FIELDS:
+            return ()
+        table = "shape" if name in ("method", "policy") else "grp"
+        query = f"SELECT DISTINCT {name} FROM {table} WHERE {name} != '' ORDER BY {name} LIMIT ?"  # noqa: S608
+        return self._asked(lambda: tuple(value for (value,) in self._open().execute(query, (most,))))
+
+    def odd(self, most: int = 100) -> tuple[tuple[int, int, int, str], ...]:
+        """What is no line: file, place, size and kind."""
+        query = "SELECT file, at, size, kind FROM odd ORDER BY file, at LIMIT ?"
+        return tuple(self._open().execute(query, (most,)))
+
+
+def _reason(error: Exception) -> str:
+    """What the system said; nothing that was typed, and nothing of a line."""
+    if isinstance(error, OSError):
+        return (error.strerror or str(error) or type(error).__name__).lower()
+    return str(getattr(error, "sqlite_errorname", type(error).__name__)).removeprefix("SQLITE_").lower()

@@ -1,0 +1,168 @@
+"""The tables of an index, and opening the file that holds them.
+
+An index can always be made again from the lines. So nothing in it is repaired: one of another version, or
+one that the database finds damaged, is thrown away and made anew. It lies beside the lines with their
+rights, and is only written by who holds its lock.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+from egress.errors import UnreadableError
+
+NAME = "index.sqlite3"
+VERSION = 1
+"""Raise it with every change of a table, or of what a column means: older files are made anew."""
+MARK = 0x45475249
+"""What the database says it belongs to; `EGRI`."""
+
+TABLES = """
+CREATE TABLE file (
+  number INTEGER PRIMARY KEY,
+  done INTEGER NOT NULL,      -- bytes that are indexed, up to a line end
+  size INTEGER NOT NULL,
+  node INTEGER NOT NULL,
+  changed INTEGER NOT NULL,   -- nanoseconds, as the file system says
+  tail BLOB NOT NULL          -- the last bytes that are indexed
+);
+CREATE TABLE grp (
+  id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE,
+  event TEXT NOT NULL, sandbox TEXT NOT NULL, profile TEXT NOT NULL, host TEXT NOT NULL,
+  verdict TEXT NOT NULL, code TEXT NOT NULL, rule TEXT NOT NULL, secrets TEXT NOT NULL,
+  observed INTEGER NOT NULL
+);
+CREATE TABLE shape (
+  id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, grp INTEGER NOT NULL,
+  event TEXT NOT NULL, sandbox TEXT NOT NULL, profile TEXT NOT NULL, host TEXT NOT NULL,
+  method TEXT NOT NULL, status INTEGER NOT NULL, verdict TEXT NOT NULL, code TEXT NOT NULL,
+  rule TEXT NOT NULL, place TEXT NOT NULL, policy TEXT NOT NULL, secrets TEXT NOT NULL,
+  observed INTEGER NOT NULL, scrubbed TEXT NOT NULL
+);
+CREATE INDEX shape_host ON shape (host);
+CREATE TABLE block (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,   -- never given twice: `words` may know of one that is gone
+  file INTEGER NOT NULL, at INTEGER NOT NULL, size INTEGER NOT NULL, lines INTEGER NOT NULL,
+  first INTEGER NOT NULL, last INTEGER NOT NULL,   -- the earliest and the latest moment
+  is_open INTEGER NOT NULL,
+  shapes BLOB NOT NULL        -- those that come up in it, each once
+);
+CREATE UNIQUE INDEX block_place ON block (file, at);
+CREATE TABLE lines (block INTEGER PRIMARY KEY, places BLOB NOT NULL, numbers BLOB NOT NULL,
+  texts BLOB NOT NULL);
+CREATE TABLE ids (block INTEGER PRIMARY KEY, requests BLOB NOT NULL, connections BLOB NOT NULL);
+CREATE TABLE odd (file INTEGER NOT NULL, block INTEGER NOT NULL, at INTEGER NOT NULL,
+  size INTEGER NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (file, at)) WITHOUT ROWID;
+CREATE TABLE hour (file INTEGER NOT NULL, start INTEGER NOT NULL, grp INTEGER NOT NULL,
+  requests INTEGER NOT NULL, up INTEGER NOT NULL, down INTEGER NOT NULL, took BLOB NOT NULL,
+  PRIMARY KEY (file, start, grp)) WITHOUT ROWID;
+CREATE TABLE day (start INTEGER NOT NULL, grp INTEGER NOT NULL,
+  requests INTEGER NOT NULL, up INTEGER NOT NULL, down INTEGER NOT NULL, took BLOB NOT NULL,
+  PRIMARY KEY (start, grp)) WITHOUT ROWID;
+CREATE TABLE clock (start INTEGER NOT NULL, grp INTEGER NOT NULL,   -- here one of four: see `filling`
+  requests INTEGER NOT NULL, up INTEGER NOT NULL, down INTEGER NOT NULL, took BLOB NOT NULL,
+  PRIMARY KEY (start, grp)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5(text, tokenize='trigram', content='', detail=none);
+"""
+"""`words` has a row for each block that is full: the texts in its lines. `hour`, `day` and
+`clock` add up the blocks that are full, `hour` for each file; `ids` holds four bytes for each id."""
+
+SETTINGS = (
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cache_size = -32768",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA mmap_size = 0",
+)
+
+
+class StaleIndexError(UnreadableError):
+    """The index is of another version, or damaged: it has to be made anew."""
+
+    code = "log.index"
+
+
+def open_to_write(place: Path) -> sqlite3.Connection:
+    """Open an index, made when there is none, made anew when it is no good. For who holds its lock.
+
+    Raises `OSError` and `sqlite3.Error`.
+    """
+    try:
+        return _opened(place)
+    except (StaleIndexError, sqlite3.DatabaseError) as error:
+        if isinstance(error, sqlite3.Error) and not is_damage(error):
+            raise
+    throw_away(place)
+    return _opened(place)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file is no good, and not only hard to get at."""
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _opened(place: Path) -> sqlite3.Connection:
+    # Made here and not by the database: with the rights of the lines, and never through a link.
+    os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640))
+    connection = _connected(place, "rw")
+    try:
+        if not _version(connection):
+            connection.execute("PRAGMA page_size = 16384")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(f"BEGIN; {TABLES} PRAGMA application_id = {MARK};")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+        _check(connection)
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 2000")
+        connection.execute("INSERT INTO words(words, rank) VALUES ('automerge', 8)")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_to_read(place: Path) -> sqlite3.Connection:
+    """Open an index that another process may be writing. Raises `StaleIndexError` and `sqlite3.Error`."""
+    connection = _connected(place, "ro")
+    try:
+        _check(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connected(place: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{place.absolute().as_uri()}?mode={mode}"
+    # A web page asks from several threads, one at a time.
+    connection = sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False)
+    try:
+        for setting in SETTINGS:
+            connection.execute(setting)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(found)
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    if mark != MARK or _version(connection) != VERSION:
+        raise StaleIndexError("this index was made by another version", "it is made anew by itself")
+    connection.execute("SELECT max(id) FROM block").fetchone()
+
+
+def throw_away(place: Path) -> None:
+    """Delete an index and what belongs to it. Raises `OSError`."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            place.with_name(place.name + suffix).unlink()

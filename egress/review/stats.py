@@ -1,0 +1,257 @@
+"""Totals: by sandbox, host, rule, secret and so on, and over time.
+
+Whole hours and days come from roll-ups, which the index keeps for each file. What is left at the edges of
+a span, and the open end of the log, is added up line by line from the columns of the blocks: so the numbers
+are exact, but for percentiles. A filter that roll-ups know nothing of, such as a method or a status, is
+answered from the columns alone; a text has to be looked for in the lines, and that takes its time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from egress.review import histogram
+from egress.review.columns import Numbers as Columns
+from egress.review.entry import Entry
+from egress.review.filters import FilterError, Filters
+from egress.review.moments import DAY, HOUR, SECOND
+from egress.review.numbers import Numbers, Sum
+from egress.review.search import Held, Reader, Search
+from egress.review.shapes import Shape, shape_of, unmarked
+
+By = Literal["sandbox", "host", "rule", "secret", "verdict", "code", "event", "profile"]
+BYS: Final[tuple[By, ...]] = get_args(By)
+MOST_STEPS: Final = 400
+STEPS: Final = tuple(minutes * 60 * SECOND for minutes in (1, 5, 15, 60, 360, 1440, 10_080, 43_200))
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Totals of some lines, and of each part of them."""
+
+    total: Numbers
+    rows: tuple[tuple[str, Numbers], ...]
+    """The largest parts, by requests."""
+    others: Numbers | None
+    """All further parts together."""
+    parts: int
+    """How many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What totals are kept by."""
+
+    names: tuple[str, ...]
+    """In which parts it counts: one, or each of its secrets."""
+    is_denied: bool
+    has_secret: bool
+
+
+CLOCK: Final = {-1 - kind: Group(("",), bool(kind & 1), bool(kind & 2)) for kind in range(4)}
+"""What `clock` tells apart, as groups."""
+
+
+class Totals:
+    """One question for numbers to an index."""
+
+    def __init__(self, connection: sqlite3.Connection, directory: Path, filters: Filters) -> None:
+        self._connection = connection
+        self._directory = directory
+        self._filters = filters
+
+    def stats(self, by: str, top: int) -> Stats:
+        """Totals by one thing. Raises `FilterError` for what nothing is kept by."""
+        if by not in BYS:
+            raise FilterError("there are no totals by this", f"take one of: {', '.join(BYS)}")
+        groups = self._groups(by)
+        total, parts = Sum(), dict[str, Sum]()
+        for group, _, found in self._sums():
+            known = groups.get(group)
+            if known is None:
+                continue
+            _count(found, known)
+            total.add(found)
+            for name in known.names:
+                parts.setdefault(name, Sum()).add(found)
+        ordered = sorted(parts.items(), key=lambda part: (-part[1].requests, part[0]))
+        rest = Sum()
+        for _, part in ordered[top:]:
+            rest.add(part)
+        rows = tuple((name, part.numbers()) for name, part in ordered[:top])
+        return Stats(total.numbers(), rows, rest.numbers() if ordered[top:] else None, len(ordered))
+
+    def over_time(self, step: int = 0) -> tuple[tuple[int, Numbers], ...]:
+        """Totals of each step of time, in order, by the moment that it begins with; 0 chooses the step.
+
+        A step without a line is there too, so that a chart has no holes.
+        """
+        first, last = self.span()
+        if first > last:
+            return ()
+        step = max(step or fitting(last - first), (last - first) // MOST_STEPS + 1)
+        groups = self._groups("verdict") | CLOCK
+        sums: dict[int, Sum] = {}
+        for group, moment, found in self._sums(HOUR if step % HOUR == 0 else 0, step):
+            known = groups.get(group)
+            if known is not None:
+                _count(found, known)
+                sums.setdefault(moment // step, Sum()).add(found)
+        begin, end = first // step, last // step
+        return tuple((at * step, sums.get(at, Sum()).numbers()) for at in range(begin, end + 1))
+
+    def span(self) -> tuple[int, int]:
+        """The first and the last moment that the filters let through; the first is later if there is none."""
+        query = "SELECT min(first), max(last) FROM block WHERE lines"
+        first, last = self._connection.execute(query).fetchone()
+        if first is None:
+            return 1, 0
+        since, until = self._filters.since, self._filters.until
+        return max(first, since or 0), last if until is None else min(last, until - 1)
+
+    # Groups -------------------------------------------------------------------------------------
+
+    def _groups(self, by: str) -> dict[int, Group]:
+        """The groups that the filters let through, as far as groups are concerned."""
+        column = "secrets" if by == "secret" else by
+        of_groups = replace(self._filters, method="", status="", policy="", grep="")
+        where, values = of_groups.where()
+        rows = self._connection.execute(
+            f"SELECT id, {column}, verdict, secrets FROM grp WHERE {where}",  # noqa: S608 - names of our own
+            values,
+        )
+        return {
+            key: Group(unmarked(name) if by == "secret" else (name,), verdict == "deny", bool(secrets))
+            for key, name, verdict, secrets in rows
+        }
+
+    # Sums ---------------------------------------------------------------------------------------
+
+    def _sums(self, grain: int = DAY, step: int = 0) -> Iterator[tuple[int, int, Sum]]:
+        """Group, moment and sum of everything that the time lets through."""
+        if self._filters.grep:
+            yield from self._from_lines()
+            return
+        if not self._filters.is_of_groups or not grain:
+            yield from self._from_columns(None, None, step)
+            return
+        first, last = self._whole_hours()
+        if first >= last:
+            yield from self._from_columns(None, None, step)
+            return
+        yield from self._from_roll_ups(first, last, grain)
+        yield from self._from_columns(first, last, step)
+
+    def _whole_hours(self) -> tuple[int, int]:
+        """The part of the span that roll-ups have."""
+        since, until = self._filters.since, self._filters.until
+        first, last = self.span()
+        begin = first // HOUR * HOUR if since is None else -(-since // HOUR) * HOUR
+        end = (last // HOUR + 1) * HOUR if until is None else until // HOUR * HOUR
+        return begin, end
+
+    def _from_roll_ups(self, first: int, last: int, grain: int) -> Iterator[tuple[int, int, Sum]]:
+        if grain == HOUR and not self._filters.has_shape:
+            for kind, start, found in self._rows("clock", first, last):
+                yield -1 - kind, start, found
+            return
+        day_first, day_last = -(-first // DAY) * DAY, last // DAY * DAY
+        if self._filters.since is None:
+            day_first = first // DAY * DAY
+        if self._filters.until is None:
+            day_last = -(-last // DAY) * DAY
+        if grain == DAY and day_first < day_last:
+            yield from self._rows("hour", first, day_first)
+            yield from self._rows("day", day_first, day_last)
+            yield from self._rows("hour", day_last, last)
+        else:
+            yield from self._rows("hour", first, last)
+
+    def _rows(self, table: str, first: int, last: int) -> Iterator[tuple[int, int, Sum]]:
+        if first >= last:
+            return
+        where, values = "1", list[str | int]()
+        if table != "clock" and self._filters.has_shape:
+            where, values = self._filters.where()
+            where = f"grp IN (SELECT id FROM grp WHERE {where})"  # noqa: S608 - names of our own
+        rows = self._connection.execute(
+            f"SELECT grp, start, requests, up, down, took FROM {table}"  # noqa: S608
+            f" WHERE start >= ? AND start < ? AND {where}",
+            (first, last, *values),
+        )
+        for group, start, requests, up, down, took in rows:
+            found = Sum(requests, 0, 0, up, down)
+            histogram.add(found.took, took)
+            yield group, start, found
+
+    def _from_columns(self, first: int | None, last: int | None, step: int) -> Iterator[tuple[int, int, Sum]]:
+        """What roll-ups of that span do not have: other moments, and the open end."""
+        search = Search(self._connection, Reader(self._directory), self._filters)
+        wanted = search.shapes()
+        groups = dict(self._connection.execute("SELECT id, grp FROM shape"))
+        for held in self._beside(search, first, last):
+            found = search.places(held, wanted)
+            columns = self._numbers(held)
+            if found is None or columns is None:
+                continue
+            places, chosen = found
+            if first is not None and last is not None and not held.is_open:
+                chosen = [line for line in chosen if not first <= places.moment[line] < last]
+            sums: dict[tuple[int, int], Sum] = {}
+            for line in chosen:
+                if not columns.requests[line]:
+                    continue
+                moment = places.moment[line] // step * step if step else 0
+                total = sums.setdefault((groups.get(places.shape[line], 0), moment), Sum())
+                total.requests += columns.requests[line]
+                total.up += columns.up[line]
+                total.down += columns.down[line]
+                if took := columns.took[line]:
+                    number = histogram.class_of(took)
+                    total.took[number] = total.took.get(number, 0) + 1
+            for (group, moment), total in sums.items():
+                yield group, moment, total
+
+    def _beside(self, search: Search, first: int | None, last: int | None) -> Iterable[Held]:
+        if first is None or last is None:
+            return search.blocks()
+        query = "SELECT id FROM block WHERE is_open OR first < ? OR last >= ?"
+        keys = {key for (key,) in self._connection.execute(query, (first, last))}
+        return (held for held in search.blocks() if held.key in keys)
+
+    def _numbers(self, held: Held) -> Columns | None:
+        query = "SELECT numbers FROM lines WHERE block = ?"
+        row = self._connection.execute(query, (held.key,)).fetchone()
+        return None if row is None else Columns.unpacked(row[0], held.lines)
+
+    def _from_lines(self) -> Iterator[tuple[int, int, Sum]]:
+        with Reader(self._directory) as reader:
+            search = Search(self._connection, reader, self._filters)
+            for entry in search.entries(is_forward=True):
+                if isinstance(entry, Entry) and entry.requests:
+                    yield self._group_of(shape_of(entry.fields)), entry.moment, _of(entry)
+
+    def _group_of(self, shape: Shape) -> int:
+        query = "SELECT grp FROM shape WHERE key = ?"
+        row = self._connection.execute(query, (shape.key,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+
+def _of(entry: Entry) -> Sum:
+    took = entry.number("total_us")
+    counts = {histogram.class_of(took): 1} if took else {}
+    return Sum(entry.requests, 0, 0, entry.number("bytes_up"), entry.number("bytes_down"), counts)
+
+
+def _count(found: Sum, group: Group) -> None:
+    found.denied = found.requests if group.is_denied else 0
+    found.with_secret = found.requests if group.has_secret else 0
+
+
+def fitting(span: int) -> int:
+    """A step that makes a span into some dozen parts."""
+    return next((step for step in STEPS if span // step < 60), STEPS[-1])

@@ -1,0 +1,151 @@
+"""Reading a line without parsing it: the few things an index needs, cut out of the bytes.
+
+Most lines of a log are exchanges, and all of those have the same fields in the same order. Their strings
+hold no bare quote, because quotes inside are escaped; so what looks like the name of a field is one. The
+parts that come back in line after line are told apart by their bytes alone, and parsed once.
+
+A line that has another form in any way is read by `entry.parse`, which is right and slow. What is read
+here is only looked up by: whoever is shown a line is shown the parsed one.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii
+from typing import NamedTuple
+from zlib import crc32
+
+from egress.audit.chain import MARK, TAIL
+from egress.review.entry import Entry, NotALineError, parse, texts_of
+from egress.review.moments import SECOND, NoMomentError, read_moment
+from egress.review.shapes import Shape, shape_of
+
+
+class Form(NamedTuple):
+    """The pieces of an exchange that come back: its shape, in the bytes of the line."""
+
+    who: bytes
+    where: bytes
+    verdict: bytes
+    policy: bytes
+
+
+Found = tuple[Form | Shape, int, int, int, int, int, int, int, bytes]
+"""What it has in common with others, then: moment, requests, bytes up, bytes down, microseconds, the
+numbers that the request's id and the connection's are looked up by (0 for none), text to be found by."""
+
+_START = b'{"seq":'
+_EVENT = b',"event":"exchange",'
+
+
+def read(line: bytes) -> Found:
+    """What the index needs of a line, given without its end. Raises `NotALineError`."""
+    try:
+        found = _exchange(line)
+    except (ValueError, NoMomentError):
+        found = None
+    return found or slowly(parse(line))
+
+
+def _exchange(line: bytes) -> Found | None:
+    """Cut an exchange up; None or `ValueError` where it has not quite the usual form."""
+    find = line.index
+    stamp = find(b',"time":"', 8, 40) + 9
+    event = stamp + 28
+    if line[event : event + 20] != _EVENT or not line.startswith(_START) or line[-TAIL:][:8] != MARK:
+        return None
+    connection = find(b',"connection":"', event) + 15
+    request = find(b'","request":"', connection) + 13
+    scheme = find(b'","scheme":', request)
+    path = find(b',"path":"', scheme) + 9
+    status = find(b'","status":', path)
+    up = find(b',"bytes_up":', status) + 12
+    down = find(b',"bytes_down":', up) + 14
+    durations = find(b',"resolve_us":', down)
+    total = find(b',"total_us":', durations) + 12
+    tls = find(b',"client_tls":', total)
+    policy = find(b',"policy":', tls)
+    text = line[path:status]
+    if b"\\" in text or b'"' in text or b"\\" in line[connection:scheme]:
+        return None
+    form = Form(line[event:connection], line[scheme:path], line[status:up], line[policy:-TAIL])
+    return (
+        form,
+        _minute(line[stamp : stamp + 17])
+        + int(line[stamp + 17 : stamp + 19]) * SECOND
+        + int(line[stamp + 20 : event - 2]),
+        1,
+        int(line[up : down - 14]),
+        int(line[down:durations]),
+        int(line[total:tls]),
+        crc32(line[request:scheme]),
+        crc32(line[connection : request - 13]),
+        text,
+    )
+
+
+def shape_of_form(form: Form) -> Shape:
+    """The shape that these pieces are. Raises `NotALineError`."""
+    fields: dict[str, object] = {}
+    for name, piece in zip(Form._fields, form, strict=True):
+        fields |= _piece(name, piece)
+    return shape_of(fields)
+
+
+@lru_cache(8192)
+def _piece(name: str, piece: bytes) -> dict[str, object]:
+    found = json.loads(_AROUND[name] % piece)
+    if not isinstance(found, dict):
+        raise NotALineError("corrupt")
+    return found
+
+
+_AROUND = {"who": b'{"":""%b"}', "where": b'{"":"%b"}', "verdict": b'{"":"%b0}', "policy": b'{"":""%b}'}
+"""What makes a whole of each piece."""
+
+
+@lru_cache(64)
+def _minute(text: bytes) -> int:
+    return read_moment(text.decode("ascii") + "00.000000Z")
+
+
+def slowly(entry: Entry) -> Found:
+    """The same of a parsed line."""
+    request, connection = entry.text("request"), entry.text("connection")
+    words = "\t".join(searched(entry))
+    return (
+        shape_of(entry.fields),
+        entry.moment,
+        entry.requests,
+        entry.number("bytes_up"),
+        entry.number("bytes_down"),
+        entry.number("total_us"),
+        id_of(request),
+        id_of(connection),
+        words.encode("ascii"),
+    )
+
+
+def id_of(text: str) -> int:
+    """The number that an id is looked up by; 0 for none."""
+    return crc32(text.encode("utf-8", "replace")) if text else 0
+
+
+def searched(entry: Entry) -> list[str]:
+    """The texts of a line that a search looks through, as they stand in it.
+
+    Of an exchange these are its path and what its shape has; of other lines all values, but no MACs.
+    """
+    if entry.event == "exchange":
+        return [written(entry.text("path"))]
+    found = []
+    for name, value in entry.fields.items():
+        if name not in ("mac", "previous", "time"):
+            found += texts_of(value)
+    return [written(text) for text in found]
+
+
+def written(text: str) -> str:
+    """A text as it stands in a line, without its quotes, in lower case."""
+    return encode_basestring_ascii(text)[1:-1].lower()

@@ -1,0 +1,155 @@
+"""Bases for the recipes on a machine that reaches no registry.
+
+One is made of the files of this Python, in a second: enough for the proxy and the door. The other is made of
+Debian's packages, by `debootstrap` and from where this machine's own apt gets its own. The recipes are the
+same as ever; they are told the name as `BASE_IMAGE`.
+"""
+
+from __future__ import annotations
+
+import ensurepip
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from egress.runtime.docker import local_image
+from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.images.builder import Say, silent
+from egress.runtime.docker.local_image import Tree
+from egress.runtime.errors import ImageMissingError, UnsupportedError
+
+PYTHON: Final = "egress-base-python"
+DEBIAN: Final = "egress-base-debian"
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_CHANGES: Final = (f"ENV PATH={PATH}", 'CMD ["python3"]')
+_LIBRARIES: Final = (
+    *(
+        "libc.so.6",
+        "libdl.so.2",
+        "libm.so.6",
+        "libpthread.so.0",
+        "libresolv.so.2",
+        "librt.so.1",
+        "libutil.so.1",
+    ),
+    *("libatomic.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"),
+)
+"""What compiled packages for Linux take for granted (PEP 600)."""
+_LEFT_OUT: Final = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*")
+
+
+def of_python(engine: Engine, say: Say = silent) -> str:
+    """The name of a base with this Python, its library, pip, and nothing else; no shell."""
+    return imported(engine, python_tree(), PYTHON, _CHANGES, say)
+
+
+def python_tree() -> Tree:
+    """The files of that base."""
+    tree = local_image.for_people(())
+    for name in _LIBRARIES:
+        if found := _library(name):
+            tree.module(f"usr/lib/{name}", found)
+    library = Path(local_image.PYTHON).parent.parent / "lib" / Path(local_image.PYTHON).name
+    with zipfile.ZipFile(_pip()) as wheel:
+        for name in wheel.namelist():
+            tree.text(f"{str(library).removeprefix('/')}/site-packages/{name}", wheel.read(name))
+    return tree
+
+
+def imported(engine: Engine, tree: Tree, repository: str, changes: tuple[str, ...], say: Say) -> str:
+    """The name of the image with these files, which is made where there is none."""
+    with local_image.spooled(tree) as (archive, digest):
+        # Not the settings: they belong to the files of this version, and both change together.
+        name = f"{repository}:{digest[:16]}"
+        try:
+            engine.image_id(name)
+        except ImageMissingError:
+            say(f"making {name} of the files of this machine")
+            engine.import_image(archive, repository, digest[:16], changes)
+    return name
+
+
+def of_debian(engine: Engine, say: Say = silent) -> str:
+    """The name of a base of Debian's packages, which takes half a minute and root where there is none.
+
+    It is made once for each release; remove the image to have a newer one. Raises `UnsupportedError`.
+    """
+    mirror, release = _source()
+    name = f"{DEBIAN}:{release}"
+    try:
+        engine.image_id(name)
+    except ImageMissingError:
+        _need_debootstrap()
+        say(f"making {name} of packages, about half a minute")
+        with _bootstrapped(mirror, release) as archive:
+            engine.import_image(archive, DEBIAN, release, ('CMD ["/bin/sh"]',))
+    return name
+
+
+def _need_debootstrap() -> None:
+    if shutil.which("debootstrap", path=f"{os.defpath}:{PATH}") is None:
+        raise UnsupportedError("debootstrap is missing", "apt-get install debootstrap")
+    if os.geteuid() != 0:
+        raise UnsupportedError("a base of packages is made by root alone", "run this with sudo")
+
+
+def _source() -> tuple[str, str]:
+    """From where this machine gets its packages, and of which release they are."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        said = ""
+    words = (said.splitlines() or [""])[0].split()
+    if len(words) != 2:
+        raise UnsupportedError("this machine has no apt with a source of packages", "name a base of your own")
+    return words[0], words[1]
+
+
+@contextmanager
+def _bootstrapped(mirror: str, release: str) -> Iterator[BinaryIO]:
+    with tempfile.TemporaryDirectory(prefix="egress-base-") as place, tempfile.TemporaryFile() as archive:
+        root = Path(place, "root")
+        include = "--include=ca-certificates"
+        environ = {"PATH": PATH, "LC_ALL": "C"}
+        command = ["debootstrap", "--variant=minbase", include, release, str(root), mirror]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+        _unmount(root)
+        if done.returncode:
+            raise UnsupportedError(
+                "debootstrap made no system of packages", f"try `debootstrap {release} FOLDER` by itself"
+            )
+        left_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+        subprocess.run(["tar", "-C", str(root), *left_out, "-c", "."], stdout=archive, check=True)  # noqa: S607
+        archive.seek(0)
+        yield archive
+
+
+def _unmount(root: Path) -> None:
+    """What a bootstrap that was broken off left mounted must not be taken for files to be removed."""
+    for name in ("proc", "sys"):
+        if (root / name).is_mount():
+            subprocess.run(["umount", str(root / name)], check=True)  # noqa: S607
+
+
+def _library(name: str) -> Path | None:
+    several = str(sysconfig.get_config_var("MULTIARCH") or "")
+    places = (f"/usr/lib/{several}", f"/lib/{several}", "/usr/lib64", "/lib64", "/usr/lib", "/lib")
+    return next((found for place in places if (found := Path(place, name)).exists()), None)
+
+
+def _pip() -> Path:
+    """The pip that comes with every Python."""
+    # Some distributions keep it elsewhere, and say where.
+    elsewhere = sysconfig.get_config_var("WHEEL_PKG_DIR")
+    for folder in (Path(ensurepip.__file__).with_name("_bundled"), Path(str(elsewhere or "/nonexistent"))):
+        if wheels := sorted(folder.glob("pip-*.whl")):
+            return wheels[-1]
+    raise UnsupportedError("this Python has no pip of its own", "install its `ensurepip`, as python3-venv")

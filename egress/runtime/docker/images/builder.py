@@ -1,0 +1,95 @@
+"""Has the engine build an image by a recipe: with its own builder, which every engine has.
+
+Nothing that a user has set for the Docker client goes into it: proxies with passwords would stay in the
+image. Nothing is pulled unless the recipe names a base that is not there.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from docker import APIClient
+from docker.errors import DockerException
+
+from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.images.recipes import Recipe
+from egress.runtime.errors import EngineError
+
+type Say = Callable[[str], None]
+
+LABEL: Final = "egress.image"
+"""Every image that was built here has it, with the name of what it is."""
+_PATIENCE: Final = 900
+_LAST_LINES: Final = 5
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def silent(_: str) -> None:
+    """Say nothing."""
+
+
+def build(
+    engine: Engine,
+    recipe: Recipe,
+    name: str,
+    arguments: Mapping[str, str],
+    more: Mapping[str, Path] | None = None,
+    say: Say = silent,
+    *,
+    is_offline: bool,
+) -> str:
+    """Build an image and give it a name, which is returned. Each step is told as the engine tells it.
+
+    `is_offline`: its steps get no network at all.
+
+    Raises `EngineError` with the last lines of a build that failed.
+    """
+    with tempfile.TemporaryFile() as context:
+        recipe.write(context, more)
+        context.seek(0)
+        api = APIClient(f"unix://{engine.socket}", version=engine.api_version, timeout=_PATIENCE)
+        try:
+            said: Iterable[Mapping[str, object]] = api.build(
+                fileobj=context,
+                custom_context=True,
+                dockerfile=recipe.file,
+                tag=name,
+                buildargs=dict(arguments),
+                labels={LABEL: name.partition(":")[0]},
+                rm=True,
+                forcerm=True,
+                decode=True,
+                use_config_proxy=False,
+                network_mode="none" if is_offline else None,
+            )
+            _follow(said, say)
+        except (DockerException, OSError) as error:
+            raise EngineError(
+                f"the engine did not build {name} ({type(error).__name__})",
+                "see whether it runs, and its log",
+            ) from None
+        finally:
+            api.close()
+    engine.image_id(name)
+    return name
+
+
+def _follow(said: Iterable[Mapping[str, object]], say: Say) -> None:
+    lines: list[str] = []
+    for each in said:
+        if "error" in each:
+            text = " | ".join([*lines[-_LAST_LINES:], _plain(str(each["error"]))])
+            raise EngineError(f"the image could not be built: {text}", "put right what the last step says")
+        for line in str(each.get("stream", "")).splitlines():
+            if text := _plain(line):
+                lines.append(text)
+                say(text)
+
+
+def _plain(line: str) -> str:
+    """Without colours, and whatever else moves a terminal."""
+    return "".join(letter for letter in _COLOUR.sub("", line) if letter.isprintable()).strip()

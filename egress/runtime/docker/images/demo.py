@@ -1,0 +1,69 @@
+"""A sandbox to show things in, within seconds: out of this machine's Python and tools.
+
+No registry is asked and no index. It has what is here of a shell, the usual small tools, curl, git and
+Python, and a user without rights. It fits this machine alone, and is for demonstrations and tests.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from egress.runtime.docker import local_image
+from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.images import bases
+from egress.runtime.docker.images.builder import silent
+from egress.runtime.docker.local_image import Tree
+
+REPOSITORY: Final = "egress-demo"
+WORKSPACE: Final = "/workspace"
+USER: Final = 1000
+PROGRAMS: Final = (
+    *("sh", "bash", "env", "find", "grep", "sed", "awk", "tar", "gzip", "xargs", "curl", "git", "rg", "jq"),
+    *("basename", "cat", "chmod", "cp", "cut", "date", "dd", "df", "diff", "dirname", "du", "echo", "expr"),
+    *("false", "getent", "head", "hostname", "id", "kill", "ln", "ls", "mkdir", "mkfifo", "mktemp", "mv"),
+    *("nproc", "od", "printenv", "printf", "ps", "pwd", "readlink", "realpath", "rm", "rmdir", "seq"),
+    *("setsid", "sha256sum", "sleep", "sort", "stat", "stty", "tail", "tee", "test", "timeout", "touch"),
+    *("tr", "true", "tty", "uname", "uniq", "wc", "whoami", "yes"),
+)
+_CHANGES: Final = (
+    "ENV PATH=/usr/local/bin:/usr/bin:/bin",
+    "ENV HOME=/home/sandbox",
+    f"WORKDIR {WORKSPACE}",
+    f"USER {USER}",
+    'CMD ["/bin/sh"]',
+)
+
+
+def demo_image(engine: Engine, say: Callable[[str], None] | None = None) -> str:
+    """The name of the image, which is made where the engine has none with these contents.
+
+    `say` is called once when it has to be made. Raises `EngineError`, or `UnsupportedError` where this Python
+    cannot be copied.
+    """
+    return bases.imported(engine, demo_tree(), REPOSITORY, _CHANGES, say or silent)
+
+
+def demo_tree() -> Tree:
+    """The files of it."""
+    tree = local_image.for_people(PROGRAMS)
+    _add_git(tree)
+    tree.folder(WORKSPACE.removeprefix("/"), owner=USER)
+    return tree
+
+
+def _add_git(tree: Tree) -> None:
+    """What git runs to reach a server; the rest of it is in the one program."""
+    git = shutil.which("git")
+    if git is None:
+        return
+    said = subprocess.run([git, "--exec-path"], capture_output=True, text=True, check=False).stdout
+    for name in ("git-remote-http", "git-remote-https"):
+        helper = Path(said.strip(), name)
+        if helper.is_file():
+            # Where the git that was copied looks for it.
+            tree.program(str(helper).removeprefix("/"), helper.resolve())
+    tree.folder("usr/share/git-core/templates")

@@ -1,0 +1,180 @@
+"""The filter of system calls that every command of a sandbox runs under, as the kernel reads it. Pure.
+
+Namespaces and missing capabilities are the wall. The filter takes away what is not needed behind it, and
+what no namespace bounds:
+
+- sockets of other families than unix, IPv4, IPv6 and the netlink that lists interfaces. AF_VSOCK reaches the
+  hypervisor past every network; AF_PACKET, AF_ALG and the rest are old code that nobody needs here;
+- further namespaces, in which a user has every capability over whatever is made there: unshare, setns, clone
+  with a flag for one. clone3 hides its flags from filters, so it is said not to exist: libraries take clone;
+- mounts, old way and new;
+- keyrings (keyctl, add_key, request_key), which no namespace divides between processes of one user;
+- bpf, perf_event_open, userfaultfd, io_uring: large, and a rich source of holes. io_uring also opens sockets
+  that no filter sees;
+- what belongs to the machine: modules, kexec, reboot, swap, quota, accounting, clocks, its log, its names,
+  files by handle;
+- typing into a terminal for somebody else (TIOCSTI, TIOCLINUX).
+
+ptrace stays, for debuggers: other processes than those of the sandbox are not there to be traced, and its
+first one has more rights, which the kernel asks for. Programs for another machine word (32 bit) are ended.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_LOAD: Final = 0x20
+_EQUAL: Final = 0x15
+_AT_LEAST: Final = 0x35
+_HAS: Final = 0x45
+_RETURN: Final = 0x06
+_ALLOW: Final = 0x7FFF0000
+_END: Final = 0x80000000
+_ERROR: Final = 0x00050000
+_NUMBER: Final = 0
+_MACHINE: Final = 4
+_X32: Final = 0x40000000
+
+_NAMESPACES: Final = 0x7E020080
+"""CLONE_NEWNS and all that came after it."""
+_TYPING: Final = (0x5412, 0x541C)
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_PROTOCOLS: Final = (0, 1, 6, 17, 58, 262)
+"""Whatever fits, ICMP, TCP, UDP, ICMPv6, MPTCP."""
+
+_SAME: Final[Mapping[str, int]] = {
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "clone3": 435,
+    "mount_setattr": 442,
+    "quotactl_fd": 443,
+    "open_tree_attr": 467,
+}
+_NAMES: Final = (
+    *("clone", "socket", "ioctl", "mount", "umount2", "pivot_root", "setns", "unshare", "bpf"),
+    *("perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "kexec_load", "kexec_file_load"),
+    *("init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "quotactl", "acct"),
+    *("settimeofday", "clock_settime", "syslog", "sethostname", "setdomainname", "vhangup"),
+    *("open_by_handle_at", "lookup_dcookie"),
+)
+_X86: Final = (
+    *(56, 41, 16, 165, 166, 155, 308, 272, 321),
+    *(298, 323, 250, 248, 249, 246, 320),
+    *(175, 313, 176, 169, 167, 168, 179, 163),
+    *(164, 227, 103, 170, 171, 153),
+    *(304, 212),
+)
+_ARM: Final = (
+    *(220, 198, 29, 40, 39, 41, 268, 97, 280),
+    *(241, 282, 219, 217, 218, 104, 294),
+    *(105, 273, 106, 142, 224, 225, 60, 89),
+    *(170, 112, 116, 161, 162, 58),
+    *(265, 18),
+)
+_MISSING: Final = frozenset({"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"})
+"""Said not to exist, so that libraries take another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    name: int
+    calls: Mapping[str, int]
+    has_x32: bool
+
+
+MACHINES: Final[Mapping[str, _Machine]] = {
+    "x86_64": _Machine(0xC000003E, {**_SAME, **dict(zip(_NAMES, _X86, strict=True))}, has_x32=True),
+    "aarch64": _Machine(0xC00000B7, {**_SAME, **dict(zip(_NAMES, _ARM, strict=True))}, has_x32=False),
+}
+"""By what the kernel calls them; others have no sandboxes of this kind."""
+
+_Block = tuple[bytes, ...]
+
+
+def program(machine: str) -> bytes:
+    """The filter for a machine; raises `KeyError` for one that is not known."""
+    found = MACHINES[machine]
+    calls = found.calls
+    parts: list[bytes] = [
+        _load(_MACHINE),
+        *_unless(found.name, (_return(_END),)),
+        _load(_NUMBER),
+    ]
+    if found.has_x32:
+        parts += [_jump(_AT_LEAST, _X32, 0, 1), _refused(errno.ENOSYS)]
+    parts += _when(calls["clone"], (_load_argument(0), _jump(_HAS, _NAMESPACES, 0, 1), _refused(errno.EPERM)))
+    parts += _when(calls["ioctl"], (_load_argument(1), *_when_any(_TYPING, _refused(errno.EPERM))))
+    parts += _when(calls["socket"], _sockets())
+    for name, number in calls.items():
+        if name not in ("clone", "ioctl", "socket"):
+            parts += _when(number, (_refused(errno.ENOSYS if name in _MISSING else errno.EPERM),))
+    return b"".join((*parts, _return(_ALLOW)))
+
+
+def _sockets() -> _Block:
+    internet = (_load_argument(2), *_when_any(_PROTOCOLS, _return(_ALLOW)), _refused(errno.EPROTONOSUPPORT))
+    netlink = (_load_argument(2), *_when(0, (_return(_ALLOW),)), _refused(errno.EPERM))
+    return (
+        _load_argument(0),
+        *_when(_UNIX, (_return(_ALLOW),)),
+        *_when(_INET, internet),
+        *_when(_INET6, internet),
+        *_when(_NETLINK, netlink),
+        _refused(errno.EAFNOSUPPORT),
+    )
+
+
+def _when(value: int, block: _Block) -> _Block:
+    """The block, where what was loaded is this. Whatever it does, nothing is asked behind it."""
+    return (_jump(_EQUAL, value, 0, len(block) + (not _leaves(block))), *block, *_end(block))
+
+
+def _end(block: _Block) -> _Block:
+    # Behind a block that loaded something else nothing is asked any more: the call was this one.
+    return () if _leaves(block) else (_return(_ALLOW),)
+
+
+def _leaves(block: _Block) -> bool:
+    code = struct.unpack("=HBBI", block[-1])[0]
+    jumps_over = len(block) > 1 and struct.unpack("=HBBI", block[-2])[0] in (_EQUAL, _HAS)
+    return code == _RETURN and not jumps_over
+
+
+def _when_any(values: tuple[int, ...], found: bytes) -> _Block:
+    return tuple(each for value in values for each in (_jump(_EQUAL, value, 0, 1), found))
+
+
+def _unless(value: int, block: _Block) -> _Block:
+    return (_jump(_EQUAL, value, len(block), 0), *block)
+
+
+def _load(offset: int) -> bytes:
+    return struct.pack("=HBBI", _LOAD, 0, 0, offset)
+
+
+def _load_argument(number: int) -> bytes:
+    # The lower half: flags and numbers are there on both machines.
+    return _load(16 + 8 * number)
+
+
+def _jump(code: int, value: int, when: int, otherwise: int) -> bytes:
+    return struct.pack("=HBBI", code, when, otherwise, value)
+
+
+def _return(value: int) -> bytes:
+    return struct.pack("=HBBI", _RETURN, 0, 0, value)
+
+
+def _refused(number: int) -> bytes:
+    return _return(_ERROR | number)

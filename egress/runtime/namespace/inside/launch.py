@@ -1,0 +1,209 @@
+"""The outermost process of a sandbox: it makes the namespaces, keeps the door, and begins the first process.
+
+It reads from standard input what to make, answers on its line to the runtime whether that could be done, and
+from then on obeys two lines: that of the door's keeper, and that of the runtime, which asks it with `start`
+and a control line to begin a first process. It tells the end of each. When the runtime hangs up it ends the
+first process, and itself, and with it the network.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from typing import Final
+
+from egress.runtime.door import program as door
+from egress.runtime.namespace.inside import filter as calls
+from egress.runtime.namespace.inside import kernel, network, root, users, wire
+from egress.runtime.namespace.inside.command import Cell
+from egress.runtime.namespace.inside.first import First
+
+_MOUNTS, _NETWORK = 0x00020000, 0x40000000
+_RUN: Final = 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | _MOUNTS
+"""Cgroup, UTS, IPC and PID, and mounts once more, for each run."""
+_ENCODINGS: Final = ("ascii", "utf-8", "latin-1", "unicode_escape", "idna")
+
+Plan = dict[str, object]
+
+
+class Launch:
+    """One sandbox, from its namespaces to their end."""
+
+    def __init__(self, plan: Plan, runtime: socket.socket) -> None:
+        self._plan = plan
+        self._runtime = runtime
+        self._first = 0
+        self._stage = "control groups"
+        self._freezer = -1
+        self._life, self._lives = os.pipe()
+
+    def run(self) -> None:
+        """Make it, and serve until the runtime hangs up."""
+        try:
+            self._make()
+        except (OSError, KeyError) as error:
+            number = error.errno if isinstance(error, OSError) else 0
+            place = str(error.filename or "") if isinstance(error, OSError) else str(error)
+            self._tell({"failed": self._stage, "errno": number, "path": place})
+            return
+        self._tell({"made": True, "freezer": self._freezer >= 0})
+        self._serve()
+
+    def _make(self) -> None:
+        plan = self._plan
+        self._keeper = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._keeper.connect(str(plan["keeper"]))
+        for path in _strings(plan["groups"]):
+            kernel.write(path, "0")
+        if freezer := str(plan["freezer"]):
+            self._freezer = os.open(freezer, os.O_WRONLY | os.O_CLOEXEC)
+        sources, steps = plan["sources"], plan["steps"]
+        if not isinstance(sources, list) or not isinstance(steps, list):
+            raise KeyError("sources")
+        has_rights = bool(plan["maps"])
+        self._stage = "mounts"
+        trees = root.Trees(sources) if has_rights else None
+        self._stage = "namespaces"
+        users.enter(_MOUNTS | _NETWORK, _strings(plan["maps"]))
+        self._stage = "network"
+        network.prepare(str(plan["address"]))
+        self._stage = "mounts"
+        root.build(trees or root.Trees(sources), steps)
+
+    def _serve(self) -> None:
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        wake, told = os.pipe()
+        for each in (wake, told):
+            os.set_blocking(each, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        poll = select.poll()
+        for watched in (self._keeper.fileno(), self._runtime.fileno(), wake):
+            poll.register(watched, select.POLLIN)
+        with self._keeper.makefile("r", encoding="ascii", newline="\n") as lines:
+            while True:
+                ready = {number for number, _ in poll.poll()}
+                if wake in ready:
+                    with suppress(BlockingIOError):
+                        os.read(wake, wire.MOST)
+                    self._reap()
+                if self._runtime.fileno() in ready and not self._obey():
+                    break
+                # The keeper waits for each answer before it asks again, so nothing is left in between.
+                if self._keeper.fileno() in ready:
+                    line = lines.readline(door.MOST_LINE)
+                    if not line:
+                        break
+                    door.obey(self._keeper, line)
+        self._end()
+
+    # The first process
+
+    def _obey(self) -> bool:
+        message, descriptors = wire.receive(self._runtime, 4)
+        if message == b"start" and descriptors:
+            self._begin(socket.socket(fileno=descriptors[0]))
+        elif message == b"end":
+            self._end()
+            self._tell({"ended": 0})
+        return bool(message)
+
+    def _begin(self, control: socket.socket) -> None:
+        """By a process in between: only what it begins is in the new namespace of processes."""
+        hears, tells = os.pipe()
+        between = os.fork()
+        if between == 0:
+            self._become_first(control, tells)
+        control.close()
+        os.close(tells)
+        self._first = int.from_bytes(os.read(hears, 4), "big")
+        os.close(hears)
+        _, status = os.waitpid(between, 0)
+        self._tell({"begun": self._first} if self._first else {"ended": status})
+
+    def _become_first(self, control: socket.socket, tells: int) -> None:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.unshare(_RUN)
+            number = os.fork()
+            if number:
+                os.write(tells, number.to_bytes(4, "big"))
+                os._exit(0)
+            os.close(tells)
+            self._run_first(control)
+        except OSError as error:
+            with suppress(OSError):
+                control.send(json.dumps({"errno": error.errno}).encode())
+        finally:
+            os._exit(1)
+
+    def _run_first(self, control: socket.socket) -> None:
+        for each in (self._keeper, self._runtime):
+            each.close()
+        os.close(self._lives)
+        plan = self._plan
+        socket.sethostname(str(plan["hostname"]))
+        root.complete(_number(plan["shared"]))
+        inner = users.Inner(_number(plan["user"]), _number(plan["group"]), _number(plan["outer"]))
+        namespace = users.inner(inner)
+        freezer = users.checked_freezer(self._freezer)
+        root.close()
+        bounds = plan["bounds"]
+        cell = Cell(
+            users=namespace,
+            user=inner.user,
+            group=inner.group,
+            terminal_owner=inner.outer,
+            freezer=freezer,
+            bounds=bounds if isinstance(bounds, dict) else {},
+            filter=calls.program(os.uname().machine),
+        )
+        First(cell, control, self._life).run()
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                number, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not number:
+                return
+            if number == self._first:
+                self._first = 0
+                self._tell({"ended": status})
+
+    def _end(self) -> None:
+        if self._first:
+            with suppress(OSError):
+                os.kill(self._first, signal.SIGKILL)
+                os.waitpid(self._first, 0)
+            self._first = 0
+
+    def _tell(self, what: dict[str, object]) -> None:
+        with suppress(OSError):
+            self._runtime.send(json.dumps(what).encode())
+
+
+def _strings(found: object) -> list[str]:
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
+def _number(found: object) -> int:
+    return int(str(found))
+
+
+def main(line: int) -> None:
+    """Do what standard input says, for the runtime at the other end of this descriptor."""
+    os.set_inheritable(line, False)  # noqa: FBT003 - it has no name
+    for name in _ENCODINGS:
+        # Python looks for one when it is used first, and there is no library to be found by then.
+        codecs.lookup(name)
+    plan = json.loads(sys.stdin.buffer.read())
+    kernel.be_reaper()
+    Launch(plan, socket.socket(fileno=line)).run()

@@ -1,0 +1,138 @@
+"""The root folder of a sandbox, put together out of mounts in a mount namespace of its own.
+
+What to mount is decided outside, and comes as plain values: trees of the host by number, and steps. The trees
+are opened by whoever may, before the namespaces are entered; the steps are taken in them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from egress.runtime.namespace.inside import kernel
+
+OLD: Final = "/.egress"
+"""Where the root that was stays, until the sandbox's first process leaves it behind."""
+_BUILT_AT: Final = "/proc"
+"""Any folder that every machine has."""
+_HELD: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
+_COVERED: Final = (
+    *("/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/scsi"),
+    *("/proc/timer_list", "/proc/sched_debug", "/proc/kallsyms", "/proc/kmsg", "/proc/kpagecount"),
+)
+
+Source = Mapping[str, object]
+Step = Sequence[object]
+
+
+class Trees:
+    """Parts of the host, opened as mounts that are attached nowhere yet."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        """Open all. Raises `OSError` that names the one that cannot be."""
+        self._trees: list[int] = []
+        self._below: dict[int, list[str]] = {}
+        for source in sources:
+            path = str(source["path"])
+            try:
+                self._open(path, int(str(source["attributes"])), alone=bool(source["alone"]))
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, path) from None
+
+    def _open(self, path: str, attributes: int, *, alone: bool) -> None:
+        number = len(self._trees)
+        tree = self._opened(path, number, alone=alone)
+        self._trees.append(tree)
+        kernel.restrict(tree, attributes)
+
+    def _opened(self, path: str, number: int, *, alone: bool) -> int:
+        if not alone:
+            return kernel.open_tree(path, recursive=True)
+        try:
+            return kernel.open_tree(path, recursive=False)
+        except OSError as error:
+            # In a namespace that a user made, what others have mounted below cannot be left behind: it could
+            # hide something. So it comes along, and is covered.
+            if error.errno != errno.EINVAL:
+                raise
+        self._below[number] = _mounted_below(path)
+        return kernel.open_tree(path, recursive=True)
+
+    def attach(self, number: int, path: str) -> None:
+        kernel.attach(self._trees[number], path)
+        os.close(self._trees[number])
+        for each in self._below.get(number, ()):
+            _cover(path.rstrip("/") + each)
+
+
+def _mounted_below(path: str) -> list[str]:
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+        points = [line.split()[4].encode().decode("unicode_escape") for line in file]
+    whole = path.rstrip("/") + "/"
+    return sorted(point[len(whole) - 1 :] for point in points if point.startswith(whole) and point != whole)
+
+
+def _cover(path: str) -> None:
+    """Let nothing be seen at a path."""
+    if os.path.isdir(path):  # noqa: PTH112
+        kernel.mount("tmpfs", path, "mode=0555,size=4k", ("nosuid", "nodev", "noexec"))
+        kernel.restrict_path(path, kernel.READ_ONLY)
+    elif os.path.exists(path):  # noqa: PTH110
+        tree = kernel.open_tree("/dev/null", recursive=False)
+        kernel.attach(tree, path)
+        os.close(tree)
+
+
+def build(trees: Trees, steps: Sequence[Step]) -> None:
+    """Make the new root and go there; the old one is seen at `OLD` from now on."""
+    kernel.keep_mounts_private()
+    kernel.mount("tmpfs", _BUILT_AT, "mode=0755")
+    os.mkdir(_BUILT_AT + OLD, 0o700)  # noqa: PTH102
+    kernel.pivot_root(_BUILT_AT, _BUILT_AT + OLD)
+    os.chdir("/")
+    for step in steps:
+        _take(step, trees)
+
+
+def _take(step: Step, trees: Trees) -> None:
+    what, path = str(step[0]), str(step[1])
+    if what == "folder":
+        os.mkdir(path, 0o755)  # noqa: PTH102
+    elif what == "file":
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+    elif what == "link":
+        os.symlink(str(step[2]), path)  # noqa: PTH211
+    elif what == "tree":
+        trees.attach(int(str(step[2])), path)
+    elif what == "memory":
+        kernel.mount("tmpfs", path, str(step[2]))
+    elif what == "still":
+        kernel.restrict_path(path, kernel.READ_ONLY)
+    else:
+        raise ValueError(what)
+
+
+def complete(shared_mib: int) -> None:
+    """Add what belongs to one run of the sandbox: its processes, terminals and shared memory.
+
+    Afterwards nothing of the old root is there, and the new one cannot be written.
+    """
+    kernel.mount("proc", "/proc", "", ("nosuid", "nodev", "noexec"))
+    for path in _COVERED:
+        _cover(path)
+    kernel.mount("devpts", "/dev/pts", "newinstance,ptmxmode=0666,mode=0620", ("nosuid", "noexec"))
+    kernel.mount("tmpfs", "/dev/shm", f"mode=1777,size={shared_mib}m")  # noqa: S108 - that of the sandbox
+    kernel.detach(OLD)
+
+
+def close() -> None:
+    """Let the settings of the kernel, and the root itself, be read and no longer written."""
+    for path in _HELD:
+        if os.path.exists(path):  # noqa: PTH110
+            tree = kernel.open_tree(path, recursive=True)
+            kernel.restrict(tree, kernel.READ_ONLY)
+            kernel.attach(tree, path)
+            os.close(tree)
+    kernel.restrict_path("/", kernel.READ_ONLY)

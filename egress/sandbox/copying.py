@@ -1,0 +1,129 @@
+"""Files and folders of the host as tar archives, for `Runtime.put` and from `Runtime.get`.
+
+What comes out of a sandbox has been sifted by the runtime, and is unpacked as data all the same: nothing is
+written outside of the folder that was named, and through no link that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from egress.errors import UnreadableError
+from egress.runtime.archive import sift
+from egress.runtime.errors import ArchiveError
+
+
+@contextmanager
+def packed(source: Path, name: str = "") -> Iterator[BinaryIO]:
+    """An archive of what a folder holds, or of a file under this name. Raises `UnreadableError`."""
+    with tempfile.TemporaryFile() as file:
+        try:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                if name:
+                    # A link that a person names is meant as what it leads to.
+                    tar.add(source.resolve(strict=True), name, recursive=False, filter=_plain)
+                else:
+                    for each in sorted(source.iterdir()):
+                        tar.add(each, each.name, filter=_plain)
+        except OSError as error:
+            raise UnreadableError(
+                f"{source} cannot be read: {error.strerror}", "see whether it is there, and may be read"
+            ) from None
+        file.seek(0)
+        yield file
+
+
+def unpack_folder(archive: BinaryIO, target: Path) -> None:
+    """Write what an archive holds into a folder, which is made. Raises `UnreadableError`, `ArchiveError`."""
+    with _writing(target):
+        target.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(fileobj=archive, mode="r|") as tar:
+            tar.extractall(target, filter="data")
+
+
+def unpack_file(archive: BinaryIO, target: Path) -> None:
+    """Write the one file of an archive to a path, all of it or none. Raises as `unpack_folder`."""
+    with _writing(target), tarfile.open(fileobj=archive, mode="r|") as tar:
+        entry = tar.next()
+        data = tar.extractfile(entry) if entry is not None else None
+        if entry is None or data is None:
+            raise ArchiveError("there is no file in the archive", "copy out the folder that holds it")
+        save(data, target, mode=entry.mode & 0o777)
+
+
+def save(data: IO[bytes], target: Path, mode: int = 0o600) -> None:
+    """Write a file of the host, all of it or none."""
+    with _writing(target):
+        number, path = tempfile.mkstemp(prefix=".egress-", dir=target.parent)
+        try:
+            with os.fdopen(number, "wb") as file:
+                shutil.copyfileobj(data, file)
+            Path(path).chmod(mode)
+            Path(path).replace(target)
+        except BaseException:
+            with suppress(OSError):
+                Path(path).unlink()
+            raise
+
+
+def hand_out(archive: BinaryIO, target: str | Path | BinaryIO) -> None:
+    """Write an archive to a file of the host, named or open."""
+    if isinstance(target, str | Path):
+        save(archive, Path(target))
+    else:
+        shutil.copyfileobj(archive, target)
+
+
+@contextmanager
+def handed_in(source: str | Path | BinaryIO) -> Iterator[BinaryIO]:
+    """An archive of the host, named or open. Raises `ArchiveError` for what is none, `UnreadableError`."""
+    if not isinstance(source, str | Path):
+        yield source
+        return
+    try:
+        file = Path(source).open("rb")  # noqa: SIM115 - only the opening may fail so
+    except OSError as error:
+        raise UnreadableError(
+            f"{source} cannot be read: {error.strerror}", "see whether it is there, and may be read"
+        ) from None
+    with file:
+        yield file
+
+
+@contextmanager
+def sifted(archive: BinaryIO) -> Iterator[BinaryIO]:
+    """The harmless part of an archive. Raises `ArchiveError` for one that is refused."""
+    with tempfile.TemporaryFile() as file:
+        sift(archive, file)
+        file.seek(0)
+        yield file
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except tarfile.TarError:
+        raise ArchiveError(
+            f"what came does not fit into {target}", "take a folder that is empty, or another one"
+        ) from None
+    except OSError as error:
+        raise UnreadableError(
+            f"{target} cannot be written: {error.strerror}", "see whether its folder is there, and its room"
+        ) from None
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """The entry without its owner; None for what is neither file, folder nor link."""
+    if not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()):
+        return None
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry

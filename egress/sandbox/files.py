@@ -1,0 +1,188 @@
+"""The files of a sandbox, read and written as its user."""
+
+from __future__ import annotations
+
+import secrets
+import stat as modes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from posixpath import basename, dirname
+from typing import BinaryIO, Final, Literal
+
+from egress.runtime.spec import MIB, Command
+from egress.sandbox import copying
+from egress.sandbox.errors import PathKindError
+from egress.sandbox.options import given
+from egress.sandbox.paths import MISSING, NO_FOLDER, TEMPORARY, Where, do, refused, resolved, rooted, words
+from egress.sandbox.place import Place
+from egress.sandbox.watch import Change, changes
+
+Kind = Literal["file", "folder", "other"]
+_MOST_READ: Final = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStat:
+    """What is known of a file or a folder. Where the path is a link: of what it leads to."""
+
+    kind: Kind
+    size: int
+    mode: int
+    """Its permissions, such as 0o644."""
+    modified: datetime
+    is_link: bool = False
+
+    @property
+    def is_file(self) -> bool:
+        return self.kind == "file"
+
+    @property
+    def is_folder(self) -> bool:
+        return self.kind == "folder"
+
+
+class Files:
+    """The files of one sandbox. Relative paths begin in its workspace, and do not lead out of it.
+
+    >>> sandbox.files.write("notes/today.txt", "hello")  # doctest: +SKIP
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"<Files of {self._place.name!r}>"
+
+    def read(self, path: Where, *, most: int = _MOST_READ) -> bytes:
+        r"""Return what a file holds. Raises `PathKindError` for one of more than `most` bytes.
+
+        >>> sandbox.files.read("picture.png")[:4]  # doctest: +SKIP
+        b'\x89PNG'
+        """
+        result = self._place.run(Command(argv=words("read", path), most_output=most))
+        if result.exit_code:
+            raise refused(result.exit_code, path, self._place.name)
+        if result.truncated:
+            raise PathKindError(f"{str(path)!r} holds more than {most} bytes", "take it with copy_out")
+        return result.stdout
+
+    def read_text(self, path: Where, *, encoding: str = "utf-8") -> str:
+        """Return what a text file holds.
+
+        >>> sandbox.files.read_text("notes/today.txt")  # doctest: +SKIP
+        'hello'
+        """
+        return self.read(path).decode(encoding)
+
+    def write(self, path: Where, data: str | bytes | BinaryIO, *, mode: int | None = None) -> None:
+        """Write a file, all of it or none: whoever reads it sees the old one or the new one.
+
+        The folders above it are made. Without `mode` it has that of the file that was there.
+
+        >>> sandbox.files.write("run.sh", "echo hi", mode=0o755)  # doctest: +SKIP
+        """
+        permissions = "" if mode is None else f"{mode & 0o777:o}"
+        more = (f"{TEMPORARY}{secrets.token_hex(8)}", permissions)
+        source = given(data)
+        do(self._place, "write", path, *more, source=b"" if source is None else source)
+
+    def stat(self, path: Where) -> FileStat:
+        """Return what is known of a file or a folder. Raises `PathNotFoundError`.
+
+        >>> sandbox.files.stat("notes/today.txt").size  # doctest: +SKIP
+        5
+        """
+        mode, size, seconds, *link = do(self._place, "stat", path).split()
+        bits = int(mode, 16)
+        kind: Kind = "file" if modes.S_ISREG(bits) else "folder" if modes.S_ISDIR(bits) else "other"
+        return FileStat(
+            kind=kind,
+            size=int(size),
+            mode=modes.S_IMODE(bits),
+            modified=datetime.fromtimestamp(int(seconds), UTC),
+            is_link=bool(link),
+        )
+
+    def exists(self, path: Where) -> bool:
+        """Return whether there is a file or a folder. A link that leads nowhere is none.
+
+        >>> sandbox.files.exists("notes")  # doctest: +SKIP
+        True
+        """
+        status = self._place.run(Command(argv=words("exists", path))).exit_code
+        if status not in (0, MISSING, NO_FOLDER):
+            raise refused(status, path, self._place.name)
+        return status == 0
+
+    def listdir(self, path: Where = ".") -> list[str]:
+        """Return the names in a folder, in order, hidden ones too.
+
+        >>> sandbox.files.listdir("notes")  # doctest: +SKIP
+        ['today.txt']
+        """
+        names = do(self._place, "list", path).decode("utf-8", "surrogateescape")
+        return sorted(names.split("/")[:-1])
+
+    def mkdir(self, path: Where, *, parents: bool = True) -> None:
+        """Make a folder. With `parents` those above it too, and one that is there is all right.
+
+        >>> sandbox.files.mkdir("a/b/c")  # doctest: +SKIP
+        """
+        do(self._place, "mkdir", path, "parents" if parents else "")
+
+    def remove(self, path: Where, *, recursive: bool = False) -> None:
+        """Remove a file, a link or an empty folder; with `recursive` a folder with all that it holds.
+
+        >>> sandbox.files.remove("a", recursive=True)  # doctest: +SKIP
+        """
+        do(self._place, "remove", path, "recursive" if recursive else "")
+
+    def rename(self, path: Where, new: Where) -> None:
+        """Give a file or a folder another name. A file that has it is replaced, a folder is not.
+
+        >>> sandbox.files.rename("draft.txt", "final.txt")  # doctest: +SKIP
+        """
+        do(self._place, "rename", path, *rooted(new))
+
+    def copy_in(self, source: str | Path, path: Where = ".") -> None:
+        """Copy a file of the host to a path, or what a folder of the host holds into a folder.
+
+        Links in it that lead out of it are left out, and so is what is neither file nor folder.
+
+        >>> sandbox.files.copy_in("src", "project/src")  # doctest: +SKIP
+        """
+        origin = Path(source)
+        is_folder = origin.is_dir()
+        target = resolved(self._place, path, make="all" if is_folder else "above")
+        folder, name = (target, "") if is_folder else (dirname(target), basename(target))
+        with copying.packed(origin, name) as archive:
+            self._place.runtime.put(self._place.name, folder, archive)
+
+    def copy_out(self, path: Where, target: str | Path) -> None:
+        """Copy a file to a path of the host, or what a folder holds into a folder of the host.
+
+        >>> sandbox.files.copy_out("dist", "build/dist")  # doctest: +SKIP
+        """
+        is_folder = self.stat(path).is_folder
+        origin = resolved(self._place, path)
+        with self._place.runtime.get(self._place.name, origin) as archive:
+            if is_folder:
+                copying.unpack_folder(archive, Path(target))
+            else:
+                copying.unpack_file(archive, Path(target))
+
+    @contextmanager
+    def watch(self, path: Where = ".", *, interval: float = 0.5) -> Iterator[Iterator[Change]]:
+        """Watch a folder, or a file: what is made, changed or removed there from now on, at any depth.
+
+        Ends with its context. A program in the sandbox looks there every `interval` seconds.
+
+        >>> with sandbox.files.watch("src") as changes:  # doctest: +SKIP
+        ...     print(next(changes))
+        Change(kind='made', path='src/main.py')
+        """
+        with changes(self._place, path, resolved(self._place, path), interval) as found:
+            yield found

@@ -1,0 +1,175 @@
+"""Cloning a repository into a sandbox, with a credential that the sandbox never holds.
+
+The address names no user and no password: what a server wants is put in on the way, by the rules. What git
+says is read to tell why it failed, and is not passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from egress.runtime.errors import SpecError, UnsupportedError
+from egress.runtime.spec import Command, ExecResult
+from egress.sandbox.errors import (
+    GitDeniedError,
+    GitError,
+    GitNotFoundError,
+    GitUnreachableError,
+    LateCommandError,
+    PathExistsError,
+)
+from egress.sandbox.paths import Where, resolved
+from egress.sandbox.place import Place
+
+_QUIET: Final = {
+    # Nobody is there to answer, and what git says is to be understood.
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "true",
+    "SSH_ASKPASS": "true",
+    "LC_ALL": "C",
+}
+_NO_PROGRAM: Final = 127
+_BRANCH: Final = re.compile(r"[^\s~^:?*\[\\\x00-\x20\x7f-]+[^\s~^:?*\[\\\x00-\x20\x7f]*")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SCRIPT: Final = (
+    'git clone "$@" >&2 || exit; for at; do :; done; git -C "$at" rev-parse HEAD 2>/dev/null; exit 0'
+)
+
+_DENIED: Final = re.compile(
+    r"Authentication failed|could not read (?:Username|Password)|Permission denied \("
+    r"|error: 40[137]|response 40[37]"
+)
+_MISSING: Final = re.compile(
+    r"Remote branch .* not found|[Rr]epository .*not found|error: 404"
+    r"|does not appear to be a git|not valid: is this"
+)
+_AWAY: Final = re.compile(
+    r"Could not resolve|Failed to connect|Connection (?:refused|reset|timed out)|error: 5\d\d|response 5\d\d"
+    r"|Operation timed out|SSL|certificate"
+)
+_THERE: Final = re.compile(r"already exists and is not an empty directory")
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A repository in a sandbox."""
+
+    path: str
+    commit: str | None
+    """What is checked out; None where the repository is empty."""
+
+
+class Git:
+    """What is easier than `exec` with git: only the clone. All else is `exec`.
+
+    >>> sandbox.git.clone("https://git.example.com/team/project", "project")  # doctest: +SKIP
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"<Git of {self._place.name!r}>"
+
+    def clone(
+        self,
+        url: str,
+        path: Where | None = None,
+        *,
+        branch: str | None = None,
+        depth: int | None = None,
+        timeout: float | None = 600.0,
+    ) -> Clone:
+        """Clone a repository over HTTPS; without `path` into a folder of its own name.
+
+        The address holds no credential: the rules inject it. Raises `SpecError` for one that does,
+        `GitDeniedError`, `GitNotFoundError`, `GitUnreachableError`, `GitError`, and `PathExistsError` where
+        the folder is not empty.
+
+        >>> sandbox.git.clone(
+        ...     "https://git.example.com/team/project", branch="main", depth=1
+        ... )  # doctest: +SKIP
+        Clone(path='project', commit='0b7c1f…')
+        """
+        target = _target(url, path)
+        options = (*_branch(branch), *_depth(depth))
+        words = (*options, "--", url, resolved(self._place, target, make="above"))
+        command = Command(argv=("/bin/sh", "-c", _SCRIPT, "sh", *words), env=_QUIET, timeout=timeout)
+        result = self._place.run(command)
+        if result.exit_code:
+            raise _failed(result, self._place.name)
+        commit = result.text.strip()
+        return Clone(target, commit if _COMMIT.fullmatch(commit) else None)
+
+
+def _target(url: str, path: Where | None) -> str:
+    """Where it is cloned to. Raises `SpecError` for an address that cannot be."""
+    plain = url.isprintable() and " " not in url and "\\" not in url
+    # What cannot be read holds no name that could be shown either.
+    parts = urlsplit(url) if plain else None
+    if parts is None or parts.scheme not in ("https", "http") or not parts.hostname:
+        raise SpecError(
+            "the url is no address of a repository that can be cloned here",
+            "give one that begins with https://; ssh does not pass the proxy",
+        )
+    if "@" in parts.netloc:
+        raise SpecError(
+            "the url holds a user or a credential", "leave it out: the rules inject it on the way"
+        )
+    if parts.query or parts.fragment:
+        raise SpecError("the url holds more than a path", "leave out what stands behind ? or #")
+    if path is not None:
+        return str(path)
+    name = parts.path.rstrip("/").rpartition("/")[2].removesuffix(".git")
+    if not name or name.startswith(("-", ".")):
+        raise SpecError("the url does not name a folder", "give one: path=")
+    return name
+
+
+def _branch(branch: str | None) -> tuple[str, ...]:
+    if branch is None:
+        return ()
+    if not _BRANCH.fullmatch(branch):
+        raise SpecError("branch is no name of a branch or a tag", "give it as git shows it")
+    return ("--branch", branch)
+
+
+def _depth(depth: int | None) -> tuple[str, ...]:
+    if depth is None:
+        return ()
+    if isinstance(depth, bool) or depth < 1:
+        raise SpecError("depth is out of bounds", "give a number from 1")
+    return ("--depth", str(depth))
+
+
+def _failed(result: ExecResult, name: str) -> Exception:
+    """Say why git failed, in words of our own: its own can hold the address, and what a server said."""
+    said = result.stderr.decode("utf-8", "replace")
+    if result.timed_out:
+        return LateCommandError(
+            f"the clone was ended after {result.duration:.0f}s",
+            "give it more time, or a depth",
+            result=result,
+        )
+    if result.exit_code == _NO_PROGRAM:
+        return UnsupportedError(f"the image of the sandbox {name} has no git", "use one that has")
+    if _THERE.search(said):
+        return PathExistsError("the folder is there, and is not empty", "name another one, or remove it")
+    if _MISSING.search(said):
+        return GitNotFoundError(
+            "there is no such repository or branch",
+            "look at its name; a server may say so too where it is not to be seen without a credential",
+        )
+    if _DENIED.search(said):
+        return GitDeniedError(
+            "the server or the proxy does not let this sandbox read the repository",
+            "allow it in the rules, with a credential to be injected: see the audit log",
+        )
+    if _AWAY.search(said):
+        return GitUnreachableError("the server could not be reached", "see the audit log of the proxy")
+    return GitError(
+        f"git ended with status {result.exit_code}", "run it by exec to see what it says: git clone ..."
+    )

@@ -1,0 +1,123 @@
+"""What people write when they ask for a sandbox or a command, as the values that a runtime takes.
+
+Sizes are numbers of MiB or texts such as 2g; variables are checked by `egress.runtime.environ`; folders of
+the host are named one by one. It reads nothing of the caller's environment but what was asked for by name.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from egress.runtime.environ import Asked, Kind, environment
+from egress.runtime.errors import SpecError
+from egress.runtime.spec import MIB, NOTHING, Command, Limits, Mount, Values
+from egress.scrub import Needles
+
+Variables = Mapping[str, str | None]
+"""Variables by name. None is the value that the caller has himself."""
+Volumes = Mapping[str, str] | Mapping[Path, str] | Mapping[str | Path, str] | Iterable[Mount]
+"""Folders of the host and where they are seen: `{"/srv/data": "/data"}`, with `:rw` behind it to write."""
+Line = str | Sequence[str]
+"""A line for a shell, or the words of one command."""
+Input = str | bytes | BinaryIO
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)([kmgt])(?:i?b)?", re.IGNORECASE)
+_UNITS: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+_NO_NEEDLES: Final = Needles({})
+
+
+def made_up_name() -> str:
+    """Return a name that nobody else has."""
+    return f"box-{secrets.token_hex(5)}"
+
+
+def words(line: Line) -> tuple[str, ...]:
+    """Return what is run: a text is a line for the shell, a sequence is a command and its words."""
+    return ("/bin/sh", "-c", line) if isinstance(line, str) else tuple(line)
+
+
+def given(source: Input | None) -> bytes | BinaryIO | None:
+    """Return input as a command takes it."""
+    return source.encode() if isinstance(source, str) else source
+
+
+def variables(asked: Variables | None, caller: Callable[[], Values]) -> Values:
+    """Return the variables that were asked for, checked. `caller` is asked only where a value is his.
+
+    Raises `UsageError`, which names variables and never values.
+    """
+    if not asked:
+        return NOTHING
+    own = caller() if None in asked.values() else {}
+    # Handed over as values, so that nothing else of the caller's comes near.
+    wanted = [Asked(name, own.get(name) if value is None else value) for name, value in asked.items()]
+    return environment({}, {}, _NO_NEEDLES, kind=Kind.CONTAINER, asked=wanted).variables
+
+
+def mib(what: str, size: float | str) -> int:
+    """Return a size in MiB; a number is one already. Raises `SpecError`."""
+    if isinstance(size, bool):
+        raise _no_size(what)
+    if not isinstance(size, str):
+        return int(size)
+    found = _SIZE.fullmatch(size.strip())
+    if found is None:
+        raise _no_size(what)
+    return int(float(found[1]) * _UNITS[found[2].lower()])
+
+
+def _no_size(what: str) -> SpecError:
+    return SpecError(
+        f"{what} is no size", f"give a number of MiB, or a text such as 512m or 2g ({MIB} bytes)"
+    )
+
+
+def limits(
+    memory: float | str | None, cpus: float | None, pids: int | None, size: float | str | None
+) -> Limits:
+    """Return what a sandbox may use up; what is not said is the usual."""
+    usual = Limits()
+    return Limits(
+        memory_mib=usual.memory_mib if memory is None else mib("memory", memory),
+        cpus=usual.cpus if cpus is None else cpus,
+        processes=usual.processes if pids is None else pids,
+        temporary_mib=usual.temporary_mib if size is None else mib("size", size),
+    )
+
+
+def mounts(volumes: Volumes | None) -> tuple[Mount, ...]:
+    """Return what of the host is seen; for reading, unless it is said otherwise. Raises `SpecError`."""
+    if volumes is None:
+        return ()
+    if not isinstance(volumes, Mapping):
+        return tuple(volumes)
+    return tuple(_mount(Path(source), target) for source, target in volumes.items())
+
+
+def _mount(source: Path, target: str) -> Mount:
+    path, _, mode = target.partition(":")
+    if mode not in ("", "ro", "rw"):
+        raise SpecError("volumes: what stands behind the colon is no mode", "write :ro or :rw, or nothing")
+    return Mount(source=source, target=path, writable=mode == "rw")
+
+
+def command(
+    line: Line,
+    *,
+    cwd: str | None = None,
+    env: Values = NOTHING,
+    timeout: float | None = None,
+    source: Input | None = None,
+    most_output: int | None = None,
+) -> Command:
+    """Return a command as a runtime takes it. Raises `SpecError`."""
+    made = Command(argv=words(line), cwd=cwd, env=env, timeout=timeout, input=given(source))
+    if most_output is None:
+        return made
+    return Command(
+        argv=made.argv, cwd=cwd, env=env, timeout=timeout, input=made.input, most_output=most_output
+    )

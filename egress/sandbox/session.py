@@ -1,0 +1,290 @@
+"""A shell in a sandbox that keeps its folder, its variables and the rest of its state between commands.
+
+Theory of operation. One shell runs a small loop, `session.sh`, that reads a command at a time and runs it in
+itself. Each command comes with a mark of its own, made when it is sent; its output ends where that stands
+on both streams, which no program can know in advance. What ends the shell, such as `exit`, ends the command
+with that status; the next command begins in a new shell, and its result says that nothing was kept.
+
+When the time of a command is over, what it has begun is ended, and the shell goes on where it can. A shell
+that is busy with itself cannot be asked to stop: it is ended with its state.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from egress.runtime.errors import SandboxError, SpecError
+from egress.runtime.output import Kept
+from egress.runtime.protocol import Output
+from egress.runtime.protocol import Process as Running
+from egress.runtime.spec import MIB, NOTHING, TIMED_OUT, Command, ExecResult, Values
+from egress.sandbox.errors import SessionClosedError, checked
+from egress.sandbox.marks import Cutter
+from egress.sandbox.place import Place
+from egress.sandbox.process import Told
+from egress.sandbox.scope import ended_by
+
+_LOOP: Final = Path(__file__).with_name("session.sh").read_text(encoding="utf-8")
+_END: Final = Path(__file__).with_name("session_end.sh").read_text(encoding="utf-8")
+_TURNS: Final = 20
+"""Of the script that ends commands, a second."""
+_MOST: Final = 64 * MIB
+_PAUSE: Final = 0.3
+_PATIENCE: Final = 10.0
+_GRACE: Final = 2.0
+_REST: Final = 0.02
+_STRAY: Final = 1 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResult(ExecResult):
+    """What came of a command in a session."""
+
+    state_kept: bool = True
+    """Whether the shell goes on. If not, the next command begins in a new one."""
+
+
+class Session:
+    r"""A shell that stays. One command at a time; those who ask meanwhile wait for their turn.
+
+    >>> with sandbox.session() as session:  # doctest: +SKIP
+    ...     session.exec("cd project && export DEBUG=1")
+    ...     session.exec("pwd").text
+    '/workspace/project\n'
+    """
+
+    def __init__(
+        self, place: Place, *, shell: str = "/bin/sh", cwd: str | None = None, env: Values = NOTHING
+    ) -> None:
+        self._place = place
+        self._shell = shell
+        self._cwd = cwd
+        self._env = env
+        self._process: _Shell | None = None
+        self._is_closed = False
+        self._turn = threading.Lock()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "open"
+        return f"<Session in {self._place.name!r}, {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def exec(
+        self,
+        line: str,
+        *,
+        timeout: float | None = None,
+        check: bool = False,
+        on_stdout: Told | None = None,
+        on_stderr: Told | None = None,
+    ) -> SessionResult:
+        r"""Run a line, or several, in the shell as it is; it reads nothing from its input.
+
+        What it began in the background goes on, and what that writes later counts as output of the command
+        that is run then. Raises `SandboxDiedError`, and `SessionClosedError` after `close`.
+
+        >>> session.exec("cd /tmp; pwd").text  # doctest: +SKIP
+        '/tmp\n'
+        """
+        if "\0" in line:
+            raise SpecError("the line holds a NUL", "leave it out: no shell can be given one")
+        with self._turn:
+            shell = self._ready()
+            result = shell.run(line, timeout, Output(on_stdout, on_stderr))
+            if not result.state_kept:
+                self._process = None
+        if check:
+            checked(result)
+        return result
+
+    def close(self) -> None:
+        """End the shell, with all that it began. Nothing happens where it was closed."""
+        self._is_closed = True
+        shell, self._process = self._process, None
+        if shell is not None:
+            shell.end()
+
+    def _ready(self) -> _Shell:
+        if self._is_closed:
+            raise SessionClosedError("this session was closed", "begin another one")
+        if self._process is None:
+            self._process = _Shell(self._place, self._shell, self._cwd, self._env)
+        return self._process
+
+
+class _Shell:
+    """One shell, from its beginning to its end."""
+
+    def __init__(self, place: Place, shell: str, cwd: str | None, env: Mapping[str, str]) -> None:
+        self._place = place
+        self._changed = threading.Condition()
+        self._ended = False
+        self._error: BaseException | None = None
+        self._status = 0
+        self._call: _Call | None = None
+        self._pid = ""
+        self._rested = 0.0
+        self._stray = (bytearray(), bytearray())
+        """What was written while no command was run, of both streams."""
+        first = secrets.token_hex(16)
+        self._greeting = Cutter(first.encode(), self._after_greeting, self._greeted)
+        command = Command(argv=(shell, "-c", _LOOP, "session", first), cwd=cwd, env=env, most_output=0)
+        self._running: Running = place.begin(command, Output(self._out, self._err))
+        threading.Thread(target=self._await, name=f"egress-{place.name}-session", daemon=True).start()
+
+    def run(self, line: str, timeout: float | None, output: Output) -> SessionResult:
+        # Ages of processes are counted in hundredths: what is older has to be seen to be.
+        time.sleep(max(0.0, self._rested + _REST - time.monotonic()))
+        began = time.monotonic()
+        call = _Call(output)
+        with self._changed:
+            self._call = call
+            self._take_over(call)
+        self._running.write(f"{call.mark}\n{_packed(line)}\n".encode("utf-8", "surrogateescape"))
+        with ended_by(lambda: self._interrupt(call, _GRACE)):
+            timed_out = not self._until(call, timeout)
+            if timed_out:
+                self._interrupt(call, _GRACE)
+                self._until(call, None)
+        with self._changed:
+            self._call = None
+        self._rested = time.monotonic()
+        return self._result(call, time.monotonic() - began, timed_out=timed_out)
+
+    def end(self) -> None:
+        self._running.close_input()
+        self._running.kill()
+
+    # Inside
+
+    def _until(self, call: _Call, timeout: float | None) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: call.is_over or self._ended, timeout)
+
+    def _interrupt(self, call: _Call, grace: float) -> None:
+        """End what a command has begun; where it does not come to its end by that, the shell."""
+        end = time.monotonic() + grace
+        while time.monotonic() < end and not self._until(call, 0):
+            self._ask(call, "TERM", _PAUSE)
+            self._until(call, _PAUSE)
+        if not self._until(call, 0):
+            self._ask(call, "KILL", _PAUSE)
+        if not self._until(call, 1.0):
+            self._running.kill(0)
+
+    def _ask(self, call: _Call, signal: str, seconds: float) -> None:
+        words = ("/bin/sh", "-c", _END, "sh", self._pid, call.since, signal, f"{round(seconds * _TURNS)}")
+        # Where it cannot be asked the shell is ended, or has ended.
+        with suppress(SandboxError):
+            self._place.runtime.exec(self._place.name, Command(argv=words, cwd="/", timeout=_PATIENCE))
+
+    def _result(self, call: _Call, duration: float, *, timed_out: bool) -> SessionResult:
+        if not call.is_over and self._error is not None:
+            raise self._error
+        call.close()
+        status = call.status if call.is_over else self._status
+        return SessionResult(
+            exit_code=TIMED_OUT if timed_out else status,
+            stdout=call.stdout.data(),
+            stderr=call.stderr.data(),
+            duration=duration,
+            timed_out=timed_out,
+            truncated=call.stdout.truncated or call.stderr.truncated,
+            state_kept=call.is_over,
+        )
+
+    def _out(self, piece: bytes) -> None:
+        with self._changed:
+            if self._pid:
+                self._add(piece, 0)
+                return
+            self._greeting.add(piece)
+            if self._pid:
+                # The first command may have been answered along with it.
+                self._greeting.rest()
+
+    def _err(self, piece: bytes) -> None:
+        with self._changed:
+            self._add(piece, 1)
+
+    def _add(self, piece: bytes, stream: int) -> None:
+        if self._call is not None:
+            self._call.cutters[stream].add(piece)
+            self._changed.notify_all()
+        else:
+            self._stray[stream].extend(piece[: _STRAY - len(self._stray[stream])])
+
+    def _take_over(self, call: _Call) -> None:
+        for cutter, stray in zip(call.cutters, self._stray, strict=True):
+            cutter.add(bytes(stray))
+            stray.clear()
+
+    def _greeted(self, fact: bytes) -> None:
+        self._pid = fact.decode("ascii", "replace")
+
+    def _after_greeting(self, piece: bytes) -> None:
+        # What is said before it belongs to nobody.
+        if self._pid:
+            self._add(piece, 0)
+
+    def _await(self) -> None:
+        try:
+            self._status = self._running.wait().exit_code
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            self._error = error
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
+class _Call:
+    """One command, and what has come of it until now."""
+
+    def __init__(self, output: Output) -> None:
+        self.mark = secrets.token_hex(16)
+        self.stdout = Kept(_MOST, output.stdout)
+        self.stderr = Kept(_MOST, output.stderr)
+        self._marks: list[bytes] = []
+        self._ends: list[bytes] = []
+        mark = self.mark.encode()
+        self.cutters = (
+            Cutter(mark, self.stdout.add, self._marks.append),
+            Cutter(mark, self.stderr.add, self._ends.append),
+        )
+
+    @property
+    def since(self) -> str:
+        """When it began, as the sandbox counts."""
+        return self._marks[0].decode("ascii", "replace") if self._marks else ""
+
+    @property
+    def is_over(self) -> bool:
+        return len(self._marks) > 1 and bool(self._ends)
+
+    @property
+    def status(self) -> int:
+        return int(self._marks[1])
+
+    def close(self) -> None:
+        for cutter in self.cutters:
+            cutter.rest()
+
+
+def _packed(line: str) -> str:
+    """Return a text in one line, for `printf %b`."""
+    return "." + line.replace("\\", "\\\\").replace("\n", "\\n")

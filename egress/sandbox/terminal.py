@@ -1,0 +1,111 @@
+"""A program in a terminal of a sandbox, for people and for what acts like them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from egress.runtime.protocol import Output
+from egress.runtime.protocol import Process as Running
+from egress.runtime.spec import MIB, Command, Terminal, Values
+from egress.sandbox.options import Line, words
+from egress.sandbox.place import Place
+from egress.sandbox.ring import Ring
+from egress.sandbox.scope import Moment
+
+KIND: Final = "xterm-256color"
+_SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
+_KEPT: Final = 8 * MIB
+
+
+class Pty:
+    r"""A program that is run in a terminal: a shell, unless another one is named.
+
+    >>> with sandbox.pty(cols=120, rows=40) as terminal:  # doctest: +SKIP
+    ...     terminal.write("top\n")
+    ...     for piece in terminal.read():
+    ...         screen.feed(piece)
+    """
+
+    def __init__(
+        self, place: Place, line: Line | None, cols: int, rows: int, cwd: str | None, env: Values
+    ) -> None:
+        self._name = place.name
+        self._ring = Ring(_KEPT)
+        self._settled = Moment()
+        self._came: int | BaseException | None = None
+        self.cols, self.rows = cols, rows
+        command = Command(
+            argv=_SHELL if line is None else words(line),
+            cwd=cwd,
+            env={"TERM": KIND, **env},
+            terminal=Terminal(columns=cols, rows=rows),
+            most_output=0,
+        )
+        self._running: Running = place.begin(command, Output(stdout=self._ring.add, stderr=self._ring.add))
+        threading.Thread(target=self._await, name=f"egress-{place.name}-pty", daemon=True).start()
+
+    def __repr__(self) -> str:
+        state = "ended" if self._settled.has_come() else "running"
+        return f"<Pty {self.cols}x{self.rows} in {self._name!r}, {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def write(self, data: str | bytes) -> None:
+        r"""Type something.
+
+        >>> terminal.write("ls\n")  # doctest: +SKIP
+        """
+        self._running.write(data.encode() if isinstance(data, str) else data)
+
+    def read(self) -> Iterator[bytes]:
+        """Return what is shown, as it comes, until the program ends.
+
+        >>> next(terminal.read())  # doctest: +SKIP
+        b'$ '
+        """
+        return self._ring.pieces()
+
+    def resize(self, *, cols: int, rows: int) -> None:
+        """Change its size; the program is told.
+
+        >>> terminal.resize(cols=80, rows=24)  # doctest: +SKIP
+        """
+        self._running.resize(Terminal(columns=cols, rows=rows))
+        self.cols, self.rows = cols, rows
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the status of the program. Raises `TimeoutError` when it has not ended by then.
+
+        >>> terminal.wait()  # doctest: +SKIP
+        0
+        """
+        if not self._settled.wait(timeout):
+            raise TimeoutError
+        if isinstance(self._came, int):
+            return self._came
+        raise self._came or TimeoutError
+
+    def close(self) -> None:
+        """Hang up: the program ends, and what it began. Nothing happens where it has.
+
+        >>> terminal.close()  # doctest: +SKIP
+        """
+        if not self._settled.has_come():
+            self._running.kill()
+
+    def _await(self) -> None:
+        try:
+            self._came = self._running.wait().exit_code
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            self._came = error
+        self._settled.come()
+        self._ring.close()

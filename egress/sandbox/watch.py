@@ -1,0 +1,95 @@
+"""What changes in a folder of a sandbox: found by looking there again and again.
+
+A small loop in the sandbox lists the folder and sends the list whenever it is another one; what is new in it
+is found here. Nothing of the kernel's is needed, so it works in any image that has `find` and `stat`. What is
+made and removed between two looks is not seen.
+"""
+
+from __future__ import annotations
+
+import secrets
+import stat as modes
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from posixpath import basename, join, normpath
+from typing import Final, Literal
+
+from egress.runtime.errors import SpecError, UnsupportedError
+from egress.runtime.spec import MIB, Command
+from egress.sandbox.paths import TEMPORARY, Where
+from egress.sandbox.place import Place
+from egress.sandbox.process import Process
+
+_SCRIPT: Final = Path(__file__).with_name("watch.sh").read_text(encoding="utf-8")
+_KEPT: Final = 64 * MIB
+
+Listing = Mapping[str, bytes]
+"""What is known of each entry, by path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that happened to a file or a folder."""
+
+    kind: Literal["made", "changed", "removed"]
+    path: str
+    """As it was asked for: relative to the workspace, or whole."""
+
+
+@contextmanager
+def changes(place: Place, asked: Where, path: str, interval: float) -> Iterator[Iterator[Change]]:
+    """What changes at a path from now on; it is watched once this is entered."""
+    if not interval > 0:
+        raise SpecError("interval is out of bounds", "give seconds, more than 0")
+    mark = secrets.token_hex(12)
+    words = ("/bin/sh", "-c", _SCRIPT, "sh", path, f"{interval:g}", mark)
+    with Process(place, Command(argv=words, cwd="/"), keep=_KEPT) as process:
+        listings = _listings(process, mark.encode())
+        yield _changes(next(listings), listings, str(asked))
+
+
+def _changes(before: Listing, listings: Iterator[Listing], asked: str) -> Iterator[Change]:
+    for now in listings:
+        yield from compared(before, now, asked)
+        before = now
+
+
+def compared(before: Listing, now: Listing, asked: str) -> Iterator[Change]:
+    """Return what is different, by path."""
+    for name in sorted({*before, *now}):
+        if before.get(name) == now.get(name):
+            continue
+        kind: Literal["made", "changed", "removed"] = (
+            "made" if name not in before else "removed" if name not in now else "changed"
+        )
+        yield Change(kind, normpath(join(asked, name)))
+
+
+def _listings(process: Process, mark: bytes) -> Iterator[Listing]:
+    held = b""
+    for piece in process.stdout.chunks():
+        held += piece
+        *whole, held = held.split(mark + b"end\n")
+        for text in whole:
+            yield read(text, mark)
+    # It ends by itself where the sandbox does, or where it cannot begin: the first is raised here.
+    process.wait()
+    raise UnsupportedError("the folder cannot be watched", "the image needs sh, find, stat and sleep")
+
+
+def read(text: bytes, mark: bytes) -> Listing:
+    """Read a list as the sandbox sends it."""
+    found = {}
+    for entry in text.split(mark)[1:]:
+        facts, _, name = entry.removesuffix(b"\n").partition(b"\n")
+        path = name.decode("utf-8", "surrogateescape")
+        if basename(path).startswith(TEMPORARY):
+            continue
+        number, mode, *_ = facts.split()
+        if modes.S_ISDIR(int(mode, 16)):
+            # The rest changes with each file in it, and those speak for themselves.
+            facts = number + mode
+        found[normpath(path)] = facts
+    return found

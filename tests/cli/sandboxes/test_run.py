@@ -1,0 +1,61 @@
+"""`egress run`, on sandboxes in memory: what is made, what is left, and what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.cli.main import main
+from egress.fleet import Fleet
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_the_status_and_the_output_are_those_of_the_command(folder: Path, capfd: Captured) -> None:
+    assert main(["run", "-q", "--runtime-dir", str(folder), "--", "echo", "hello"]) == 0
+    assert capfd.readouterr() == ("hello\n", "")
+    assert main(["run", "-q", "--runtime-dir", str(folder), "false"]) == 1
+
+
+def test_nothing_is_left_of_the_sandbox(fleet: Fleet, folder: Path) -> None:
+    main(["run", "-q", "--runtime-dir", str(folder), "true"])
+    main(["run", "-q", "--runtime-dir", str(folder), "nonesuch"])
+    assert fleet.list() == ()
+
+
+def test_one_that_is_to_be_kept_stays(fleet: Fleet, folder: Path) -> None:
+    main(["run", "-q", "--runtime-dir", str(folder), "--keep", "--name", "mine", "true"])
+    assert [info.name for info in fleet.list()] == ["mine"]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_tool_gets_a_text_that_is_no_key_unless_something_else_is_said(
+    folder: Path, capfd: Captured
+) -> None:
+    words = ["run", "-q", "--runtime-dir", str(folder), "--agent", "codex", "--env", "CODEX_API_KEY=own"]
+    assert main([*words, "env"]) == 0
+    out = capfd.readouterr().out.splitlines()
+    assert "OPENAI_API_KEY=egress-no-key" in out
+    assert "CODEX_API_KEY=own" in out
+
+
+@pytest.mark.usefixtures("fleet")
+def test_what_is_said_of_it_is_said_beside_the_output(folder: Path, capfd: Captured) -> None:
+    assert main(["run", "--runtime-dir", str(folder), "echo", "hello"]) == 0
+    said = "egress: the log of its requests cannot be read from here\n"
+    assert capfd.readouterr() == ("hello\n", said)
+
+
+def test_a_wrong_option_makes_no_sandbox(fleet: Fleet, folder: Path, capfd: Captured) -> None:
+    for wrong in (["--memory", "much"], ["--mount", ":x"], ["--agent", "nobody"], ["--timeout", "soon"]):
+        assert main(["run", "-q", "--runtime-dir", str(folder), *wrong, "true"]) == 2
+        assert capfd.readouterr().err.startswith("error: ")
+    assert fleet.list() == ()
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_command_has_to_be_named(folder: Path, capfd: Captured) -> None:
+    assert main(["run", "--runtime-dir", str(folder)]) == 2
+    assert "missing" in capfd.readouterr().err

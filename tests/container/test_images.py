@@ -1,0 +1,171 @@
+"""The images are built here by the recipes as they are shipped, without a registry, and run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.images import bases, products, recipes
+from tests.container.confined import run
+
+pytestmark = pytest.mark.system("docker", "docker.io")
+
+PYTHON = ["/opt/egress/bin/python", "-c"]
+TOOLS = ("bash", "env", "git", "curl", "rg", "python3", "node", "find", "less", "ps")
+
+
+@pytest.mark.system("debootstrap")
+@pytest.mark.timeout(400)
+def test_the_sandbox_has_its_tools_and_no_rights(engine: Engine, sandbox: str) -> None:
+    script = "id -u; pwd; touch here && stat -c %u here; for tool; do command -v $tool || echo NO; done"
+    done = run(sandbox, "sh", "-c", script, "sh", *TOOLS)
+    number, place, owner, *found = done.stdout.split()
+    assert (number, place, owner) == ("1000", "/workspace", "1000")
+    assert "NO" not in found
+    assert len(found) == len(TOOLS)
+
+
+@pytest.mark.system("debootstrap")
+@pytest.mark.timeout(400)
+def test_the_tools_of_the_sandbox_run(engine: Engine, sandbox: str) -> None:
+    script = (
+        "set -e; git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x;"
+        "echo needle >x; rg -q needle; node -e 'process.exit(0)'; python3 -c 'import ssl'; curl -V >/dev/null"
+    )
+    done = run(sandbox, "bash", "-c", script)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_demonstration_has_what_it_shows(engine: Engine, demo: str) -> None:
+    script = "id -u; pwd; python3 -c 'import ssl, json; print(1)'; curl -V >/dev/null && git --version"
+    done = run(demo, "sh", "-c", script)
+    assert done.stdout.split()[:3] == ["1000", "/workspace", "1"], done.stderr
+    assert "git version" in done.stdout
+
+
+def test_git_of_the_demonstration_knows_how_to_ask_a_server(engine: Engine, demo: str) -> None:
+    """Where there is no network it fails for that reason, and not because a part of git is missing."""
+    done = run(demo, "git", "clone", "-q", "https://git.example.test/x.git", "x")
+    assert "Could not resolve host" in done.stderr
+
+
+@pytest.mark.timeout(400)
+def test_the_proxy_starts_with_nothing_writable_but_its_folders(engine: Engine, proxy: str) -> None:
+    done = run(proxy, "--version", entrypoint="egress")
+    assert done.stdout.startswith("egress "), done.stderr
+
+
+@pytest.mark.timeout(400)
+def test_the_proxy_without_rules_says_so(engine: Engine, proxy: str) -> None:
+    done = run(proxy, "serve")
+    assert done.returncode != 0
+    assert "error:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.timeout(400)
+def test_the_proxy_holds_exactly_what_the_lock_file_names(engine: Engine, proxy: str) -> None:
+    code = (
+        "from importlib.metadata import distributions as d; print(*(f'{x.name}=={x.version}' for x in d()))"
+    )
+    done = run(proxy, *PYTHON, code, entrypoint="")
+    installed = {plain(each) for each in done.stdout.split()}
+    locked = {
+        plain(each)
+        for each in re.findall(r"^([\w.-]+==[\w.!+]+)", recipes.lock().read_text("utf-8"), re.MULTILINE)
+    }
+    assert len(installed) > 40
+    # The rest of the lock file is for other systems.
+    assert installed <= locked
+
+
+@pytest.mark.timeout(400)
+def test_the_proxy_refuses_a_secret_in_its_environment(engine: Engine, proxy: str, tmp_path: Path) -> None:
+    rules = tmp_path / "hosts.yaml"
+    rules.write_text(
+        "version: 1\nsecrets: {t: {from: 'env:TOKEN', hosts: [api.example.test]}}\n"
+        "hosts: {api.example.test: {allow: all, inject: [{bearer: t}]}}\n",
+        "utf-8",
+    )
+    tmp_path.chmod(0o755)
+    done = run(proxy, "serve", options=["-e", "TOKEN=in-the-open", "-v", f"{tmp_path}:/etc/egress:ro"])
+    assert "holds secrets: TOKEN" in done.stderr
+    assert "in-the-open" not in done.stderr + done.stdout
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("below", "works"), [("/state", True), ("", False)])
+def test_a_state_folder_below_a_volume_of_a_group_is_taken(
+    engine: Engine, proxy: str, below: str, works: bool
+) -> None:
+    """As Kubernetes makes volumes: open to a group, which the state folder itself may not be."""
+    volume = ["--tmpfs", "/volume:gid=10001,mode=2770", "--user", "10001:10001"]
+    options = [*volume, "-e", f"EGRESS_STATE_DIR=/volume{below}"]
+    done = run(proxy, "ca", "export", options=options)
+    assert ("BEGIN CERTIFICATE" in done.stdout) is works
+    assert ("error:" in done.stderr) is not works
+
+
+@pytest.mark.timeout(400)
+def test_trust_that_cannot_be_written_is_said_in_words(engine: Engine, proxy: str) -> None:
+    """A state folder that is not the proxy's own."""
+    options = ["-e", "EGRESS_STATE_DIR=/nowhere/state"]
+    script = "/opt/egress/share/trust.py"
+    done = run(
+        proxy, script, "/tmp", "/etc/t", "10.0.0.2", entrypoint="/opt/egress/bin/python", options=options
+    )
+    assert done.returncode != 0
+    assert done.stderr.startswith("error: ")
+    assert "hint: " in done.stderr
+
+
+def test_the_door_is_one_program(engine: Engine) -> None:
+    done = run(products.door_image(engine), "/nowhere")
+    assert "FileNotFoundError" in done.stderr
+
+
+def test_an_image_that_is_there_is_not_made_again(engine: Engine, proxy: str, demo: str) -> None:
+    said: list[str] = []
+    assert products.door_image(engine, say=said.append) == products.door_image(engine, say=said.append)
+    assert bases.of_python(engine, said.append) == bases.of_python(engine, said.append)
+    del said[:]
+    products.door_image(engine, say=said.append)
+    bases.of_python(engine, said.append)
+    assert said == []
+
+
+def test_building_by_hand_names_what_can_be_built() -> None:
+    command = [str(recipes.folder() / "build"), "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "there is no such image: nothing" in done.stderr
+
+
+@pytest.mark.timeout(400)
+def test_a_checkout_builds_by_hand(engine: Engine) -> None:
+    """`container/build`, with the client of the engine: context and recipe are right."""
+    base = bases.of_python(engine)
+    arguments = [
+        "--build-arg",
+        f"BASE_IMAGE={base}",
+        "--build-arg",
+        "PIP_NO_INDEX=1",
+        "--network=none",
+        "--force-rm",
+    ]
+    command = [str(recipes.folder() / "build"), "proxy", *arguments]
+    environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": "/nonexistent", "DOCKER_BUILDKIT": "0"}  # noqa: TID251
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    # There are no wheels in a checkout, and here no index: it gets as far as the first package.
+    assert "Step 5" in done.stdout
+    assert "No matching distribution found" in done.stdout + done.stderr
+
+
+def plain(name: str) -> str:
+    package, _, version = name.partition("==")
+    return f"{re.sub(r'[-_.]+', '-', package).lower()}=={version}"

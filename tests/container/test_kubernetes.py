@@ -1,0 +1,152 @@
+"""The manifest has the shape that keeps a workload in: no cluster is asked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from ruamel.yaml import YAML
+
+from egress.address import classify
+from egress.policy.shipped import preset_texts
+from egress.rules.load import Source, load
+from tests.cli.command import egress
+from tests.container.text import FOLDER
+
+type Json = Mapping[str, Any]
+
+FILE: Final = FOLDER / "kubernetes.yaml"
+PARTS: Final[list[Json]] = list(YAML(typ="safe", pure=True).load_all(FILE.read_text("utf-8")))
+ADDRESS: Final = "10.96.0.92"
+
+
+def part(kind: str, name: str) -> Json:
+    (found,) = [each for each in PARTS if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+PROXY: Final = part("Deployment", "egress-proxy")["spec"]["template"]
+WORKLOAD: Final = part("Pod", "workload")
+PODS: Final = [PROXY["spec"], WORKLOAD["spec"]]
+
+
+def containers() -> Iterator[Json]:
+    for pod in PODS:
+        yield from pod["containers"]
+
+
+def test_every_part_has_a_name_in_one_namespace() -> None:
+    assert len({(each["kind"], each["metadata"]["name"]) for each in PARTS}) == len(PARTS)
+    rooms = {each["metadata"].get("namespace") for each in PARTS if each["kind"] != "Namespace"}
+    assert rooms == {"agents"}
+
+
+@pytest.mark.parametrize("pod", PODS, ids=["proxy", "workload"])
+def test_no_pod_has_rights_or_a_token_of_the_cluster(pod: Json) -> None:
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_proxy_and_workload_are_pods_of_their_own() -> None:
+    assert len(list(containers())) == len(PODS)
+    assert not any("initContainers" in pod for pod in PODS)
+
+
+def test_what_is_mounted_is_there() -> None:
+    for pod in PODS:
+        volumes = {each["name"] for each in pod["volumes"]}
+        for container in pod["containers"]:
+            assert {each["name"] for each in container["volumeMounts"]} == volumes
+
+
+def test_the_workload_sees_neither_secret_nor_state() -> None:
+    kinds = {kind for each in WORKLOAD["spec"]["volumes"] for kind in each if kind != "name"}
+    assert kinds == {"configMap", "emptyDir"}
+
+
+def test_everybody_is_shut_in_who_is_not_named() -> None:
+    rule = part("NetworkPolicy", "nothing")["spec"]
+    assert rule == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def test_a_workload_reaches_the_proxy_and_nobody_else() -> None:
+    rule = part("NetworkPolicy", "workload-to-proxy")["spec"]
+    assert rule["podSelector"]["matchLabels"].items() <= WORKLOAD["metadata"]["labels"].items()
+    (way,) = rule["egress"]
+    (to,) = way["to"]
+    assert list(to) == ["podSelector"]
+    assert to["podSelector"]["matchLabels"].items() <= PROXY["metadata"]["labels"].items()
+    opened = {(each["port"], each.get("protocol", "TCP")) for each in way["ports"]}
+    offered = {(each["port"], each.get("protocol", "TCP")) for each in service()["ports"]}
+    assert opened == offered
+
+
+def test_the_labels_of_the_workload_give_it_no_rights_of_the_proxy() -> None:
+    chosen = part("NetworkPolicy", "proxy")["spec"]["podSelector"]["matchLabels"]
+    assert not chosen.items() <= WORKLOAD["metadata"]["labels"].items()
+
+
+def test_only_workloads_reach_the_proxy() -> None:
+    (come,) = part("NetworkPolicy", "proxy")["spec"]["ingress"]
+    (source,) = come["from"]
+    assert source["podSelector"]["matchLabels"].items() <= WORKLOAD["metadata"]["labels"].items()
+
+
+def test_the_proxy_reaches_nothing_near() -> None:
+    blocks = [
+        to["ipBlock"]
+        for way in part("NetworkPolicy", "proxy")["spec"]["egress"]
+        for to in way["to"]
+        if "ipBlock" in to
+    ]
+    (block,) = blocks
+    shut = [IPv4Network(each) for each in block["except"]]
+    for address in ("10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1"):
+        assert not classify(address).allowed
+        assert any(IPv4Network(f"{address}/32").subnet_of(each) for each in shut), address
+
+
+def test_names_are_answered_by_the_proxy_alone() -> None:
+    assert WORKLOAD["spec"]["dnsPolicy"] == "None"
+    assert WORKLOAD["spec"]["dnsConfig"] == {"nameservers": [ADDRESS]}
+    assert service()["clusterIP"] == ADDRESS
+
+
+def test_the_service_leads_to_the_ports_of_the_pod() -> None:
+    (proxy,) = PROXY["spec"]["containers"]
+    named = {each["name"]: each["containerPort"] for each in proxy["ports"]}
+    for each in service()["ports"]:
+        assert named[each["targetPort"]] == each["port"]
+
+
+def test_there_is_one_proxy_at_a_time() -> None:
+    spec = part("Deployment", "egress-proxy")["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+
+
+def test_the_command_line_is_one(tmp_path: Path) -> None:
+    (proxy,) = PROXY["spec"]["containers"]
+    done = egress(*proxy["args"], "--settings", cwd=tmp_path)
+    assert done.status == 0, done.err
+    assert f"{ADDRESS} " in done.out
+
+
+def test_the_rules_are_without_findings() -> None:
+    text = part("ConfigMap", "egress-rules")["data"]["hosts.yaml"]
+    assert load([Source("hosts.yaml", text)], preset_texts(), 1_800_000_000).findings == ()
+
+
+def service() -> Json:
+    found: Json = part("Service", "egress-proxy")["spec"]
+    return found

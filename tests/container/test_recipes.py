@@ -1,0 +1,76 @@
+"""The recipes as texts: what every builder can read, and what must not be in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from egress.policy.shipped import preset_texts
+from egress.rules.load import Source, load
+from tests.container.text import FOLDER
+
+RECIPES = sorted(FOLDER.rglob("*Dockerfile"))
+FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc")
+
+
+def named(path: Path) -> str:
+    return path.relative_to(FOLDER).as_posix()
+
+
+def steps(recipe: Path) -> list[str]:
+    """The instructions, each on one line."""
+    text = re.sub(r"^\s*#.*\n", "", recipe.read_text("utf-8"), flags=re.MULTILINE)
+    return [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def test_there_are_three() -> None:
+    assert [named(recipe) for recipe in RECIPES] == ["Dockerfile", "door/Dockerfile", "proxy.Dockerfile"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=named)
+def test_the_base_can_be_named(recipe: Path) -> None:
+    found = steps(recipe)
+    assert found[0].startswith("ARG BASE_IMAGE=")
+    sources = [step.split()[1] for step in found if step.startswith("FROM ")]
+    assert set(sources) == {"${BASE_IMAGE}"}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=named)
+def test_the_builder_of_every_engine_can_read_it(recipe: Path) -> None:
+    for step in steps(recipe):
+        assert not re.search(r"<<|\s--(mount|network|security|link|parents|exclude)\b", step), step
+    assert not recipe.read_text("utf-8").startswith("# syntax")
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=named)
+def test_it_does_not_run_as_root(recipe: Path) -> None:
+    users = [step.split()[1] for step in steps(recipe) if step.startswith("USER ")]
+    assert users
+    assert users[-1].split(":")[0] not in ("0", "root")
+
+
+def test_the_proxy_is_made_without_a_shell() -> None:
+    for step in steps(FOLDER / "proxy.Dockerfile"):
+        if step.startswith(("RUN", "CMD", "ENTRYPOINT")):
+            assert step.split(maxsplit=1)[1].startswith("["), step
+        if step.startswith("HEALTHCHECK"):
+            assert step.endswith('CMD ["egress", "status"]')
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_no_file_names_a_package_index(file: Path) -> None:
+    text = file.read_text("utf-8")
+    assert not re.search(r"index-url|--registry|://(?!api\.github\.com|example\.com|192\.0\.2|10\.9)", text)
+
+
+def test_the_example_of_rules_is_without_findings() -> None:
+    text = (FOLDER / "rules/hosts.yaml").read_text("utf-8")
+    assert load([Source("hosts.yaml", text)], preset_texts(), 1_800_000_000).findings == ()
+
+
+def test_addresses_stand_where_the_file_says() -> None:
+    """So that replacing them in two files is enough."""
+    holding = [named(file) for file in FILES if "10.92.0." in file.read_text("utf-8")]
+    assert holding == ["compose.yaml", "resolv.conf"]

@@ -1,0 +1,268 @@
+"""A fleet keeps what a runtime promises, and knows names, owners and times besides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from egress.fleet import Fleet, Terms
+from egress.fleet.errors import FleetUnavailableError, ProxyFailedError, SandboxDiffersError
+from egress.runtime.errors import (
+    EngineError,
+    SandboxDiedError,
+    SandboxExistsError,
+    SandboxNotFoundError,
+    SpecError,
+)
+from egress.runtime.fake import FakeRuntime
+from egress.runtime.protocol import Runtime
+from egress.runtime.spec import Command, Event, Info, Spec
+from tests.fleet.estate import Estate, spec
+from tests.unit.runtime.contract import CASES, Bench, Case
+
+TRUE = Command(argv=("true",))
+FOREVER = Command(argv=("sleep", "infinity"))
+# The one promise that a fleet keeps in another way: the same again gives what is there.
+PROMISES = [case for case in CASES if case.__name__ != "a_name_is_taken_until_it_is_removed"]
+
+
+class InFleet:
+    def __init__(self) -> None:
+        self.runtime: Runtime = Fleet(FakeRuntime(images={"any"}), tick=None)
+
+    def spec(self, name: str, **values: object) -> Spec:
+        return spec(name, **values)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = InFleet()
+    yield bench
+    bench.runtime.close()
+
+
+@pytest.fixture
+def estate() -> Iterator[Estate]:
+    estate = Estate()
+    yield estate
+    estate.fleet.close()
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda case: case.__name__)
+def test_a_promise_of_runtimes_is_kept(promise: Case, bench: Bench) -> None:
+    promise(bench)
+
+
+# Names ------------------------------------------------------------------------------------------------
+
+
+def test_the_same_again_gives_the_one_that_is_there(estate: Estate) -> None:
+    fleet = estate.fleet
+    fleet.create(spec(env={"A": "1"}), Terms(timeout=60))
+    fleet.start("one")
+    assert fleet.create(spec(env={"A": "1"}), Terms(timeout=60)).state == "running"
+    assert len(fleet.list()) == 1
+
+
+def test_another_one_of_that_name_is_refused_and_the_fields_are_named(estate: Estate) -> None:
+    estate.fleet.create(spec(env={"KEY": "sesame"}), Terms(timeout=60))
+    with pytest.raises(SandboxDiffersError) as caught:
+        estate.fleet.create(spec(env={"KEY": "other"}, ports=(81,)), Terms(timeout=61))
+    assert caught.value.message.endswith("with another env, another ports, another timeout")
+    assert "sesame" not in caught.value.message + caught.value.hint
+    assert isinstance(caught.value, SandboxExistsError)
+
+
+def test_nobody_gets_the_sandbox_of_somebody_else(estate: Estate) -> None:
+    estate.fleet.create(spec(), Terms(owner="a"))
+    with pytest.raises(SandboxExistsError, match="somebody else"):
+        estate.fleet.create(spec(), Terms(owner="b"))
+    assert estate.fleet.create(spec(), Terms(owner="a")).name == "one"
+
+
+def test_many_who_ask_for_one_name_get_one_sandbox(estate: Estate) -> None:
+    found: list[Info] = []
+    with estate.fleet.events() as events:
+        threads = [
+            threading.Thread(target=lambda: found.append(estate.fleet.create(spec()))) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        estate.fleet.remove("one")
+        kinds = []
+        for event in events:
+            kinds.append(event.kind)
+            if event.kind == "removed":
+                break
+    assert len(found) == 8
+    assert kinds == ["created", "removed"]
+
+
+def test_what_failed_leaves_the_name_free(estate: Estate) -> None:
+    with pytest.raises(Exception, match="no image"):
+        estate.fleet.create(Spec(name="one", image="none"))
+    assert estate.fleet.create(spec()).name == "one"
+
+
+# Time -------------------------------------------------------------------------------------------------
+
+
+def test_it_goes_when_its_time_is_over_whatever_runs(estate: Estate) -> None:
+    fleet, clock = estate.fleet, estate.clock
+    fleet.create(spec(), Terms(timeout=60))
+    fleet.start("one")
+    process = fleet.spawn("one", FOREVER)
+    clock.now += 59
+    assert fleet.reap() == ()
+    clock.now += 1
+    assert fleet.reap() == ("one",)
+    with pytest.raises(SandboxDiedError):
+        process.wait(30)
+    assert fleet.list() == ()
+    with pytest.raises(SandboxNotFoundError):
+        fleet.exec("one", TRUE)
+
+
+def test_it_goes_when_nothing_was_done_with_it(estate: Estate) -> None:
+    fleet, clock = estate.fleet, estate.clock
+    fleet.create(spec(), Terms(idle_timeout=60))
+    fleet.start("one")
+    for _ in range(3):
+        clock.now += 59
+        fleet.exec("one", TRUE)
+        assert fleet.reap() == ()
+    clock.now += 30
+    assert fleet.standing("one").idle == 30
+    clock.now += 30
+    assert fleet.reap() == ("one",)
+
+
+def test_a_command_that_runs_is_something(estate: Estate) -> None:
+    fleet, clock = estate.fleet, estate.clock
+    fleet.create(spec(), Terms(idle_timeout=60))
+    fleet.start("one")
+    process = fleet.spawn("one", FOREVER)
+    clock.now += 1000
+    assert fleet.reap() == ()
+    process.kill()
+    process.wait(30)
+    clock.now += 59
+    assert fleet.reap() == ()
+    clock.now += 60
+    assert fleet.reap() == ("one",)
+
+
+@pytest.mark.parametrize("use", ["get", "touch", "dial"])
+def test_other_use_of_it_counts(use: str, estate: Estate) -> None:
+    fleet, clock = estate.fleet, estate.clock
+    fleet.create(spec(), Terms(idle_timeout=60))
+    fleet.start("one")
+    clock.now += 59
+    if use == "get":
+        with fleet.get("one", "/workspace"):
+            clock.now += 1000
+            assert fleet.reap() == ()
+    elif use == "touch":
+        fleet.touch("one")
+    else:
+        with pytest.raises(Exception, match="nothing listens"):
+            fleet.dial("one", 80)
+    clock.now += 59
+    assert fleet.reap() == ()
+    clock.now += 1
+    assert fleet.reap() == ("one",)
+
+
+def test_how_long_it_has_is_told(estate: Estate) -> None:
+    estate.fleet.create(spec(), Terms(timeout=60, owner="me"))
+    estate.clock.now += 20
+    standing = estate.fleet.standing("one")
+    assert (standing.left, standing.idle, standing.terms.owner) == (40, 20, "me")
+    assert standing.info.name == "one"
+
+
+def test_one_that_cannot_be_removed_takes_no_more_and_is_tried_again(
+    estate: Estate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = estate.fleet
+    fleet.create(spec(), Terms(timeout=1))
+    fleet.start("one")
+    estate.clock.now += 1
+    with monkeypatch.context() as patch:
+        patch.setattr(estate.runtime, "remove", _fail)
+        assert fleet.reap() == ()
+        with pytest.raises(SandboxNotFoundError):
+            fleet.exec("one", TRUE)
+    assert fleet.reap() == ("one",)
+    assert fleet.list() == ()
+
+
+def test_a_name_whose_time_is_over_can_be_taken_at_once(
+    estate: Estate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the old one could not be removed at first."""
+    estate.fleet.create(spec(), Terms(timeout=1))
+    estate.clock.now += 1
+    with monkeypatch.context() as patch:
+        patch.setattr(estate.runtime, "remove", _fail)
+        estate.fleet.reap()
+    assert estate.fleet.create(spec(ports=(81,))).state == "created"
+    assert estate.fleet.reap() == ()
+
+
+def test_a_thread_looks_for_those_who_have_to_go() -> None:
+    fleet = Fleet(FakeRuntime(), tick=0.01)
+    try:
+        with fleet.events() as events:
+            fleet.create(spec(), Terms(timeout=0.01))
+            assert [next(events), next(events)] == [Event("created", "one"), Event("removed", "one")]
+    finally:
+        fleet.close()
+
+
+def _fail(_: str) -> None:
+    raise EngineError("the engine did not do it", "try again")
+
+
+# The whole --------------------------------------------------------------------------------------------
+
+
+def test_what_is_made_ahead_is_the_business_of_the_runtime(estate: Estate) -> None:
+    estate.fleet.prepare(spec(), 3)
+    assert estate.runtime.prepared == [("any", 3)]
+
+
+def test_nothing_is_made_without_a_proxy() -> None:
+    def gone() -> None:
+        raise ProxyFailedError("the proxy is gone")
+
+    fleet = Fleet(FakeRuntime(), check=gone, tick=None)
+    with pytest.raises(ProxyFailedError):
+        fleet.create(spec())
+    fleet.close()
+
+
+def test_the_end_of_it_is_the_end_of_all() -> None:
+    estate = Estate()
+    estate.fleet.create(spec())
+    estate.fleet.start("one")
+    process = estate.fleet.spawn("one", FOREVER)
+    with estate.fleet.events() as events:
+        estate.fleet.close()
+        estate.fleet.close()
+        assert [event.kind for event in events][-1:] in ([], ["removed"])
+    with pytest.raises(SandboxDiedError):
+        process.wait(30)
+    assert estate.runtime.list() == ()
+    with pytest.raises(FleetUnavailableError):
+        estate.fleet.create(spec())
+
+
+def test_a_port_that_is_none_is_refused(estate: Estate) -> None:
+    estate.fleet.create(spec())
+    with pytest.raises(SpecError):
+        estate.fleet.expose("one", 0)

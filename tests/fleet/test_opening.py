@@ -1,0 +1,303 @@
+"""`open_fleet`: what it opens, with a real proxy, and that nothing is left of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+import pytest
+import structlog
+
+from egress.fleet import Fleet, RemoteRuntime, open_fleet, opening
+from egress.fleet.choice import Choice, Place
+from egress.fleet.errors import ProxyFailedError
+from egress.fleet.opening import audit_folder
+from egress.fleet.protocol import About, Sandboxes
+from egress.fleet.service import Service
+from egress.runtime.docker.engine import Engine
+from egress.runtime.errors import GatewayError, SandboxExistsError, SpecError
+from egress.runtime.fake import FakeRuntime
+from egress.runtime.gateway import ProxyGateway
+from egress.runtime.protocol import Runtime
+from egress.runtime.spec import Command, Spec
+from tests.cli.command import environment, put
+from tests.fleet.estate import Estate, short_folder, spec
+from tests.fleet.test_preview import asked, opened
+from tests.fleet.test_tether import is_alive
+from tests.proxy.served import until
+
+RULES = "version: 1\nhosts:\n  api.example.test: {allow: all}\n"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with short_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, with rules."""
+    for name in list(os.environ):  # noqa: TID251
+        if name.startswith(("EGRESS_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return put(tmp_path / "hosts.yaml", RULES)
+
+
+@pytest.fixture
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sandboxes in memory, at a proxy that is none."""
+
+    def made(_: Choice, place: Place) -> tuple[Runtime, About]:
+        return FakeRuntime(place.gateway, dress=place.dress), About(kind="fake")
+
+    monkeypatch.setattr(opening, "open_runtime", made)
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_a_proxy_is_started_for_this_process_alone(rules: Path, folder: Path, tmp_path: Path) -> None:
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        fleet.create(spec())
+        fleet.start("one")
+        assert b"BEGIN CERTIFICATE" in fleet.exec("one", Command(argv=("cat", "/etc/egress/ca.pem"))).stdout
+        assert fleet.about.runtime_dir is not None
+        with pytest.raises(SandboxExistsError):
+            ProxyGateway(fleet.about.runtime_dir).admit("one")
+        assert fleet.about.audit == tmp_path / ".local/state/egress/audit"
+    assert sorted(each.name for each in folder.iterdir()) == ["embedded", "sandboxes"]
+    assert list((folder / "embedded").iterdir()) == []
+    assert "sandbox.added" in (fleet.about.audit / "audit-000001.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_two_at_a_time_do_not_disturb_each_other(rules: Path, folder: Path) -> None:
+    with (
+        open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as one,
+        open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as other,
+    ):
+        one.create(spec())
+        other.create(spec())
+        assert one.about.audit != other.about.audit
+        assert other.about.audit is not None
+        assert (other.about.audit / "audit-000001.jsonl").is_file()
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_rules_are_those_that_a_proxy_would_find(rules: Path, folder: Path, tmp_path: Path) -> None:
+    """What only lies in the working directory is not used before it is trusted."""
+    with (
+        pytest.raises(ProxyFailedError, match="trust"),
+        open_fleet(runtime="namespace", runtime_dir=folder),
+    ):
+        pass
+    put(tmp_path / ".config/egress/hosts.yaml", RULES)
+    with open_fleet(runtime="namespace", runtime_dir=folder) as fleet:
+        assert fleet.list() == ()
+
+
+def test_sandboxes_that_are_served_are_taken_where_nothing_else_is_asked_for(
+    rules: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estate = Estate()
+    estate.fleet.create(spec())
+    service = Service(estate.fleet, folder)
+    monkeypatch.setattr(opening, "embedded", lambda *_: pytest.fail("a proxy was started"))
+    with open_fleet(runtime_dir=folder) as fleet:
+        assert isinstance(fleet, RemoteRuntime)
+        assert [each.name for each in fleet.list()] == ["one"]
+    assert [each.name for each in estate.fleet.list()] == ["one"]
+    service.close()
+    estate.fleet.close()
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_whoever_names_rules_gets_those_rules(rules: Path, folder: Path) -> None:
+    """Sandboxes that are served have other ones."""
+    estate = Estate()
+    service = Service(estate.fleet, folder)
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        assert not isinstance(fleet, RemoteRuntime)
+    service.close()
+    estate.fleet.close()
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_the_kind_of_the_variable_holds_against_sandboxes_that_are_served(
+    rules: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estate = Estate()
+    service = Service(estate.fleet, folder)
+    monkeypatch.setenv("EGRESS_RULES", str(rules))
+    monkeypatch.setenv("EGRESS_RUNTIME", "namespace")
+    with open_fleet(runtime_dir=folder) as fleet:
+        assert not isinstance(fleet, RemoteRuntime)
+    service.close()
+    estate.fleet.close()
+
+
+def test_a_kind_that_is_none_starts_nothing(rules: Path, folder: Path) -> None:
+    with pytest.raises(SpecError), open_fleet(rules=[rules], runtime="podman", runtime_dir=folder):
+        pass
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_logs_stay_off_the_standard_output(
+    rules: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It belongs to the commands that run in sandboxes."""
+    structlog.reset_defaults()
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder):
+        structlog.get_logger("egress").warning("said")
+    said = capsys.readouterr()
+    assert (said.out, "said" in said.err) == ("", True)
+    assert not structlog.is_configured()
+
+
+def test_a_log_that_somebody_writes_is_left_to_him(tmp_path: Path) -> None:
+    assert audit_folder(tmp_path, {}) == tmp_path / "audit"
+    (tmp_path / "audit").mkdir()
+    handle = os.open(tmp_path / "audit", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    found = audit_folder(tmp_path, {})
+    os.close(handle)
+    assert found.parent.parent == tmp_path / "runs"
+    assert audit_folder(tmp_path, {"EGRESS_AUDIT_DIR": "/srv/log"}) == Path("/srv/log")
+
+
+# With a real engine -----------------------------------------------------------------------------------
+
+_PARENT = """
+import sys
+from pathlib import Path
+from egress.fleet import open_fleet
+from egress.runtime.spec import Command, Spec
+with open_fleet(rules=[Path(sys.argv[1])], runtime="docker", runtime_dir=Path(sys.argv[2])) as fleet:
+    fleet.create(Spec(name="one", image=sys.argv[3]))
+    fleet.start("one")
+    print(fleet._check.__self__.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def _hello(fleet: Sandboxes, image: str) -> bytes:
+    fleet.create(Spec(name="one", image=image))
+    fleet.start("one")
+    return fleet.exec("one", Command(argv=("echo", "hello"))).stdout
+
+
+def test_containers_run_behind_it_and_over_the_socket(
+    engine: Engine, image: str, rules: Path, folder: Path
+) -> None:
+    with open_fleet(rules=[rules], runtime="docker", runtime_dir=folder) as fleet:
+        assert fleet.about.kind == "docker"
+        assert _hello(fleet, image) == b"hello\n"
+        assert isinstance(fleet, Fleet)
+        service = Service(fleet, folder)
+        with open_fleet(runtime_dir=folder) as remote:
+            assert isinstance(remote, RemoteRuntime)
+            assert remote.exec("one", Command(argv=("cat",), input=b"x" * 300_000)).stdout == b"x" * 300_000
+            process = remote.spawn("one", Command(argv=("cat",)))
+            process.write(b"typed")
+            process.close_input()
+            assert process.wait(30).stdout == b"typed"
+            assert remote.exec("one", Command(argv=("sleep", "60"), timeout=0.2)).timed_out
+        service.close()
+
+
+def test_what_was_killed_is_cleared_away_by_the_next(
+    engine: Engine, image: str, rules: Path, folder: Path, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-c", _PARENT, str(rules), str(folder), image]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(tmp_path)
+    ) as parent:
+        proxy = _number(parent.stdout)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    until(lambda: not is_alive(proxy), "the proxy to end")
+    with open_fleet(rules=[rules], runtime="docker", runtime_dir=folder) as fleet:
+        assert fleet.list() == ()
+        assert _hello(fleet, image) == b"hello\n"
+        assert len(list((folder / "embedded").iterdir())) == 1
+
+
+# With real namespaces ---------------------------------------------------------------------------------
+
+_PYTHON = "/usr/bin/python3"
+
+
+@pytest.mark.system(_PYTHON, "python3")
+def test_a_port_of_a_sandbox_is_seen_by_a_browser(namespaces: None, rules: Path, folder: Path) -> None:
+    """From the page of a program that listens in there, by the door, to a client that has the address."""
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        fleet.create(Spec(name="one", image="host"))
+        fleet.start("one")
+        words = (_PYTHON, "-m", "http.server", "8000", "--bind", "0.0.0.0", "--directory", "/etc/egress")
+        server = fleet.spawn("one", Command(argv=words))
+        location, cookie = opened(fleet.expose("one", 8000))
+
+        def page() -> bytes:
+            with asked(location, cookie) as answer:
+                return answer.read() if answer.status == 200 else b""
+
+        assert b"ca.pem" in until(page, "the page")
+        server.kill()
+
+
+def test_a_sandbox_does_not_reach_the_listener_of_previews(
+    namespaces: None, rules: Path, folder: Path
+) -> None:
+    """Neither past the proxy nor by it; from the host it answers."""
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        fleet.create(Spec(name="one", image="host"))
+        fleet.start("one")
+        url = fleet.expose("one", 8000)
+        port = urlsplit(url).port
+        past = ("curl", "-s", "-m", "10", "--noproxy", "*", f"http://127.0.0.1:{port}/")
+        assert fleet.exec("one", Command(argv=past)).exit_code == 7
+        for host in ("127.0.0.1", urlsplit(url).hostname):
+            script = f'exec curl -s -m 10 --noproxy "" --proxy "$HTTP_PROXY" http://{host}:{port}/'
+            result = fleet.exec("one", Command(argv=("/bin/sh", "-c", script)))
+            assert b"with its token" not in result.stdout
+            assert b'"code": "host.' in result.stdout
+        with asked(url.partition("?")[0]) as answer:
+            assert b"with its token" in answer.read()
+
+
+def test_a_proxy_that_is_killed_is_followed_by_another_that_knows_the_sandbox(
+    namespaces: None, rules: Path, folder: Path
+) -> None:
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        fleet.create(Spec(name="one", image="host"))
+        fleet.start("one")
+        assert isinstance(fleet, Fleet)
+        proxy = fleet._check.__self__  # type: ignore[attr-defined]
+        os.kill(proxy.pid, signal.SIGKILL)
+        until(lambda: "one" in _known(folder), "it to be admitted again")
+        assert fleet.exec("one", Command(argv=("true",))).exit_code == 0
+
+
+def _known(folder: Path) -> str:
+    """The sandboxes of the proxy, as it says it."""
+    (private,) = (folder / "embedded").iterdir()
+    try:
+        _, answer = ProxyGateway(private)._ask("GET", "/status", {})
+    except GatewayError:
+        return ""
+    boxes = answer.get("sandboxes")
+    return " ".join(str(box["name"]) for box in boxes) if isinstance(boxes, list) else ""
+
+
+def _number(stream: IO[bytes] | None) -> int:
+    assert stream is not None
+    return int(stream.readline())

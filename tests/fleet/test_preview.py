@@ -1,0 +1,174 @@
+"""Ports that are shown: who reaches them, and that nobody does any more when they are not."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+import pytest
+
+from egress.fleet.errors import PreviewError
+from egress.fleet.preview import Previews
+from egress.runtime.errors import SandboxNotFoundError, SpecError
+from tests.fleet.estate import Estate, spec
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    cookies: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.cookies.append(self.headers.get("cookie", ""))
+        body = f"hello at {self.path}".encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        """Wait for a body that does not come."""
+        self.rfile.read(10)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def estate() -> Iterator[Estate]:
+    """A sandbox, whose port 8000 is that of a site."""
+    Site.cookies.clear()
+    estate = Estate()
+    estate.fleet.create(spec())
+    estate.fleet.start("one")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        estate.runtime.ports["one", 8000] = ("127.0.0.1", server.server_port)
+        yield estate
+        server.shutdown()
+        thread.join()
+    estate.fleet.close()
+
+
+@contextmanager
+def asked(url: str, cookie: str = "", host: str = "") -> Iterator[http.client.HTTPResponse]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=20)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    connection.putrequest("GET", target, skip_host=True)
+    connection.putheader("Host", host or parts.netloc)
+    if cookie:
+        connection.putheader("Cookie", cookie)
+    connection.endheaders()
+    try:
+        with connection.getresponse() as answer:
+            yield answer
+    finally:
+        connection.close()
+
+
+def opened(url: str) -> tuple[str, str]:
+    """What a browser does with the address first: returns where it is sent, and its cookie."""
+    with asked(url) as answer:
+        assert answer.status == 303
+        assert answer.getheader("cache-control") == "no-store"
+        cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
+        return answer.getheader("location") or "", cookie
+
+
+def test_a_browser_gets_from_the_address_to_the_page(estate: Estate) -> None:
+    url = estate.fleet.expose("one", 8000)
+    assert urlsplit(url).hostname == "8000-one.localhost"
+    location, cookie = opened(url)
+    with asked(location, cookie + "; own=1") as answer:
+        assert (answer.status, answer.read()) == (200, b"hello at /")
+    assert Site.cookies == ["own=1"]
+
+
+def test_it_listens_on_the_loopback_alone(estate: Estate) -> None:
+    estate.fleet.expose("one", 8000)
+    listener = estate.fleet._previews._listener
+    assert listener is not None
+    assert listener.getsockname()[0] == "127.0.0.1"
+
+
+def test_without_the_token_nothing_is_dialled(estate: Estate) -> None:
+    location, cookie = opened(estate.fleet.expose("one", 8000))
+    for given, host, status in (("", "", 403), ("egress-preview=x", "", 403), (cookie, "evil.example", 421)):
+        with asked(location, given, host) as answer:
+            assert answer.status == status
+    assert Site.cookies == []
+
+
+def test_the_cookie_of_one_port_opens_no_other(estate: Estate) -> None:
+    estate.fleet.create(spec("two"))
+    estate.runtime.ports["two", 8000] = estate.runtime.ports["one", 8000]
+    _, cookie = opened(estate.fleet.expose("one", 8000))
+    location, _ = opened(estate.fleet.expose("two", 8000))
+    with asked(location, cookie) as answer:
+        assert answer.status == 403
+
+
+def test_the_same_port_keeps_its_address_until_it_is_shown_no_longer(estate: Estate) -> None:
+    url = estate.fleet.expose("one", 8000)
+    assert estate.fleet.expose("one", 8000) == url
+    location, cookie = opened(url)
+    estate.fleet.unexpose("one", 8000)
+    estate.fleet.unexpose("one", 8000)
+    with asked(location, cookie) as answer:
+        assert answer.status == 421
+    assert estate.fleet.expose("one", 8000) != url
+    with asked(location, cookie) as answer:
+        assert answer.status == 403
+
+
+def test_it_goes_with_its_sandbox(estate: Estate) -> None:
+    location, cookie = opened(estate.fleet.expose("one", 8000))
+    estate.fleet.remove("one")
+    assert estate.fleet.previews() == ()
+    estate.fleet.create(spec())
+    with asked(location, cookie) as answer:
+        assert answer.status == 421
+
+
+def test_who_looks_at_a_port_keeps_the_sandbox(estate: Estate) -> None:
+    location, cookie = opened(estate.fleet.expose("one", 8000))
+    estate.clock.now += 100
+    with asked(location, cookie) as answer:
+        answer.read()
+    assert estate.fleet.standing("one").idle == 0
+
+
+def test_only_ports_of_sandboxes_that_are_there_are_shown(estate: Estate) -> None:
+    with pytest.raises(SandboxNotFoundError):
+        estate.fleet.expose("nobody", 8000)
+    with pytest.raises(SpecError):
+        estate.fleet.expose("one", 70_000)
+
+
+def test_what_looks_at_a_port_ends_with_its_showing(estate: Estate) -> None:
+    location, cookie = opened(estate.fleet.expose("one", 8000))
+    parts = urlsplit(location)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=20)
+    connection.putrequest("POST", "/", skip_host=True)
+    for name, value in (("Host", parts.netloc), ("Cookie", cookie), ("Content-Length", "10")):
+        connection.putheader(name, value)
+    connection.endheaders()
+    while not any(carry.shown for carry in list(estate.fleet._previews._carries)):
+        pass
+    estate.fleet.unexpose("one", 8000)
+    assert connection.sock.recv(100) == b""
+    connection.close()
+
+
+def test_nothing_is_shown_after_the_end() -> None:
+    previews = Previews(lambda _name, _port: pytest.fail("dialled"), lambda _: None)
+    previews.expose("one", 80)
+    previews.close()
+    with pytest.raises(PreviewError):
+        previews.expose("one", 80)
+    assert previews.all() == ()

@@ -1,0 +1,293 @@
+"""A fleet in another process keeps the same promises, with the same errors."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from egress.fleet import Fleet, RemoteRuntime, Terms
+from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
+from egress.fleet.remote import connected
+from egress.fleet.service import Service
+from egress.runtime.errors import (
+    ArchiveError,
+    PortClosedError,
+    SandboxDiedError,
+    SandboxNotFoundError,
+    SpecError,
+)
+from egress.runtime.fake import Call, FakeRuntime
+from egress.runtime.protocol import Output, Runtime
+from egress.runtime.spec import Command, Spec, Terminal
+from tests.fleet.estate import Estate, Memory, served, short_folder, spec
+from tests.fleet.test_fleet import PROMISES
+from tests.unit.runtime.contract import Bench, Case, archive
+
+FOREVER = Command(argv=("sleep", "infinity"))
+
+
+class OverTheSocket:
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+
+    def spec(self, name: str, **values: object) -> Spec:
+        return spec(name, **values)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    fleet = Fleet(FakeRuntime(images={"any"}), tick=None)
+    with served(fleet) as remote:
+        yield OverTheSocket(remote)
+    fleet.close()
+
+
+@pytest.fixture
+def estate() -> Iterator[Estate]:
+    estate = Estate(Memory({"shout": shout}))
+    yield estate
+    estate.fleet.close()
+
+
+@pytest.fixture
+def remote(estate: Estate) -> Iterator[RemoteRuntime]:
+    with served(estate.fleet) as remote:
+        yield remote
+
+
+def shout(call: Call) -> None:
+    call.write(b"x" * 500_000)
+    call.complain(b"y" * 500_000)
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda case: case.__name__)
+def test_a_promise_of_runtimes_is_kept(promise: Case, bench: Bench) -> None:
+    promise(bench)
+
+
+# What a fleet adds ------------------------------------------------------------------------------------
+
+
+def test_it_says_what_it_is(estate: Estate, remote: RemoteRuntime) -> None:
+    assert remote.about == estate.fleet.about
+
+
+def test_terms_come_over(estate: Estate, remote: RemoteRuntime) -> None:
+    remote.create(spec(), Terms(timeout=60, owner="me"))
+    assert remote.create(spec(), Terms(timeout=60, owner="me")).name == "one"
+    estate.clock.now += 20
+    assert remote.standing("one") == estate.fleet.standing("one")
+    remote.touch("one")
+    assert remote.standing("one").idle == 0
+    with pytest.raises(SandboxDiffersError, match="another timeout"):
+        remote.create(spec(), Terms(timeout=61, owner="me"))
+
+
+def test_an_error_has_the_text_that_it_has_there(estate: Estate, remote: RemoteRuntime) -> None:
+    with pytest.raises(SandboxNotFoundError) as here:
+        estate.fleet.info("nobody")
+    with pytest.raises(SandboxNotFoundError) as there:
+        remote.info("nobody")
+    assert (there.value.message, there.value.hint) == (here.value.message, here.value.hint)
+
+
+def test_what_is_made_ahead_is_made_there(estate: Estate, remote: RemoteRuntime) -> None:
+    remote.prepare(spec(), 2)
+    assert estate.runtime.prepared == [("any", 2)]
+
+
+def test_a_port_is_dialled_there_and_the_connection_is_ours(estate: Estate, remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    with pytest.raises(PortClosedError):
+        remote.dial("one", 80)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        estate.runtime.ports["one", 80] = listener.getsockname()[:2]
+        with remote.dial("one", 80) as sock:
+            peer, _ = listener.accept()
+            with peer:
+                sock.sendall(b"hello")
+                assert peer.recv(10) == b"hello"
+        assert not os.get_inheritable(listener.fileno())
+
+
+def test_a_port_is_shown(estate: Estate, remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    url = remote.expose("one", 8000)
+    assert [(each.sandbox, each.port, each.url) for each in remote.previews()] == [("one", 8000, url)]
+    remote.unexpose("one", 8000)
+    assert remote.previews() == ()
+
+
+# Streams ----------------------------------------------------------------------------------------------
+
+
+def test_large_output_comes_whole_on_both_streams(remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    remote.start("one")
+    told: list[int] = []
+    result = remote.exec("one", Command(argv=("shout",)), Output(stderr=lambda data: told.append(len(data))))
+    assert (len(result.stdout), len(result.stderr), sum(told)) == (500_000, 500_000, 500_000)
+    assert not result.truncated
+
+
+def test_input_is_taken_piece_by_piece(remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    remote.start("one")
+    process = remote.spawn("one", Command(argv=("cat",)))
+    for _ in range(10):
+        process.write(b"z" * 100_000)
+    process.close_input()
+    assert process.wait(30).stdout == b"z" * 1_000_000
+
+
+def test_input_that_fails_is_what_there_was(remote: RemoteRuntime) -> None:
+    class Broken(io.RawIOBase):
+        def __init__(self) -> None:
+            self.left = [b"one", b"two"]
+
+        def readable(self) -> bool:
+            return True
+
+        def read(self, _: int = -1) -> bytes:
+            if not self.left:
+                raise OSError("broken")
+            return self.left.pop(0)
+
+    remote.create(spec())
+    remote.start("one")
+    given: io.RawIOBase = Broken()
+    assert remote.exec("one", Command(argv=("cat",), input=given)).stdout == b"onetwo"  # type: ignore[arg-type]
+
+
+def test_a_large_archive_goes_and_comes(remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    remote.start("one")
+    data = os.urandom(1_000_000)
+    remote.put("one", "/workspace", archive(big=data))
+    with remote.get("one", "/workspace/big") as file, tarfile.open(fileobj=file) as tar:
+        found = tar.extractfile("big")
+        assert found is not None
+        assert found.read() == data
+
+
+def test_an_archive_that_cannot_be_read_lays_nothing_down(remote: RemoteRuntime, estate: Estate) -> None:
+    """Not even where it breaks off at the end of an entry."""
+
+    class Breaking(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() >= 1536:
+                raise OSError("broken")
+            return super().read(1536)
+
+    remote.create(spec())
+    remote.start("one")
+    with pytest.raises(OSError, match="broken"):
+        remote.put("one", "/workspace", Breaking(archive(a=b"x" * 1000, b=b"y").getvalue()))
+    with pytest.raises(ArchiveError):
+        remote.put("one", "/workspace", io.BytesIO(archive(a=b"x").getvalue()[:700]))
+    assert list(estate.runtime.files("one").below("/workspace")) == []
+
+
+def test_a_terminal_is_resized_and_ends_with_its_client(estate: Estate, remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    remote.start("one")
+    process = remote.spawn("one", Command(argv=("sleep", "infinity"), terminal=Terminal()))
+    process.resize(Terminal(columns=100, rows=30))
+    with estate.fleet._changed:
+        (there,) = estate.fleet._members["one"].running
+    process.leave()
+    assert there.wait(30).exit_code == 143
+
+
+# Ends -------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_goes_ends_what_it_waits_for_and_not_what_it_spawned(estate: Estate) -> None:
+    with ExitStack() as parts:
+        mine = parts.enter_context(served(estate.fleet))
+        mine.create(spec())
+        mine.start("one")
+        mine.spawn("one", FOREVER)
+        failures: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                mine.exec("one", FOREVER)
+            except FleetUnavailableError as error:
+                failures.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        members = estate.fleet._members
+        while len(members["one"].running) < 2:
+            pass
+        spawned, waited = members["one"].running
+        mine.close()
+        waiting.join()
+        assert len(failures) == 1
+        assert waited.wait(30).exit_code == 143
+        with pytest.raises(TimeoutError):
+            spawned.wait(0.05)
+
+
+def test_what_is_under_way_settles_when_the_fleet_goes(estate: Estate) -> None:
+    with short_folder() as folder:
+        service = Service(estate.fleet, folder)
+        remote = RemoteRuntime(service.path)
+        remote.create(spec())
+        remote.start("one")
+        process = remote.spawn("one", FOREVER)
+        with remote.events() as events:
+            service.close()
+            assert list(events) == []
+        with pytest.raises(FleetUnavailableError):
+            process.wait(30)
+        with pytest.raises(FleetUnavailableError, match="nobody serves sandboxes"):
+            remote.list()
+
+
+def test_a_sandbox_that_dies_is_told_over_the_socket(estate: Estate, remote: RemoteRuntime) -> None:
+    remote.create(spec())
+    remote.start("one")
+    process = remote.spawn("one", FOREVER)
+    estate.fleet.remove("one")
+    with pytest.raises(SandboxDiedError):
+        process.wait(30)
+
+
+def test_its_end_can_be_asked_for(estate: Estate) -> None:
+    asked = threading.Event()
+    with short_folder() as folder:
+        service = Service(estate.fleet, folder, asked.set)
+        with RemoteRuntime(service.path) as remote:
+            remote.end()
+        assert asked.wait(10)
+        service.close()
+
+
+def test_one_that_was_let_go_of_takes_no_more_calls(remote: RemoteRuntime) -> None:
+    remote.close()
+    with pytest.raises(FleetUnavailableError, match="let go of"):
+        remote.list()
+
+
+def test_where_nobody_listens_there_is_no_fleet(tmp_path: Path) -> None:
+    assert connected(tmp_path / "sandboxes.sock") is None
+    with short_folder() as folder, socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(folder / "sandboxes.sock"))
+        assert connected(folder / "sandboxes.sock") is None
+    with pytest.raises(FleetUnavailableError, match="too long"):
+        RemoteRuntime(tmp_path / ("x" * 100))
+
+
+def test_a_wrong_value_is_refused_there(remote: RemoteRuntime) -> None:
+    with pytest.raises(SpecError):
+        remote.open_ports("one", (0,))

@@ -1,0 +1,90 @@
+"""A command in another process settles, whatever becomes of the other process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from egress.fleet.errors import FleetProtocolError, FleetUnavailableError
+from egress.fleet.link import Link
+from egress.fleet.remote_process import RemoteProcess
+from egress.fleet.wire import VERSION, Frame, Kind, head
+from egress.runtime.errors import PathNotFoundError
+from egress.runtime.protocol import Output
+from egress.runtime.spec import Command
+
+BEGUN = head(version=VERSION, done={})
+ENDED = head(result={"exit_code": 0, "duration": 0.5, "timed_out": False})
+
+
+def pair() -> tuple[Link, Link]:
+    ours, theirs = socket.socketpair()
+    return Link(ours), Link(theirs)
+
+
+def begun(link: Link, there: Link, **told: object) -> RemoteProcess:
+    there.send(BEGUN)
+    return RemoteProcess(link, Command(argv=("x",)), Output(**told), link.close)  # type: ignore[arg-type]
+
+
+def test_it_settles_with_what_was_told() -> None:
+    link, there = pair()
+    with there:
+        process = begun(link, there)
+        there.send(Frame(Kind.OUTPUT, b"o"), Frame(Kind.ERRORS, b"e"), ENDED)
+        result = process.wait(20)
+    assert (result.stdout, result.stderr, result.duration) == (b"o", b"e", 0.5)
+
+
+def test_it_does_not_begin_where_the_other_side_says_so() -> None:
+    link, there = pair()
+    with link, there:
+        there.send(head(version=VERSION, error={"code": "path.not_found", "message": "m", "hint": "h"}))
+        with pytest.raises(PathNotFoundError, match="m"):
+            RemoteProcess(link, Command(argv=("x",)), Output(), link.close)
+
+
+def test_it_does_not_begin_where_nobody_answers() -> None:
+    link, there = pair()
+    there.close()
+    with link, pytest.raises(FleetUnavailableError):
+        RemoteProcess(link, Command(argv=("x",)), Output(), link.close)
+
+
+def test_whoever_waits_or_writes_is_released_when_the_other_side_goes() -> None:
+    link, there = pair()
+    process = begun(link, there)
+    writer = threading.Thread(target=process.write, args=(b"x" * 1_000_000,))
+    writer.start()
+    assert there.receive() is not None
+    there.close()
+    with pytest.raises(FleetUnavailableError):
+        process.wait(20)
+    writer.join(20)
+    assert not writer.is_alive()
+    process.write(b"more")
+    process.kill()
+    process.close_input()
+
+
+def test_what_no_fleet_says_is_an_error_for_whoever_waits() -> None:
+    link, there = pair()
+    with there:
+        process = begun(link, there)
+        there.send(head(result={"exit_code": "zero"}))
+        with pytest.raises(FleetProtocolError):
+            process.wait(20)
+
+
+def test_a_failure_of_whoever_is_told_reaches_whoever_waits() -> None:
+    def fail(_: bytes) -> None:
+        raise ValueError("mine")
+
+    link, there = pair()
+    with there:
+        process = begun(link, there, stdout=fail)
+        there.send(Frame(Kind.OUTPUT, b"o"))
+        with pytest.raises(ValueError, match="mine"):
+            process.wait(20)

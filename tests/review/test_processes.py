@@ -1,0 +1,83 @@
+"""The index and the log among processes: two at once, a kill at any moment, a proxy that goes on writing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from egress.audit import verify
+from egress.review import Filters, Index
+from egress.review.entry import Entry
+from tests.unit.audit.sample import KEY, NAME, files
+from tests.unit.review.sample import Writing, write
+
+ROOT = Path(__file__).parents[2]
+CATCH_UP = """
+import sys
+from pathlib import Path
+from egress.review import Index
+import egress.review.filling as filling, egress.review.blocks as blocks
+filling.BLOCKS, blocks.MOST_LINES = 1, 64
+with Index(Path(sys.argv[1]), reserve=0) as index:
+    print(index.catch_up().lines, flush=True)
+"""
+
+
+def grown(log: Path, count: int) -> None:
+    """Many lines, without waiting for the folding of refusals."""
+    writing = Writing(log, rotate_at=200_000)
+    for _ in range(count):
+        writing.sink.refusal(NAME)
+        writing.sink._folder._windows.clear()
+    writing.close()
+
+
+def started(log: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", CATCH_UP, str(log)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ})  # noqa: TID251
+
+
+def lines(log: Path) -> int:
+    return sum(file.read_bytes().count(b"\n") for file in files(log))
+
+
+def test_two_processes_never_write_one_index(tmp_path: Path) -> None:
+    grown(tmp_path, 3000)
+    both = [started(tmp_path) for _ in range(2)]
+    told = [process.communicate()[0] for process in both]
+    # Who came second may have found nothing to read yet; nobody left anything half done.
+    assert f"{lines(tmp_path)}\n" in told
+    with Index(tmp_path, reserve=0) as index:
+        assert index.catch_up().lines == lines(tmp_path)
+        assert index.stats(Filters(), "host").total.requests == 3000
+
+
+def test_a_kill_at_any_moment_leaves_an_index_that_goes_on(tmp_path: Path) -> None:
+    grown(tmp_path, 3000)
+    for wait in (0.3, 0.4, 0.5, 0.6):
+        process = started(tmp_path)
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    with Index(tmp_path, reserve=0) as index:
+        assert index.catch_up().lines == lines(tmp_path)
+        assert index.stats(Filters(), "host").total.requests == 3000
+        assert sum(numbers.requests for _, numbers in index.over_time(Filters())) == 3000
+
+
+def test_readers_see_whole_lines_while_a_proxy_writes(tmp_path: Path) -> None:
+    writing = write(tmp_path, rotate_at=5000, close=False)
+    with Index(tmp_path, reserve=0) as one, Index(tmp_path, reserve=0) as other:
+        for number in range(40):
+            writing.exchange(f"n-{number}")
+            for index in (one, other):
+                index.catch_up()
+                assert index.query(Filters(event="exchange"), 1).entries[0].request == f"n-{number}"
+        found: list[Entry] = list(one.each(Filters()))
+        assert [entry.seq for entry in found] == list(range(1, len(found) + 1))
+    writing.close()
+    assert verify(tmp_path, KEY).is_sound

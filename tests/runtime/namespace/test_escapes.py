@@ -1,0 +1,553 @@
+"""Ways out of a sandbox of namespaces that are not the proxy: S-40, S-41 and S-44 to S-53, from inside.
+
+Each has its good twin. What the proxy lets through works from the same sandbox, with the credential that the
+sandbox never had; and the same probe, run on this machine outside of any sandbox, comes through where the
+sandbox does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Self
+
+import pytest
+
+from egress.runtime.namespace.plan import DOOR
+from egress.runtime.spec import Command, Mount
+from tests.proxy.served import until
+from tests.runtime.namespace.house import NAME, PYTHON, SECRET, Box, House
+
+PROBE: Final = Path(__file__).parents[1].joinpath("probe.py").read_text(encoding="utf-8")
+METADATA: Final = "169.254.169.254"
+
+Attempt = tuple[str | int, ...]
+
+_ABSTRACT: Final = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as sock:
+    sock.settimeout(5)
+    try:
+        sock.connect(sys.argv[1].replace("@", "\\0"))
+        print("reached")
+    except OSError as error:
+        print(error.errno)
+"""
+_CALLS: Final = """
+import ctypes, errno, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+numbers = {NUMBERS}
+tries = {
+    "unshare users": lambda: libc.unshare(0x10000000),
+    "unshare network": lambda: libc.unshare(0x40000000),
+    "unshare mounts": lambda: libc.unshare(0x00020000),
+    "clone users": lambda: libc.syscall(numbers["clone"], 0x10000000 | 17, 0, 0, 0, 0),
+    "clone3": lambda: libc.syscall(435, 0, 0),
+    "setns": lambda: libc.setns(os.open("/proc/1/stat", os.O_RDONLY), 0),
+    "mount": lambda: libc.mount(b"x", b"/tmp", b"tmpfs", 0, None),
+    "remount": lambda: libc.mount(b"x", b"/", b"", 32, None),
+    "umount": lambda: libc.umount2(b"/etc/passwd", 2),
+    "open_tree": lambda: libc.syscall(428, -100, b"/", 1),
+    "fsopen": lambda: libc.syscall(430, b"tmpfs", 0),
+    "pivot_root": lambda: libc.syscall(numbers["pivot_root"], b"/tmp", b"/tmp"),
+    "chroot": lambda: libc.chroot(b"/tmp"),
+    "bpf": lambda: libc.syscall(numbers["bpf"], 0, 0, 0),
+    "perf": lambda: libc.syscall(numbers["perf_event_open"], 0, 0, -1, -1, 0),
+    "userfaultfd": lambda: libc.syscall(numbers["userfaultfd"], 1),
+    "keyctl": lambda: libc.syscall(numbers["keyctl"], 0, -3, 1),
+    "add_key": lambda: libc.syscall(numbers["add_key"], b"user", b"x", b"x", 1, -3),
+    "io_uring": lambda: libc.syscall(425, 1, ctypes.create_string_buffer(256)),
+    "handle": lambda: libc.syscall(numbers["open_by_handle_at"], -100, 0, 0),
+    "ptrace first": lambda: libc.ptrace(16, 1, 0, 0),
+    "setuid": lambda: libc.setuid(0),
+    "setgid": lambda: libc.setgid(0),
+    "setgroups": lambda: libc.setgroups(1, (ctypes.c_int * 1)(0)),
+    "time": lambda: libc.settimeofday(ctypes.create_string_buffer(16), None),
+    "hostname": lambda: libc.sethostname(b"x", 1),
+    "reboot": lambda: libc.reboot(0xFEE1DEAD, 0x89ABCDEF, 0, 0),
+    "module": lambda: libc.syscall(numbers["init_module"], 0, 0, 0),
+    "syslog": lambda: libc.klogctl(10, None, 0),
+    "nice": lambda: libc.setpriority(0, 0, -5),
+    "nothing": lambda: libc.getpid(),
+}
+for name, attempt in tries.items():
+    ctypes.set_errno(0)
+    found = attempt()
+    print(name, errno.errorcode.get(ctypes.get_errno(), 0) if found == -1 else "done", flush=True)
+    if name == "clone users" and found == 0:
+        os._exit(0)
+"""
+_FAMILIES: Final = """
+import socket
+for family in range(1, 46):
+    for kind in (1, 2, 3, 5):
+        try:
+            socket.socket(family, kind).close()
+            print(family, kind)
+        except OSError:
+            pass
+"""
+
+
+@pytest.fixture
+def box(house: House, request: pytest.FixtureRequest) -> Iterator[Box]:
+    name = f"box-{abs(hash(request.node.name)) % 10**9}"
+    yield house.box(name)
+    house.runtime.remove(name)
+
+
+class Outside:
+    """This machine, listening: on all of its addresses by TCP and UDP, and at a name of no file."""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as parts:
+            self._tcp = parts.enter_context(socket.create_server(("", 0)))
+            self.port = int(self._tcp.getsockname()[1])
+            self._udp = parts.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            self._udp.bind(("", self.port))
+            self._abstract = parts.enter_context(socket.socket(socket.AF_UNIX))
+            self.abstract = f"@egress-test-{os.getpid()}-{self.port}"
+            self._abstract.bind(self.abstract.replace("@", "\0"))
+            self._abstract.listen()
+            serves = (self._serve_tcp, self._serve_udp)
+            self._threads = [threading.Thread(target=each, daemon=True) for each in serves]
+            for thread in self._threads:
+                thread.start()
+            self._parts = parts.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tcp.shutdown(socket.SHUT_RDWR)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.sendto(b"", ("127.0.0.1", self.port))
+        for thread in self._threads:
+            thread.join()
+        self._parts.close()
+
+    @property
+    def addresses(self) -> list[str]:
+        text = Path("/proc/net/fib_trie").read_text(encoding="ascii").splitlines()
+        found = {one.split()[-1] for one, two in pairwise(text) if "|--" in one and "/32 host LOCAL" in two}
+        return sorted(found)
+
+    def _serve_tcp(self) -> None:
+        while True:
+            try:
+                client, _ = self._tcp.accept()
+            except OSError:
+                return
+            with client:
+                client.sendall(b"here I am")
+
+    def _serve_udp(self) -> None:
+        while True:
+            data, peer = self._udp.recvfrom(512)
+            if not data:
+                return
+            self._udp.sendto(b"here I am", peer)
+
+
+@pytest.fixture
+def outside() -> Iterator[Outside]:
+    with Outside() as outside:
+        yield outside
+
+
+def lines(attempts: Iterable[Attempt]) -> bytes:
+    return b"".join(json.dumps(attempt).encode() + b"\n" for attempt in attempts)
+
+
+def probed(box: Box, attempts: Iterable[Attempt], timeout: float = 60) -> Mapping[str, object]:
+    """How far the attempts came in the sandbox."""
+    found = json.loads(box.python(PROBE, input=lines(attempts), timeout=timeout).check().stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def twin(attempts: Iterable[Attempt]) -> Mapping[str, object]:
+    """How far they come outside."""
+    words = [PYTHON, "-c", PROBE]
+    done = subprocess.run(words, input=lines(attempts), capture_output=True, check=True)
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def assert_works(box: Box) -> None:
+    """The good twin of everything: the proxy is reached by name, and adds what the sandbox does not have."""
+    seen = box.house.upstream.seen
+    before = len(seen)
+    for options in ((), ("--noproxy", "*")):
+        assert box.get("/ok", *options).check().stdout == b"hello from outside\n"
+    assert [each.authorization for each in seen[before:]] == [f"Bearer {SECRET}"] * 2
+
+
+# The network --------------------------------------------------------------------------------------
+
+
+def test_nothing_leads_to_this_machine_or_through_it(box: Box, outside: Outside) -> None:
+    """S-44, S-45, S-48: every address of the machine, its loopback, and what lies behind."""
+    machine: list[Attempt] = [
+        *((f"tcp {each}", "tcp", each, outside.port) for each in outside.addresses),
+        ("udp", "udp", "127.0.0.1", outside.port),
+    ]
+    beyond: list[Attempt] = [
+        ("internet", "tcp", "192.0.2.1", 443),
+        ("internet by udp", "udp", "192.0.2.1", 443),
+        ("internet by ping", "ping", "192.0.2.1", 2),
+        ("metadata", "tcp", METADATA, 80),
+        ("host.docker.internal", "name", "host.docker.internal"),
+        ("proxy", "tcp", "127.0.0.1", 3128),
+    ]
+    assert set(twin(machine).values()) == {"reached"}
+    found = probed(box, [*machine, *beyond])
+    assert "reached" not in found.values()
+    # At once: there is no way, and nobody waits for one.
+    assert found["internet"] == "ENETUNREACH"
+    assert_works(box)
+
+
+def test_a_client_that_is_told_to_take_no_proxy_comes_nowhere_by_address(box: Box, outside: Outside) -> None:
+    """S-44, as people would write it."""
+    here = f"http://127.0.0.1:{outside.port}/"
+    assert twin([("here", "tcp", "127.0.0.1", outside.port)]) == {"here": "reached"}
+    for url in (here, "https://192.0.2.1/"):
+        assert box.run("curl", "-sSk", "--noproxy", "*", "--max-time", "6", url).exit_code == 7
+    refused = box.run("curl", "-sS", "--max-time", "6", "http://192.0.2.1/")
+    assert b"host." in refused.stdout
+    assert_works(box)
+
+
+def test_names_of_no_file_are_those_of_the_sandbox(box: Box, outside: Outside) -> None:
+    """Unix sockets without a file belong to a network, and its own is empty."""
+    done = subprocess.run([PYTHON, "-c", _ABSTRACT, outside.abstract], capture_output=True, check=True)
+    assert done.stdout == b"reached\n"
+    assert box.python(_ABSTRACT, outside.abstract).text != "reached\n"
+    assert outside.abstract.encode() not in box.run("cat", "/proc/net/unix").stdout
+
+
+def test_nothing_leads_to_another_sandbox(house: House, box: Box) -> None:
+    """S-48, S-50: they have the same addresses and not the same network."""
+    other = house.box("other")
+    try:
+        words = (PYTHON, "-m", "http.server", "8000", "--bind", "0.0.0.0")
+        server = house.runtime.spawn("other", Command(argv=words))
+        mine = ("curl", "-s", "--noproxy", "*", f"http://{DOOR}:8000/")
+        until(lambda: not other.run(*mine).exit_code, "the other to listen")
+        attempts: list[Attempt] = [(each, "tcp", each, 8000) for each in (DOOR, "127.0.0.1", "198.18.0.3")]
+        assert "reached" not in probed(box, attempts).values()
+        other.sh("echo theirs > /tmp/theirs; echo theirs > /dev/shm/theirs").check()
+        assert box.sh("cat /tmp/theirs /dev/shm/theirs").stdout == b""
+        assert b"http.server" in other.sh("cat /proc/[0-9]*/cmdline").stdout
+        assert b"http.server" not in box.sh("cat /proc/[0-9]*/cmdline").stdout
+        server.kill()
+    finally:
+        house.runtime.remove("other")
+    assert_works(box)
+
+
+def test_ipv6_is_off(box: Box) -> None:
+    """S-45: no address of it, not even of loopback, and no way to get one."""
+    attempts: list[Attempt] = [
+        ("loopback", "tcp", "::1", 80),
+        ("everybody", "udp", "ff02::1%lo", 5353),
+        ("enable", "enable_ipv6"),
+    ]
+    assert "reached" not in probed(box, attempts).values()
+    assert box.run("cat", "/proc/net/if_inet6").stdout == b""
+    devices = box.run("cat", "/proc/net/dev").text.splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in devices] == ["lo"]
+
+
+def test_no_packet_is_made_by_hand(box: Box) -> None:
+    """S-45, S-50: raw sockets, other protocols, and addresses."""
+    attempts: list[Attempt] = [
+        ("packets", "packets"),
+        ("raw", "raw"),
+        ("raw ping", "ping", DOOR, 3),
+        ("sctp", "sctp", DOOR, 443),
+        ("vsock", "vsock"),
+        ("address", "take_address", "10.1.2.3"),
+    ]
+    assert "reached" not in probed(box, attempts).values()
+    families = {tuple(map(int, line.split())) for line in box.python(_FAMILIES).check().text.splitlines()}
+    assert families == {(1, 1), (1, 2), (1, 3), (1, 5), (2, 1), (2, 2), (10, 1), (10, 2), (16, 2), (16, 3)}
+    # Interfaces can be listed, which many programs do.
+    assert "lo" in box.python("import socket; print(socket.if_nameindex())").check().text
+    # The probe can: outside nothing is in its way but rights.
+    assert twin([("vsock", "vsock")])["vsock"] in ("reached", "EAFNOSUPPORT")
+
+
+def test_the_door_has_the_ports_it_was_asked_for_and_no_others(box: Box) -> None:
+    """S-48, S-49: nothing of the proxy that is for its operator is there."""
+    wanted = sorted([53, 80, 443, 3128, box.house.upstream.port])
+    for address, there in ((DOOR, wanted), ("127.0.0.1", [])):
+        ports = probed(box, [("ports", "open_ports", address)], timeout=100)["ports"]
+        # Whoever dials a port that is his own by chance meets himself: no server has one of those.
+        found = [port for port in ports if port < 32768 or port in wanted] if isinstance(ports, list) else []
+        assert found == there, address
+
+
+def test_what_listens_inside_is_dialled_by_the_door(house: House, box: Box) -> None:
+    words = (PYTHON, "-m", "http.server", "8001", "--bind", "127.0.0.1")
+    server = house.runtime.spawn(box.name, Command(argv=words))
+    until(lambda: not box.run("curl", "-s", "http://127.0.0.1:8001/").exit_code, "it to listen")
+    with house.runtime.dial(box.name, 8001) as sock:
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert sock.recv(9) == b"HTTP/1.0 "
+    server.kill()
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+def test_names_are_answered_by_the_door_alone(box: Box) -> None:
+    """S-46, S-47: an allowed name leads to the door; data in others goes nowhere, whoever is asked."""
+    secret = "c2vzyw1l.exfil.example.test"
+    attempts: list[Attempt] = [
+        ("by the system", "name", secret),
+        ("by the door", "name", secret, DOOR),
+        ("by loopback", "name", secret, "127.0.0.1"),
+        ("by the engine", "name", secret, "127.0.0.11"),
+        ("by the public", "name", secret, "192.0.2.53"),
+    ]
+    assert "reached" not in probed(box, attempts).values()
+    assert box.run("getent", "hosts", NAME).check().text.split() == [DOOR, NAME]
+    served = box.house.served
+    until(
+        lambda: secret in [each["host"] for each in served.records("refusal")], "the refusal in the records"
+    )
+
+
+# What it is -----------------------------------------------------------------------------------------
+
+
+def status(box: Box) -> Mapping[str, str]:
+    text = box.run("cat", "/proc/self/status").text
+    return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+
+
+@pytest.mark.parametrize("user", [1000, 0])
+def test_it_has_no_privilege(house: House, user: int) -> None:
+    """S-51: whoever it is inside, it is nobody outside."""
+    mark = f"4713.{os.getpid()}"
+    box = house.box("privilege", user=user, group=user)
+    try:
+        found = status(box)
+        assert {found[each] for each in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
+        assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
+        assert found["Uid"].split() == [str(user)] * 4
+        assert box.run("cat", "/proc/self/uid_map").text.split()[::2] == [str(user), "1"]
+        process = house.runtime.spawn("privilege", Command(argv=("/bin/sleep", mark)))
+        outer = until(lambda: seen("/bin/sleep", mark), "the command to be seen")
+        process.kill(0)
+        assert 0 not in outer
+        assert (outer == {os.geteuid()}) == (os.geteuid() != 0)
+    finally:
+        house.runtime.remove("privilege")
+
+
+def seen(*marks: str) -> set[int]:
+    """The users, as this machine counts, of the processes with these arguments."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            text = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if all(mark in text for mark in marks):
+                found.add(entry.stat().st_uid)
+        except OSError:
+            continue
+    return found
+
+
+def test_calls_that_nobody_needs_there_are_refused(house: House, box: Box) -> None:
+    """Namespaces, mounts, keyrings, io_uring, users, clocks: each by itself, as root inside too."""
+    from egress.runtime.namespace.inside.filter import MACHINES
+
+    numbers = dict(MACHINES[os.uname().machine].calls)
+    program = _CALLS.replace("{NUMBERS}", repr(numbers))
+    as_root = house.box("as-root", user=0, group=0)
+    try:
+        for each in (box, as_root):
+            told = dict(line.rsplit(" ", 1) for line in each.python(program).check().text.splitlines())
+            allowed = {name for name, what in told.items() if what == "done"}
+            harmless = {"setuid", "setgid"} if each is as_root else set()
+            assert allowed == {"nothing"} | harmless, told
+            assert told["io_uring"] == told["clone3"] == "ENOSYS"
+    finally:
+        house.runtime.remove("as-root")
+    # Threads and children, which go the same way, are there.
+    assert (
+        box.python("import threading as t; x = t.Thread(target=print, args=('x',)); x.start()").text == "x\n"
+    )
+    assert box.python("import subprocess as s; s.run(['true'], check=True)").exit_code == 0
+
+
+def test_programs_that_change_their_user_do_not(box: Box) -> None:
+    """S-51: set-user bits mean nothing, neither those of the machine nor its own."""
+    script = "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id; /tmp/id -u; find /usr/bin -perm -4000 | head -1"
+    first, *others = box.sh(script).text.split()
+    assert first == "1000"
+    options = [line.split() for line in box.run("cat", "/proc/self/mounts").text.splitlines()]
+    assert all("nosuid" in each[3].split(",") for each in options)
+    assert others == [] or box.sh(f"{others[0]} -c id </dev/null; true").text.count("uid=0") == 0
+
+
+def test_processes_of_the_machine_are_neither_seen_nor_ended(house: House, box: Box) -> None:
+    """S-39: /proc shows its own; what is outside can be neither signalled nor read."""
+    mine = os.getpid()
+    numbers = box.sh("cd /proc; echo [0-9]*").text.split()
+    assert len(numbers) < 10
+    for number in (mine, house.runtime._boxes[box.name].space.number):
+        if str(number) not in numbers:
+            assert box.sh(f"kill -0 {number}").exit_code
+    closed = ("cat environ", "cat mem", "cat maps", "ls root/", "ls cwd/", "ls fd/", "readlink ns/net exe")
+    for command in closed:
+        assert box.sh(command, cwd="/proc/1").exit_code, command
+    # The first process does not end by anything that is sent to it from inside.
+    script = "for s in 1 2 3 6 9 11 13 14 15 17 19 20; do kill -$s 1; done 2>/dev/null; true"
+    assert box.sh(script).exit_code == 0
+    assert box.run("true").exit_code == 0
+    # The good twin: one of its own can be traced and ended.
+    assert box.sh("sleep 300 & kill -9 $!; wait $!").exit_code == 137
+
+
+def test_settings_of_the_kernel_are_not_written(box: Box) -> None:
+    script = 'echo 1 > "$1"'
+    for place in (
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/net/ipv6/conf/all/disable_ipv6",
+        "/proc/sys/net/ipv4/ip_unprivileged_port_start",
+        "/proc/sys/vm/drop_caches",
+        "/proc/sys/user/max_user_namespaces",
+        "/proc/sysrq-trigger",
+    ):
+        assert box.sh(script, place).exit_code, place
+    assert (
+        box.sh("cat /proc/kcore /proc/keys /proc/kmsg /proc/timer_list 2>/dev/null | head -c 1").stdout == b""
+    )
+    assert box.sh("ls -A /sys").stdout == b""
+
+
+# What of the machine is there -----------------------------------------------------------------------
+
+
+def test_nothing_of_the_machine_is_there_but_its_programs(box: Box, tmp_path: Path) -> None:
+    """S-49, S-51: no home, no key, no socket of an engine or a proxy, no folder of anybody."""
+    places = [
+        *("/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/machine-id", "/etc/sudoers"),
+        *("/etc/gitconfig", "/etc/npmrc", "/etc/pip.conf", "/etc/wgetrc", "/var/lib/dpkg"),
+        "/var/run/docker.sock",
+        *("/run/docker.sock", "/run/dbus", "/opt", "/srv", "/boot", "/.egress/etc", "/sys/kernel"),
+        *(str(Path.home() / ".bashrc"), str(tmp_path), str(box.house.home), str(box.house.served.runtime)),
+        str(Path(__file__).parents[3]),
+    ]
+    assert any(Path(place).exists() for place in places)
+    for place in places:
+        assert box.sh('[ -e "$1" ]', place).exit_code == 1, place
+    sockets = box.sh("find / -xdev -type s 2>/dev/null; find /run /var /tmp /home -type s 2>/dev/null")
+    assert sockets.stdout == b""
+    assert (
+        box.sh("for f in /run/* /root/* /.egress/* /home/*/* /mnt/*; do [ -e $f ] && echo $f; done").text
+        == ""
+    )
+    assert box.run("ls", "-A", "/home").text == "sandbox\n"
+    devices = set(box.run("ls", "/dev").text.split())
+    assert devices == {
+        *("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"),
+        *("fd", "stdin", "stdout", "stderr"),
+    }
+    assert box.run("ls", "/usr/bin/env").exit_code == 0
+
+
+def test_nothing_of_the_caller_is_inherited(
+    own_house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """S-40: neither the environment of whoever made it nor what is open there."""
+    monkeypatch.setenv("CALLERS_TOKEN", SECRET)
+    with (tmp_path / "open").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        box = own_house.box("box")
+        everything = box.sh("cat /proc/self/environ /proc/1/environ /proc/1/cmdline 2>/dev/null; env").text
+        assert "CALLERS_TOKEN" not in everything
+        assert SECRET not in everything
+        assert box.sh("ls /proc/self/fd").text.split() == ["0", "1", "2", "3"]
+        held = own_house.runtime._boxes["box"].space
+        # Nobody but root may look into the first process.
+        for number in (held.number, *((held.first,) if os.geteuid() == 0 else ())):
+            names = [str(each.readlink()) for each in Path(f"/proc/{number}/fd").iterdir()]
+            assert str(tmp_path / "open") not in names
+            assert SECRET not in Path(f"/proc/{number}/environ").read_text(errors="replace")
+
+
+def test_nothing_that_is_secret_is_in_it(box: Box) -> None:
+    """S-40, S-41: neither credential nor key of the proxy."""
+    assert_works(box)
+    assert SECRET not in box.run("env").text
+    script = 'grep -rlsE -e "$1" -e "PRIVATE KEY" /etc /tmp /workspace /home /run /var 2>/dev/null'
+    assert box.sh(script, SECRET).stdout == b""
+    for path in (path for path in box.house.home.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        assert SECRET.encode() not in data
+        assert b"PRIVATE KEY" not in data
+    assert b"BEGIN CERTIFICATE" in box.run("cat", "/etc/egress/ca.pem").stdout
+
+
+def test_what_is_mounted_below_a_mount_is_not_seen(house: House, tmp_path: Path) -> None:
+    """Only what was named. Root leaves it behind, others have it covered."""
+    below = next(
+        (
+            point
+            for point in (Path("/dev/shm"), Path("/dev/pts"))
+            if point.is_mount() and Path("/dev") != point
+        ),
+        None,
+    )
+    if below is None:
+        pytest.skip("nothing is mounted below a folder here")
+    # /dev is never lent, so the mechanism is asked itself.
+    from egress.runtime.namespace.inside.root import _mounted_below
+
+    assert "/shm" in _mounted_below("/dev") or "/pts" in _mounted_below("/dev")
+    folder = tmp_path / "lent"
+    folder.mkdir()
+    folder.chmod(0o755)
+    box = house.box("below", mounts=(Mount(source=folder, target="/lent"),))
+    try:
+        assert box.run("ls", "-A", "/lent").stdout == b""
+    finally:
+        house.runtime.remove("below")
+
+
+# The proxy's end ------------------------------------------------------------------------------------
+
+
+def test_without_a_proxy_there_is_no_network(own_house: House, outside: Outside) -> None:
+    """S-52, S-53: nothing is open meanwhile, and a proxy that comes back finds the same doors."""
+    box = own_house.box("box")
+    assert_works(box)
+    own_house.served.process.send_signal(signal.SIGKILL)
+    own_house.served.process.wait()
+    attempts: list[Attempt] = [
+        ("internet", "tcp", "192.0.2.1", 443),
+        ("machine", "tcp", outside.addresses[0], outside.port),
+        ("door", "tcp", DOOR, 443),
+        ("names", "name", NAME),
+    ]
+    assert "reached" not in probed(box, attempts).values()
+    assert box.get("/none", "--max-time", "3").exit_code
+    before = len(own_house.upstream.seen)
+    own_house.served.kill()
+    own_house.served.start()
+    until(lambda: box.get("/again", "--max-time", "3").exit_code == 0, "the sandbox to be served again")
+    assert_works(box)
+    assert {each.authorization for each in own_house.upstream.seen[before:]} == {f"Bearer {SECRET}"}
+    assert [each["sandbox"] for each in own_house.served.records("sandbox.added")] == ["box", "box"]

@@ -1,0 +1,39 @@
+"""All of it once more, for a user of this machine without any right: nothing of it takes root."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.namespace import plain
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as such a user already")
+@pytest.mark.parametrize("file", ["test_runtime.py", "test_escapes.py"])
+def test_it_holds_for_a_user_without_rights(namespaces: None, tmp_path: Path, file: str) -> None:
+    stage, home = tmp_path / "stage", Path("/tmp") / f"egress-plain-{os.getpid()}-{file[5:8]}"
+    stage.mkdir()
+    # Its own is not below a folder of root's.
+    home.mkdir(mode=0o700)
+    os.chown(home, plain.USER, plain.USER)
+    arguments = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--basetemp", str(home / "tests")]
+    path = Path(__file__).with_name(file)
+    try:
+        done = subprocess.run(
+            plain.words([*arguments, str(path)], stage),
+            cwd=plain.ROOT,
+            env=plain.environment(home),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        subprocess.run(["rm", "-rf", str(home)], check=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counted = re.search(r"(\d+) passed", done.stdout)
+    assert counted is not None
+    assert int(counted[1]) > 15

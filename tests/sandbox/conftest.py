@@ -1,0 +1,27 @@
+"""The handle on real containers, behind a real proxy: the house of the runtime's own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from egress.fleet import Fleet
+from egress.fleet.protocol import About
+from egress.sandbox.handle import Sandbox
+from tests.runtime.conftest import answering, engine, house, image, made_image, shared
+from tests.runtime.house import House
+
+__all__ = ["answering", "engine", "house", "image", "made_image", "shared"]
+
+
+@pytest.fixture
+def fleet(house: House) -> Fleet:
+    """One that ends with the house, not with a test."""
+    return Fleet(house.runtime, about=About(kind="docker"), tick=None)
+
+
+@pytest.fixture
+def box(house: House, fleet: Fleet) -> Iterator[Sandbox]:
+    with Sandbox.create(image=house.image, runtime=fleet) as box:
+        yield box

@@ -1,0 +1,48 @@
+"""`egress log tail`: the last lines, and what comes until it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.log.sample import make, run
+from tests.unit.review.sample import Writing
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return make(tmp_path, monkeypatch)
+
+
+def test_the_last_lines_come_in_their_order() -> None:
+    status, said, _ = run("tail", "-n", "2")
+    assert status == 0
+    name, exchange = said.splitlines()
+    assert "evil.example" in name
+    assert "r-6" in exchange
+
+
+def test_filters_hold_and_no_index_is_made(log: Path) -> None:
+    _, said, _ = run("tail", "--verdict", "deny", "--json")
+    assert [json.loads(line)["seq"] for line in said.splitlines()] == [4, 7]
+    assert not (log / "index.sqlite3").exists()
+
+
+def test_it_follows_until_it_is_interrupted(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing = Writing(log)
+    names = iter(["n-1", "n-2"])
+
+    def pause(_: float) -> None:
+        name = next(names, "")
+        if not name:
+            raise KeyboardInterrupt
+        writing.exchange(name)
+
+    monkeypatch.setattr(time, "sleep", pause)
+    status, said, _ = run("tail", "-f", "-n", "0")
+    writing.close()
+    assert status == 0
+    assert [line.split()[-1] for line in said.splitlines()] == ["n-1", "n-2"]

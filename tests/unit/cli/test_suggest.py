@@ -1,0 +1,71 @@
+"""`egress log suggest`: the YAML for a denied request, its risk, and its status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from egress.cli.main import cli
+from egress.cli.suggest import suggest
+from egress.errors import ContentError
+from tests.unit.review.drafting.sample import denied, exchange
+
+RULES = (
+    "version: 1\nhosts:\n  api.example.com:\n    allow:\n      - { id: read, methods: [GET], paths: [/a] }\n"
+)
+
+
+def put(folder: Path, *lines: Mapping[str, object]) -> None:
+    """A log with these lines, all of this moment."""
+    folder.mkdir(exist_ok=True)
+    start = {"seq": 1, "time": "2100-01-01T00:00:00.000000Z"}
+    texts = (json.dumps({**start, **line}, separators=(",", ":")) for line in lines)
+    (folder / "audit-000001.jsonl").write_text("".join(f"{text}\n" for text in texts), "utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yaml").write_text(RULES, "utf-8")
+    put(Path("audit"), denied("rule.none", "POST", path="/b"), exchange(request="c-2", path="/\x1b[31m"))
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(suggest, [*words, "--log", "audit"], standalone_mode=False)
+
+
+def test_says_what_to_write_and_what_it_opens() -> None:
+    result = run("c-1-1")
+    assert result.return_value == 0, result.exception
+    assert "POST https://api.example.com/b" in result.output
+    assert "write hosts.yaml, before line 5, under api.example.com, in `allow`:" in result.output
+    assert "- { id: new, methods: [POST], paths: [/b] }" in result.output
+    assert "risk: POST sends data out" in result.output
+    assert "tried: with it the verdict is allow api.example.com#new" in result.output
+    assert Path("hosts.yaml").read_text("utf-8") == RULES
+
+
+def test_says_why_nothing_is_suggested() -> None:
+    result = run("c-2")
+    assert result.return_value == 1
+    assert "it was let through" in result.output
+    assert "\x1b" not in result.output
+
+
+def test_as_json_for_programs() -> None:
+    data = json.loads(run("c-1-1", "--json").output)
+    assert data["code"] == "rule.none"
+    assert data["steps"][0]["yaml"] == ["      - { id: new, methods: [POST], paths: [/b] }"]
+
+
+def test_an_id_that_is_not_there_is_said() -> None:
+    assert isinstance(run("c-9").exception, ContentError)
+    assert isinstance(run("").exception, ContentError)
+
+
+def test_it_stands_below_log() -> None:
+    assert CliRunner().invoke(cli, ["log", "suggest", "--help"]).exit_code == 0

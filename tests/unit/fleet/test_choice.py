@@ -1,0 +1,48 @@
+"""Which kind of sandboxes is chosen, and that nothing else comes in its place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from egress.fleet.choice import Choice, choose, read_kind
+from egress.runtime.errors import EngineUnavailableError, SpecError
+
+NOWHERE = Path("/nonexistent/docker.sock")
+
+
+def test_an_argument_goes_before_the_variable() -> None:
+    assert read_kind("docker", "namespace") == "docker"
+    assert read_kind(None, "namespace") == "namespace"
+    assert read_kind(None, None) is None
+    assert read_kind(None, "") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "variable", "named"), [("podman", None, "runtime"), (None, "x", "EGRESS_RUNTIME")]
+)
+def test_a_kind_that_is_none_is_refused_where_it_was_named(
+    asked: str | None, variable: str | None, named: str
+) -> None:
+    with pytest.raises(SpecError, match=f"{named} names no kind") as caught:
+        read_kind(asked, variable)
+    assert caught.value.hint == "name docker or namespace"
+
+
+def test_namespaces_stand_in_where_no_engine_answers_and_say_why() -> None:
+    assert choose(None, NOWHERE) == Choice("namespace", f"no engine answers at {NOWHERE}")
+
+
+def test_what_was_asked_for_is_not_replaced() -> None:
+    assert choose("namespace", NOWHERE) == Choice("namespace", "as asked for")
+    with pytest.raises(EngineUnavailableError):
+        choose("docker", NOWHERE)
+
+
+def test_a_fleet_is_imported_without_any_library_of_an_engine() -> None:
+    code = "import sys, egress.fleet; print('docker' in sys.modules, 'mitmproxy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

@@ -1,0 +1,81 @@
+"""A member knows when it was last in use, and when it has to go."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from egress.fleet.member import Member
+from egress.fleet.terms import Terms
+from egress.runtime.errors import SandboxDiedError
+from egress.runtime.protocol import Process
+from egress.runtime.spec import Spec
+
+
+class Running:
+    """A command as far as a member looks at it."""
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+        self.is_over = False
+
+    def wait(self, timeout: float | None = None) -> None:
+        assert timeout == 0
+        if self.failure is not None:
+            raise self.failure
+        if not self.is_over:
+            raise TimeoutError
+
+
+def member(**terms: float) -> Member:
+    return Member(Spec(name="one", image="any"), Terms(**terms), made=100, used=100)  # type: ignore[arg-type]
+
+
+def test_its_time_runs_from_its_making() -> None:
+    one = member(timeout=10)
+    assert (one.left(104), one.reason_to_leave(109)) == (6, None)
+    one.used = 109
+    assert (one.left(110), one.reason_to_leave(110)) == (0, "timeout")
+    assert member().left(10**9) is None
+
+
+def test_it_may_lie_idle_for_so_long() -> None:
+    one = member(idle_timeout=10)
+    assert one.reason_to_leave(109) is None
+    assert one.reason_to_leave(110) == "idle"
+    one.used = 109
+    assert one.reason_to_leave(110) is None
+
+
+def test_what_is_under_way_keeps_it() -> None:
+    one = member(idle_timeout=10)
+    one.under_way = 1
+    assert one.reason_to_leave(1000) is None
+    one.under_way = 0
+    assert one.reason_to_leave(1009) is None
+    assert one.reason_to_leave(1010) == "idle"
+
+
+def test_a_command_that_runs_keeps_it_until_it_ends() -> None:
+    one, running = member(idle_timeout=10), Running()
+    one.running.append(cast("Process", running))
+    assert one.reason_to_leave(1000) is None
+    running.is_over = True
+    assert one.reason_to_leave(1050) is None
+    assert one.running == []
+    assert one.reason_to_leave(1060) == "idle"
+
+
+def test_a_command_that_failed_does_not_keep_it() -> None:
+    one, running = member(idle_timeout=10), Running()
+    running.failure = SandboxDiedError("gone")
+    one.running.append(cast("Process", running))
+    one.look(105)
+    assert one.running == []
+
+
+def test_what_commands_printed_is_let_go_of_where_no_time_is_set() -> None:
+    one, running = member(), Running()
+    running.is_over = True
+    one.running.append(cast("Process", running))
+    assert one.reason_to_leave(105) is None
+    assert one.running == []

@@ -1,0 +1,149 @@
+"""A port is seen by whoever has its token, and the sandbox sees neither token nor cookie."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from egress.fleet.preview_gate import COOKIE, Passed, Sent, Shown, Turned, judge, label, without_cookie
+from egress.http1 import RequestHead
+from egress.types import Headers
+
+TOKEN = "t" * 43
+SHOWN = Shown("one", 8000, "8000-one.localhost:5000", TOKEN)
+OTHER = Shown("two", 8000, "8000-two.localhost:5000", "o" * 43)
+ALL = {each.host: each for each in (SHOWN, OTHER)}
+WITH: Headers = (("cookie", f"{COOKIE}={TOKEN}"),)
+NAMES = st.from_regex(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?", fullmatch=True)
+
+
+def asked(
+    target: str = "/", headers: Headers = (), *, host: str = SHOWN.host, method: str = "GET"
+) -> RequestHead:
+    return RequestHead(method, target, "origin", (("host", host), *headers), host=host)
+
+
+def test_the_address_that_is_given_leads_to_the_cookie_and_back_without_the_token() -> None:
+    assert SHOWN.url == f"http://8000-one.localhost:5000/?token={TOKEN}"
+    verdict = judge(asked(f"/?token={TOKEN}"), ALL)
+    assert isinstance(verdict, Sent)
+    assert verdict.location == "http://8000-one.localhost:5000/"
+    assert verdict.cookie == f"{COOKIE}={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+
+
+def test_the_cookie_opens_and_does_not_go_on() -> None:
+    verdict = judge(asked("/a?b=c", (("cookie", f"a=1; {COOKIE}={TOKEN}; b=2"), ("accept", "*/*"))), ALL)
+    assert verdict == Passed(
+        SHOWN, "/a?b=c", (("host", SHOWN.host), ("cookie", "a=1; b=2"), ("accept", "*/*"))
+    )
+
+
+def test_a_token_never_goes_on_even_with_the_cookie() -> None:
+    verdict = judge(asked(f"/a?x=1&token={TOKEN}&y=2", WITH), ALL)
+    assert isinstance(verdict, Sent)
+    assert verdict.location.endswith("/a?x=1&y=2")
+    turned = judge(asked(f"/?token={TOKEN}", WITH, method="POST"), ALL)
+    assert isinstance(turned, Turned)
+    assert turned.status == 403
+
+
+def test_a_token_of_the_program_itself_goes_on() -> None:
+    assert judge(asked("/?token=its-own", WITH), ALL) == Passed(
+        SHOWN, "/?token=its-own", (("host", SHOWN.host),)
+    )
+
+
+def test_the_way_back_stays_on_this_origin() -> None:
+    """A target that begins with two slashes is a path here; a browser would take it for a host."""
+    verdict = judge(asked(f"//evil.example/?token={TOKEN}"), ALL)
+    assert isinstance(verdict, Sent)
+    assert verdict.location == "http://8000-one.localhost:5000//evil.example/"
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        ("/", ()),
+        ("/?token=", ()),
+        ("/?token=" + "x" * 43, ()),
+        ("/?token=" + OTHER.token, ()),
+        ("/?Token=" + TOKEN, ()),
+        ("/", (("cookie", f"{COOKIE}={OTHER.token}"),)),
+        ("/", (("cookie", f"{COOKIE}="),)),
+        ("/", (("cookie", f"other={TOKEN}"),)),
+        ("/", (("authorization", TOKEN),)),
+        ("/?token=\xff", (("cookie", f"{COOKIE}=\xff"),)),
+    ],
+    ids=map(str, range(10)),
+)
+def test_whoever_has_not_the_token_of_this_port_sees_nothing(target: str, headers: Headers) -> None:
+    verdict = judge(asked(target, headers), ALL)
+    assert isinstance(verdict, Turned)
+    assert verdict.status == 403
+    assert TOKEN not in verdict.text
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["", "localhost:5000", "127.0.0.1:5000", "8000-one.localhost", "8000-one.localhost:5001", "evil.example",
+     "8000-one.localhost.evil.example:5000", "x.8000-one.localhost:5000", "8000-one.localhost.:5000"],
+)  # fmt: skip
+def test_a_foreign_host_is_refused_whatever_it_brings(host: str) -> None:
+    verdict = judge(asked(f"/?token={TOKEN}", WITH, host=host), ALL)
+    assert isinstance(verdict, Turned)
+    assert verdict.status == 421
+
+
+def test_a_host_is_a_host_in_any_case() -> None:
+    assert isinstance(judge(asked("/", WITH, host="8000-ONE.localhost:5000"), ALL), Passed)
+
+
+def test_a_whole_address_is_no_path() -> None:
+    head = RequestHead("GET", "http://8000-one.localhost:5000/", "absolute", WITH, host=SHOWN.host)
+    assert isinstance(judge(head, ALL), Turned)
+
+
+def test_several_cookie_fields_are_all_looked_at() -> None:
+    headers: Headers = (("cookie", "a=1"), ("cookie", f"{COOKIE}={TOKEN}"), ("cookie", f"{COOKIE}=x;b=2"))
+    verdict = judge(asked("/", headers), ALL)
+    assert isinstance(verdict, Passed)
+    assert verdict.headers == (("host", SHOWN.host), ("cookie", "a=1"), ("cookie", "b=2"))
+
+
+@given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30), max_size=6))
+def test_our_cookie_is_never_among_what_goes_on(parts: list[str]) -> None:
+    value = "; ".join([*parts[:3], f"{COOKIE}={TOKEN}", *parts[3:]])
+    left = without_cookie((("cookie", value), ("accept", "a")))
+    names = [part.partition("=")[0].strip() for _, each in left for part in each.split(";")]
+    assert COOKIE not in names
+    assert left[-1] == ("accept", "a")
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="#"), max_size=40))
+def test_a_target_that_brings_the_token_is_sent_on_without_it(query: str) -> None:
+    verdict = judge(asked(f"/p?{query}&token={TOKEN}"), ALL)
+    assert isinstance(verdict, Sent)
+    assert f"token={TOKEN}" not in verdict.location.split("?", 1)[-1].split("&")
+    assert isinstance(judge(asked(verdict.location.removeprefix(f"http://{SHOWN.host}"), WITH), ALL), Passed)
+
+
+@given(NAMES, st.integers(1, 65535), NAMES, st.integers(1, 65535))
+def test_every_port_has_a_label_of_its_own_without_dots(a: str, m: int, b: str, n: int) -> None:
+    one, other = label(a, m), label(b, n)
+    assert (one == other) == ((a, m) == (b, n))
+    assert "." not in one
+    assert len(one) <= 63
+    assert not one.endswith("-")
+
+
+def test_a_plain_name_stays_readable_and_none_is_taken_for_a_made_up_one() -> None:
+    assert label("one", 8000) == "8000-one"
+    made = label("a.b", 80)
+    assert made.startswith("80-a-b-x")
+    assert label(made.removeprefix("80-"), 80) != made
+
+
+def test_a_token_is_in_no_repr() -> None:
+    assert TOKEN not in repr(SHOWN)
+    assert TOKEN not in repr(judge(asked(f"/?token={TOKEN}"), ALL))

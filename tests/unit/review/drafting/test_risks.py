@@ -1,0 +1,68 @@
+"""What a rule would open, and what is never suggested."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.review.drafting.risks import refusal, risks
+from egress.rules.policy import Policy
+from egress.types import Decision, Effects, Head, InjectHeader, Verdict
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("metadata.google.internal", ""),
+        ("metadata", ""),
+        ("169.254.169.254", ""),
+        ("localhost", ""),
+        ("printer", ""),
+        ("wiki.corp", ""),
+        ("10.0.0.1", ""),
+        ("::1", ""),
+        ("a.example.com", "192.168.1.1"),
+        ("a.example.com", "::ffff:10.0.0.1"),
+    ],
+)
+def test_what_is_internal_is_never_suggested(host: str, address: str) -> None:
+    assert refusal(host, address, "host.unknown")
+
+
+@pytest.mark.parametrize(
+    ("host", "address"), [("a.example.com", ""), ("a.example.com", "93.184.216.34"), ("8.8.8.8", "")]
+)
+def test_what_is_public_may_be(host: str, address: str) -> None:
+    assert refusal(host, address, "host.unknown") == ""
+    assert refusal(host, address, "address.refused")
+
+
+def told(head: Head, effects: Effects | None = None, entry: str | None = None) -> str:
+    decision = Decision(Verdict.ALLOW, "rule.allowed", entry=entry, effects=effects or Effects())
+    return "\n".join(risks(Policy(), head, decision))
+
+
+def head(method: str = "GET", host: str = "a.example.com", **fields: bool) -> Head:
+    return Head(method, "https", host, 443, "/", (), **fields)
+
+
+def test_a_secret_that_goes_with_it_comes_first() -> None:
+    needs = (InjectHeader("github", "authorization", "Bearer "),)
+    assert told(head(), Effects(needs=needs)).startswith("the secret github goes with it")
+
+
+def test_writing_and_reading_are_told_apart() -> None:
+    assert "POST sends data out" in told(head("POST"))
+    assert "sends data out" not in told(head())
+
+
+def test_names_that_anybody_can_have() -> None:
+    assert "anybody can have a name under github.io" in told(head(host="foo.github.io"))
+    assert "anybody can have" not in told(head())
+    assert "what anybody puts there" in told(head(host="gist.github.com"))
+
+
+def test_wildcards_sockets_clear_text_and_addresses() -> None:
+    assert "every host that *.example.com names" in told(head(), entry="*.example.com")
+    assert "WebSocket" in told(head(websocket=True))
+    assert "clear text" in told(Head("GET", "http", "a.example.com", 80, "/"))
+    assert "an address can belong to somebody else" in told(head(host="8.8.8.8"))

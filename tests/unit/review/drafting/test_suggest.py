@@ -1,0 +1,147 @@
+"""The smallest change for a denied request: tried, narrow, and refused where it must be."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.review.drafting.seen import seen
+from egress.review.drafting.suggest import Suggestion, suggest
+from egress.rules.load import Source
+from tests.unit.review.drafting.sample import NOW, denied, exchange, refusal
+
+RULES = """\
+version: 1
+secrets:
+  github: { from: "env:T", hosts: [api.example.com] }
+hosts:
+  api.example.com:
+    allow:
+      - { id: read, methods: [GET], paths: [/user] }
+      - id: issues
+        methods: [POST]
+        paths: [/issues]
+    deny:
+      - { id: no-keys, paths: ["/keys/**"] }
+    inject:
+      - bearer: github
+  docs.example.com: { methods: [GET] }
+  old.example.com: { expires: 2020-01-01 }
+  shut.example.com: { allow: [] }
+  "*.cdn.example.com": { methods: [GET] }
+"""
+
+
+def asked(line: dict[str, object], rules: str = RULES, address: str = "") -> Suggestion:
+    one = seen(line)
+    assert one is not None
+    return suggest(one, address, [Source("hosts.yaml", rules)], {}, NOW)
+
+
+def test_a_rule_goes_in_front_of_those_that_are_there() -> None:
+    answer = asked(denied("rule.none", path="/gists"))
+    (step,) = answer.steps
+    assert step.where == "hosts.yaml, before line 7, under api.example.com, in `allow`"
+    assert step.yaml == ("      - { id: new, methods: [GET], paths: [/gists] }",)
+    assert answer.outcome == "allow api.example.com#new"
+    assert answer.risks[0].startswith("the secret github goes with it")
+
+
+def test_a_new_host_is_allowed_for_this_request_alone() -> None:
+    answer = asked(denied("host.unknown", "POST", "new.example.org", "/a", port=8443))
+    (step,) = answer.steps
+    assert step.yaml == ("  new.example.org: { ports: [8443], methods: [POST], paths: [/a] }",)
+    assert answer.outcome == "allow new.example.org#host"
+
+
+def test_an_entry_that_is_its_own_rule_is_written_anew() -> None:
+    (step,) = asked(denied("rule.none", "POST", "docs.example.com", "/a")).steps
+    assert step.where.startswith("in place of the entry at hosts.yaml:15:3")
+    assert any("{id: host, methods: [GET]}" in line for line in step.yaml)
+    assert any("{id: new, methods: [POST], paths: [/a]}" in line for line in step.yaml)
+
+
+def test_a_rule_under_a_wildcard_holds_for_more_and_that_is_said() -> None:
+    answer = asked(denied("rule.none", "POST", "x.cdn.example.com", "/a"))
+    assert "it holds for every host that *.cdn.example.com names, not for this one alone" in answer.risks
+
+
+@pytest.mark.parametrize("fields", [{"port": 8443}, {"port": 80, "scheme": "http"}])
+def test_a_port_is_opened(fields: dict[str, object]) -> None:
+    answer = asked(denied("host.port", "GET", "docs.example.com", "/a", **fields))
+    assert answer.outcome == "allow docs.example.com#host"
+
+
+def test_a_web_socket_takes_a_rule_that_says_so() -> None:
+    (step,) = asked(denied("rule.websocket", path="/user")).steps
+    assert step.yaml == ("      - { id: new, methods: [GET], paths: [/user], websocket: true }",)
+
+
+def test_an_escaped_slash_takes_a_rule_that_says_so() -> None:
+    (step,) = asked(denied("path.ambiguous", path="/a%2Fb")).steps
+    assert "encoded_slash: data" in step.yaml[0]
+
+
+def test_a_closed_host_gets_its_first_rule() -> None:
+    assert asked(denied("host.closed", host="shut.example.com")).outcome == "allow shut.example.com#new"
+
+
+def test_several_changes_may_be_needed() -> None:
+    rules = RULES + "profiles: { default: { hosts: [docs.example.com] } }\n"
+    answer = asked(denied("host.unknown", host="new.example.org"), rules)
+    assert [step.where.split()[0] for step in answer.steps] == ["hosts.yaml,", "in"]
+    assert "new.example.org" in answer.steps[1].yaml[0]
+    assert answer.outcome
+
+
+def test_a_name_that_was_refused_is_opened_for_reading_and_its_risk_said() -> None:
+    answer = asked(refusal("host.unknown", "new.example.org", 0, "dns"))
+    assert answer.steps[0].yaml == ("  new.example.org: { methods: [GET, HEAD] }",)
+    assert "only a connection was refused" in answer.risks[0]
+
+
+def test_what_looks_like_a_credential_is_not_written() -> None:
+    (step,) = asked(denied("rule.none", path="/t/ghp_abcdefghijklmnopqrstuvwxyz0123456789")).steps
+    assert 'paths: ["/t/*"]' in step.yaml[0]
+
+
+def test_a_rule_with_another_query_may_be_the_better_way() -> None:
+    rules = "version: 1\nhosts:\n  a.example.com:\n    allow:\n      - { id: q, query: {page: '1'} }\n"
+    answer = asked(denied("rule.none", host="a.example.com"), rules)
+    assert "another query" in answer.risks[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (denied("rule.denied", path="/keys/1"), "a deny wins over every allow"),
+        (denied("host.unknown", host="metadata.google.internal"), "metadata"),
+        (denied("host.literal", host="169.254.169.254"), "not of the public internet"),
+        (denied("host.cleartext", scheme="http", port=80), "never opened for clear text"),
+        (denied("host.closed", host="old.example.com"), "has expired"),
+        (denied("path.ambiguous", path="/a//b"), "in different ways"),
+        (denied("rule.none", path="/a*b\N{HORIZONTAL ELLIPSIS}"), "not whole"),
+        (denied("method.refused", "TRACE"), "no rule can allow it"),
+        (denied("limit.requests"), "a rule cannot help"),
+        (denied("rule.none"), "the rules at hand allow it"),
+        (exchange(), "it was let through"),
+        (refusal("host.closed", "shut.example.com"), "what was asked for is not known"),
+    ],
+)
+def test_refuses_with_a_reason(line: dict[str, object], why: str) -> None:
+    answer = asked(line)
+    assert why in answer.refusal
+    assert not answer.steps
+    assert not answer.outcome
+
+
+def test_an_address_that_the_name_led_to_is_looked_at() -> None:
+    assert "not of the public internet" in asked(denied("rule.none", path="/x"), address="10.0.0.1").refusal
+
+
+def test_without_a_certain_place_the_yaml_is_still_said() -> None:
+    answer = asked(denied("host.unknown", host="b.example.com"), "version: 1\nhosts: {a.example.com: {}}\n")
+    assert "b.example.com: { methods: [GET], paths: [/user] }" in answer.refusal
+
+
+def test_rules_that_do_not_load_are_said() -> None:
+    assert "do not load" in asked(denied("rule.none"), "version: 2\n").refusal

@@ -1,0 +1,81 @@
+"""One line: what is taken from it, and what is no line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from egress.review.entry import ODD, NotALineError, parse, texts_of
+from tests.unit.audit.sample import files
+from tests.unit.review.sample import write
+
+TIME = "2026-03-01T09:30:00.000123Z"
+
+
+def line(**fields: object) -> bytes:
+    return json.dumps({"seq": 1, "time": TIME, "event": "exchange", **fields, "mac": ""}).encode()
+
+
+def test_every_line_that_a_proxy_writes_is_one(tmp_path: Path) -> None:
+    write(tmp_path)
+    entries = [parse(text) for text in files(tmp_path)[0].read_bytes().splitlines()]
+    assert [entry.seq for entry in entries] == list(range(1, 9))
+    assert [entry.event for entry in entries[:2]] == ["started", "exchange"]
+    assert [entry.verdict for entry in entries] == [
+        "",
+        "allow",
+        "allow",
+        "deny",
+        "allow",
+        "allow",
+        "deny",
+        "allow",
+    ]
+    assert entries[4].secrets == ("mail", "github")
+    assert all(entry.is_known for entry in entries)
+    assert sum(entry.requests for entry in entries) == 7
+
+
+def test_a_field_of_another_type_is_as_if_it_were_not_there() -> None:
+    entry = parse(
+        line(host=["x"], status="200", bytes_up=-1, bytes_down=True, observed="true", injected=[7, {}])
+    )
+    assert (entry.text("host"), entry.number("status"), entry.number("bytes_up")) == ("", 0, 0)
+    assert (entry.number("bytes_down"), entry.flag("observed"), entry.secrets) == (0, False, ())
+
+
+def test_a_later_version_is_read_and_told() -> None:
+    entry = parse(line(event="canary.seen", more={"a": 1}))
+    assert not entry.is_known
+    assert entry.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b'{"seq":1,"time":"2026#', "half"),
+        (b"x" * 300_000, "huge"),
+        (b"", "foreign"),
+        (b"hello", "foreign"),
+        (b"[1]", "foreign"),
+        (b'{"a":1}', "foreign"),
+        (b"[" * 100_000, "foreign"),
+        (b'{"seq":1,"ti', "corrupt"),
+        (b'{"seq":true,"time":"2026-03-01T09:30:00.000123Z","event":"x","mac":""}', "corrupt"),
+        (b'{"seq":1,"time":"later","event":"x","mac":""}', "corrupt"),
+        (b'{"seq":1,"time":"2026-03-01T09:30:00.000123Z","event":"x"}', "corrupt"),
+        (b"\xff\xfe", "foreign"),
+        (b'{"seq":' + b"9" * 5000 + b"}", "corrupt"),
+    ],
+)
+def test_what_is_no_line_says_of_what_kind_it_is(raw: bytes, kind: str) -> None:
+    with pytest.raises(NotALineError) as error:
+        parse(raw)
+    assert error.value.kind == kind
+    assert error.value.message == f"this is {ODD[error.value.kind]}"
+
+
+def test_texts_are_found_however_deep_they_are() -> None:
+    assert texts_of({"a": ["b", {"c": "d"}], "e": 1}) == ["a", "e", "b", "c", "d"]

@@ -1,0 +1,119 @@
+"""Pruning: whole files from the oldest on, and a chain that still holds."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from egress.audit import Verified, verify
+from egress.errors import ContentError, UnreadableError, UsageError
+from egress.review.moments import HOUR
+from egress.review.retention import Retention, prune
+from tests.unit.audit.sample import KEY, files, opened
+from tests.unit.review.sample import START, Writing, write
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    write(tmp_path / "log", rotate_at=900)
+    assert len(files(tmp_path / "log")) > 5
+    return tmp_path / "log"
+
+
+def check(log: Path) -> Verified:
+    found = verify(log, KEY)
+    assert found.is_sound, found.faults
+    return found
+
+
+def test_the_rest_is_sound_and_goes_on(log: Path) -> None:
+    there = [file.name for file in files(log)]
+    found = prune(log, KEY, Retention(files=3))
+    assert found.files == tuple(there[:-3])
+    assert found.first == there[-3]
+    assert [file.name for file in files(log)] == there[-3:]
+    assert found.kept == sum(file.stat().st_size for file in files(log))
+    check(log)
+    writing = Writing(log)
+    writing.exchange("r-9")
+    writing.close()
+    assert check(log).newest > 8
+
+
+def test_a_trial_deletes_nothing(log: Path) -> None:
+    before = sorted(path.name for path in log.iterdir())
+    assert prune(log, KEY, Retention(files=1), is_trial=True).files
+    assert sorted(path.name for path in log.iterdir()) == before
+
+
+def test_files_go_by_the_time_of_their_newest_line(log: Path) -> None:
+    assert prune(log, KEY, Retention(before=START)).files == ()
+    found = prune(log, KEY, Retention(before=START + 3 * HOUR))
+    assert 0 < len(found.files) < 5
+    check(log)
+
+
+def test_files_go_by_size_and_the_newest_always_stays(log: Path) -> None:
+    total = sum(file.stat().st_size for file in files(log))
+    found = prune(log, KEY, Retention(size=total - 1))
+    assert len(found.files) == 1
+    prune(log, KEY, Retention(size=1, files=1, before=1 << 60))
+    assert len(files(log)) == 1
+    check(log)
+
+
+def test_a_log_that_is_not_sound_is_evidence(log: Path) -> None:
+    file = files(log)[1]
+    file.write_bytes(file.read_bytes().replace(b"agent-1", b"agent-2", 1))
+    with pytest.raises(ContentError, match="not sound"):
+        prune(log, KEY, Retention(files=1))
+    assert prune(log, KEY, Retention(files=2), is_forced=True).files
+    check(log)
+
+
+def test_with_another_key_nothing_is_deleted(log: Path) -> None:
+    there = len(files(log))
+    with pytest.raises(UnreadableError, match="not written with this key"):
+        prune(log, bytes(32), Retention(files=1))
+    with pytest.raises(ContentError, match="does not say"):
+        prune(log, bytes(32), Retention(files=1), is_forced=True)
+    assert len(files(log)) == there
+
+
+def test_a_policy_that_keeps_everything_is_refused(log: Path) -> None:
+    with pytest.raises(UsageError):
+        prune(log, KEY, Retention())
+
+
+def test_two_never_delete_at_once(log: Path) -> None:
+    before = len(files(log))
+    descriptor = os.open(files(log)[0], os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(UnreadableError, match="just now"):
+        prune(log, KEY, Retention(files=1))
+    sink = opened(log, rotate_at=900, keep=2)
+    sink.event("started")
+    sink.flush()
+    for _ in range(6):
+        sink.event("reloaded")
+        sink.flush()
+    assert len(files(log)) > before, "the proxy leaves the old files for later"
+    os.close(descriptor)
+    for _ in range(6):
+        sink.event("reloaded")
+        sink.flush()
+    assert len(files(log)) == 2
+    sink.close()
+    check(log)
+
+
+def test_while_the_proxy_runs_it_can_be_pruned(log: Path) -> None:
+    writing = Writing(log, 900)
+    writing.exchange("r-9")
+    prune(log, KEY, Retention(files=2))
+    writing.exchange("r-10")
+    writing.close()
+    check(log)

@@ -1,0 +1,24 @@
+"""What the engine says while it builds. That it builds is for tests/container."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.runtime.docker.images.builder import _follow, silent
+from egress.runtime.errors import EngineError
+
+
+def test_each_step_is_told_as_a_plain_line() -> None:
+    said: list[str] = []
+    _follow(
+        [{"stream": "Step 1/2 : FROM x\n\n"}, {"aux": {}}, {"stream": "\x1b[91mred\x1b[0m\n"}], said.append
+    )
+    assert said == ["Step 1/2 : FROM x", "red"]
+
+
+def test_a_build_that_failed_ends_with_its_last_lines() -> None:
+    lines = [{"stream": f"line {number}\n"} for number in range(20)]
+    with pytest.raises(EngineError) as caught:
+        _follow([*lines, {"error": "\x1b[91mno such thing\x1b[0m"}], silent)
+    assert str(caught.value).endswith("line 18 | line 19 | no such thing")
+    assert "line 3 " not in str(caught.value)

@@ -1,0 +1,35 @@
+"""The demonstration out of this machine's files. That it runs is for tests/container."""
+
+from __future__ import annotations
+
+import tarfile
+
+from egress.runtime.docker.images.demo import USER, demo_tree
+from egress.runtime.docker.local_image import spooled
+
+
+def members() -> dict[str, tarfile.TarInfo]:
+    with spooled(demo_tree()) as (archive, _), tarfile.open(fileobj=archive) as tar:
+        return {entry.name: entry for entry in tar.getmembers()}
+
+
+def test_it_has_a_shell_the_small_tools_and_python() -> None:
+    wanted = {"usr/bin/sh", "usr/bin/env", "usr/bin/find", "usr/bin/grep", "usr/local/bin/python3"}
+    assert wanted <= members().keys()
+
+
+def test_its_user_owns_the_workspace() -> None:
+    found = members()["workspace"]
+    assert (found.isdir(), found.uid, found.mode) == (True, USER, 0o755)
+
+
+def test_git_finds_its_helpers_where_it_looks() -> None:
+    found = members()
+    if "usr/bin/git" in found:
+        (helper,) = [entry for name, entry in found.items() if name.endswith("/git-remote-https")]
+        assert helper.mode & 0o111
+
+
+def test_equal_files_are_one_image() -> None:
+    with spooled(demo_tree()) as (_, one), spooled(demo_tree()) as (_, two):
+        assert one == two

@@ -1,0 +1,54 @@
+"""An image has the name of what it is made of. That images are built is for tests/container."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.images import products, recipes
+from egress.runtime.errors import ImageMissingError
+
+
+class Shelf:
+    """An engine that knows some images, and can make none."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def image_id(self, name: str) -> str:
+        if name not in self.names:
+            raise ImageMissingError(name)
+        return f"sha256:{name}"
+
+
+def engine(*names: str) -> Engine:
+    return cast("Engine", Shelf(*names))
+
+
+def test_another_base_makes_another_image() -> None:
+    recipe = recipes.for_sandbox()
+    shelf = engine("one", "two")
+    one, two = (products._name(shelf, "box", recipe, base) for base in ("one", "two"))
+    assert one.startswith("box:")
+    assert one != two
+    assert one == products._name(shelf, "box", recipe, "one")
+
+
+def test_a_base_that_is_not_there_is_left_to_the_engine() -> None:
+    recipe = recipes.for_sandbox()
+    assert products._name(engine(), "box", recipe, "debian:stable-slim").startswith("box:")
+
+
+@pytest.mark.parametrize("make", [products.proxy_image, products.sandbox_image, products.door_image])
+def test_what_is_there_is_taken(make: object) -> None:
+    repository, recipe = {
+        products.proxy_image: (products.PROXY, recipes.for_proxy()),
+        products.sandbox_image: (products.SANDBOX, recipes.for_sandbox()),
+        products.door_image: (products.DOOR, recipes.for_door()),
+    }[make]  # type: ignore[index]
+    name = products._name(engine("base"), repository, recipe, "base")
+    said: list[str] = []
+    assert make(engine("base", name), "base", said.append) == name  # type: ignore[operator]
+    assert said == []

@@ -1,0 +1,30 @@
+"""Names say whose a container is, and are read again after a crash."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.runtime.docker import names
+
+CELL = "0123abcd"
+
+
+@pytest.mark.parametrize(
+    "sandbox", ["a", "one", "one-two", "door", "ready", "x.new", "workspace-1", "a" * 63]
+)
+def test_a_sandbox_is_found_by_the_name_of_its_container(sandbox: str) -> None:
+    for name, is_started in ((names.taken(sandbox, CELL), False), (names.started(sandbox, CELL), True)):
+        assert (names.sandbox_of(name), names.is_started(name)) == (sandbox, is_started)
+
+
+@pytest.mark.parametrize(
+    "name", [names.waiting(CELL), names.network(CELL), "egress-one", "other-one-0123abcd", ""]
+)
+def test_what_nobody_has_taken_is_nobodys(name: str) -> None:
+    assert names.sandbox_of(name) == ""
+    assert not names.is_started(name)
+
+
+def test_no_two_things_have_one_name() -> None:
+    kinds = (names.network, names.workspace, names.door, names.waiting)
+    assert len({kind(CELL) for kind in kinds}) == len(kinds)

@@ -1,0 +1,111 @@
+"""Files in and out, by the tar of a sandbox that does as it likes."""
+
+from __future__ import annotations
+
+import errno
+import io
+import tarfile
+
+import pytest
+
+from egress.runtime.docker import transfer
+from egress.runtime.errors import (
+    ArchiveError,
+    PathNotFoundError,
+    SandboxStateError,
+    SpecError,
+    UnsupportedError,
+)
+from egress.runtime.protocol import Output
+from egress.runtime.spec import Command, ExecResult
+
+
+class Sandbox:
+    """Ends every command with a status, having written something."""
+
+    def __init__(self, *statuses: int, out: bytes = b"") -> None:
+        self._statuses = list(statuses)
+        self._out = out
+        self.asked: list[Command] = []
+
+    def run(self, command: Command, output: Output) -> ExecResult:
+        self.asked.append(command)
+        if output.stdout is not None:
+            output.stdout(self._out)
+        return ExecResult(exit_code=self._statuses.pop(0))
+
+
+def archive(name: str = "a", kind: bytes = tarfile.REGTYPE) -> io.BytesIO:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        entry = tarfile.TarInfo(name)
+        entry.type = kind
+        tar.addfile(entry)
+    out.seek(0)
+    return out
+
+
+def test_paths_are_words_and_never_part_of_a_script() -> None:
+    sandbox = Sandbox(0, 0, out=archive().getvalue())
+    path = "/a b/$(id)/';x"
+    transfer.put(sandbox.run, "one", path, archive())
+    with transfer.get(sandbox.run, "one", path):
+        pass
+    assert [command.argv[-1] for command in sandbox.asked] == [path, path]
+    assert all(path not in word for command in sandbox.asked for word in command.argv[:-1])
+
+
+@pytest.mark.parametrize(
+    ("statuses", "error"),
+    [((2, 1), PathNotFoundError), ((2, 0), SandboxStateError), ((127,), UnsupportedError)],
+)
+def test_why_it_could_not_be_laid_down_is_told(statuses: tuple[int, ...], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        transfer.put(Sandbox(*statuses).run, "one", "/x", archive())
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(44, PathNotFoundError), (127, UnsupportedError), (2, SandboxStateError)]
+)
+def test_why_it_could_not_be_read_is_told(status: int, error: type[Exception]) -> None:
+    with pytest.raises(error), transfer.get(Sandbox(status).run, "one", "/x"):
+        pass
+
+
+def test_what_comes_out_is_sifted_too() -> None:
+    """Its tar is whatever the sandbox has put in that place."""
+    with (
+        pytest.raises(ArchiveError),
+        transfer.get(Sandbox(0, out=archive("../x").getvalue()).run, "one", "/x"),
+    ):
+        pass
+    sandbox = Sandbox(0, out=archive("x", tarfile.CHRTYPE).getvalue())
+    with transfer.get(sandbox.run, "one", "/x") as file, tarfile.open(fileobj=file) as tar:
+        assert tar.getnames() == []
+
+
+def test_a_path_that_is_none_is_never_asked_for() -> None:
+    sandbox = Sandbox()
+    for path in ("relative", "/a/../b", "/a\nb"):
+        with pytest.raises(SpecError):
+            transfer.put(sandbox.run, "one", path, archive())
+        with pytest.raises(SpecError), transfer.get(sandbox.run, "one", path):
+            pass
+    assert sandbox.asked == []
+
+
+def test_what_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "_MOST_RAW", 100)
+    with pytest.raises(ArchiveError), transfer.get(Sandbox(0, out=archive().getvalue()).run, "one", "/x"):
+        pass
+
+
+def test_a_machine_without_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(transfer, "sift", full)
+    with pytest.raises(SandboxStateError, match="no space left"):
+        transfer.put(Sandbox().run, "one", "/x", archive())
+    with pytest.raises(SandboxStateError, match="no space left"), transfer.get(Sandbox(0).run, "one", "/x"):
+        pass

@@ -1,0 +1,90 @@
+"""The root folder, built in a namespace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from egress.runtime.namespace.inside.root import _mounted_below
+from tests.unit.runtime.namespace.inner import needs_namespaces, said
+
+_BUILD = """
+import json
+sources, steps = json.loads(sys.argv[1])
+users.enter(0x20000, ())
+root.build(root.Trees(sources), steps)
+"""
+
+
+def source(path: Path, attributes: int = 7) -> dict[str, object]:
+    return {"path": str(path), "attributes": attributes, "alone": True}
+
+
+def test_what_was_planned_is_there_and_nothing_else(tmp_path: Path) -> None:
+    needs_namespaces()
+    tmp_path.chmod(0o755)
+    (tmp_path / "seen").mkdir()
+    (tmp_path / "seen/a").write_text("a")
+    (tmp_path / "file").write_text("f")
+    steps = [
+        ["folder", "/one"],
+        ["tree", "/one", 0],
+        ["file", "/two"],
+        ["tree", "/two", 1],
+        ["link", "/three", "one/a"],
+        ["folder", "/four"],
+        ["memory", "/four", "mode=0755,size=64k"],
+        ["still", "/four"],
+    ]
+    code = (
+        _BUILD
+        + """
+print(sorted(os.listdir("/")), open("/two").read(), open("/three").read())
+for place in ("/one/x", "/four/x"):
+    try:
+        os.mkdir(place)
+        print("made")
+    except OSError as error:
+        print(error.errno)
+"""
+    )
+    plan = json.dumps([[source(tmp_path / "seen"), source(tmp_path / "file")], steps])
+    assert said(code, plan).splitlines() == ["['.egress', 'four', 'one', 'three', 'two'] f a", "30", "30"]
+
+
+def test_a_step_that_nobody_knows_is_an_error() -> None:
+    needs_namespaces()
+    code = _BUILD.replace(
+        "root.build(root.Trees(sources), steps)",
+        "try:\n    root.build(root.Trees(sources), steps)\nexcept ValueError as error:\n    print(error)",
+    )
+    assert said(code, json.dumps([[], [["destroy", "/x"]]])) == "destroy\n"
+
+
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    needs_namespaces()
+    code = """
+users.enter(0x20000, ())
+try:
+    root.Trees([{"path": sys.argv[1], "attributes": 1, "alone": False}])
+except OSError as error:
+    print(error.filename)
+"""
+    assert said(code, str(tmp_path / "gone")) == f"{tmp_path / 'gone'}\n"
+
+
+def test_what_is_mounted_below_a_folder_is_found_and_can_be_covered() -> None:
+    assert "/" not in _mounted_below("/")
+    assert any(each.startswith("/proc") for each in _mounted_below("/"))
+    needs_namespaces()
+    code = """
+users.enter(0x20000, ())
+kernel.keep_mounts_private()
+kernel.mount("tmpfs", "/proc", "mode=0755")
+os.mkdir("/proc/in")
+open("/proc/in/x", "w").close()
+root._cover("/proc/in")
+root._cover("/proc/not/there")
+print(os.listdir("/proc/in"))
+"""
+    assert said(code) == "[]\n"

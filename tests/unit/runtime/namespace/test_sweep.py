@@ -1,0 +1,58 @@
+"""What owners leave, on folders made for it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from egress.runtime.docker.lease import Lease
+from egress.runtime.fake import FakeGateway
+from egress.runtime.namespace import sweep
+
+
+def left(home: Path, name: str, lease: str) -> Path:
+    folder = home / f"of-{name}"
+    folder.mkdir()
+    groups = home / "groups"
+    (groups / f"egress-{name}").mkdir(parents=True)
+    sweep.note(folder, lease, name, [groups / f"egress-{name}"])
+    return folder
+
+
+def test_what_nobody_holds_is_removed_and_told(tmp_path: Path) -> None:
+    home = tmp_path.resolve()
+    gone = home / "gone.lease"
+    with Lease(home) as lease:
+        kept = left(home, "kept", str(lease.path))
+        left(home, "left", str(gone))
+        (home / "strange").mkdir()
+        gateway = FakeGateway()
+        gateway.admit("left")
+        assert sweep.sweep(home, gateway) == ("left",)
+        there = {"groups", kept.name, "strange", lease.path.name}
+        assert {each.name for each in home.iterdir()} == there
+        assert [each.name for each in (home / "groups").iterdir()] == ["egress-kept"]
+        assert gateway.admitted == {}
+    assert sweep.sweep(tmp_path / "missing") == ()
+
+
+def test_a_note_that_was_spoilt_does_no_harm(tmp_path: Path) -> None:
+    home = tmp_path.resolve()
+    for number, text in enumerate(("", "[]", '{"groups": 5}', '{"name": "x", "groups": ["/", "/etc"]}')):
+        folder = home / str(number)
+        folder.mkdir()
+        sweep.note(folder, str(home / "gone.lease"), "x", [])
+        (folder / "sandbox.json").write_text(text)
+    assert sweep.sweep(home) == ("x",)
+    assert list(home.iterdir()) == []
+
+
+def test_a_folder_is_removed_whatever_was_done_to_keep_it(tmp_path: Path) -> None:
+    folder = tmp_path / "box"
+    (folder / "a/b").mkdir(parents=True)
+    (folder / "a/b/c").write_text("x")
+    (folder / "out").symlink_to(tmp_path)
+    (tmp_path / "mine").write_text("kept")
+    subprocess.run(["chmod", "0", str(folder / "a/b"), str(folder / "a")], check=True)
+    sweep.remove(folder)
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]

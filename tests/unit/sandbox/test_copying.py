@@ -1,0 +1,111 @@
+"""Archives between the host and a sandbox: what comes out is data, and leads nowhere else."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from egress.errors import UnreadableError
+from egress.runtime.errors import ArchiveError
+from egress.sandbox import copying
+
+
+def archive(*entries: tarfile.TarInfo) -> io.BytesIO:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for entry in entries:
+            tar.addfile(entry, io.BytesIO(b"x" * entry.size))
+    out.seek(0)
+    return out
+
+
+def entry(name: str, **values: object) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    for field, value in values.items():
+        setattr(made, field, value)
+    return made
+
+
+def test_a_folder_is_packed_without_owners_and_odd_things(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/file").write_text("x")
+    (tmp_path / "link").symlink_to("deep/file")
+    import os
+
+    os.mkfifo(tmp_path / "pipe")
+    with copying.packed(tmp_path) as file, tarfile.open(fileobj=file) as tar:
+        assert tar.getnames() == ["deep", "deep/file", "link"]
+        assert {(member.uid, member.uname) for member in tar} == {(0, "")}
+
+
+def test_a_file_is_packed_under_the_name_it_is_to_have(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "file").write_text("x")
+    with copying.packed(tmp_path / "link", "other") as file, tarfile.open(fileobj=file) as tar:
+        assert [(member.name, member.isreg()) for member in tar] == [("other", True)]
+    with pytest.raises(UnreadableError, match="nowhere"), copying.packed(tmp_path / "nowhere"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        entry("../out", size=1),
+        entry("/out", size=1, type=tarfile.SYMTYPE, linkname="/etc"),
+        entry("dev", type=tarfile.CHRTYPE),
+        entry("out", type=tarfile.SYMTYPE, linkname="../../x"),
+    ],
+    ids=lambda bad: bad.name,
+)
+def test_nothing_is_unpacked_outside(bad: tarfile.TarInfo, tmp_path: Path) -> None:
+    target = tmp_path / "a/target"
+    with pytest.raises((ArchiveError, UnreadableError)):
+        copying.unpack_folder(archive(bad), target)
+    assert [path for path in tmp_path.rglob("*") if path not in (target, target.parent)] == []
+
+
+def test_nothing_is_unpacked_through_a_link_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "in").symlink_to("../elsewhere")
+    with pytest.raises(ArchiveError):
+        copying.unpack_folder(archive(entry("in/file", size=1)), target)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    copying.unpack_file(archive(entry("any", size=3, mode=0o4755)), tmp_path / "file")
+    assert ((tmp_path / "file").read_text(), (tmp_path / "file").stat().st_mode & 0o7777) == ("xxx", 0o755)
+    with pytest.raises(ArchiveError):
+        copying.unpack_file(archive(entry("any", type=tarfile.DIRTYPE)), tmp_path / "folder")
+    with pytest.raises(UnreadableError):
+        copying.unpack_file(archive(entry("any", size=1)), tmp_path / "no/file")
+
+    class Broken(io.BytesIO):
+        def read(self, *_: object) -> bytes:
+            raise OSError(5, "broken")
+
+    with pytest.raises(UnreadableError):
+        copying.save(Broken(), tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "xxx"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_archive_is_named_or_open(tmp_path: Path) -> None:
+    copying.hand_out(io.BytesIO(b"x"), str(tmp_path / "a.tar"))
+    assert (tmp_path / "a.tar").read_bytes() == b"x"
+    out = io.BytesIO()
+    copying.hand_out(io.BytesIO(b"y"), out)
+    assert out.getvalue() == b"y"
+    with copying.handed_in(tmp_path / "a.tar") as file:
+        assert file.read() == b"x"
+    with copying.handed_in(out) as file:
+        assert file is out
+    with pytest.raises(UnreadableError), copying.handed_in(tmp_path / "none.tar"):
+        pass
+    with pytest.raises(ArchiveError), copying.sifted(archive(entry("../x", size=1))):
+        pass

@@ -1,0 +1,111 @@
+"""The handle comes and goes, first in memory; commands are run by real shells."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.errors import UsageError
+from egress.fleet import Fleet
+from egress.fleet.errors import SandboxDiffersError
+from egress.fleet.protocol import About
+from egress.runtime.errors import (
+    SandboxDiedError,
+    SandboxNotFoundError,
+    SandboxStateError,
+    SpecError,
+    UnsupportedError,
+)
+from egress.runtime.fake import FakeRuntime
+from egress.sandbox.handle import Sandbox
+from tests.unit.sandbox.contract import CASES, Case
+
+
+@pytest.mark.parametrize("promise", CASES["commands"], ids=lambda case: case.__name__)
+def test_a_promise_is_kept(promise: Case, box: Sandbox) -> None:
+    promise(box)
+
+
+def test_it_comes_and_goes_with_its_block(fake: FakeRuntime) -> None:
+    with Sandbox.create(image="any", runtime=fake) as sandbox:
+        assert sandbox.name.startswith("box-")
+        assert repr(sandbox) == f"<Sandbox {sandbox.name!r}>"
+        assert sandbox.status() == "running"
+        assert sandbox.exec(["echo", "hello"]).text == "hello\n"
+        assert sandbox.exec(["cat"], input="text").text == "text"
+    with pytest.raises(SandboxNotFoundError):
+        sandbox.info()
+    sandbox.delete()
+
+
+def test_it_is_paused_stopped_and_started(fake: FakeRuntime) -> None:
+    sandbox = Sandbox.create(name="one", image="any", runtime=fake)
+    sandbox.pause()
+    with pytest.raises(SandboxStateError):
+        sandbox.exec(["true"])
+    sandbox.resume()
+    sandbox.stop()
+    with pytest.raises(SandboxDiedError):
+        sandbox.exec(["true"])
+    assert sandbox.status() == "stopped"
+    sandbox.start()
+    assert sandbox.exec(["true"]).exit_code == 0
+
+
+def test_it_is_found_by_name_and_label(fake: FakeRuntime) -> None:
+    Sandbox.create(name="one", image="any", labels={"team": "a"}, runtime=fake)
+    Sandbox.create(name="two", image="any", runtime=fake)
+    assert Sandbox.connect("one", runtime=fake).exec(["true"]).exit_code == 0
+    assert [info.name for info in Sandbox.list(runtime=fake)] == ["one", "two"]
+    assert [info.name for info in Sandbox.list(labels={"team": "a"}, runtime=fake)] == ["one"]
+    with pytest.raises(SandboxNotFoundError):
+        Sandbox.connect("three", runtime=fake)
+    with pytest.raises(SpecError):
+        Sandbox.connect("../three", runtime=fake)
+
+
+def test_in_a_fleet_the_same_again_is_the_one_that_is_there(fake: FakeRuntime) -> None:
+    fleet = Fleet(fake, about=About(kind="fake"), tick=None)
+    one = Sandbox.create(name="one", image="any", memory="1g", timeout=60, runtime=fleet)
+    again = Sandbox.create(name="one", image="any", memory=1024, timeout=60, runtime=fleet)
+    assert one.info() == again.info()
+    with pytest.raises(SandboxDiffersError, match=r"limits\.memory_mib"):
+        Sandbox.create(name="one", image="any", memory="2g", timeout=60, runtime=fleet)
+    with pytest.raises(SandboxDiffersError, match="timeout"):
+        Sandbox.create(name="one", image="any", memory="1g", runtime=fleet)
+
+
+def test_a_runtime_alone_says_what_it_cannot(fake: FakeRuntime) -> None:
+    for values in ({"timeout": 5.0}, {"idle_timeout": 5.0}):
+        with pytest.raises(UnsupportedError, match="in time"):
+            Sandbox.create(image="any", runtime=fake, **values)  # type: ignore[arg-type]
+    assert Sandbox.list(runtime=fake) == []
+    with pytest.raises(UnsupportedError, match="shows ports"):
+        Sandbox.create(image="any", runtime=fake).expose(80)
+
+
+def test_nothing_of_the_callers_environment_enters_but_what_is_named(
+    fake: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASKED", "mine")
+    monkeypatch.setenv("UNASKED", "mine too")
+    sandbox = Sandbox.create(image="any", env={"ASKED": None, "SAID": "so"}, runtime=fake)
+    found = sandbox.exec(["env"], env={"AGAIN": "x", "ASKED": "other"}).text.splitlines()
+    assert {"ASKED=other", "SAID=so", "AGAIN=x"} <= set(found)
+    assert not any("UNASKED" in line or "mine" in line for line in found)
+    for wrong in ({"NOT_SET_ANYWHERE": None}, {"9": "x"}, {"A": "a\0b"}):
+        with pytest.raises(UsageError):
+            sandbox.exec(["true"], env=wrong)
+
+
+def test_a_process_in_memory_is_used_alike(fake: FakeRuntime) -> None:
+    sandbox = Sandbox.create(image="any", runtime=fake)
+    with sandbox.spawn(["cat"]) as process:
+        process.write("one\ntwo\n")
+        process.close_stdin()
+        assert list(process.stdout.lines()) == ["one", "two"]
+        assert process.wait(30, check=True).text == "one\ntwo\n"
+    process = sandbox.spawn(["sleep", "infinity"])
+    sandbox.delete()
+    with pytest.raises(SandboxDiedError):
+        process.wait(30)
+    assert "lost" in repr(process)

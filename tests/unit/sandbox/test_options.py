@@ -1,0 +1,71 @@
+"""What people write becomes what a runtime takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.errors import UsageError
+from egress.runtime.errors import SpecError
+from egress.runtime.spec import Limits, Mount
+from egress.sandbox import options
+
+
+def test_a_text_is_for_the_shell_and_a_sequence_is_not() -> None:
+    assert options.words("a | b") == ("/bin/sh", "-c", "a | b")
+    assert options.words(["a", "| b"]) == ("a", "| b")
+    with pytest.raises(SpecError):
+        options.command([])
+
+
+@pytest.mark.parametrize(
+    ("size", "mib"), [(64, 64), ("512m", 512), ("2g", 2048), ("1.5G", 1536), ("2GiB", 2048), ("2048k", 2)]
+)
+def test_a_size_is_mib(size: float | str, mib: int) -> None:
+    assert options.mib("memory", size) == mib
+
+
+@pytest.mark.parametrize("size", ["", "x", "12", "-1g", "1x", True])
+def test_what_is_no_size_is_refused(size: str) -> None:
+    with pytest.raises(SpecError, match="memory"):
+        options.mib("memory", size)
+
+
+def test_limits_are_the_usual_unless_said() -> None:
+    assert options.limits(None, None, None, None) == Limits()
+    assert options.limits("1g", 0.5, 64, "64m") == Limits(
+        memory_mib=1024, cpus=0.5, processes=64, temporary_mib=64
+    )
+    with pytest.raises(SpecError):
+        options.limits(1, None, None, None)
+
+
+def test_volumes_are_for_reading_unless_said() -> None:
+    data = Mount(source=Path("/srv/data"), target="/data")
+    assert options.mounts({"/srv/data": "/data"}) == (data,)
+    assert options.mounts({Path("/srv/data"): "/data:rw"})[0].writable
+    assert options.mounts([data]) == (data,)
+    assert options.mounts(None) == ()
+    for wrong in ({"/srv": "/x:no"}, {"srv": "/x"}, {"/srv": "../x"}):
+        with pytest.raises(SpecError):
+            options.mounts(wrong)
+
+
+def test_only_variables_that_are_named_are_taken_from_the_caller() -> None:
+    caller = {"A": "1", "B": "2", "PATH": "/mine"}
+    assert options.variables({"A": None, "C": "3"}, lambda: caller) == {"A": "1", "C": "3"}
+    assert options.variables(None, lambda: caller) == {}
+    with pytest.raises(UsageError, match="NOPE"):
+        options.variables({"NOPE": None}, lambda: caller)
+
+
+def test_the_environment_is_not_looked_at_without_need() -> None:
+    def never() -> dict[str, str]:
+        raise AssertionError("nobody asked")
+
+    assert options.variables({"A": "1"}, never) == {"A": "1"}
+
+
+def test_names_are_not_made_up_twice() -> None:
+    assert options.made_up_name() != options.made_up_name()
