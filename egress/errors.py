@@ -129,6 +129,10 @@ CODES: dict[str, Code] = {
     "placeholder.misplaced": Code(
         403, "A placeholder stands where it is not swapped.", "Send it only where the rules expect it."
     ),
+    "canary.seen": Code(403, "The request carries a value that nothing may send.", "Do not send it."),
+    "canary.stopped": Code(
+        403, "The request carries a value that nothing may send, and all access ends.", "Tell the operator."
+    ),
     # Bounds
     "limit.requests": Code(429, "Too many requests.", "Wait and try again."),
     "limit.connections": Code(429, "Too many connections.", "Close some connections first."),

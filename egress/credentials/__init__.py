@@ -8,17 +8,21 @@ cannot carry its credential is refused as a value, never sent bare.
 from __future__ import annotations
 
 from egress.credentials.apply import apply
+from egress.credentials.canary import Canaries
 from egress.credentials.outcome import Applied, CredentialedHead, Refused
 from egress.credentials.search import NO_PLACEHOLDERS, Placeholders, Sighting
 from egress.credentials.value import secret_from
+from egress.credentials.watch import Watch
 
 __all__ = [
     "NO_PLACEHOLDERS",
     "Applied",
+    "Canaries",
     "CredentialedHead",
     "Placeholders",
     "Refused",
     "Sighting",
+    "Watch",
     "apply",
     "secret_from",
 ]

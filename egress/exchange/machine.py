@@ -26,13 +26,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, apply
+from egress.credentials import NO_PLACEHOLDERS, Applied, Placeholders, Watch, apply
 from egress.errors import EgressError, WireError
 from egress.exchange.coding import Coding, asking_for_plain, coding_of
 from egress.exchange.decode import CodingError, Decoder
 from egress.exchange.envelopes import Envelopes, has_envelopes
 from egress.exchange.record import Account, Record, shown_method, shown_path
-from egress.exchange.request import head_of
+from egress.exchange.request import forwarded, head_of
 from egress.exchange.response import DIGESTS, NO_NAMES, answer_of, holds, searches, trailers_of
 from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
 from egress.exchange.written import finds
@@ -109,6 +109,7 @@ class Exchange:
         "_spend",
         "_stage",
         "_told",
+        "_watch",
     )
 
     def __init__(
@@ -120,6 +121,7 @@ class Exchange:
         placeholders: Placeholders = NO_PLACEHOLDERS,
         needles: Needles | None = None,
         spend: Spend | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """`needles` are those of every secret that may come back from the destination.
 
@@ -131,6 +133,7 @@ class Exchange:
         self._placeholders = placeholders
         self._needles = needles
         self._spend = spend
+        self._watch = watch
         self._stage = Stage.HEAD
         self._request: Request | None = None
         self._head: Head | None = None
@@ -171,6 +174,8 @@ class Exchange:
         if isinstance(read, Deny):
             return self._deny(read.code)
         head, length = read
+        if self._watch is not None and (code := self._watch.head(head)):
+            return self._deny(code)
         self._decision = decision = decide(self._policy, self._identity, head, now)
         if not decision.allowed:
             return self._deny(decision.code)
@@ -185,7 +190,7 @@ class Exchange:
             taken = self._spend(limits)
             if not taken.allowed:
                 return self._deny("limit.requests", taken.retry_after)
-        self._head = _forwarded(head, decision.target)
+        self._head = forwarded(head, decision.target)
         wanted = self._wanted(self._head)
         self._stage = Stage.SECRETS
         if not wanted:
@@ -230,6 +235,8 @@ class Exchange:
         stage = self._enter(Stage.SENT, Stage.BODY, Stage.FRAMES)
         if self._most_up is not None and self._account.up + len(chunk) > self._most_up:
             return self._cut("limit.request_body")
+        if self._watch is not None and (code := self._watch.piece(chunk)):
+            return self._cut(code)
         self._account.up += len(chunk)
         self._stage = stage
         return None
@@ -489,10 +496,3 @@ class Exchange:
             raise OrderError(f"this step does not belong to the stage `{stage.value}` of an exchange")
         self._stage = Stage.BROKEN
         return stage
-
-
-def _forwarded(head: Head, target: str) -> Head:
-    """The head with the target that was matched."""
-    if target == head.target:
-        return head
-    return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)

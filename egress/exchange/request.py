@@ -99,3 +99,10 @@ def _ipv4(host: str) -> str | None:
         return str(ipaddress.IPv4Address(host))
     except ValueError:
         return None
+
+
+def forwarded(head: Head, target: str) -> Head:
+    """The head with the target that was matched."""
+    if target == head.target:
+        return head
+    return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from egress.audit.values import AuditStoppedError, Durations, Facts, Opening, Refusal, Ticket, Way
-from egress.credentials import Placeholders
+from egress.credentials import Placeholders, Watch
 from egress.exchange import Record, Spend
 from egress.proxy.arrival import Arrival
 from egress.proxy.engine import Engine, Sandbox
@@ -84,6 +84,11 @@ class Desk:
     def placeholders(self, policy: Policy) -> Placeholders:
         return self.sandbox.placeholders(policy)
 
+    def watch(self, policy: Policy) -> Watch | None:
+        # Asked with every request: most policies have no canaries.
+        canaries = self.sandbox.canaries(policy) if policy.canaries else None
+        return None if canaries is None else Watch(canaries)
+
     def needles(self, policy: Policy) -> Needles | None:
         secrets = self.engine.secrets
         if secrets.version == self._version:
@@ -146,6 +151,8 @@ class Desk:
             raise
         finally:
             self.finished += 1
+            if record.code == "canary.stopped":
+                self.engine.alarm(self.sandbox.identity.sandbox)
             if isinstance(ticket, Ticket):
                 self.engine.secrets.let_go(self._carried.pop(ticket, ()))
 

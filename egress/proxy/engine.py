@@ -13,7 +13,8 @@ import structlog
 
 from egress.audit.sink import Sink
 from egress.ca.authority import Authority
-from egress.credentials import NO_PLACEHOLDERS, Placeholders
+from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
+from egress.credentials.search import Placeholder
 from egress.exchange import Spend
 from egress.proxy.clock import Clock
 from egress.proxy.dial import Dialer
@@ -33,6 +34,7 @@ class Sandbox:
     identity: Identity
     authority: Authority
     placeholder_key: bytes = field(repr=False)
+    _canaries: tuple[str, Canaries | None] = field(default=("", None), repr=False)
     _placeholders: tuple[str, Placeholders] = field(default=("", NO_PLACEHOLDERS), repr=False)
 
     def placeholders(self, policy: Policy) -> Placeholders:
@@ -50,6 +52,20 @@ class Sandbox:
             made = Placeholders.of(self.placeholder_key, pairs) if pairs else NO_PLACEHOLDERS
             self._placeholders = (policy.digest, made)
         return made
+
+    def canaries(self, policy: Policy) -> Canaries | None:
+        """The values that are planted in this sandbox; None where there are none."""
+        digest, made = self._canaries
+        if digest != policy.digest or not digest:
+            wanted = [(each.name, each.like, each.stop) for each in policy.canaries]
+            made = Canaries.of(self.placeholder_key, wanted) if wanted else None
+            self._canaries = (policy.digest, made)
+        return made
+
+    def planted(self, policy: Policy) -> tuple[Placeholder, ...]:
+        """The same as names and values, for whoever plants them."""
+        made = self.canaries(policy)
+        return () if made is None else made.all
 
 
 class Counts:
@@ -97,6 +113,10 @@ class Counts:
         return int(self._clock.monotonic() * limits.SECOND)
 
 
+def _unheard(sandbox: str) -> None:
+    log.error("canary.unheard", sandbox=sandbox)
+
+
 @dataclass(slots=True)
 class Engine:
     """Everything a lane needs, in one place."""
@@ -111,6 +131,8 @@ class Engine:
     """Makes the ids of connections and requests: short, unguessable, unique."""
     live: Live = field(default_factory=Live)
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
+    alarm: Callable[[str], None] = _unheard
+    """Hears of a sandbox that is to lose its access: it sent a canary that says so."""
     stopping: bool = False
     """No new work is taken; what runs may come to its end."""
 

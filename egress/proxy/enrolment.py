@@ -67,7 +67,11 @@ class Enrolment:
         stand_ins: dict[str, dict[str, str]] = {}
         for each in sandbox.placeholders(self._engine.policy).all:
             stand_ins.setdefault(each.secret, {})[each.like] = each.value
-        return {"ca": sandbox.authority.certificate_pem.decode("ascii"), "placeholders": stand_ins}
+        return {
+            "ca": sandbox.authority.certificate_pem.decode("ascii"),
+            "placeholders": stand_ins,
+            "canaries": {each.secret: each.value for each in sandbox.planted(self._engine.policy)},
+        }
 
 
 def _refused(error: EgressError) -> Reply:

@@ -74,6 +74,7 @@ class Service:
         self._reloader = Reloader(self.withdrawals, process.read, self._told)
         self._enrolment = Enrolment(engine, sandboxes, self.withdrawals.forget)
         self._warming: set[asyncio.Task[None]] = set()
+        engine.alarm = self._alarmed
 
     # Reloading
 
@@ -268,6 +269,10 @@ class Service:
                     {"secret": each.secret, "like": each.like, "value": each.value}
                     for each in sandbox.placeholders(policy).all
                 ]
+                + [
+                    {"canary": each.secret, "like": each.like, "value": each.value}
+                    for each in sandbox.planted(policy)
+                ]
                 for name, sandbox in self.engine.sandboxes.items()
             },
         )
@@ -298,6 +303,20 @@ class Service:
             200,
             {"kind": done.kind, "name": done.name, "connections": done.connections, "known": done.was_known},
         )
+
+    def _alarmed(self, sandbox: str) -> None:
+        """A sandbox has sent a canary that stops it. Its own lane says so: the rest comes after."""
+        stopping = asyncio.get_running_loop().create_task(self._stop_sandbox(sandbox))
+        self._warming.add(stopping)
+        stopping.add_done_callback(self._warming.discard)
+
+    async def _stop_sandbox(self, sandbox: str) -> None:
+        if sandbox in self.withdrawals.all()["sandbox"] or sandbox not in self.engine.sandboxes:
+            return
+        try:
+            self._say_killed(await self.withdrawals.withdraw("sandbox", sandbox), undo=False)
+        except EgressError as error:
+            _log.error("sandbox.not_stopped", sandbox=sandbox, error=error.message)
 
     def _say_killed(self, done: Withdrawn, *, undo: bool) -> None:
         if not done.was_known:

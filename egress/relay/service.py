@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from egress.credentials import Placeholders
+from egress.credentials import Placeholders, Watch
 from egress.exchange import Record, Spend
 from egress.rules.policy import Policy
 from egress.scrub import Needles
@@ -52,6 +52,10 @@ class Service(Protocol):
 
     def placeholders(self, policy: Policy) -> Placeholders:
         """The stand-ins that this sandbox holds."""
+        ...
+
+    def watch(self, policy: Policy) -> Watch | None:
+        """What looks for canaries in one request; None where the policy plants none."""
         ...
 
     def needles(self, policy: Policy) -> Needles | None:

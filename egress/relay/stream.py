@@ -149,17 +149,14 @@ class Stream:
         service, policy, request = self._service, self._policy, self._request
         self._expects = expects
         try:
-            placeholders, needles, spend = (
-                service.placeholders(policy),
-                service.needles(policy),
-                service.spend,
-            )
+            held, watch = service.placeholders(policy), service.watch(policy)
+            needles, spend = service.needles(policy), service.spend
         except Exception:
             # Whatever failed, there is something to record.
             self._exchange = Exchange(policy, identity, destination)
             raise
         self._exchange = exchange = Exchange(
-            policy, identity, destination, placeholders=placeholders, needles=needles, spend=spend
+            policy, identity, destination, placeholders=held, needles=needles, spend=spend, watch=watch
         )
         step = exchange.begin(request, service.now())
         if isinstance(step, NeedSecrets):

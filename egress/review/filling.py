@@ -171,7 +171,7 @@ class Filling:
         size = max(stat.st_size, end)
         if size > end and not is_newest:
             row = (number, end, size - end, "half")
-            self._connection.execute("INSERT OR REPLACE INTO odd VALUES (?1, 0, ?2, ?3, ?4)", row)
+            self._connection.execute("INSERT OR REPLACE INTO odd VALUES (?, 0, ?, ?, ?)", row)
         self._connection.execute(
             "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?)",
             (number, end, size, stat.st_ino, stat.st_mtime_ns, _tail(file, end)),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from egress.rules import document as documents
 from egress.rules import entries, matching
 from egress.rules import presets as preset_files
+from egress.rules.canaries import canary
 from egress.rules.cases import read_case
 from egress.rules.document import Document, Missing, Value
 from egress.rules.entry import Entry, Mode, NetworkEntry, Rule
@@ -21,8 +22,18 @@ from egress.rules.hosts import HostError, Pattern, pattern
 from egress.rules.injections import check_injections
 from egress.rules.lint import lint
 from egress.rules.literals import looks_like_credential
-from egress.rules.model import Host, Limits, Network, ProfileItem, RuleFile, SecretItem, TestItem, TopDeny
-from egress.rules.policy import Case, Policy, Profile, SecretSpec
+from egress.rules.model import (
+    CanaryItem,
+    Host,
+    Limits,
+    Network,
+    ProfileItem,
+    RuleFile,
+    SecretItem,
+    TestItem,
+    TopDeny,
+)
+from egress.rules.policy import Canary, Case, Policy, Profile, SecretSpec
 from egress.rules.profiles import profile
 from egress.rules.report import At, Report, did_you_mean, quoted
 from egress.rules.secrets import secret_spec
@@ -93,6 +104,7 @@ class _Gathered:
     networks: list[NetworkEntry] = field(default_factory=list)
     profiles: dict[str, tuple[ProfileItem, At]] = field(default_factory=dict)
     has_profiles: bool = False
+    canaries: dict[str, Canary] = field(default_factory=dict)
     tests: list[tuple[str | TestItem, At, Pattern | None]] = field(default_factory=list)
     mode: tuple[Mode, Place] | None = None
     limit: Limit | None = None
@@ -161,6 +173,16 @@ class _Loader:
                 self._conflict("secret", name, at / name, self._all.secrets[name][1].key_place)
             else:
                 self._all.secrets[name] = (model, at / name)
+
+    def read_canaries(self, section: Value, at: At) -> None:
+        for name, value in self._mapping(section, at).items():
+            model = checked(CanaryItem, value, at / name)
+            if model is None:
+                continue
+            if name in self._all.canaries:
+                self._conflict("canary", name, at / name, self._all.canaries[name].place)
+            else:
+                self._all.canaries[name] = canary(name, model, at / name)
 
     def read_hosts(self, section: Value, at: At) -> None:
         for key, value in self._mapping(section, at).items():
@@ -331,6 +353,7 @@ class _Loader:
             networks=tuple(networks),
             deny=tuple(self._all.deny),
             secrets=secrets,
+            canaries=tuple(self._all.canaries.values()),
             profiles=self._profiles(by_key),
             mode=self._all.mode[0] if self._all.mode else "enforce",
             limit=self._all.limit,
@@ -392,6 +415,7 @@ def _base(entry: Entry) -> str | None:
 
 _SECTIONS: dict[str, Callable[[_Loader, Value, At], None]] = {
     "secrets": _Loader.read_secrets,
+    "canaries": _Loader.read_canaries,
     "hosts": _Loader.read_hosts,
     "deny": _Loader.read_deny,
     "networks": _Loader.read_networks,

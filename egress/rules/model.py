@@ -284,6 +284,15 @@ class SecretItem(Model):
     )
 
 
+class CanaryItem(Model):
+    """A value that nothing has a use for: where it shows up, somebody reads what is not meant to be used."""
+
+    like: Literal["github", "openai", "anthropic", "aws", "uuid", "hex32"] = Field(
+        description="What the value looks like; it is made for each sandbox and never stands in a file."
+    )
+    stop: bool = Field(False, description="Also take all access back from a sandbox that sends it.")
+
+
 class Network(Model):
     """Addresses that may be asked for directly, without a name. They never get a secret."""
 
@@ -324,6 +333,9 @@ class RuleFile(Model):
     deny: list[TopDeny] | None = Field(None, description="Deny rules that hold whatever an entry allows.")
     use: list[Use] | None = Field(None, description="Presets: a name, or `{name: {parameter: value}}`.")
     networks: list[Network] | None = Field(None, description="Addresses that may be asked for directly.")
+    canaries: dict[str, CanaryItem] | None = Field(
+        None, description="Values to plant in a sandbox: a request that carries one is denied."
+    )
     profiles: dict[str, ProfileItem] | None = Field(
         None, description="Parts of the rules for kinds of sandboxes."
     )

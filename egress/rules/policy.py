@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from egress.rules.entry import Entry, Mode, NetworkEntry, Rule
 from egress.rules.hosts import Pattern
 from egress.rules.plan import Route
-from egress.types import Limit, Place
+from egress.types import Limit, Place, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,17 @@ class SecretSpec:
 
     def is_bound_to(self, host: str, port: int) -> bool:
         return any(binding.port == port and binding.pattern.matches(host) for binding in self.bindings)
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A planted value that has no use; made for each sandbox, from its key and this name."""
+
+    name: str
+    place: Place
+    like: Shape
+    stop: bool = False
+    """Whoever sends it loses all access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ class Policy:
     """Longest prefix first."""
     deny: tuple[Rule, ...] = ()
     secrets: dict[str, SecretSpec] = field(default_factory=dict)
+    canaries: tuple[Canary, ...] = ()
     profiles: dict[str, Profile] | None = None
     mode: Mode = "enforce"
     limit: Limit | None = None

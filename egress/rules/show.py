@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from egress.rules.entry import Entry, Handling, InjectItem, Rule
 from egress.rules.matching import IMPLICIT
-from egress.rules.policy import Policy, Profile, SecretSpec
+from egress.rules.policy import Canary, Policy, Profile, SecretSpec
 from egress.rules.predicates import NamedGlob, Predicates
 from egress.types import (
     InjectBasic,
@@ -48,6 +48,7 @@ def as_data(policy: Policy) -> dict[str, object]:
         "mode": policy.mode,
         "limits": limit_fields(policy.limit) if policy.limit else None,
         "secrets": {name: secret_fields(spec) for name, spec in policy.secrets.items()},
+        "canaries": {each.name: canary_fields(each) for each in policy.canaries},
         "hosts": {entry.key: _entry_data(entry) for entry in policy.entries.values()},
         "networks": [{"cidr": item.entry.key, **_entry_data(item.entry)} for item in policy.networks],
         "deny": [_rule_data(rule) for rule in policy.deny],
@@ -81,6 +82,9 @@ def _lines(policy: Policy) -> Iterator[str]:
     if policy.limit is not None:
         yield f"limits: {flow(limit_fields(policy.limit))}"
     yield from _section("secrets", {name: (secret_fields(s), s.place) for name, s in policy.secrets.items()})
+    yield from _section(
+        "canaries", {each.name: (canary_fields(each), each.place) for each in policy.canaries}
+    )
     for number, entry in enumerate(policy.entries.values()):
         yield from ("",) if number else ("", "hosts:")
         yield from _entry_lines(entry)
@@ -228,6 +232,12 @@ def secret_fields(spec: SecretSpec) -> Fields:
     if spec.ttl is not None:
         fields["ttl"] = spec.ttl
     return fields | _expires(spec.expires)
+
+
+def canary_fields(canary: Canary) -> Fields:
+    """A canary by its shape; its value is made for each sandbox."""
+    fields: Fields = {"like": canary.like}
+    return fields | ({"stop": True} if canary.stop else {})
 
 
 def entry_fields(entry: Entry) -> Fields:

@@ -80,8 +80,11 @@ run() {
   trap - EXIT
   exec >/dev/null 3>&-
   if [ -n "$why" ]; then
+    # A shell that can begin no process any more, a sleep for one, ends there and then.
+    trap 'kill -KILL -$$' EXIT
     await_end $$ "$turns" "$watch"
     if is_left $$ "$watch"; then kill -KILL -$$; fi
+    trap - EXIT
     status=$why
   fi
   [ -n "$watch" ] && end_watch
@@ -109,8 +112,11 @@ watch() {
 }
 
 end_group() {
+  group=$1
+  trap 'kill -KILL "-$group"' EXIT
   kill -TERM "-$1"
   await_end "$1" "$2" $$
+  trap - EXIT
   # With nobody left its first comes to its end by itself.
   if is_left "$1" $$; then kill -KILL "-$1"; fi
 }

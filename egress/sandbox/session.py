@@ -210,13 +210,16 @@ class _Shell:
 
     def _out(self, piece: bytes) -> None:
         with self._changed:
-            if self._pid:
+            if self._is_greeted():
                 self._add(piece, 0)
                 return
             self._greeting.add(piece)
-            if self._pid:
+            if self._is_greeted():
                 # The first command may have been answered along with it.
                 self._greeting.rest()
+
+    def _is_greeted(self) -> bool:
+        return bool(self._pid)
 
     def _err(self, piece: bytes) -> None:
         with self._changed:

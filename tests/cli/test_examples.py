@@ -37,8 +37,6 @@ WANTING = {
     "egress log stats --by time --sandbox agent-1 --json": "the audit log",
     "egress log suggest c-17-3": "the audit log",
     "egress log suggest c-17-3 --rules config/hosts.yaml": "the audit log",
-    "egress log suggest c-17-3": "the audit log",
-    "egress log suggest c-17-3 --rules config/hosts.yaml": "the audit log",
     "egress log tail": "there is no audit log",
     "egress log tail -f": "there is no audit log",
     "egress log tail -f --verdict deny": "there is no audit log",

@@ -55,7 +55,7 @@ def boxes(served: Served) -> dict[str, dict[str, object]]:
 
 async def test_a_sandbox_is_added_served_and_removed(served: Served, upstream: RawUpstream) -> None:
     status, given = await asyncio.to_thread(served.ask, "POST", "/sandboxes", name="box")
-    assert (status, sorted(given)) == (201, ["ca", "placeholders"])
+    assert (status, sorted(given)) == (201, ["ca", "canaries", "placeholders"])
     port, reply = await asyncio.to_thread(hand_over, served, "box")
     assert reply == {"ok": True, "error": ""}
     trust = trusting(str(given["ca"]).encode(), ("http/1.1",))

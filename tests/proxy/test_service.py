@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -295,3 +296,26 @@ async def test_remarks_are_made_after_new_rules_and_only_then(running: Running) 
     running.rules += "  new.example.com: {}\n"
     await running.ask("POST", "/reload")
     assert running.remarks == 1
+
+
+# Canaries -----------------------------------------------------------------------------------------
+
+
+async def test_a_sandbox_that_sent_a_stopping_canary_loses_its_access_once(running: Running) -> None:
+    running.stack.engine.alarm(SANDBOX)
+    running.stack.engine.alarm(SANDBOX)
+    while not running.events("killed"):  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0)
+    (event,) = running.events("killed")
+    assert (event["kind"], event["name"]) == ("sandbox", SANDBOX)
+    assert running.service.withdrawals.all()["sandbox"] == [SANDBOX]
+    assert not running.listening.addresses.get(SANDBOX)
+
+
+async def test_planted_values_are_told_to_whoever_plants_them(running: Running) -> None:
+    running.rules += "canaries: {decoy: {like: aws}}\n"
+    assert (await running.ask("POST", "/reload")).status == 200
+    (each,) = listed(await running.ask("GET", "/placeholders"), SANDBOX)
+    assert (each["canary"], each["like"]) == ("decoy", "aws")
+    assert str(each["value"]).startswith("AKIA")

@@ -110,6 +110,19 @@ hosts:
     def spec(self, name: str, **values: object) -> Spec:
         return Spec(name=name, image=self.image, ports=(self.upstream.port,), **values)  # type: ignore[arg-type]
 
+    def keep_networks(self, count: int) -> None:
+        """Have so many networks with a door ready, from now on."""
+        self.runtime._cells.shelf.want(count)
+
+    def until_ready(self) -> None:
+        """Wait until all is there that is made ahead."""
+        assert self.runtime._cells.shelf.until_ready()
+        assert self.runtime._pool.until_ready()
+
+    def container(self, name: str) -> str:
+        """The id of a sandbox's container."""
+        return self.runtime._boxes[name].container
+
     def box(self, name: str, **values: object) -> Box:
         """A sandbox that runs."""
         self.runtime.create(self.spec(name, **values))

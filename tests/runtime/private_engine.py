@@ -1,22 +1,25 @@
-"""An engine of a test's own, which it may kill: in a folder, with nothing of the one that others use."""
+"""An engine of a test's own, which it may kill: in a folder, and in a network of its own.
+
+Nothing of the one that others use is touched. In the machine's own network it would be: an engine that is told
+to make no bridge removes the one that there is, whoever made it.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from egress.runtime.docker.engine import Engine
-from egress.runtime.errors import EngineUnavailableError
 from tests.proxy.served import until
 
 
 class PrivateEngine:
-    """From `with` to its end. It makes no rules for packets and no bridge: sandboxes need neither."""
+    """From `with` to its end. It makes no bridge and no rules for packets: sandboxes need neither."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,14 +40,22 @@ class PrivateEngine:
 
     @staticmethod
     def can_be_started() -> bool:
-        return os.geteuid() == 0 and shutil.which("dockerd") is not None
+        return os.geteuid() == 0 and None not in (shutil.which("dockerd"), shutil.which("unshare"))
 
     def start(self) -> None:
         place = self._folder
         with (place / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *("dockerd", "--data-root", str(place / "data"), "--exec-root", str(place / "exec")),
+                    *(
+                        "unshare",
+                        "--net",
+                        "dockerd",
+                        "--data-root",
+                        str(place / "data"),
+                        "--exec-root",
+                        str(place / "exec"),
+                    ),
                     *("--pidfile", str(place / "pid"), "--host", f"unix://{self.socket}"),
                     *("--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"),
                 ],
@@ -59,11 +70,20 @@ class PrivateEngine:
         """End it without a warning. What it has begun goes on."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        # Its containerd dies with it, and where nobody has taken note of that the next one waits for it.
+        with suppress(OSError, ValueError):
+            note = self._folder / "exec/containerd/containerd.pid"
+            number = int(note.read_text())
+            note.unlink()
+            if str(self._folder).encode() in Path(f"/proc/{number}/cmdline").read_bytes():
+                os.kill(number, signal.SIGKILL)
 
     def _answers(self) -> bool:
-        with suppress(EngineUnavailableError):
-            Engine(self.socket).close()
-            return True
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(5)
+            sock.connect(str(self.socket))
+            sock.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+            return b"200" in sock.recv(64)
         return False
 
     def _end_the_rest(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from egress.rules.decide import matching_entries
 from egress.rules.entry import InjectItem, Rule
-from egress.rules.policy import Policy
+from egress.rules.policy import Canary, Policy
 from egress.rules.show import Fields, Json, handling_fields, inject_fields, rule_fields, secret_fields
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -73,6 +73,10 @@ class Carried:
         if self._policy is None:
             return []
         return [rule for entry in matching_entries(self._policy, host) for rule in entry.deny]
+
+    def canaries(self) -> list[Canary]:
+        """The values that are planted: they stay so under other rules."""
+        return list(self._policy.canaries) if self._policy else []
 
     def top_denies(self) -> list[Rule]:
         """The denies that are written beside `hosts`."""

@@ -14,7 +14,7 @@ from egress.review.drafting.identifiers import CREDENTIAL
 from egress.review.drafting.outline import WIDER, LeftOut, Outline, Rule
 from egress.review.drafting.templates import Template
 from egress.rules.entry import Rule as Deny
-from egress.rules.show import Fields, Json, flow, scalar
+from egress.rules.show import Fields, Json, canary_fields, flow, scalar
 
 _COLUMN = 44
 _WIDTH = 110
@@ -54,6 +54,7 @@ def _file(
     yield Line("version: 1")
     names = [one for one in found if not one.is_address]
     yield from _secrets(names, carried)
+    yield from _canaries(carried)
     if names:
         yield from (Line(""), Line("hosts:"))
     for number, outline in enumerate(names):
@@ -102,6 +103,14 @@ def _secrets(found: list[Outline], carried: Carried) -> Iterator[Line]:
         taken = carried.secret(name, sorted(set(places[name])))
         yield Line(f"  {scalar(name)}:", taken.remark)
         yield from (Line(f"    {key}: {_flow(value)}") for key, value in taken.fields.items())
+
+
+def _canaries(carried: Carried) -> Iterator[Line]:
+    canaries = carried.canaries()
+    if canaries:
+        yield from (Line(""), Line("canaries:"))
+    for each in canaries:
+        yield Line(f"  {scalar(each.name)}: {_flow(canary_fields(each))}", f"as in {each.place}")
 
 
 def _places(outline: Outline) -> list[str]:

@@ -212,7 +212,7 @@ def boom(*args: object, **named: object) -> object:
     raise BoomError
 
 
-@pytest.mark.parametrize("name", ["head_of", "decide", "_forwarded", "smallest"])
+@pytest.mark.parametrize("name", ["head_of", "decide", "forwarded", "smallest"])
 def test_a_fault_in_begin_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_head()
     with monkeypatch.context() as patch:

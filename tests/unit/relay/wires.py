@@ -24,7 +24,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes, Settings
 
-from egress.credentials import NO_PLACEHOLDERS, Placeholders
+from egress.credentials import NO_PLACEHOLDERS, Placeholders, Watch
 from egress.errors import CODES
 from egress.exchange import Destination, Record, Spend
 from egress.relay.limits import RelayLimits
@@ -122,6 +122,9 @@ class Desk:
     def placeholders(self, policy: Policy) -> Placeholders:
         self._may_fail("placeholders")
         return NO_PLACEHOLDERS
+
+    def watch(self, policy: Policy) -> Watch | None:
+        return None
 
     def needles(self, policy: Policy) -> Needles | None:
         return NEEDLES if policy.secrets else Needles({})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import shutil
 import signal
 import socket
 import struct
@@ -187,7 +188,7 @@ class LocalRuntime:
     def remove(self, name: str) -> None:
         if name in self._boxes:
             self.stop(name)
-            del self._boxes[name]
+            shutil.rmtree(self._boxes.pop(name).folder.parent)
 
     def pause(self, name: str) -> None:
         self._box(name).state = "paused"

@@ -26,6 +26,7 @@ hosts:
     scrub: block
     deny:
       - { id: no-uploads, content_type: [text/plain] }
+canaries: { decoy: { like: aws } }
 deny:
   - { id: never, hosts: [a.example.org] }
 """
@@ -100,3 +101,8 @@ def test_handling_is_taken_from_an_entry_of_the_very_host_alone() -> None:
     assert own.fields == {"redirects": "same-host"}
     assert carried().handling("x.example.com") is None
     assert Carried(None).handling("api.example.com") is None
+
+
+def test_canaries_stay() -> None:
+    assert [each.name for each in carried().canaries()] == ["decoy"]
+    assert Carried(None).canaries() == []

@@ -20,6 +20,7 @@ hosts:
       - { id: no-keys, paths: ["/repos/*/keys"] }
     inject:
       - bearer: github
+canaries: { decoy: { like: aws } }
 deny:
   - { id: no-uploads, paths: ["/upload"], methods: [POST] }
 """
@@ -39,6 +40,7 @@ def test_what_passed_is_allowed_and_nothing_else() -> None:
     assert (made.hosts, made.left_out, made.dropped) == (1, (), ())
     assert "bearer: github" in made.text
     assert 'from: "env:GITHUB_TOKEN"' in made.text
+    assert "decoy: { like: aws }" in made.text
 
 
 def test_denies_at_hand_hold_over_what_is_generalised() -> None:

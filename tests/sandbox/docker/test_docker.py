@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from egress.sandbox.handle import Sandbox
+from tests.sandbox import network
 from tests.unit.sandbox.contract import CASES, Case
 
+EVERY = (*(case for topic in CASES.values() for case in topic), *network.CASES)
 
-@pytest.mark.parametrize(
-    "promise", [case for topic in CASES.values() for case in topic], ids=lambda case: case.__name__
-)
+
+@pytest.mark.parametrize("promise", EVERY, ids=lambda case: case.__name__)
 def test_a_promise_is_kept(promise: Case, box: Sandbox) -> None:
     promise(box)

@@ -16,12 +16,8 @@ __all__ = ["answering", "engine", "house", "image", "made_image", "shared"]
 
 
 @pytest.fixture
-def fleet(house: House) -> Fleet:
-    """One that ends with the house, not with a test."""
-    return Fleet(house.runtime, about=About(kind="docker"), tick=None)
-
-
-@pytest.fixture
-def box(house: House, fleet: Fleet) -> Iterator[Sandbox]:
+def box(house: House) -> Iterator[Sandbox]:
+    # The fleet is not closed: the runtime goes on with the house.
+    fleet = Fleet(house.runtime, about=About(kind="docker"), tick=None)
     with Sandbox.create(image=house.image, runtime=fleet) as box:
         yield box

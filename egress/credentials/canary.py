@@ -1,0 +1,90 @@
+"""The planted values of one sandbox, and whether a request carries one.
+
+Theory of operation. A canary is made like a placeholder: from the key of the sandbox, a shape and a name,
+so each sandbox has its own, and no file holds it. Other than a placeholder it stands for no secret and is
+swapped nowhere: nothing honest sends it. So a request with it is denied wherever it goes, before the rules
+are asked, and the code says whether the sandbox is to lose its access.
+
+Values are found as they are, in any case, percent-encoded, and inside base64 at each offset. Stated
+limits: what is compressed, encrypted, escaped in JSON or taken apart is not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import unquote_to_bytes
+
+from ahocorasick_rs import BytesAhoCorasick, MatchKind
+
+from egress.credentials.search import Placeholder, Placeholders, base64_needles
+from egress.types import Head, Shape
+
+SEEN = "canary.seen"
+STOPPED = "canary.stopped"
+# No name of a secret holds a space: a canary is never the stand-in of one.
+_LABEL = "canary "
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Canaries:
+    """All canaries of one sandbox; immutable."""
+
+    _values: Placeholders
+    _stops: frozenset[str] = frozenset()
+    _plain: BytesAhoCorasick = field(init=False, compare=False)
+    _coded: BytesAhoCorasick = field(init=False, compare=False)
+    longest: int = field(init=False, default=1)
+    """The most bytes that a value takes in any spelling that is looked for."""
+
+    def __post_init__(self) -> None:
+        values = [each.value.encode("ascii") for each in self._values.all]
+        coded = [needle for value in values for needle in base64_needles(value)]
+        plain = [value.lower() for value in values]
+        object.__setattr__(self, "_plain", BytesAhoCorasick(plain, matchkind=MatchKind.LeftmostFirst))
+        object.__setattr__(self, "_coded", BytesAhoCorasick(coded, matchkind=MatchKind.LeftmostFirst))
+        # Percent-encoded, a value is three times as long.
+        object.__setattr__(self, "longest", max((3 * len(each) for each in (*values, *coded)), default=1))
+
+    @classmethod
+    def of(cls, key: bytes, wanted: Iterable[tuple[str, Shape, bool]]) -> Self:
+        """Make the canaries of the sandbox that owns `key`, by name and shape, and whether each stops it."""
+        named = list(wanted)
+        values = Placeholders.of(key, [(_LABEL + name, like) for name, like, _ in named])
+        return cls(values, frozenset(_LABEL + name for name, _, stops in named if stops))
+
+    @property
+    def all(self) -> tuple[Placeholder, ...]:
+        """The values to plant, each under the name that the rules give it."""
+        return tuple(
+            Placeholder(each.secret.removeprefix(_LABEL), each.like, each.value) for each in self._values.all
+        )
+
+    def seen_in(self, head: Head) -> str:
+        """The code for a head that carries one; empty where it carries none."""
+        if not self._values.is_in(head):
+            return ""
+        # What nests too deep to be searched is for the placeholders to judge.
+        return self._code({sighting.secret for sighting in self._values.find(head)} - {None})
+
+    def seen_among(self, data: bytes) -> str:
+        """The same for bytes of a body."""
+        found = self._in_layer(data)
+        return self._code(found | self._in_layer(unquote_to_bytes(data)) if b"%" in data else found)
+
+    def _in_layer(self, data: bytes) -> set[str | None]:
+        values = self._values.all
+        found: set[str | None] = set()
+        found |= {values[index].secret for index, _, _ in self._plain.find_matches_as_indexes(data.lower())}
+        return found | {
+            values[index // 3].secret for index, _, _ in self._coded.find_matches_as_indexes(data)
+        }
+
+    def _code(self, names: set[str | None]) -> str:
+        if not names:
+            return ""
+        return SEEN if self._stops.isdisjoint(names) else STOPPED
+
+    def __repr__(self) -> str:
+        return f"Canaries({', '.join(each.secret for each in self.all)})"

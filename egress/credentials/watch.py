@@ -1,0 +1,30 @@
+"""Looking for canaries in what one request sends: its head, then its body piece by piece.
+
+The piece in which a value ends is never let through. Pieces before it may have gone, with the beginning of
+the value. Must not keep more than the longest spelling of a value.
+"""
+
+from __future__ import annotations
+
+from egress.credentials.canary import Canaries
+from egress.types import Head
+
+
+class Watch:
+    """The watch over one request; not to be shared."""
+
+    __slots__ = ("_canaries", "_tail")
+
+    def __init__(self, canaries: Canaries) -> None:
+        self._canaries = canaries
+        self._tail = b""
+
+    def head(self, head: Head) -> str:
+        """The code for a head that carries a canary; empty where it carries none."""
+        return self._canaries.seen_in(head)
+
+    def piece(self, piece: bytes) -> str:
+        """The same for the next piece of the body, and for what began in the pieces before."""
+        data = self._tail + piece
+        self._tail = data[1 - self._canaries.longest :] if self._canaries.longest > 1 else b""
+        return self._canaries.seen_among(data)

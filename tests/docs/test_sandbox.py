@@ -1,0 +1,76 @@
+"""The guide to the Python handle shows what runs: its examples, in order, on processes of this machine."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import io
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from egress.runtime.fake import FakeRuntime
+from egress.sandbox.handle import Sandbox
+from egress.sandbox.late import HOMES
+from egress.sandbox.shared import SHARED
+from scripts.pages import ROOT, blocks, text
+from tests.unit.sandbox.local import LocalRuntime
+
+PAGE = ROOT / "docs/guides/sandbox.md"
+EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRuntime]:
+    """What sandboxes are made in where no other runtime is named."""
+    runtime = LocalRuntime(tmp_path)
+    monkeypatch.setattr(SHARED, "_runtime", runtime)
+    monkeypatch.setattr("egress.sandbox.beyond.image_of", lambda *_: "any")
+    yield runtime
+    runtime.close()
+
+
+def test_every_example_runs(runtime: LocalRuntime) -> None:
+    names: dict[str, object] = {}
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        for number, block in enumerate(EXAMPLES):
+            exec(compile(block.text, block.place, "exec"), names)
+            if number == 0:
+                # Its block has ended it; the examples below go on with one.
+                names["sandbox"] = Sandbox.create(name="builder", runtime=runtime)
+        main = names["main"]
+        assert callable(main)
+        asyncio.run(main())
+    said = shown.getvalue()
+    for expected in ("1 hello\n", "SHOUT", "b'now\\n'", "8000\n", "hello\n0 ", "/project\n", "True True\n"):
+        assert expected in said
+    for expected in ("remember ['today.txt'] True", "path='notes/new.txt'", "xterm-256color", "one\ntwo\n"):
+        assert expected in said
+
+
+def test_every_argument_of_a_sandbox_is_explained() -> None:
+    table = text(PAGE).partition("| argument |")[2].partition("\n\n")[0]
+    told = {
+        name
+        for cell in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", cell)
+    }
+    import inspect
+
+    assert told == set(inspect.signature(Sandbox.create).parameters)
+
+
+def test_every_name_that_is_imported_is_offered() -> None:
+    for block in EXAMPLES:
+        for node in ast.walk(ast.parse(block.text)):
+            if isinstance(node, ast.ImportFrom):
+                assert {alias.name for alias in node.names} <= set(HOMES)
+
+
+def test_what_is_said_of_a_runtime_alone_holds() -> None:
+    with Sandbox.create(image="any", runtime=FakeRuntime()) as sandbox:
+        assert sandbox.status() == "running"
