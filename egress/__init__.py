@@ -5,7 +5,11 @@ The package root holds the pure core (`rules`, `credentials`, `http1`, `scrub`, 
 `ExecResult`, `open_fleet` and the errors of sandboxes are loaded when they are first asked for.
 """
 
-from egress.sandbox.late import attribute as __getattr__  # noqa: F401
-from egress.sandbox.late import names as __dir__  # noqa: F401
+import importlib
 
 __version__ = "0.1.0"
+
+# By its name: everybody may import this file, and nobody below is to depend on the handle by that.
+_late = importlib.import_module("egress.sandbox.late")
+__getattr__ = _late.attribute
+__dir__ = _late.names

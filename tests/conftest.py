@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("ci" if UNDER_CI else "here")
 
 # Sockets --------------------------------------------------------------------------------------
 
-ROOMS_WITH_SOCKETS = ("proxy", "cli/sandboxes", "container", "faults", "fleet", "runtime", "attack/catalogue")
+ROOMS_WITH_SOCKETS = ("proxy", "cli/sandboxes", "container", "faults", "fleet", "runtime", "sandbox", "attack/catalogue")
 
 
 def _refuse(*_args: object, **_kwargs: object) -> NoReturn:

@@ -206,7 +206,7 @@ class Http1Upstream(Paced):
         self._begin_frames()
         stream.response(head.status, head.reason, head.headers, head.framing)
         ahead = self._reader.detach()
-        if ahead and self._stream is not None:
+        if self._stream is not None:
             self._relay.received_ahead(self._wire, ahead)
 
     def _lost(self, code: str) -> None:

@@ -336,9 +336,15 @@ class Relay:
 
     def received_ahead(self, wire: int, data: bytes) -> None:
         """Take bytes that came ahead of a switch, when it is done."""
-        half = self._half(wire)
-        if half is not None:
-            self._ahead.setdefault(wire, Ahead([])).slices.extend(half.slices(data))
+        half, ahead = self._half(wire), self._ahead.get(wire)
+        # What waits has come behind them, and was cut before it was known to be frames.
+        data = b"".join([data, *(ahead.slices if ahead else ())])
+        if half is None or not data:
+            return
+        if ahead is None:
+            self._ahead[wire] = Ahead(half.slices(data))
+        else:
+            ahead.slices = deque(half.slices(data))
 
     def _go_on(self) -> None:
         for wire, ahead in list(self._ahead.items()):

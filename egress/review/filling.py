@@ -79,18 +79,21 @@ class Filling:
         try:
             for number in known.keys() - set(there):
                 self._take_out(number)
-            total = sum(files.size(self._directory, number) for number in there)
-            done = 0
+            left = {number: self._left(number, known.get(number)) for number in there}
+            done, total = 0, sum(left.values())
             for number in there:
-                is_newest = number == there[-1]
-                self._file(number, known.get(number), is_newest=is_newest)
-                done += files.size(self._directory, number)
-                if progress is not None:
+                self._file(number, known.get(number), is_newest=number == there[-1])
+                done += left[number]
+                if progress is not None and left[number]:
                     progress(done, total)
             self._connection.execute("COMMIT")
         except BaseException:
             self._connection.rollback()
             raise
+
+    def _left(self, number: int, known: Known | None) -> int:
+        """How many bytes of a file are new."""
+        return max(files.size(self._directory, number) - (known.done if known else 0), 0)
 
     def _known(self) -> dict[int, Known]:
         rows = self._connection.execute("SELECT number, done, size, node, changed, tail FROM file")

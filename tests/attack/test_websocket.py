@@ -14,6 +14,7 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 
 from egress.relay.orders import CLIENT
+from egress.relay.websocket import MOST_SMALL
 from tests.unit.relay.wires import (
     BLOCKING,
     CLEAR,
@@ -52,12 +53,14 @@ def agree(*fields: str, accept: str = ACCEPT, upgrade: str = "websocket") -> byt
 class Talk:
     """A WebSocket through a relay: both peers are wsproto."""
 
-    def __init__(self, rules: str = RULES, *, ahead: bytes = b"", behind: bytes = b"") -> None:
+    def __init__(
+        self, rules: str = RULES, *, ahead: bytes = b"", behind: bytes = b"", filler: str = ""
+    ) -> None:
         self.lab = Lab(rules)
         self.lab.says(get("/ws", *ASK) + ahead)
         self.wire = self.lab.opens()
         self.asked = self.lab.new(self.wire)
-        self.lab.answers(agree() + behind)
+        self.lab.answers(agree(*([filler] if filler else [])) + behind)
         said = self.lab.new()
         self.answer, _, rest = said.partition(b"\r\n\r\n")
         self.client = Connection(ConnectionType.CLIENT)
@@ -244,6 +247,33 @@ def test_what_is_sent_ahead_of_the_switch_are_frames_and_nothing_else() -> None:
     lab.answers(response(b"no", status="403 Forbidden"))
     assert b"early" not in lab.sent[wire]
     assert lab.codes[-1] == "request.malformed", "without a switch they are a request that is none"
+
+
+@pytest.mark.parametrize("length", [1000, 4000, 9000])
+def test_what_comes_with_the_switch_keeps_its_order(length: int) -> None:
+    said = b"".join(frame(1, b"%d" % number + b"." * length) for number in range(6))
+    talk = Talk(behind=said)
+    talk.settle()
+    assert [text[0] for text in talk.text().split(".") if text] == list("012345")
+    assert talk.lab.codes == []
+
+
+def test_what_waits_behind_a_head_that_fills_its_piece_is_frames_too() -> None:
+    size = 8 * 1024 - len(agree()) - len("x-filler: \r\n")
+    talk = Talk(filler=f"x-filler: {'y' * size}", behind=frame(1, b"hello") * 100)
+    talk.settle()
+    assert talk.text() == "hello" * 100
+
+
+def test_s75_tiny_frames_that_come_with_the_switch_are_counted_like_any_other() -> None:
+    """The bound on frames that cost more than they carry holds from the first byte."""
+    talk = Talk(behind=frame(9, b"") * (MOST_SMALL + 4000))
+    assert talk.lab.relay.upstreams.get(talk.wire).is_full  # type: ignore[union-attr]
+    talk.settle()
+    assert MOST_SMALL <= len(talk.at_client) < MOST_SMALL + 200
+    talk.lab.waits(1)
+    talk.settle()
+    assert len(talk.at_client) > MOST_SMALL + 1000
 
 
 # Secrets that come back -----------------------------------------------------------------------------

@@ -21,6 +21,11 @@ DENIED = {
 """Examples that show a denial, or a fault."""
 
 WANTING = {
+    "egress cp notes.md run-4f2a9c1e:notes.md": "no sandboxes are served here",
+    "egress cp run-4f2a9c1e:/workspace/dist dist": "no sandboxes are served here",
+    "egress down": "no sandboxes are served here",
+    "egress exec --timeout 10m run-4f2a9c1e -- make test": "no sandboxes are served here",
+    "egress exec run-4f2a9c1e -- git status": "no sandboxes are served here",
     "egress kill api.example.com": "no proxy is running here",
     "egress kill --undo api.example.com": "no proxy is running here",
     "egress log verify": "there is no",
@@ -46,7 +51,18 @@ WANTING = {
     "egress rules draft --since 7d --profile coding -o hosts.draft.yaml": "the audit log",
     "egress rules replay config/hosts.yaml --since 2h --json": "there is no file config/hosts.yaml",
     "egress rules replay hosts.draft.yaml --since 1d": "there is no file hosts.draft.yaml",
+    "egress ps": "no sandboxes are served here",
+    "egress ps --json": "no sandboxes are served here",
+    "egress rm --all": "no sandboxes are served here",
+    "egress rm run-4f2a9c1e": "no sandboxes are served here",
+    'egress run --agent claude-code --image my-agents -- claude -p "fix the test"': "there are no rules here",
+    "egress run --mount .:/workspace:rw -- bash": "there are no rules here",
+    "egress run -- curl https://api.example.com/v1/me": "there are no rules here",
     "egress serve --rules hosts.yaml": "there is no file hosts.yaml",
+    "egress shell": "there are no rules here",
+    "egress shell run-4f2a9c1e": "no sandboxes are served here",
+    "egress up": "there are no rules here",
+    "egress up --rules hosts.yaml --runtime docker": "there is no file hosts.yaml",
     "egress status": "no proxy is running here",
     "egress status --json": "no proxy is running here",
 }

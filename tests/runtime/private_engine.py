@@ -1,7 +1,7 @@
 """An engine of a test's own, which it may kill: in a folder, and in a network of its own.
 
-Nothing of the one that others use is touched. In the machine's own network it would be: an engine that is told
-to make no bridge removes the one that there is, whoever made it.
+Nothing of the one that others use is touched. In the network of the machine it would be: an engine that is
+told to make no bridge removes the one that there is, whoever made it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 MOST = 1000
 
 
-@click.command(short_help="Show one request, stage by stage.")
+# An id may begin with a dash.
+@click.command(
+    short_help="Show one request, stage by stage.", context_settings={"ignore_unknown_options": True}
+)
 @click.argument("request_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print its lines as they are, one object a line.")
 @places.of_index

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import termios
 import threading
 import tty
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import FrameType
-from typing import Final
+from typing import Final, Self
 
 from egress.runtime.protocol import Output, Process
 from egress.runtime.spec import Command, ExecResult, Terminal
@@ -43,11 +42,12 @@ def attach(begin: Begin, command: Command, *, terminal: bool) -> int:
 
 
 def _at_terminal(begin: Begin, command: Command) -> int:
-    size = _size()
-    process = begin(replace(command, terminal=size, timeout=None), Output(stdout=_Sink(STDOUT)))
-    with _raw(), _watched(process, resized=lambda: process.resize(_size())) as seen:
+    wanted = replace(command, terminal=_size(), timeout=None)
+    with _raw(), Signals() as signals:
+        process = begin(wanted, Output(stdout=_Sink(STDOUT, signals.lost)))
+        signals.belong_to(process, resized=lambda: process.resize(_size()))
         _feed(process)
-        return _status(process.wait(), seen)
+        return signals.status(process.wait())
 
 
 def _size() -> Terminal:
@@ -69,21 +69,21 @@ def _raw() -> Iterator[None]:
 
 
 def _through_pipes(begin: Begin, command: Command) -> int:
-    out, err = _Sink(STDOUT), _Sink(STDERR)
-    process = begin(command, Output(stdout=out, stderr=err))
-    out.is_lost = err.is_lost = lambda: process.kill(0)
-    with _watched(process) as seen:
+    with Signals() as signals:
+        out, err = _Sink(STDOUT, signals.lost), _Sink(STDERR, signals.lost)
+        process = begin(command, Output(stdout=out, stderr=err))
+        signals.belong_to(process)
         _feed(process)
-        return _status(process.wait(), seen)
+        return signals.status(process.wait())
 
 
 class _Sink:
     """One of our streams. Once nobody reads it the command is told, and the rest goes nowhere."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, lost: Callable[[], object]) -> None:
         self._descriptor = descriptor
         self._is_open = True
-        self.is_lost: Callable[[], object] = lambda: None
+        self._lost = lost
 
     def __call__(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -92,8 +92,7 @@ class _Sink:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
             self._is_open = False
-            # Not here: this is the thread that reads for the command, and ending it may wait for that.
-            threading.Thread(target=self.is_lost, daemon=True).start()
+            self._lost()
 
 
 # Both ---------------------------------------------------------------------------------------------
@@ -112,28 +111,58 @@ def _copy_input(process: Process) -> None:
     process.close_input()
 
 
-@contextmanager
-def _watched(process: Process, resized: Callable[[], None] | None = None) -> Iterator[list[int]]:
-    """Hand signals on to the command; yields the numbers of those that came."""
-    seen: list[int] = []
+class Signals:
+    """Hands on what is to end the command: signals, and nobody left to read what it says.
 
-    def end(number: int, _frame: FrameType | None) -> None:
-        # The first asks politely, the second does not.
-        seen.append(number)
-        grace = _GRACE if len(seen) == 1 else 0.0
-        threading.Thread(target=process.kill, args=(grace,), daemon=True).start()
+    What comes before there is a command waits for it.
+    """
 
-    handlers: dict[int, Callable[[int, FrameType | None], object]] = dict.fromkeys(_ENDING, end)
-    if resized is not None:
-        handlers[signal.SIGWINCH] = lambda *_: resized()
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield seen
-    finally:
-        sys.stdout.flush()
-        for number, handler in before.items():
+    def __init__(self) -> None:
+        self._seen: list[int] = []
+        self._is_lost = False
+        self._process: Process | None = None
+        self._resized: Callable[[], object] = _nothing
+        self._before: dict[int, signal.Handlers | Callable[[int, FrameType | None], object] | int | None] = {}
+
+    def __enter__(self) -> Self:
+        handlers = {**dict.fromkeys(_ENDING, self._end), signal.SIGWINCH: self._resize}
+        self._before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def belong_to(self, process: Process, resized: Callable[[], object] | None = None) -> None:
+        """Hand them on to this one from now on."""
+        self._process, self._resized = process, resized or _nothing
+        if self._seen or self._is_lost:
+            self._kill(process)
 
-def _status(result: ExecResult, seen: list[int]) -> int:
-    return 128 + seen[0] if seen and result.exit_code else result.exit_code
+    def lost(self) -> None:
+        """Nobody reads any more. Told by the thread that reads for the command."""
+        self._is_lost = True
+        if self._process is not None:
+            self._kill(self._process)
+
+    def status(self, result: ExecResult) -> int:
+        """The status of the command; 128 and the number of the signal where one has ended it."""
+        return 128 + self._seen[0] if self._seen and result.exit_code else result.exit_code
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        self._seen.append(number)
+        if self._process is not None:
+            self._kill(self._process)
+
+    def _kill(self, process: Process) -> None:
+        # The first signal asks politely, the second does not. Neither a handler nor whoever reads for the
+        # command can wait for that.
+        grace = _GRACE if len(self._seen) == 1 and not self._is_lost else 0.0
+        threading.Thread(target=process.kill, args=(grace,), daemon=True).start()
+
+    def _resize(self, _number: int, _frame: FrameType | None) -> None:
+        self._resized()
+
+
+def _nothing() -> None:
+    """Nobody has to know."""

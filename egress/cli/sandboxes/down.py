@@ -22,7 +22,9 @@ _TURN: Final = 0.05
 @click.command()
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
 def down(runtime_dir: Path | None) -> int:
-    """End the proxy that `egress up` started, and all of its sandboxes. Returns when they are gone.
+    """End the proxy that `egress up` started, and all of its sandboxes.
+
+    It returns when they are gone.
 
     \b
     Examples:

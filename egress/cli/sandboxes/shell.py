@@ -28,7 +28,9 @@ def shell(
     sandbox: str | None,
     **given: Unpack[Given],
 ) -> int:
-    """Open a shell in a sandbox: a new one, which ends with it, or one that is there.
+    """Open a shell in a sandbox.
+
+    It is one that is there, or a new one, which ends with the shell.
 
     \b
     Examples:

@@ -20,7 +20,6 @@ from egress import settings
 from egress.cli import render
 from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import opened
-from egress.errors import ContentError
 from egress.fleet import About
 from egress.fleet.choice import VARIABLE, choose, read_kind
 from egress.fleet.errors import FleetUnavailableError
@@ -140,13 +139,13 @@ def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> About
     raise FleetUnavailableError("the sandboxes did not come up in time", f"look into {log}")
 
 
-def _failure(log: Path) -> ContentError:
+def _failure(log: Path) -> FleetUnavailableError:
     """What went wrong there, told as if it had been here."""
     text = log.read_text("utf-8", "replace")[-_MOST_SHOWN:]
     lines = text.splitlines()
     error = next((line[7:] for line in reversed(lines) if line.startswith("error: ")), "")
     hint = next((line[6:] for line in reversed(lines) if line.startswith("hint: ")), "")
-    return ContentError(error or "the sandboxes did not come up", hint or f"look into {log}")
+    return FleetUnavailableError(error or "the sandboxes did not come up", hint or f"look into {log}")
 
 
 def _pass_on(log: Path, said: int) -> int:

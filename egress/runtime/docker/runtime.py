@@ -163,9 +163,10 @@ class DockerRuntime:
         try:
             # Nothing happens where it runs already.
             self._engine.start_container(box.container)
-            if not box.is_started:
+            with self._lock:
+                is_first, box.is_started = not box.is_started, True
+            if is_first:
                 self._engine.rename_container(box.container, names.started(name, box.cell.id))
-                box.is_started = True
         except GoneError:
             raise ended(name, None) from None
         return self.info(name)

@@ -130,6 +130,9 @@ class NamespaceRuntime:
                 box.space.start()
                 box.state = "running"
                 self._tell("started", name)
+                if not box.space.first:
+                    # It was shorter than its beginning.
+                    self._is_over(box)
         return self.info(name)
 
     def stop(self, name: str) -> None:

@@ -14,13 +14,15 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, Self
 
 import pytest
 
+from egress.runtime.docker import mounts
+from egress.runtime.errors import MountError
 from egress.runtime.namespace.plan import DOOR
 from egress.runtime.spec import Command, Mount
 from tests.proxy.served import until
@@ -501,30 +503,40 @@ def test_nothing_that_is_secret_is_in_it(box: Box) -> None:
     assert b"BEGIN CERTIFICATE" in box.run("cat", "/etc/egress/ca.pem").stdout
 
 
-def test_what_is_mounted_below_a_mount_is_not_seen(house: House, tmp_path: Path) -> None:
-    """Only what was named. Root leaves it behind, others have it covered."""
-    below = next(
-        (
-            point
-            for point in (Path("/dev/shm"), Path("/dev/pts"))
-            if point.is_mount() and Path("/dev") != point
-        ),
-        None,
-    )
-    if below is None:
-        pytest.skip("nothing is mounted below a folder here")
-    # /dev is never lent, so the mechanism is asked itself.
-    from egress.runtime.namespace.inside.root import _mounted_below
+def below_something(house: House) -> Path | None:
+    """Where something is mounted below a folder that can be lent."""
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    for point in (Path(line.split()[4]) for line in text.splitlines()):
+        mount = Mount(source=point.parent, target="/lent")
+        with suppress(MountError, OSError):
+            mounts.checked((mount,), (house.served.runtime, house.served.state, house.home))
+            is_open = point.parent.stat().st_mode & 0o005 == 0o005
+            if point != point.parent and is_open and any(point.iterdir()):
+                return point
+    return None
 
-    assert "/shm" in _mounted_below("/dev") or "/pts" in _mounted_below("/dev")
-    folder = tmp_path / "lent"
-    folder.mkdir()
-    folder.chmod(0o755)
-    box = house.box("below", mounts=(Mount(source=folder, target="/lent"),))
+
+def test_what_is_mounted_below_a_mount_is_not_seen(house: House) -> None:
+    """Only what was named. Root leaves it behind, others have it covered."""
+    point = below_something(house)
+    if point is None:
+        pytest.skip("nothing is mounted below a folder that could be lent")
+    box = house.box("below", mounts=(Mount(source=point.parent, target="/lent"),))
     try:
-        assert box.run("ls", "-A", "/lent").stdout == b""
+        assert point.name in box.run("ls", "-A", "/lent").text.split()
+        assert box.run("ls", "-A", f"/lent/{point.name}").check().text == ""
     finally:
         house.runtime.remove("below")
+
+
+def test_what_it_was_not_given_to_write_is_read_only(box: Box) -> None:
+    """Each mount by itself, whoever owns what is in it."""
+    own = {"/workspace", "/tmp", "/var/tmp", "/home/sandbox", "/dev/shm", "/dev/pts", "/proc"}
+    found = [line.split() for line in box.run("cat", "/proc/self/mounts").text.splitlines()]
+    assert {each[1] for each in found if "rw" in each[3].split(",")} == own
+    assert {"/", "/usr", "/dev", "/dev/null", "/etc/passwd", "/etc/egress", "/proc/sys"} <= {
+        each[1] for each in found
+    }
 
 
 # The proxy's end ------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ def test_it_tells_how_far_it_is(connection: sqlite3.Connection, tmp_path: Path) 
     told = fill(connection, tmp_path / "log")
     assert told[-1][0] == told[-1][1] == sum(file.stat().st_size for file in files(tmp_path / "log"))
     assert len(told) == len(files(tmp_path / "log"))
+    assert fill(connection, tmp_path / "log") == [], "nothing is new"
     connection.close()
 
 

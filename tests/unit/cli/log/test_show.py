@@ -35,7 +35,7 @@ def test_a_connection_is_shown_line_by_line() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["r-9", "", "x" * 100_000, "\x1b[2J"])
+@pytest.mark.parametrize("name", ["r-9", "-jsX2", "", "x" * 100_000, "\x1b[2J"])
 def test_an_id_that_is_not_there_is_a_finding(name: str) -> None:
     with pytest.raises(ContentError, match="no line of the log has this id"):
         run("show", name)
