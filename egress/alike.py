@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import unquote
 
 MARK: Final = re.compile(r"[!#$%&'*+.^_`|~]")
 """What a header's name may hold beside letters, digits and `-`: CGI makes one and the same of all of it."""
 _OF_PHP: Final = str.maketrans("_.[ ", "----")
+_BRACKETS: Final = "[]"
+_WIDE: Final = re.compile(r"%u([0-9a-f]{4})")
+"""How ASP.NET lets a character be written, beside the two digits of everybody else."""
 
 
 def header(name: str) -> str:
@@ -21,14 +25,19 @@ def header(name: str) -> str:
 
 
 def parameter(name: str) -> str:
-    """The same for a decoded parameter of a query: case, blanks around it, a NUL and `[...]` do not count."""
-    name = name.partition("\0")[0].strip().lower()
-    array, _, rest = name.partition("[")
-    if array and "]" in rest:
-        name = array.rstrip()
+    """The same for a decoded parameter of a query: case, blanks around it, a NUL and `[...]` do not count.
+
+    Where brackets are the whole of it, as in `[name]`, those of Express and of Rack read what is inside.
+    """
+    name = name.lower()
+    if "%u" in name:
+        name = _WIDE.sub(lambda found: chr(int(found[1], 16)), name).lower()
+    name = name.partition("\0")[0].strip()
+    if "]" in name:
+        name = re.split(r"[\[\]]", name.lstrip(_BRACKETS), maxsplit=1)[0].strip()
     return name.translate(_OF_PHP)
 
 
 def cookie(name: str) -> str:
-    """The same for a cookie."""
-    return parameter(name)
+    """The same for a cookie, whose name PHP once took for percent-encoded."""
+    return parameter(unquote(name.replace("+", " "), "latin-1") if "%" in name or "+" in name else name)

@@ -31,6 +31,7 @@ COMMANDS = {
     "ps": ("egress.cli.sandboxes.ps:ps", "List the sandboxes that are there."),
     "exec": ("egress.cli.sandboxes.exec:execute", "Run a command in a sandbox that is there."),
     "cp": ("egress.cli.sandboxes.cp:cp", "Copy files into a sandbox, or out of it."),
+    "logs": ("egress.cli.sandboxes.logs:logs", "Show what a sandbox asked for."),
     "rm": ("egress.cli.sandboxes.rm:rm", "Take sandboxes away."),
     "trust": ("egress.cli.trust:trust", "Say that you have read a rule file and trust it."),
     "status": ("egress.cli.status:status", "Ask a running proxy how it is."),

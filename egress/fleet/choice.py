@@ -6,6 +6,7 @@ chosen: the one of containers brings a whole library with it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -19,6 +20,7 @@ Kind = Literal["docker", "namespace"]
 VARIABLE: Final = "EGRESS_RUNTIME"
 ENGINE: Final = Path("/var/run/docker.sock")
 _KINDS: Final[tuple[Kind, ...]] = ("docker", "namespace")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Place:
     dress: Dresser
     guarded: tuple[Path, ...] = ()
     """Folders of the host that are never mounted."""
+    seccomp: Path | None = None
+    """A profile for containers, in the place of the engine's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +43,37 @@ class Choice:
 
     kind: Kind
     why: str
+    isolation: str | None = None
+    """What the engine runs its containers with, where another one than its own was asked for: `runsc`."""
 
 
-def read_kind(asked: str | None, environ_value: str | None) -> Kind | None:
-    """The kind that was asked for: by an argument, else by the variable. Raises `SpecError` for no kind."""
+def read_kind(asked: str | None, environ_value: str | None) -> str | None:
+    """The kind that was asked for: by an argument, else by the variable. Raises `SpecError` for no kind.
+
+    What is no kind of ours is one of the engine's, such as `runsc`: whether it has that is its to say.
+    """
     for kind, name in ((asked, "runtime"), (environ_value, VARIABLE)):
         if kind:
-            found = next((each for each in _KINDS if each == kind), None)
-            if found is None:
-                raise SpecError(f"{name} names no kind of sandboxes", f"name {' or '.join(_KINDS)}")
-            return found
+            if not _NAME.fullmatch(kind):
+                raise SpecError(
+                    f"{name} names no kind of sandboxes", f"name {', '.join(_KINDS)}, or one of the engine's"
+                )
+            return kind
     return None
 
 
-def choose(asked: Kind | None, engine: Path = ENGINE) -> Choice:
+def choose(asked: str | None, engine: Path = ENGINE) -> Choice:
     """Choose what there is. Raises `EngineUnavailableError` or `UnsupportedError` for what was asked for."""
     if asked == "namespace":
         return Choice("namespace", "as asked for")
     try:
         version = _engine_version(engine)
     except (EngineUnavailableError, UnsupportedError) as error:
-        if asked == "docker":
+        if asked is not None:
             raise
         return Choice("namespace", error.message)
+    if asked not in (None, "docker"):
+        return Choice("docker", f"with {asked}, as asked for", asked)
     return Choice("docker", "as asked for" if asked else f"engine {version} answers")
 
 
@@ -70,7 +82,9 @@ def open_runtime(choice: Choice, place: Place, engine: Path = ENGINE) -> tuple[R
 
     Raises what keeps it from being made.
     """
-    runtime = _docker(place, engine) if choice.kind == "docker" else _namespace(place)
+    if choice.kind == "namespace" and place.seccomp is not None:
+        raise SpecError("a seccomp profile is for containers alone", "namespaces have one of their own")
+    runtime = _namespace(place) if choice.kind == "namespace" else _docker(place, choice.isolation, engine)
     cautions = getattr(runtime, "cautions", ())
     return runtime, About(kind=choice.kind, why=choice.why, cautions=tuple(map(str, cautions)))
 
@@ -85,10 +99,18 @@ def _engine_version(engine: Path) -> str:
         found.close()
 
 
-def _docker(place: Place, engine: Path) -> Runtime:
+def _docker(place: Place, isolation: str | None, engine: Path) -> Runtime:
     from egress.runtime.docker.runtime import DockerRuntime  # noqa: PLC0415 - only where it is chosen
 
-    return DockerRuntime(place.gateway, place.home, place.dress, engine=engine, guarded=place.guarded)
+    return DockerRuntime(
+        place.gateway,
+        place.home,
+        place.dress,
+        engine=engine,
+        guarded=place.guarded,
+        runtime=isolation,
+        seccomp=place.seccomp,
+    )
 
 
 def _namespace(place: Place) -> Runtime:

@@ -37,6 +37,7 @@ def open_fleet(
     rules: Sequence[Path] | None = None,
     runtime: str | None = None,
     runtime_dir: Path | None = None,
+    seccomp: Path | None = None,
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
 ) -> Iterator[Sandboxes]:
@@ -44,8 +45,10 @@ def open_fleet(
 
     Args:
         rules: files or folders of rules; without any, those that `egress serve` would find.
-        runtime: the kind of sandboxes, docker or namespace; else by `EGRESS_RUNTIME`, else what there is.
+        runtime: the kind of sandboxes: docker, namespace, or docker with a runtime of the engine, such as
+            runsc; else by `EGRESS_RUNTIME`, else what there is.
         runtime_dir: where sockets are; else as `egress serve` has it.
+        seccomp: a profile for containers, in the place of the engine's own.
         stand_ins: variables in which programs insist on a value, made of what was admitted.
         options: further ones for `egress serve`.
 
@@ -55,13 +58,15 @@ def open_fleet(
     environ = settings.environment()
     folder = runtime_dir or settings.runtime_dir(environ)
     asked = read_kind(runtime, environ.get(VARIABLE))
-    if rules is None and runtime is None and stand_ins is None and not options:
+    if all(each is None for each in (rules, runtime, seccomp, stand_ins)) and not options:
         remote = connected(folder / folders.SOCKET)
         if remote is not None and asked in (None, remote.about.kind):
             with remote:
                 yield remote
             return
-    with embedded(choose(asked), environ, folder, rules or (), stand_ins, options) as fleet:
+    with embedded(
+        choose(asked), environ, folder, rules or (), seccomp=seccomp, stand_ins=stand_ins, options=options
+    ) as fleet:
         yield fleet
 
 
@@ -71,6 +76,8 @@ def embedded(
     environ: Mapping[str, str],
     folder: Path,
     rules: Sequence[Path] = (),
+    *,
+    seccomp: Path | None = None,
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
 ) -> Iterator[Fleet]:
@@ -85,7 +92,7 @@ def embedded(
         dress = kitted(public_roots()) if stand_ins is None else kitted(public_roots(), stand_ins)
         home = folders.home(folder, choice.kind)
         guarded = (folder, private, state)
-        made, about = open_runtime(choice, Place(ProxyGateway(private), home, dress, guarded))
+        made, about = open_runtime(choice, Place(ProxyGateway(private), home, dress, guarded, seccomp))
         about = replace(about, audit=audit, runtime_dir=private)
         fleet = Fleet(made, about=about, check=proxy.check)
         parts.callback(fleet.close)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
+from egress import alike
 from egress.rules import hosts, paths
 from egress.rules.entry import Entry, Rule
 from egress.rules.hosts import is_address, is_canonical
@@ -35,8 +36,6 @@ _OVERRIDES = dict.fromkeys(METHOD_OVERRIDES, "method.override") | dict.fromkeys(
     PATH_OVERRIDES, "path.override"
 )
 _NO_IDS = frozenset[str]()
-_SPELLED_ALIKE = str.maketrans("_.[ ", "----")
-"""Characters of header and parameter names that servers and their frameworks take for one another."""
 
 Denial = tuple[str, Rule | None]
 """A code, and the rule that denied if there is one."""
@@ -242,14 +241,16 @@ def _override_denial(route: Route, head: Head) -> Denial | None:
     """Headers and parameters by which some servers replace what a rule has looked at."""
     if not (route.scopes_methods or route.strict_paths):
         return None
-    for name, _ in head.headers:
-        plain = name.translate(_SPELLED_ALIKE) if "_" in name or "." in name else name
-        code = _OVERRIDES.get(plain)
+    names = [name for name, _ in head.headers]
+    if alike.MARK.search("".join(names)) is not None:
+        names = [alike.header(name) for name in names]
+    for name in names:
+        code = _OVERRIDES.get(name)
         if code and (route.strict_paths if code == "path.override" else route.scopes_methods):
             return code, None
     if route.scopes_methods and ("%" in head.target or "method" in head.target.lower()):
         for name in parameter_names(paths.split(head.target)[1]):
-            if _OVERRIDES.get(name.translate(_SPELLED_ALIKE)) == "method.override":
+            if _OVERRIDES.get(name) == "method.override":
                 return "method.override", None
     return None
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from egress import alike
 from egress.rules.globs import PathGlob, ValueGlob
 from egress.rules.hosts import Pattern
 from egress.types import Headers
@@ -88,9 +89,9 @@ def _query_fits(wanted: tuple[NamedGlob, ...], query: str) -> bool:
 
 
 def parameter_names(query: str) -> Iterator[str]:
-    """Every parameter name that some server may read in a query, folded."""
+    """Every parameter name that some server may read in a query, in the spelling of all that are alike."""
     for part in query.removeprefix("?").replace(";", "&").split("&"):
-        yield _folded(_decoded(part.partition("=")[0]))
+        yield alike.parameter(_decoded(part.partition("=")[0]))
 
 
 def parse_query(query: str) -> Headers | None:
@@ -127,16 +128,11 @@ Same = Callable[[str, str], bool]
 
 
 def _same_parameter(name: str, other: str) -> bool:
-    return name == other or _folded(name) == _folded(other)
-
-
-def _folded(name: str) -> str:
-    """A parameter name as the loosest of servers reads it: case, spaces around it, a NUL, `[]` behind it."""
-    return name.partition("\0")[0].strip().lower().removesuffix("[]")
+    return name == other or alike.parameter(name) == alike.parameter(other)
 
 
 def _same_header(name: str, other: str) -> bool:
-    return name == other or name.replace("_", "-").lower() == other.replace("_", "-").lower()
+    return name == other or (len(name) == len(other) and alike.header(name) == alike.header(other))
 
 
 def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers, hidden: Headers, same: Same) -> bool:

@@ -88,7 +88,17 @@ def test_what_is_no_token_is_refused(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(METHOD_OVERRIDES | {"x_http_method_override", "x_http_method", "x-http_method"})
+    "name",
+    sorted(
+        METHOD_OVERRIDES
+        | {
+            "x_http_method_override",
+            "x_http_method",
+            "x-http_method",
+            "x~http+method",
+            "x.http!method*override",
+        }
+    ),
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_no_header_overrides_the_method(name: str, method: str) -> None:
@@ -103,6 +113,8 @@ def test_no_header_overrides_the_method(name: str, method: str) -> None:
         "_%6Dethod=DELETE", "%5F%6d%65%74%68%6f%64=DELETE", "a;_method=DELETE", "_method", "_method=",
         "+_method=DELETE", "%20_method=DELETE", ".method=DELETE", "[method=DELETE", "_method%00=DELETE",
         "x-http-method-override=DELETE", "X-HTTP-Method-Override=DELETE", "b=%zz&_method=DELETE",
+        "[_method]=DELETE", "%5B_method%5D=DELETE", "[[_method]]=DELETE", "_method[]=DELETE", "_method[a]=DELETE",
+        "_method]=DELETE", "]_method=DELETE", "%u005fmethod=DELETE", "_%U006Dethod=DELETE",
     ],
 )  # fmt: skip
 def test_no_parameter_overrides_the_method(query: str) -> None:

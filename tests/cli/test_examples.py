@@ -51,6 +51,8 @@ WANTING = {
     "egress rules draft --since 7d --profile coding -o hosts.draft.yaml": "the audit log",
     "egress rules replay config/hosts.yaml --since 2h --json": "there is no file config/hosts.yaml",
     "egress rules replay hosts.draft.yaml --since 1d": "there is no file hosts.draft.yaml",
+    "egress logs -f run-4f2a9c1e": "no sandboxes are served here",
+    "egress logs run-4f2a9c1e": "no sandboxes are served here",
     "egress ps": "no sandboxes are served here",
     "egress ps --json": "no sandboxes are served here",
     "egress rm --all": "no sandboxes are served here",

@@ -19,8 +19,17 @@ def test_any_mark_that_a_header_may_have_is_a_hyphen(mark: str) -> None:
     assert alike.header(f"x{mark}key") == "x-key"
 
 
-def test_a_name_that_begins_with_a_bracket_is_no_array() -> None:
-    assert alike.parameter("[key]") == "-key]"
+@pytest.mark.parametrize(
+    "name",
+    ["[key]", "[KEY]", "[[key]]", "]key]", "key]", "[key]more", "[key][more]", " [ key ] ", "key]x[y]"],
+)
+def test_a_name_within_brackets_is_what_express_and_rack_read(name: str) -> None:
+    assert alike.parameter(name) == "key"
+
+
+@pytest.mark.parametrize("name", ["%u006bey", "%u006Bey", "%U004Bey", "key%u0000", "%u005bkey%u005d"])
+def test_a_character_as_asp_net_reads_it(name: str) -> None:
+    assert alike.parameter(name) == "key"
 
 
 @pytest.mark.parametrize(
@@ -35,12 +44,20 @@ def test_a_parameter_ends_at_a_nul_and_before_an_index(name: str) -> None:
     assert alike.parameter(name) == "key"
 
 
-@pytest.mark.parametrize("name", ["Session", "SESSION", " session", "session[a]"])
+@pytest.mark.parametrize("name", ["%u006", "%u00zzkey", "%ukey", "a%u006bey", "[a[key", "[a][key]"])
+def test_what_is_no_such_character_or_stands_elsewhere_is_another_name(name: str) -> None:
+    assert alike.parameter(name) != "key"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Session", "SESSION", " session", "session[a]", "sess%69on", "%53ession", "+session", "%5bsession%5d"],
+)
 def test_a_cookie_as_the_loosest_server_reads_it(name: str) -> None:
     assert alike.cookie(name) == "session"
 
 
-@pytest.mark.parametrize("name", ["apikey", "x-api-keys", "api--key2", "[key]", "ke", ""])
+@pytest.mark.parametrize("name", ["apikey", "x-api-keys", "api--key2", "[keys]", "ke", ""])
 def test_another_name_stays_another(name: str) -> None:
     assert alike.header(name) != "x-api-key"
     assert alike.parameter(name) not in ("api-key", "key")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from egress.cli import render
 from egress.cli.log import asked, lines, places
 from egress.cli.render import Cell
+
+if TYPE_CHECKING:
+    from egress.review import Filters
 
 PAUSE = 0.25
 WIDTHS = (12, 12, 7, 3)
@@ -44,10 +47,14 @@ def tail(
       egress log tail
       egress log tail -f --verdict deny
     """
+    wanted = asked.filters(**options)
+    return show(places.folder(state_dir, directory), wanted, last, follows=follows, as_json=as_json)
+
+
+def show(where: Path, wanted: Filters, last: int, *, follows: bool, as_json: bool) -> int:
+    """Print the last lines of a log that are wanted, and what comes, until it is interrupted."""
     from egress.review.follow import follow
 
-    wanted = asked.filters(**options)
-    where = places.folder(state_dir, directory)
     try:
         for entry in follow(where, wanted, last, _wait if follows else None):
             if as_json:

@@ -37,7 +37,8 @@ def down(runtime_dir: Path | None) -> int:
     for _ in range(int(_LONGEST / _TURN)):
         there = connected(folder / SOCKET)
         if there is None:
-            render.line(f"ended; {render.count(len(names), 'sandbox').replace('xs', 'xes')} taken away")
+            told = f"{len(names)} sandbox{'' if len(names) == 1 else 'es'}"
+            render.line(f"ended; {told} taken away")
             return 0
         there.close()
         time.sleep(_TURN)

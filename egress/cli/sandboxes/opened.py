@@ -37,20 +37,29 @@ def options(command: Command) -> Command:
 
 _OPTIONS: Final = (
     click.option("--rules", type=rulefiles.FILE, multiple=True, help="Rules, as for `egress serve`."),
-    click.option("--runtime", metavar="KIND", help="docker or namespace. [docker where an engine answers]"),
+    click.option(
+        "--runtime",
+        metavar="KIND",
+        help="docker, namespace, or a runtime of the engine: runsc. [docker where an engine answers]",
+    ),
+    click.option("--seccomp", type=rulefiles.FILE, help="A profile for containers, not the engine's own."),
     click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets."),
 )
 
 
 @contextmanager
-def fleet(rules: Sequence[Path], runtime: str | None, runtime_dir: Path | None) -> Iterator[Sandboxes]:
+def fleet(
+    rules: Sequence[Path], runtime: str | None, runtime_dir: Path | None, seccomp: Path | None
+) -> Iterator[Sandboxes]:
     """Those that `egress up` serves; ones of this process alone where that is asked for, or none are served.
 
     A signal that would end this process unwinds it instead, so that nothing is left behind.
     """
     before = signal.signal(signal.SIGTERM, _unwind)
     try:
-        with open_fleet(rules=tuple(rules) or None, runtime=runtime, runtime_dir=runtime_dir) as found:
+        with open_fleet(
+            rules=tuple(rules) or None, runtime=runtime, runtime_dir=runtime_dir, seccomp=seccomp
+        ) as found:
             yield found
     finally:
         signal.signal(signal.SIGTERM, before)

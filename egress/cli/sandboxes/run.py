@@ -23,6 +23,7 @@ def run(
     rules: tuple[Path, ...],
     runtime: str | None,
     runtime_dir: Path | None,
+    seccomp: Path | None,
     keep: bool,
     quiet: bool,
     command: tuple[str, ...],
@@ -39,7 +40,7 @@ def run(
       egress run --mount .:/workspace:rw -- bash
       egress run --agent claude-code --image my-agents -- claude -p "fix the test"
     """
-    with opened.fleet(rules, runtime, runtime_dir) as fleet:
+    with opened.fleet(rules, runtime, runtime_dir, seccomp) as fleet:
         if keep and not opened.is_shared(fleet):
             raise UsageError(
                 "a sandbox of this process alone cannot be kept", "start `egress up`, and leave out --rules"

@@ -25,6 +25,7 @@ def shell(
     rules: tuple[Path, ...],
     runtime: str | None,
     runtime_dir: Path | None,
+    seccomp: Path | None,
     sandbox: str | None,
     **given: Unpack[Given],
 ) -> int:
@@ -40,7 +41,7 @@ def shell(
     if sandbox is not None:
         with opened.served(runtime_dir) as there:
             return join(there, sandbox, Command(argv=_SHELL, most_output=0), terminal=has_terminal())
-    with opened.fleet(rules, runtime, runtime_dir) as fleet:
+    with opened.fleet(rules, runtime, runtime_dir, seccomp) as fleet:
         if not opened.is_shared(fleet):
             opened.say(fleet.about.line)
         spec = spec_of(fleet, given)

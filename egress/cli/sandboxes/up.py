@@ -38,7 +38,13 @@ _MOST_SHOWN: Final = 4000
 @click.command()
 @opened.options
 @click.option("--foreground", is_flag=True, help="Stay in this terminal, until Ctrl-C.")
-def up(rules: tuple[Path, ...], runtime: str | None, runtime_dir: Path | None, foreground: bool) -> int:
+def up(
+    rules: tuple[Path, ...],
+    runtime: str | None,
+    runtime_dir: Path | None,
+    seccomp: Path | None,
+    foreground: bool,
+) -> int:
     """Start a proxy that keeps sandboxes, and return when they can be used.
 
     The rules are found as for `egress serve`. Its log is the file `up.log` in the state folder.
@@ -57,19 +63,19 @@ def up(rules: tuple[Path, ...], runtime: str | None, runtime_dir: Path | None, f
             f"sandboxes are served at {folder / SOCKET} already", "use those, or end them with `egress down`"
         )
     if foreground:
-        return _stay(rules, runtime, folder)
-    return _leave(rules, runtime, folder, settings.state_dir(environ))
+        return _stay(rules, runtime, seccomp, folder)
+    return _leave(rules, runtime, seccomp, folder, settings.state_dir(environ))
 
 
 # In this process ----------------------------------------------------------------------------------
 
 
-def _stay(rules: tuple[Path, ...], runtime: str | None, folder: Path) -> int:
+def _stay(rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path) -> int:
     environ = settings.environment()
     ended = threading.Event()
     with _signals(ended):
         choice = choose(read_kind(runtime, environ.get(VARIABLE)))
-        with embedded(choice, environ, folder, rules) as fleet:
+        with embedded(choice, environ, folder, rules, seccomp=seccomp) as fleet:
             service = Service(fleet, folder, ended.set)
             try:
                 _announce(fleet.about)
@@ -107,12 +113,15 @@ def _announce(about: About) -> None:
 # In another one -----------------------------------------------------------------------------------
 
 
-def _leave(rules: tuple[Path, ...], runtime: str | None, folder: Path, state: Path) -> int:
+def _leave(
+    rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path, state: Path
+) -> int:
     make_state(state)
     log = state / _LOG
     command = [sys.executable, "-m", "egress", "up", "--foreground", f"--runtime-dir={folder.absolute()}"]
     command += [f"--rules={path}" for path in rules]
     command += [f"--runtime={runtime}"] if runtime else []
+    command += [f"--seccomp={seccomp}"] if seccomp else []
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(log, flags, 0o600), "wb") as file:
         process = subprocess.Popen(

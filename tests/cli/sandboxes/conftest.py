@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,22 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@contextmanager
+def serving(runtime: FakeRuntime, folder: Path) -> Iterator[Fleet]:
+    """A fleet at its socket."""
+    found = Fleet(runtime, about=About(kind="fake", why="for a test"))
+    service = Service(found, folder)
+    try:
+        yield found
+    finally:
+        service.close()
+        found.close()
+
+
 @pytest.fixture
 def fleet(folder: Path) -> Iterator[Fleet]:
-    found = Fleet(FakeRuntime(), about=About(kind="fake", why="for a test"))
-    service = Service(found, folder)
-    yield found
-    service.close()
-    found.close()
+    with serving(FakeRuntime(), folder) as found:
+        yield found
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from egress.fleet.choice import Choice, choose, read_kind
+from egress.fleet.choice import Choice, Place, choose, open_runtime, read_kind
 from egress.runtime.errors import EngineUnavailableError, SpecError
+from egress.runtime.fake import FakeGateway
+from egress.runtime.protocol import undressed
 
 NOWHERE = Path("/nonexistent/docker.sock")
 
@@ -22,14 +24,26 @@ def test_an_argument_goes_before_the_variable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "variable", "named"), [("podman", None, "runtime"), (None, "x", "EGRESS_RUNTIME")]
+    ("asked", "variable", "named"), [("a b", None, "runtime"), (None, "--x", "EGRESS_RUNTIME")]
 )
 def test_a_kind_that_is_none_is_refused_where_it_was_named(
     asked: str | None, variable: str | None, named: str
 ) -> None:
     with pytest.raises(SpecError, match=f"{named} names no kind") as caught:
         read_kind(asked, variable)
-    assert caught.value.hint == "name docker or namespace"
+    assert caught.value.hint == "name docker, namespace, or one of the engine's"
+
+
+def test_a_runtime_of_the_engine_is_passed_on() -> None:
+    assert read_kind("runsc", None) == "runsc"
+    with pytest.raises(EngineUnavailableError):
+        choose("runsc", NOWHERE)
+
+
+def test_a_profile_for_containers_is_not_left_out_in_silence(tmp_path: Path) -> None:
+    place = Place(FakeGateway(), tmp_path, undressed, seccomp=tmp_path / "seccomp.json")
+    with pytest.raises(SpecError, match="for containers alone"):
+        open_runtime(Choice("namespace", "as asked for"), place)
 
 
 def test_namespaces_stand_in_where_no_engine_answers_and_say_why() -> None:

@@ -1,0 +1,37 @@
+"""`egress logs`: what a sandbox asked for, from the log of its proxy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from egress.cli import rulefiles
+from egress.cli.log.tail import show
+from egress.cli.sandboxes import opened
+from egress.errors import UnreadableError
+from egress.review import Filters
+
+
+@click.command()
+@click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
+@click.option("--follow", "-f", "follows", is_flag=True, help="Go on with what comes.")
+@click.option("--lines", "-n", "last", type=click.IntRange(0, 10_000), default=100, help="How many. [100]")
+@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are, one object a line.")
+@click.argument("sandbox")
+def logs(runtime_dir: Path | None, follows: bool, last: int, as_json: bool, sandbox: str) -> int:
+    """Show what a sandbox asked for, and what became of it.
+
+    These are its lines of the audit log; `egress log` finds those of sandboxes that are gone.
+
+    \b
+    Examples:
+      egress logs run-4f2a9c1e
+      egress logs -f run-4f2a9c1e
+    """
+    with opened.served(runtime_dir) as fleet:
+        fleet.info(sandbox)
+        audit = fleet.about.audit
+    if audit is None:
+        raise UnreadableError("the log of its requests cannot be read from here", "see `egress log`")
+    return show(audit, Filters(sandbox=sandbox), last, follows=follows, as_json=as_json)

@@ -1,0 +1,43 @@
+"""`egress down`: all is gone when it returns."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from egress.cli.main import main
+from egress.fleet import About, Fleet
+from egress.fleet.service import Service
+from egress.runtime.fake import FakeRuntime
+from egress.runtime.spec import Spec
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(("count", "told"), [(0, "0 sandboxes"), (1, "1 sandbox"), (2, "2 sandboxes")])
+def test_it_returns_when_nothing_is_served_any_more(
+    count: int, told: str, folder: Path, capsys: Captured
+) -> None:
+    fleet = Fleet(FakeRuntime(), about=About(kind="fake"))
+    for number in range(count):
+        fleet.create(Spec(name=f"box{number}", image="any"))
+    ended = threading.Event()
+    service = Service(fleet, folder, ended.set)
+
+    def end() -> None:
+        ended.wait()
+        service.close()
+        fleet.close()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    assert main(["down", "--runtime-dir", str(folder)]) == 0
+    thread.join()
+    assert capsys.readouterr().out == f"ended; {told} taken away\n"
+
+
+def test_where_nothing_is_served_it_is_said(folder: Path, capsys: Captured) -> None:
+    assert main(["down", "--runtime-dir", str(folder)]) == 3
+    assert "no sandboxes are served here" in capsys.readouterr().err

@@ -1,0 +1,66 @@
+"""The sandboxes that a command works with: whose they are, and what it asks of their proxy."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from egress.cli.sandboxes import opened
+from egress.errors import EgressError, UsageError
+from egress.fleet import About, Fleet
+from egress.fleet.errors import FleetUnavailableError
+from egress.runtime.environ import read_asked
+from tests.cli.sandboxes.control import answering
+
+SECRET = "sesame-open-sesame-42"
+
+
+def test_those_that_are_served_are_taken(fleet: Fleet, folder: Path) -> None:
+    with opened.fleet((), None, folder, None) as found:
+        assert opened.is_shared(found)
+        assert found.about == fleet.about
+
+
+def test_a_signal_unwinds_what_was_opened(fleet: Fleet, folder: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as caught, opened.fleet((), None, folder, None):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert caught.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_where_none_are_served_it_is_said_how_to_begin(folder: Path) -> None:
+    with pytest.raises(FleetUnavailableError) as caught, opened.served(folder):
+        pass
+    assert "egress up" in caught.value.hint
+
+
+def test_an_image_is_not_made_where_one_was_named() -> None:
+    assert opened.image(About(kind="docker"), "mine") == "mine"
+    assert opened.image(About(kind="namespace"), None) == "host"
+
+
+def test_a_variable_from_which_the_proxy_takes_a_secret_cannot_be_copied(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKER_TOKEN", SECRET)
+    about = About(kind="docker", runtime_dir=folder)
+    with answering(folder, {"rules": {"variables": {"TRACKER_TOKEN": "set"}}}):
+        with pytest.raises(UsageError, match="TRACKER_TOKEN"):
+            opened.variables(about, read_asked(["TRACKER_TOKEN"]))
+        with pytest.raises(UsageError, match="OTHER") as caught:
+            opened.variables(about, read_asked([f"OTHER=x{SECRET}x"]))
+        assert SECRET not in str(caught.value) + caught.value.hint
+        assert opened.asked_for(about, read_asked(["OTHER=fine"])) == {"OTHER": "fine"}
+
+
+@pytest.mark.parametrize("answer", [{}, {"rules": {}}, {"rules": {"variables": ["A"]}}])
+def test_a_proxy_that_does_not_say_which_secrets_it_has_gets_no_sandbox(
+    answer: dict[str, object], folder: Path
+) -> None:
+    about = About(kind="docker", runtime_dir=folder)
+    with answering(folder, answer), pytest.raises(EgressError, match="which secrets"):
+        opened.variables(about, ())
