@@ -113,8 +113,8 @@ def test_no_header_overrides_the_method(name: str, method: str) -> None:
         "_%6Dethod=DELETE", "%5F%6d%65%74%68%6f%64=DELETE", "a;_method=DELETE", "_method", "_method=",
         "+_method=DELETE", "%20_method=DELETE", ".method=DELETE", "[method=DELETE", "_method%00=DELETE",
         "x-http-method-override=DELETE", "X-HTTP-Method-Override=DELETE", "b=%zz&_method=DELETE",
-        "[_method]=DELETE", "%5B_method%5D=DELETE", "[[_method]]=DELETE", "_method[]=DELETE", "_method[a]=DELETE",
-        "_method]=DELETE", "]_method=DELETE", "%u005fmethod=DELETE", "_%U006Dethod=DELETE",
+        "[_method]=DELETE", "%5B_method%5D=DELETE", "[[_method]]=DELETE", "_method[]=DELETE",
+        "_method[a]=DELETE", "_method]=DELETE", "]_method=DELETE", "%u005fmethod=DELETE", "_%U006Dethod=D",
     ],
 )  # fmt: skip
 def test_no_parameter_overrides_the_method(query: str) -> None:

@@ -36,8 +36,8 @@ def completed(folder: Path, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("ex",), ["explain"]),
-        (("c",), ["check", "ca", "completion"]),
+        (("expl",), ["explain"]),
+        (("c",), ["check", "cp", "ca", "completion"]),
         (("rules", "s"), ["show"]),
         (("explain", "--pro"), ["--profile"]),
         (("completion", "z"), ["zsh"]),

@@ -67,6 +67,9 @@ def test_importing_the_command_line_loads_no_command() -> None:
         "egress.cli.main",
         "egress.cli.render",
         "egress.errors",
+        "egress.sandbox",
+        # The names that `egress` offers, and nothing of what they stand for.
+        "egress.sandbox.late",
         "egress.settings",
         "egress.types",
     ]

@@ -285,12 +285,12 @@ def test_root_in_a_sandbox_is_nobody_more(house: House, outside: Outside) -> Non
 
 def test_a_program_that_would_make_somebody_root_does_not(box: Box, outside: Outside, engine: Engine) -> None:
     """S-51: one with the bit for it, which root of the engine has put there."""
-    make = ("sh", "-c", "cat /usr/bin/id >/home/p && chmod 4755 /home/p")
+    make = ("sh", "-c", "cat /usr/bin/id >/p && chmod 4755 /p")
     twin = outside.plain()
     found = []
     for container in (twin, box.house.runtime._boxes[box.name].container):
         outside.run(container, *make, user="0")
-        found.append(outside.run(container, "/home/p", "-u", user="1000"))
+        found.append(outside.run(container, "/p", "-u", user="1000"))
     assert found == ["0\n", "1000\n"]
 
 
