@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.attack.catalogue.covered import CASES, ELSEWHERE, IN_CONTAINERS, IN_PART
-from tests.attack.catalogue.held import held_here
+from tests.attack.catalogue.covered import CASES, ELSEWHERE
+from tests.attack.catalogue.held import held_here, held_in_sandboxes
 
 _TESTS = "../../tests"
 
@@ -15,21 +15,20 @@ INTRODUCTION = (
     "an attacker, and an eye on every packet. Each of them is also tried on a proxy that makes every",
     "mistake, and has to find the harm there; a few, for which such a proxy has nothing to try, have a twin",
     "that finds it in another way. Each is framed by an allowed request that has to work.",
-    "[The lab](../../tests/attack/lab/README.md) tells how. Those **from inside** take one part by itself.",
+    "[The lab](../../tests/attack/lab/README.md) tells how. Those **from a sandbox** run in a real one, of",
+    "containers and of namespaces. Those **of parts** take one part by itself.",
     "",
-    "| attack | what is tried | from outside | from inside |",
-    "| --- | --- | --- | --- |",
+    "| attack | what is tried | from outside | from a sandbox | of parts |",
+    "| --- | --- | --- | --- | --- |",
 )
 
 
 def rows() -> Iterator[str]:
     """The table, one attack a line."""
-    outside = held_here()
+    outside, inside = held_here(), held_in_sandboxes()
     for number, what in CASES.items():
-        inside = "waits for containers" if number in IN_CONTAINERS else _listed(ELSEWHERE.get(number, ()))
-        if number in IN_PART:
-            inside += f"; {IN_PART[number]}"
-        yield f"| {number} | {what} | {_listed(outside.get(number, ()))} | {inside} |"
+        by = (outside.get(number, ()), inside.get(number, ()), ELSEWHERE.get(number, ()))
+        yield f"| {number} | {what} | {' | '.join(_listed(nodes) for nodes in by)} |"
 
 
 def _listed(nodes: tuple[str, ...] | list[str]) -> str:

@@ -92,23 +92,6 @@ CASES: Final = {
 }
 """What is tried, by the number that tests and their docstrings name."""
 
-IN_CONTAINERS: Final = {
-    "S-44": "a direct way out of a sandbox",
-    "S-45": "UDP, ICMP, IPv6 and SCTP out of a sandbox",
-    "S-48": "gateways and neighbours of a container",
-    "S-50": "spoofing of a neighbour's address",
-    "S-51": "privileges, mounts and sockets of a container",
-    "S-52": "the proxy's death, as seen from inside",
-}
-"""Held by nobody before sandboxes are started: what is missing is the container."""
-
-IN_PART: Final = {
-    "S-40": "images wait for containers",
-    "S-41": "what lies in a container waits for one",
-    "S-46": "that a sandbox can ask nobody else waits for containers",
-}
-"""Held as far as it can be without a container."""
-
 ELSEWHERE: Final[dict[str, tuple[str, ...]]] = {
     "S-01": ("attack/test_destination.py::test_a_name_that_is_only_alike_is_denied_at_every_entry",),
     "S-02": ("attack/test_reload.py::test_without_sound_rules_it_does_not_start",),

@@ -1,13 +1,22 @@
-"""Which tests of this folder hold which case: read from the decorators, so that nothing is written twice."""
+"""Which tests hold which case: read from decorators here, and from the first words of those in sandboxes.
+
+So nothing is written twice.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
+TESTS = HERE.parents[1]
+IN_SANDBOXES = ("runtime/test_escapes.py", "runtime/namespace/test_escapes.py", "runtime/test_runtime.py")
+"""What is tried from inside of a sandbox: the numbers stand before the colon of a docstring."""
+
+_NUMBERS = re.compile(r"S-(\d+)(?: to S-(\d+))?")
 
 
 @cache
@@ -39,3 +48,19 @@ def held_here() -> dict[str, list[str]]:
         for number in str(ast.literal_eval(call.args[0])).split():
             held.setdefault(number, []).append(f"attack/catalogue/{file.name}::{name}")
     return held
+
+
+def held_in_sandboxes() -> dict[str, list[str]]:
+    """The cases with the tests that try them from inside of a sandbox, as paths below `tests/`."""
+    held: dict[str, list[str]] = {}
+    for path in IN_SANDBOXES:
+        for name, function in functions(TESTS / path).items():
+            words = (ast.get_docstring(function) or "") if name.startswith("test_") else ""
+            for number in _numbers(words.partition(":")[0]):
+                held.setdefault(number, []).append(f"{path}::{name}")
+    return held
+
+
+def _numbers(words: str) -> Iterator[str]:
+    for first, last in _NUMBERS.findall(words):
+        yield from (f"S-{number:02}" for number in range(int(first), int(last or first) + 1))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,19 @@ JOINED = [sys.executable, str(Path(__file__).with_name("joined.py"))]
 PATIENCE = 60
 
 
-def piped(*words: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*JOINED, "pipes", *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Whatever a test finds, nothing runs on."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def piped(*words: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    pipe = subprocess.PIPE
+    return ended(subprocess.Popen([*JOINED, "pipes", *words], stdin=pipe, stdout=pipe, stderr=pipe))
 
 
 def test_input_goes_in_and_output_and_errors_come_out_apart() -> None:
@@ -65,9 +72,9 @@ def terminal() -> Iterator[tuple[int, int]]:
     os.close(theirs)
 
 
-def at(terminal: tuple[int, int], *words: str) -> subprocess.Popen[bytes]:
+def at(terminal: tuple[int, int], *words: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     _, theirs = terminal
-    return subprocess.Popen([*JOINED, "terminal", *words], stdin=theirs, stdout=theirs, stderr=theirs)
+    return ended(subprocess.Popen([*JOINED, "terminal", *words], stdin=theirs, stdout=theirs, stderr=theirs))
 
 
 def test_a_terminal_is_put_back_as_it_was(terminal: tuple[int, int]) -> None:
