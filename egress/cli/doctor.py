@@ -20,7 +20,7 @@ from egress.cli.running import ask
 from egress.cli.serve import serve
 from egress.doctor import versions
 from egress.doctor.diagnosis import Diagnosis, Group, Level, fault, told
-from egress.errors import EgressError
+from egress.errors import EgressError, UsageError
 from egress.proxy.settings import Effective, Settings, read
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ def _options() -> list[click.Parameter]:
 @click.command(params=_options())
 @click.option("--offline", is_flag=True, help="Ask no upstream.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-def doctor(offline: bool, as_json: bool, **given: object) -> int:
+@click.option("--image", metavar="IMAGE", help="Try the stacks of an image in a sandbox instead.")
+@click.option("--runtime", metavar="KIND", help="With --image: docker or namespace.")
+def doctor(offline: bool, as_json: bool, image: str | None, runtime: str | None, **given: object) -> int:
     """Find what is wrong around the proxy, and say how to put it right.
 
     It looks at versions, rules, secrets, keys, folders, ports, the audit log, the clock and the hosts of the
@@ -69,12 +71,23 @@ def doctor(offline: bool, as_json: bool, **given: object) -> int:
     for once and never shown; each host is asked for a TLS handshake, and sent nothing. The exit status is 1
     when there is a fault.
 
+    With --image it looks at nothing of that, but starts the image in a sandbox behind a proxy of its own, and
+    has what it finds there (curl, git, Python, Node, Java ...) ask a server on this machine: which of them
+    trust the proxy, and are given a credential. `host` is an image of namespaces: this machine's programs.
+
     \b
     Examples:
       egress doctor
       egress doctor --rules config/hosts.yaml --offline
       egress doctor --json
+      egress doctor --image my-agents
     """
+    if image is not None:
+        from egress.cli.doctor_image import look
+
+        return look(image, runtime, as_json=as_json)
+    if runtime is not None:
+        raise UsageError("--runtime is for the sandbox of an image", "name the image with --image")
     effective = read({name: value for name, value in given.items() if value not in (None, ())})
     tell = _ignore if as_json else _show
     groups = _examined(effective, tell, offline=offline)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from egress.cli.sandboxes import agents, opened, wanted
 from egress.cli.sandboxes.attach import attach, has_terminal
 from egress.cli.sandboxes.wanted import Given
-from egress.fleet import Sandboxes, Terms
+from egress.fleet import About, Sandboxes, Terms
 from egress.runtime.environ import Asked, read_asked
 from egress.runtime.spec import Command, Spec
 
@@ -27,6 +27,13 @@ def spec_of(fleet: Sandboxes, given: Given, *, quiet: bool = False) -> Spec:
         limits=wanted.limits(given["memory"], given["cpus"], given["processes"]),
         read_only=given["read_only"],
     )
+
+
+def usual_spec(about: About) -> Spec:
+    """What is made for somebody who asks for nothing special, but for its name and its environment."""
+    user, group = wanted.whose()
+    image = opened.image(about, None)
+    return Spec(name="usual", image=image, user=user, group=group, limits=wanted.limits(None, None, None))
 
 
 def run_in(fleet: Sandboxes, spec: Spec, argv: tuple[str, ...], given: Given, *, keep: bool) -> int:

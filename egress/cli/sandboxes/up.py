@@ -20,6 +20,7 @@ from egress import settings
 from egress.cli import render
 from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import opened
+from egress.cli.sandboxes.making import usual_spec
 from egress.fleet import About
 from egress.fleet.choice import VARIABLE, choose, read_kind
 from egress.fleet.errors import FleetUnavailableError
@@ -28,6 +29,7 @@ from egress.fleet.opening import embedded
 from egress.fleet.remote import connected
 from egress.fleet.service import Service
 from egress.policy.state import make_state
+from egress.runtime.spec import MOST_READY
 
 _LOG: Final = "up.log"
 _LONGEST: Final = 120.0
@@ -37,12 +39,20 @@ _MOST_SHOWN: Final = 4000
 
 @click.command()
 @opened.options
+@click.option(
+    "--ready",
+    type=click.IntRange(0, MOST_READY),
+    default=1,
+    show_default=True,
+    help="Containers that are made ahead, for those who ask for nothing special.",
+)
 @click.option("--foreground", is_flag=True, help="Stay in this terminal, until Ctrl-C.")
 def up(
     rules: tuple[Path, ...],
     runtime: str | None,
     runtime_dir: Path | None,
     seccomp: Path | None,
+    ready: int,
     foreground: bool,
 ) -> int:
     """Start a proxy that keeps sandboxes, and return when they can be used.
@@ -63,14 +73,16 @@ def up(
             f"sandboxes are served at {folder / SOCKET} already", "use those, or end them with `egress down`"
         )
     if foreground:
-        return _stay(rules, runtime, seccomp, folder)
-    return _leave(rules, runtime, seccomp, folder, settings.state_dir(environ))
+        return _stay(rules, runtime, seccomp, folder, ready)
+    return _leave(rules, runtime, seccomp, folder, ready)
 
 
 # In this process ----------------------------------------------------------------------------------
 
 
-def _stay(rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path) -> int:
+def _stay(
+    rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path, ready: int
+) -> int:
     environ = settings.environment()
     ended = threading.Event()
     with _signals(ended):
@@ -78,6 +90,8 @@ def _stay(rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, fo
         with embedded(choice, environ, folder, rules, seccomp=seccomp) as fleet:
             service = Service(fleet, folder, ended.set)
             try:
+                if ready:
+                    fleet.prepare(usual_spec(fleet.about), ready)
                 _announce(fleet.about)
                 ended.wait()
             finally:
@@ -114,12 +128,13 @@ def _announce(about: About) -> None:
 
 
 def _leave(
-    rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path, state: Path
+    rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path, ready: int
 ) -> int:
+    state = settings.state_dir(settings.environment())
     make_state(state)
     log = state / _LOG
     command = [sys.executable, "-m", "egress", "up", "--foreground", f"--runtime-dir={folder.absolute()}"]
-    command += [f"--rules={path}" for path in rules]
+    command += [f"--ready={ready}", *(f"--rules={path}" for path in rules)]
     command += [f"--runtime={runtime}"] if runtime else []
     command += [f"--seccomp={seccomp}"] if seccomp else []
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC

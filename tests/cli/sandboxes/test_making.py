@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from egress.cli.sandboxes.making import run_in, spec_of
+from egress.cli.sandboxes.making import run_in, spec_of, usual_spec
 from egress.cli.sandboxes.wanted import Given
 from egress.errors import UsageError
 from egress.fleet import About, Fleet
@@ -58,6 +59,12 @@ def test_what_an_agent_needs_stands_unless_it_was_said_otherwise() -> None:
     )
     assert spec.env["ANTHROPIC_API_KEY"] == "egress-no-key"
     assert spec.env["DISABLE_AUTOUPDATER"] == "0"
+
+
+def test_what_is_made_ahead_is_what_most_ask_for() -> None:
+    """Names, profiles, environments and labels may differ, and nothing else."""
+    asked = spec_of(fleet(), PLAIN, quiet=True)
+    assert replace(asked, name="usual", env={}) == usual_spec(About(kind="fake"))
 
 
 def test_a_variable_that_is_not_set_here_cannot_be_copied() -> None:

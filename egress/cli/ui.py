@@ -1,0 +1,93 @@
+"""`egress ui`: the audit log in a browser."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from egress.cli import render, rulefiles
+from egress.cli.log import places
+from egress.cli.render import DIM, GOOD
+from egress.errors import UnreadableError, UsageError
+
+
+@click.command(short_help="Show the audit log in a browser.")
+@click.option(
+    "--listen", default="127.0.0.1:8090", show_default=True, metavar="ADDRESS:PORT", help="Where to listen."
+)
+@click.option("--socket", "path", type=rulefiles.FILE, metavar="FILE", help="A unix socket instead.")
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST", help="Another name of the page; may be repeated."
+)
+@click.option(
+    "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
+)
+@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key of the log, to check its chain.")
+@places.of_index
+def ui(
+    listen: str,
+    path: Path | None,
+    names: tuple[str, ...],
+    files: tuple[Path, ...],
+    key: Path | None,
+    state_dir: Path | None,
+    directory: Path | None,
+    place: Path | None,
+) -> int:
+    """Show the audit log in a browser: requests as they come, charts, rules, and drafts of rules.
+
+    It prints a link that carries a login token, made anew at each start; the page of a unix socket needs
+    none, for only you may open that. The page only reads. It needs the extra `ui`.
+
+    \b
+    Examples:
+      egress ui
+      egress ui --listen 127.0.0.1:0 --rules config/hosts.yaml
+      egress ui --socket review.sock
+    """
+    try:
+        from egress.ui import Desk, Guard, Session, Watch, make
+        from egress.ui.listen import port, serve, unix
+    except ModuleNotFoundError:
+        raise UnreadableError("the review page is not installed", "pip install 'egress[ui]'") from None
+    host, number = address(listen)
+    with places.opened(state_dir, directory, place) as index:
+        log, at = index.directory, index.place
+    desk = Desk(log, at)
+    watch = Watch(_check(state_dir, directory, key))
+    app = make(desk, watch, files, lambda: time.time_ns() // 1000)  # noqa: TID251 - a clock enters here
+    if path is not None:
+        sock = unix(path)
+        render.line(("open ", GOOD), f"{path}, such as with `ssh -L 8090:{path} HOST`", whole=True)
+        serve(Guard(app, names), sock)
+        path.unlink(missing_ok=True)
+        return 0
+    sock = port(host, number)
+    token = secrets.token_urlsafe(24)
+    shown = f"[{host}]" if ":" in host else host
+    where = f"{names[0] if names else shown}:{sock.getsockname()[1]}"
+    render.line(("open ", GOOD), f"http://{where}/login?token={token}", whole=True)
+    render.line(("stop: ", DIM), "Ctrl-C", stderr=True)
+    render.finish()
+    serve(Guard(app, (host, *names), Session(token)), sock)
+    return 0
+
+
+def address(text: str) -> tuple[str, int]:
+    """Read `127.0.0.1:8090`, `[::1]:8090` or a port alone. Raises `UsageError`."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65535):
+        raise UsageError("--listen is no address and port", "write one like 127.0.0.1:8090")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _check(state_dir: Path | None, directory: Path | None, key: Path | None) -> list[str]:
+    """The command that checks the chain: this very program."""
+    command = [sys.executable, "-m", "egress", "log", "verify", "--json"]
+    for flag, value in (("--state-dir", state_dir), ("--dir", directory), ("--key", key)):
+        command += [] if value is None else [flag, str(value.absolute())]
+    return command
