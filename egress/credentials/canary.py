@@ -65,8 +65,9 @@ class Canaries:
         """The code for a head that carries one; empty where it carries none."""
         if not self._values.is_in(head):
             return ""
-        # What nests too deep to be searched is for the placeholders to judge.
-        return self._code({sighting.secret for sighting in self._values.find(head)} - {None})
+        found = {sighting.secret for sighting in self._values.find(head)}
+        # What nests too deep to be searched is told as one: no honest client nests that deep.
+        return self._code(found - {None}) or (SEEN if found else "")
 
     def seen_among(self, data: bytes) -> str:
         """The same for bytes of a body."""

@@ -50,6 +50,15 @@ def test_one_is_seen_wherever_it_stands_in_a_head(found: Head) -> None:
     assert CANARIES.seen_in(found) == SEEN
 
 
+@pytest.mark.parametrize("layers", range(1, 9))
+def test_one_is_not_missed_however_often_it_is_encoded(layers: int) -> None:
+    """Where it is too deep to be told which it is, the request is denied and nobody is stopped."""
+    value = "".join(f"%{ord(c):02x}" for c in VALUES["trap"])
+    for _ in range(layers - 1):
+        value = value.replace("%", "%25")
+    assert CANARIES.seen_in(head(f"/?q={value}")) in (SEEN, STOPPED)
+
+
 def test_the_code_says_whether_the_sandbox_is_to_be_stopped() -> None:
     assert CANARIES.seen_in(head(f"/{VALUES['trap']}")) == STOPPED
     assert CANARIES.seen_in(head(f"/{VALUES['trap']}/{VALUES['decoy']}")) == STOPPED
