@@ -49,6 +49,8 @@ class Sink:
         self._folder = Folder()
         self._quota = Quota(quota)
         self._tally = Tally()
+        self.is_damaged = False
+        """The start found more amiss than what a kill leaves behind."""
 
     @classmethod
     def open(
@@ -102,7 +104,9 @@ class Sink:
             os.close(lock)
             raise
         _report(found, in_flight, writer, Stamps(clock))
-        return cls(lock, in_flight, writer, clock, quota)
+        sink = cls(lock, in_flight, writer, clock, quota)
+        sink.is_damaged = found.gap is not None and found.gap.kind != "killed"
+        return sink
 
     # What the proxy asks ------------------------------------------------------------------------
 
@@ -118,6 +122,11 @@ class Sink:
     def trouble(self) -> str:
         """Why the log cannot be written at the moment, as `ENOSPC`; empty when it can."""
         return self._writer.trouble.reason if self._writer.trouble is not None else ""
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest line."""
+        return self._writer.newest
 
     @property
     def tally(self) -> Tally:

@@ -115,6 +115,11 @@ class Writer:
             self.flush()
         return len(line)
 
+    @property
+    def newest(self) -> int:
+        """The number of the newest line, written or waiting."""
+        return self._chain.seq
+
     def close_off(self) -> None:
         """End a line that was cut short, so that the next one begins at the start of a line."""
         self._lines.append(CLOSING)

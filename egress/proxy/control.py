@@ -4,8 +4,8 @@ A unix socket, mode 0600 in a folder of mode 0700, and every peer is asked of th
 user of the proxy, and root, are answered. It is never a port, so nothing that goes through the proxy can
 reach it, and a sandbox that is not given the folder cannot either.
 
-What is spoken is HTTP/1.1 with JSON in it, one request a connection, so that `curl --unix-socket` will do.
-What the answers are is not decided here.
+What is spoken is HTTP/1.1 with JSON in it, or a text, one request a connection, so that
+`curl --unix-socket` will do. What the answers are is not decided here.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ class Reply:
 
     status: int
     body: Body = field(default_factory=dict)
+    text: str = ""
+    """Said instead of the body, for those who do not read JSON."""
+    content_type: str = "application/json"
 
 
 Handler = Callable[[Body], Awaitable[Reply]]
@@ -203,10 +206,10 @@ def _parsed(data: bytes) -> Body | None:
 
 
 def _written(reply: Reply) -> bytes:
-    body = json.dumps(reply.body, indent=2).encode() + b"\n"
+    body = reply.text.encode() or json.dumps(reply.body, indent=2).encode() + b"\n"
     head = (
         f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}\r\n"
-        "content-type: application/json\r\n"
+        f"content-type: {reply.content_type}\r\n"
         f"content-length: {len(body)}\r\n"
         "connection: close\r\n\r\n"
     )

@@ -155,6 +155,10 @@ class Desk:
                 self.engine.alarm(self.sandbox.identity.sandbox)
             if isinstance(ticket, Ticket):
                 self.engine.secrets.let_go(self._carried.pop(ticket, ()))
+        # Last: what goes wrong in counting changes no record.
+        took = facts.durations
+        connecting = took.resolve + took.connect + took.tls
+        self.engine.metrics.exchange(self.arrival.decision.entry, record, timing, connecting)
 
     def refuse(self, code: str) -> None:
         """Record that this connection ended without an exchange to tell of it."""
@@ -175,6 +179,7 @@ class Desk:
                 policy=arrival.policy.digest,
             )
         )
+        self.engine.metrics.refused(code)
 
     def _facts(self, request: str, timing: Timing) -> Facts:
         route = self.routes.get(timing.wire) or self._nowhere

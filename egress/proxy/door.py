@@ -26,6 +26,7 @@ from egress.proxy.bounds import DoorLimits
 from egress.proxy.client import READ, Client
 from egress.proxy.identity import Guard
 from egress.proxy.listener import Listener, check
+from egress.proxy.metrics import Metrics
 from egress.proxy.occupancy import Occupancy
 from egress.proxy.passage import Passage
 from egress.proxy.visit import Refused, Visit
@@ -38,8 +39,16 @@ _log = logging.getLogger(__name__)
 class Door:
     """All listeners of the proxy, and every connection until it is closed."""
 
-    def __init__(self, engine: Wired, lanes: Lanes, bounds: DoorLimits | None = None) -> None:
+    def __init__(
+        self,
+        engine: Wired,
+        lanes: Lanes,
+        bounds: DoorLimits | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`metrics` count what is refused here."""
         self._engine = engine
+        self._metrics = metrics or Metrics()
         self._bounds = bounds or DoorLimits()
         self._occupancy = Occupancy(self._bounds.connections, self._bounds.sandbox_connections)
         self._guard = Guard(self._bounds)
@@ -186,6 +195,7 @@ class Door:
                 policy=self._engine.policy.digest,
             )
         )
+        self._metrics.refused(refused.code)
         return connection
 
 

@@ -19,6 +19,7 @@ from egress.exchange import Spend
 from egress.proxy.clock import Clock
 from egress.proxy.dial import Dialer
 from egress.proxy.live import Carried, Live
+from egress.proxy.metrics import Metrics
 from egress.rules import limits
 from egress.rules.policy import Policy
 from egress.secrets.resolver import Resolver
@@ -130,6 +131,7 @@ class Engine:
     new_id: Callable[[], str]
     """Makes the ids of connections and requests: short, unguessable, unique."""
     live: Live = field(default_factory=Live)
+    metrics: Metrics = field(default_factory=Metrics)
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     alarm: Callable[[str], None] = _unheard
     """Hears of a sandbox that is to lose its access: it sent a canary that says so."""

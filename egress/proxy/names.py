@@ -17,6 +17,7 @@ from egress.errors import UsageError
 from egress.proxy.clock import Clock
 from egress.proxy.dns import DnsServer, Responder
 from egress.proxy.listener import Listener, check
+from egress.proxy.metrics import Metrics
 from egress.proxy.wired import Audit, Known
 from egress.rules.policy import Policy
 from egress.types import HostDecision, Identity
@@ -38,8 +39,10 @@ class Wired(Protocol):
 class Names:
     """Every socket on which names are asked for, until it is closed."""
 
-    def __init__(self, engine: Wired) -> None:
+    def __init__(self, engine: Wired, metrics: Metrics | None = None) -> None:
+        """`metrics` count what is refused here."""
         self._engine = engine
+        self._metrics = metrics or Metrics()
         self._servers: dict[Listener, DnsServer] = {}
 
     async def open(self, listener: Listener, answer: IPv4Address) -> tuple[str, int]:
@@ -92,5 +95,6 @@ class Names:
                     policy=self._engine.policy.digest,
                 )
             )
+            self._metrics.refused(code)
 
         return record

@@ -239,6 +239,8 @@ class Server:
     async def _flushing(self, engine: Engine) -> None:
         while True:
             engine.audit.flush()
+            if not engine.audit.trouble:
+                engine.metrics.flushed = self._clock.monotonic()
             await asyncio.sleep(FLUSH)
 
     async def _ticking(self, parts: Parts, folding: logs.Folding) -> None:

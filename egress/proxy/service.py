@@ -17,13 +17,14 @@ import structlog
 
 from egress import __version__
 from egress.errors import EgressError
-from egress.proxy import remarks
+from egress.proxy import metrics, remarks
 from egress.proxy.control import Body, Reply, Routes
 from egress.proxy.engine import Engine
 from egress.proxy.enrolment import Enrolment
 from egress.proxy.listening import Listening
 from egress.proxy.reload import Outcome, Reloader
 from egress.proxy.sandboxes import Sandboxes
+from egress.proxy.tunnel import Passage
 from egress.proxy.withdraw import KINDS, Kind, Withdrawals, Withdrawn
 from egress.rules.load import Loaded
 from egress.types import Severity
@@ -104,6 +105,7 @@ class Service:
 
     def _say_loaded(self, outcome: Outcome, why: str) -> None:
         self._loaded_at = self.engine.clock.now()
+        self.engine.metrics.keep(self.withdrawals.policy)
         warnings = sum(finding.severity is Severity.WARNING for finding in outcome.findings)
         _log.info("rules.loaded", why=why, policy=outcome.digest[:12], warnings=warnings)
         remarks.say_warnings(outcome.findings)
@@ -169,6 +171,7 @@ class Service:
             ("GET", "/healthz"): self._healthz,
             ("GET", "/readyz"): self._readyz,
             ("GET", "/status"): self._status,
+            ("GET", "/metrics"): self._metrics,
             ("GET", "/placeholders"): self._placeholders,
             ("POST", "/reload"): self._reload,
             ("POST", "/kill"): self._kill,
@@ -258,6 +261,38 @@ class Service:
             "dns": [str(at) for at in found.names],
             "failed": [failed.reason for failed in found.failed],
         }
+
+    async def _metrics(self, body: Body) -> Reply:
+        """The text of Prometheus; within JSON for those who ask for that, as all else here is."""
+        text = self.engine.metrics.text(self._standing())
+        if body.get("as") == "json":
+            return Reply(200, {"text": text})
+        return Reply(200, text=text, content_type=metrics.CONTENT_TYPE)
+
+    def _standing(self) -> metrics.Standing:
+        engine, policy = self.engine, self.withdrawals.policy
+        specs = policy.secrets.values()
+        lacking = {each.name for each in engine.secrets.lacking(specs, remarks.unscrubbed(policy))}
+        tunnels = sum(isinstance(carried, Passage) for carried in engine.live)
+        flushed = engine.metrics.flushed
+        return metrics.Standing(
+            version=__version__,
+            policy=policy,
+            is_ready=not self.problems(),
+            began=self._since,
+            loaded=self._loaded_at,
+            reloads=self._results,
+            sandboxes=len(engine.sandboxes),
+            connections=sum(self._door.connections(name) for name in engine.sandboxes),
+            lanes={"full": len(engine.live) - tunnels, "tunnel": tunnels},
+            available={spec.name: spec.name not in lacking for spec in specs},
+            ages=engine.secrets.ages(specs),
+            newest=engine.audit.newest,
+            is_damaged=engine.audit.is_damaged,
+            is_writable=not engine.audit.trouble,
+            lag=0.0 if flushed is None else engine.clock.monotonic() - flushed,
+            unrecorded=engine.audit.tally.unrecorded,
+        )
 
     async def _placeholders(self, _: Body) -> Reply:
         """The stand-ins of every sandbox: what it is meant to hold, so no secret."""

@@ -15,6 +15,7 @@ from egress.proxy.arrival import Arrival
 from egress.proxy.clock import Clock
 from egress.proxy.dial import Dialer
 from egress.proxy.live import Live
+from egress.proxy.metrics import Metrics
 from egress.proxy.tunnel import Patience, Tunnel, TunnelEnd, refusal
 
 
@@ -44,8 +45,10 @@ class Wired(Protocol):
 class TunnelLane:
     """Carries connections that nobody looks into, and records each once."""
 
-    def __init__(self, engine: Wired, patience: Patience) -> None:
+    def __init__(self, engine: Wired, patience: Patience, metrics: Metrics | None = None) -> None:
+        """`metrics` count what is recorded here."""
         self._engine = engine
+        self._metrics = metrics or Metrics()
         self._tickets: dict[str, Ticket] = {}
         self._tunnel = Tunnel(engine.dialer, engine.clock, engine.live, self._end, patience)
 
@@ -57,7 +60,7 @@ class TunnelLane:
             try:
                 self._tickets[arrival.id] = self._engine.audit.begin(_opening(arrival))
             except AuditStoppedError:
-                self._engine.audit.refusal(_refusal(arrival, "audit.stopped"))
+                self._refuse(arrival, "audit.stopped")
                 writer.close()
                 return
         await self._tunnel.carry(arrival, reader, writer, ahead)
@@ -65,9 +68,14 @@ class TunnelLane:
     def _end(self, end: TunnelEnd) -> None:
         ticket = self._tickets.pop(end.arrival.id, None)
         if ticket is None:
-            self._engine.audit.refusal(_refusal(end.arrival, end.code))
+            self._refuse(end.arrival, end.code)
         else:
             self._engine.audit.tunnel(ticket, _line(end))
+            self._metrics.tunnel(end.arrival.decision.entry)
+
+    def _refuse(self, arrival: Arrival, code: str) -> None:
+        self._engine.audit.refusal(_refusal(arrival, code))
+        self._metrics.refused(code)
 
 
 def _opening(arrival: Arrival) -> Opening:

@@ -88,14 +88,14 @@ def wire(values: Settings, policy: Policy, captured: Captured, audit: Sink, cloc
     upstream = Upstream(trusted_roots(values.upstream_ca))
     room = _room(values)
     full = FullLane(engine, upstream, _full_limits(values, room), _pins(values))
-    tunnel = TunnelLane(engine, Patience(values.connect_timeout, values.idle_timeout))
+    tunnel = TunnelLane(engine, Patience(values.connect_timeout, values.idle_timeout), engine.metrics)
     limits = DoorLimits(
         connections=room.clients,
         sandbox_connections=room.clients_of_sandbox,
         head_time=values.head_timeout,
     )
-    door = Door(engine, Lanes(tunnel=tunnel.carry, full=full.carry), limits)
-    return Parts(engine, full, door, Names(engine))
+    door = Door(engine, Lanes(tunnel=tunnel.carry, full=full.carry), limits, engine.metrics)
+    return Parts(engine, full, door, Names(engine, engine.metrics))
 
 
 def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> Sandbox:

@@ -118,5 +118,10 @@ class Held:
         self._retry = 0.0
 
     @property
+    def confirmed(self) -> float | None:
+        """When the source last gave or confirmed the value that is held; None where there is none."""
+        return None if self.value is None else self._confirmed
+
+    @property
     def is_revoked(self) -> bool:
         return bool(self._revoked) or self._revokes_next

@@ -162,6 +162,16 @@ class Resolver:
                 found.append(Lacking(spec.name, spec.scheme, *fault))
         return tuple(found)
 
+    def ages(self, specs: Iterable[SecretSpec]) -> dict[str, float]:
+        """Say of each of these that is held how many seconds ago its source gave or confirmed it."""
+        now = self._monotonic()
+        found = {}
+        for spec in specs:
+            held = self._held.get((spec.scheme, spec.reference))
+            if held is not None and held.confirmed is not None:
+                found[spec.name] = now - held.confirmed
+        return found
+
     def variables(self, specs: Iterable[SecretSpec]) -> dict[str, bool]:
         """Say of each variable that `env:` secrets name whether this process was started with it."""
         captured = self._sources.captured.values

@@ -37,6 +37,9 @@ WANTING = {
     "egress log query --secret github --grep /user/keys --json": "the audit log",
     "egress log query --verdict deny --since 2h": "the audit log",
     "egress log show 3fJq0b2Kx9aZ": "the audit log",
+    "egress ui": "the audit log",
+    "egress ui --listen 127.0.0.1:0 --rules config/hosts.yaml": "the audit log",
+    "egress ui --socket review.sock": "the audit log",
     "egress log stats": "the audit log",
     "egress log stats --by host --since 1d": "the audit log",
     "egress log stats --by time --sandbox agent-1 --json": "the audit log",
@@ -65,6 +68,7 @@ WANTING = {
     "egress shell run-4f2a9c1e": "no sandboxes are served here",
     "egress up": "there are no rules here",
     "egress up --rules hosts.yaml --runtime docker": "there is no file hosts.yaml",
+    "egress metrics": "no proxy is running here",
     "egress status": "no proxy is running here",
     "egress status --json": "no proxy is running here",
 }

@@ -24,6 +24,7 @@ from tests.unit.audit.sample import (
     TUNNEL,
     Clock,
     abandon,
+    files,
     kinds,
     moments,
     opened,
@@ -465,3 +466,27 @@ def test_what_is_in_no_line_is_counted(tmp_path: Path) -> None:
         sink.exchange(sink.begin(OPENING), broken, FACTS)
     assert sink.tally.unrecorded == 1
     sink.close()
+
+
+def test_the_number_of_the_newest_line_is_told(tmp_path: Path) -> None:
+    sink = opened(tmp_path)
+    assert sink.newest == 0
+    sink.refusal(NAME)
+    assert sink.newest == 1
+    sink.close()
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_damage_that_the_start_found_is_told_and_what_a_kill_leaves_is_none(
+    tmp_path: Path, *, is_cut: bool
+) -> None:
+    sink = opened(tmp_path)
+    sink.refusal(NAME)
+    sink.flush()
+    sink.exchange(sink.begin(OPENING), RECORD, FACTS)
+    abandon(sink)
+    if is_cut:
+        files(tmp_path)[0].write_bytes(b"")
+    again = opened(tmp_path)
+    assert again.is_damaged is is_cut
+    again.close()

@@ -112,3 +112,13 @@ def test_knows_a_short_value() -> None:
     assert one.is_short
     one.take(Value(TOKEN), 100)
     assert not one.is_short
+
+
+def test_tells_when_its_value_was_confirmed() -> None:
+    assert held().confirmed is None
+    one = held()
+    one.take(Value(TOKEN), 100)
+    one.take(Value(TOKEN), 105)
+    assert one.confirmed == 105
+    one.revoke()
+    assert one.confirmed is None

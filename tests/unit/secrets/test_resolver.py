@@ -708,3 +708,13 @@ async def test_the_variables_that_it_was_started_with_are_told_by_name(clock: Ha
     of = resolver(clock, captured({"TOKEN": TOKEN, "UNNAMED": OTHER}))
     specs = [spec("b", "env", "TOKEN"), spec("a", "env", "OTHER"), spec("c", "file", "/x")]
     assert of.variables(specs) == {"OTHER": False, "TOKEN": True}
+
+
+async def test_tells_how_old_values_are_and_of_none_that_are_not_held(
+    tmp_path: Path, clock: HandClock
+) -> None:
+    of = resolver(clock)
+    here, missing = file_spec(put(tmp_path / "here", TOKEN), "here"), file_spec(tmp_path / "gone", "gone")
+    await of.resolve([here, missing])
+    clock.advance(7)
+    assert of.ages([here, missing]) == {"here": 7}

@@ -1,0 +1,34 @@
+"""The command of the page, as far as it does not serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.cli.main import main
+from egress.cli.ui import address
+from egress.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("127.0.0.1:8090", ("127.0.0.1", 8090)),
+        ("[::1]:0", ("::1", 0)),
+        ("8090", ("127.0.0.1", 8090)),
+    ],
+)
+def test_reads_an_address(text: str, found: tuple[str, int]) -> None:
+    assert address(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:x", "host:99999", "host:-1"])
+def test_refuses_what_is_no_address(text: str) -> None:
+    with pytest.raises(UsageError):
+        address(text)
+
+
+def test_says_when_there_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ui", "--dir", str(tmp_path)]) == 3
+    assert "there is no audit log" in capsys.readouterr().err
