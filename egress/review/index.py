@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -230,13 +231,13 @@ class Index:
         """How far each file is indexed, in order."""
         return tuple(self._open().execute("SELECT number, done FROM file ORDER BY number"))
 
-    def find(self, request: str) -> list[Entry]:
-        """The lines of a request, by its whole id, oldest first."""
-        return self._asked(lambda: list(self._with_id(request, "request")))
+    def find(self, request: str, most: int | None = None) -> list[Entry]:
+        """The lines of a request, by its whole id, oldest first; no more of them than `most`."""
+        return self._asked(lambda: list(islice(self._with_id(request, "request"), most)))
 
-    def connection(self, connection: str) -> list[Entry]:
-        """The lines of a connection, by its whole id, oldest first."""
-        return self._asked(lambda: list(self._with_id(connection, "connection")))
+    def connection(self, connection: str, most: int | None = None) -> list[Entry]:
+        """The lines of a connection, by its whole id, oldest first; no more of them than `most`."""
+        return self._asked(lambda: list(islice(self._with_id(connection, "connection"), most)))
 
     def _with_id(self, wanted: str, name: str) -> Iterator[Entry]:
         number = id_of(wanted).to_bytes(4, "little")

@@ -1,0 +1,76 @@
+"""The application: which page answers which address, and what becomes of an error.
+
+Built from values alone, so that a test asks it without a socket. Whoever serves it puts the guard in front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from egress.errors import EgressError, UsageError
+from egress.ui.chain import Watch
+from egress.ui.desk import BusyError, Desk, TooSlowError
+from egress.ui.pages import PAGES
+from egress.ui.site import FILES, STATIC, NotFoundError, Page, Site, environment
+
+
+def make(
+    desk: Desk, watch: Watch, rules: Sequence[Path], now: Callable[[], int], *, is_watching: bool = True
+) -> Starlette:
+    """The application, without its guard. With `is_watching` it checks the chain while it is served."""
+    site = Site(desk, watch, tuple(rules), now, environment())
+    routes = [Route(path, _endpoint(site, page), methods=["GET"]) for path, page in PAGES.items()]
+    routes.append(Route("/static/{name}", _static, methods=["GET"]))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        checking = asyncio.create_task(watch.run()) if is_watching else None
+        yield
+        if checking is not None:
+            checking.cancel()
+            with suppress(asyncio.CancelledError):
+                await checking
+        desk.close()
+
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _nothing(site)})
+
+
+def _endpoint(site: Site, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return await page(site, request)
+        except EgressError as error:
+            return site.page("problem.html", status_of(error), message=error.message, hint=error.hint)
+
+    return answer
+
+
+def status_of(error: EgressError) -> int:
+    """The status of a page that could not be made."""
+    if isinstance(error, NotFoundError):
+        return 404
+    if isinstance(error, UsageError):
+        return 400
+    return 503 if isinstance(error, BusyError | TooSlowError) else 500
+
+
+def _nothing(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(_: Request, __: Exception) -> Response:
+        return site.page("problem.html", 404, message="there is no such page", hint="begin with the list")
+
+    return answer
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in STATIC:
+        return Response("there is no such file\n", 404, media_type="text/plain")
+    return Response(FILES[name], headers={"content-type": STATIC[name], "cache-control": "max-age=86400"})

@@ -1,0 +1,131 @@
+"""Whether the log is as the proxy wrote it: checked again and again beside the pages, by another process.
+
+Checking reads every byte, which may take minutes; a process of its own neither holds up a page nor takes
+its memory. Until it has ended once, nothing is claimed. How old the answer is always stands beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Word = Literal["unchecked", "sound", "broken", "unknown"]
+PAUSE = 60.0
+MOST_OUTPUT = 4 * 1024 * 1024
+MOST_FAULTS = 50
+OLD = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What is known of the log."""
+
+    word: Word = "unchecked"
+    lines: int = 0
+    faults: tuple[str, ...] = ()
+    more: int = 0
+    """Faults that are not among them."""
+    newest: str = ""
+    """The number and the MAC of the last line: to be kept in another place."""
+    note: str = ""
+    is_checking: bool = False
+    age: float | None = None
+    """Seconds since it was found out."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether so long ago that it says little."""
+        return self.age is not None and self.age > OLD
+
+
+class Watch:
+    """Checks by running a command, such as `egress log verify --json`."""
+
+    def __init__(
+        self, command: Sequence[str], pause: float = PAUSE, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._command = tuple(command)
+        self._pause = pause
+        self._clock = clock
+        self._known = Chain()
+        self._at: float | None = None
+        self._is_checking = False
+
+    def chain(self) -> Chain:
+        """What is known now."""
+        age = None if self._at is None else self._clock() - self._at
+        return replace(self._known, age=age, is_checking=self._is_checking)
+
+    async def run(self) -> None:
+        """Check for ever. A log that takes long to check is checked less often."""
+        while True:
+            began = self._clock()
+            await self.check()
+            await asyncio.sleep(max(self._pause, 5 * (self._clock() - began)))
+
+    async def check(self) -> None:
+        """Check once."""
+        self._is_checking = True
+        try:
+            began = self._clock()
+            self._known = await self._checked()
+            self._at = began
+        finally:
+            self._is_checking = False
+
+    async def _checked(self) -> Chain:
+        pipe = asyncio.subprocess.PIPE
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, limit=MOST_OUTPUT
+            )
+        except OSError:
+            return Chain("unknown", note="the check cannot be started")
+        try:
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, process.pid, 10)
+            output, said = await process.communicate()
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode not in (0, 1):
+            return Chain("unknown", note=_first(said))
+        return read(output)
+
+
+def _first(said: bytes) -> str:
+    """The message of a command that failed."""
+    text = said[:2000].decode("utf-8", "replace").strip()
+    return text.replace("\n", "; ") or "the check ended without a word"
+
+
+def read(output: bytes) -> Chain:
+    """What `egress log verify --json` found."""
+    try:
+        found = json.loads(output)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("ok"), bool):
+        return Chain("unknown", note="the check said nothing that can be read")
+    faults = [_fault(fault) for fault in found.get("faults", ()) if isinstance(fault, dict)]
+    return Chain(
+        "sound" if found["ok"] else "broken",
+        int(found.get("lines") or 0),
+        tuple(faults[:MOST_FAULTS]),
+        max(len(faults) - MOST_FAULTS, 0),
+        f"{found.get('newest')} {found.get('mac')}",
+    )
+
+
+def _fault(fault: dict[str, object]) -> str:
+    line = fault.get("line")
+    place = f"{fault.get('file')}:{line}" if line else str(fault.get("file"))
+    return f"{place}: {fault.get('message')}"

@@ -1,0 +1,65 @@
+"""Drafts, replays and suggestions for a page: as text to copy. Nothing is written, and no rule is changed.
+
+Reading the lines of a long time takes long, so the work itself watches the clock and gives up; a page
+that gave up says so and shows nothing half.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from egress.policy.shipped import preset_texts
+from egress.review import Entry
+from egress.review.drafting import (
+    Draft,
+    Replay,
+    Since,
+    Suggestion,
+    Traffic,
+    draft,
+    read,
+    replay,
+    seen,
+    suggest,
+)
+from egress.rules.policy import Policy
+from egress.ui.desk import TooSlowError
+from egress.ui.rulebook import Rules
+
+SECONDS = 20.0
+MOST_KINDS = 50_000
+
+
+def drafted(log: Path, since: str, profile: str, rules: Rules, now: int) -> Draft:
+    """A rule file from what was seen to pass. Raises `UsageError`, `UnreadableError`, `TooSlowError`."""
+    return draft(_traffic(log, since, profile, now), rules.policy, now)
+
+
+def replayed(log: Path, since: str, profile: str, policy: Policy, now: int) -> Replay:
+    """What was seen, decided by these rules. Raises as `drafted`."""
+    return replay(_traffic(log, since, profile, now), policy, now)
+
+
+def suggested(entry: Entry, rules: Rules, now: int) -> Suggestion | None:
+    """What would allow the request of a line; None where the line is about none, or there are no rules."""
+    one = seen(entry.fields)
+    if one is None or rules.policy is None:
+        return None
+    return suggest(one, entry.text("address"), rules.sources, preset_texts(), now)
+
+
+def _traffic(log: Path, since: str, profile: str, now: int) -> Traffic:
+    lines = until_late(read(log, Since.of(since, now)), time.monotonic)
+    return Traffic.of(lines, profile or None, MOST_KINDS)
+
+
+def until_late[T](items: Iterable[T], clock: Callable[[], float], seconds: float = SECONDS) -> Iterator[T]:
+    """The items, as long as there is time. Raises `TooSlowError` when there is none left."""
+    end = clock() + seconds
+    for number, item in enumerate(items):
+        if not number % 1000 and clock() > end:
+            hint = "take a shorter time, or `egress rules draft` and `egress rules replay`, which wait"
+            raise TooSlowError("there are too many lines for a page", hint)
+        yield item

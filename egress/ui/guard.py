@@ -1,0 +1,140 @@
+"""The guard in front of every page: who asks, by which name, from where; and what a browser may do with it.
+
+Theory of operation. The page is read-only, so only GET and HEAD pass. A foreign `Host` is a name that an
+attacker let point at this machine, and a foreign `Origin` or `Sec-Fetch-Site` another page that asks
+through the reviewer's browser: both are refused before anything is looked up. Another port of the same
+machine is foreign too, for a preview of a sandbox may live there. Then comes the login. Every answer,
+refusals too, carries the same headers. A refusal says nothing of what was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from egress.ui.session import Session
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+METHODS = frozenset({"GET", "HEAD"})
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), clipboard-read=()"),
+)
+OPEN = ("/static/",)
+"""What is served without a login: our own script and style, which hold nothing of a log."""
+LOGIN = "/login"
+MOST_QUERY = 8192
+SIGN_IN = "Open the link that `egress ui` printed: it carries the token. After a restart it is another one."
+
+
+class Guard:
+    """The application behind its rules."""
+
+    def __init__(self, app: ASGIApp, names: Iterable[str] = (), session: Session | None = None) -> None:
+        """`names` are host names beside those of loopback; without `session` there is no login."""
+        self._app = app
+        self._names = LOOPBACK | {name.lower() for name in names}
+        self._session = session
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        answer = _Answer(send)
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await answer.text(*refusal)
+        elif scope["path"] == LOGIN and self._session is not None:
+            await self._login(self._session, scope, answer)
+        elif self._is_in(scope, headers):
+            await self._app(scope, receive, answer)
+        else:
+            await answer.text(401, f"This page needs a login. {SIGN_IN}")
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        if scope["method"] not in METHODS:
+            return 405, "This page only reads: use GET."
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _name(hosts[0]) not in self._names:
+            return 421, "This name is not one of this page: use the link that was printed, or add --name."
+        if _is_foreign(headers, hosts[0]):
+            return 403, "Another page asked for this: open it yourself."
+        if len(scope["query_string"]) > MOST_QUERY:
+            return 414, "This address is too long."
+        return None
+
+    def _is_in(self, scope: Scope, headers: Headers) -> bool:
+        if self._session is None or scope["path"].startswith(OPEN):
+            return True
+        return any(self._session.knows(cookies) for cookies in headers.getlist("cookie"))
+
+    @staticmethod
+    async def _login(session: Session, scope: Scope, answer: _Answer) -> None:
+        found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
+        if not session.admits(found.get("token", [""])[0]):
+            await answer.text(401, f"This is not the token. {SIGN_IN}")
+            return
+        # The token leaves the address bar at once.
+        extra = ((b"location", b"/"), (b"set-cookie", session.cookie.encode()))
+        await answer.text(303, "You are in.", extra)
+
+
+def _name(host: str) -> str:
+    """The name in a `Host`, without its port; empty for what is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower() if "@" not in host and "/" not in host else ""
+    except ValueError:
+        return ""
+
+
+def _is_foreign(headers: Headers, host: str) -> bool:
+    """Whether another page asks. That another page only links to this one is no harm."""
+    origins = headers.getlist("origin")
+    if any(origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()) for origin in origins):
+        return True
+    site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "")
+    if site in ("none", "same-origin"):
+        return False
+    return mode != "navigate" or headers.get("sec-fetch-dest", "document") != "document"
+
+
+class _Answer:
+    """Sends what is sent, with the headers of every answer."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = list(message.get("headers", ()))
+            if not any(name == b"cache-control" for name, _ in given):
+                given.append((b"cache-control", b"no-store"))
+            message = {**message, "headers": [*given, *HEADERS]}
+        await self._send(message)
+
+    async def text(self, status: int, text: str, extra: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        body = text.encode() + b"\n"
+        told = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            *extra,
+        ]
+        if status == 405:
+            told.append((b"allow", b"GET, HEAD"))
+        await self({"type": "http.response.start", "status": status, "headers": told})
+        await self({"type": "http.response.body", "body": body})

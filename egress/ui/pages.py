@@ -1,0 +1,286 @@
+"""The pages: each asks the desk, and hands what it got to a template. None of them changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from egress.errors import UsageError
+from egress.review import Cursor, Entry, Filters, Index, Numbers, State, Stats
+from egress.review.drafting import seen
+from egress.review.search import Reader
+from egress.review.story import story
+from egress.ui import charts as drawn
+from egress.ui import drafts, rulebook
+from egress.ui.asked import asked
+from egress.ui.site import NotFoundError, Page, Site
+
+LIMIT: Final = 50
+TOP: Final = 12
+MOST_RULES: Final = 10_000
+MOST_NEAR: Final = 20
+KINDS: Final = ("sandbox", "host", "secret", "rule")
+CHOICES: Final = ("sandbox", "host", "rule", "code", "event", "method")
+MOST_ID: Final = 1000
+
+
+def _text(request: Request, name: str, most: int = MOST_ID) -> str:
+    return request.query_params.get(name, "")[:most]
+
+
+# The list -------------------------------------------------------------------------------------
+
+
+async def requests(site: Site, request: Request) -> Response:
+    """The list of lines, newest first."""
+    return await _list(site, request, "list.html")
+
+
+async def lines(site: Site, request: Request) -> Response:
+    """The lines alone, for a list that stays up to date; nothing when nothing is new."""
+    return await _list(site, request, "lines.html")
+
+
+async def _list(site: Site, request: Request, template: str) -> Response:
+    wanted = asked(request.query_params, site.now())
+    place = _text(request, "before", 40)
+    before = Cursor.of(place) if place else None
+
+    def ask(index: Index) -> tuple[tuple[Entry, ...], Cursor | None, State, Mapping[str, object]]:
+        choices = {name: index.values(name, 200) for name in CHOICES} if template == "list.html" else {}
+        if wanted.problem:
+            return (), None, index.state(), choices
+        page = index.query(wanted.filters, LIMIT, before)
+        return page.entries, page.cursor, page.state, choices
+
+    entries, cursor, state, choices = await site.desk.ask(ask)
+    newest = f"{entries[0].file}:{entries[0].at}" if entries else "none"
+    if template == "lines.html" and _text(request, "newest") == newest:
+        return Response(status_code=204)
+    return site.page(
+        template,
+        400 if wanted.problem else 200,
+        here="requests",
+        asked=wanted,
+        entries=entries,
+        cursor=cursor,
+        state=state,
+        choices=choices,
+        newest=newest,
+        is_live=before is None and not wanted.problem and _text(request, "live") != "off",
+    )
+
+
+# Numbers --------------------------------------------------------------------------------------
+
+
+async def strip(site: Site, request: Request) -> Response:
+    """The small chart above the list."""
+    wanted = asked(request.query_params, site.now())
+    if wanted.problem or wanted.filters.grep:
+        return Response(status_code=204)
+    chart, _ = await site.desk.ask(lambda index: _charts(index, wanted.filters, is_short=True))
+    return site.page("strip.html", asked=wanted, charts=chart)
+
+
+async def charts(site: Site, request: Request) -> Response:
+    """Requests, denials, bytes and latency, and who had the most."""
+    wanted = asked(request.query_params, site.now())
+    if wanted.problem:
+        raise UsageError(wanted.problem)
+    charts, total = await site.desk.ask(lambda index: _charts(index, wanted.filters))
+    tables = await site.desk.ask(lambda index: _tables(index, wanted.filters, (*KINDS, "code")))
+    return site.page("charts.html", here="charts", asked=wanted, charts=charts, total=total, tables=tables)
+
+
+def _charts(
+    index: Index, filters: Filters, *, is_short: bool = False
+) -> tuple[tuple[drawn.Chart, ...], Numbers]:
+    total = index.stats(filters, "verdict").total
+    found = drawn.charts(index.over_time(filters), total)
+    return found[: 1 if is_short else None], total
+
+
+def _tables(index: Index, filters: Filters, by: tuple[str, ...]) -> dict[str, Stats]:
+    return {name: index.stats(filters, name, TOP) for name in by}
+
+
+# One thing ------------------------------------------------------------------------------------
+
+
+def _thing(kind: str) -> Page:
+    async def page(site: Site, request: Request) -> Response:
+        name = _text(request, "name", 500)
+        if not name:
+            raise UsageError(f"this page needs the name of a {kind}", "take a link of another page")
+        wanted = asked({**request.query_params, kind: name}, site.now())
+        if wanted.problem:
+            raise UsageError(wanted.problem)
+        others = tuple(other for other in (*KINDS, "code") if other != kind)
+
+        def ask(index: Index) -> tuple[tuple[drawn.Chart, ...], Numbers, dict[str, Stats], tuple[Entry, ...]]:
+            charts, total = _charts(index, wanted.filters)
+            recent = index.query(wanted.filters, TOP).entries
+            return charts, total, _tables(index, wanted.filters, others), recent
+
+        charts, total, tables, entries = await site.desk.ask(ask)
+        rules = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
+        rows = rulebook.rows(rules, {}) if kind == "rule" else []
+        return site.page(
+            "thing.html",
+            200 if entries or any(row.name == name for row in rows) else 404,
+            here=kind,
+            kind=kind,
+            name=name,
+            asked=wanted,
+            charts=charts,
+            total=total,
+            tables=tables,
+            entries=entries,
+            rule=next((row for row in rows if row.name == name), None),
+            spec=rules.policy.secrets.get(name) if rules.policy and kind == "secret" else None,
+            rules=rules,
+            around=next((rulebook.around(rules, row.place) for row in rows if row.name == name), []),
+        )
+
+    return page
+
+
+async def one(site: Site, request: Request) -> Response:
+    """One request with all its stages, or one line that is about none."""
+    name, at = _text(request, "id"), _text(request, "at", 40)
+
+    def ask(index: Index) -> tuple[list[Entry], list[Entry]]:
+        if at:
+            entry = _at(site, Cursor.of(at))
+            return ([entry] if entry else []), []
+        found = _named(index, name)
+        way = found[0].text("connection") if found else ""
+        near = index.connection(way, MOST_NEAR) if way else []
+        mine = {(entry.file, entry.at) for entry in found}
+        return found, [entry for entry in near if (entry.file, entry.at) not in mine]
+
+    if not name and not at:
+        raise UsageError("this page needs the id of a request", "take a link of the list")
+    found, near = await site.desk.ask(ask)
+    if not found:
+        raise NotFoundError("no line of the log has this id", "old files of the log may have been deleted")
+    rules = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
+    told = [(entry, story(entry), rulebook.around(rules, entry.text("place"))) for entry in found]
+    return site.page(
+        "request.html",
+        here="requests",
+        told=told,
+        near=near,
+        rules=rules,
+        name=name,
+        can_suggest=_denied(found),
+    )
+
+
+def _named(index: Index, name: str) -> list[Entry]:
+    """The first lines of a request, or of a connection: a sandbox may keep one for days."""
+    return index.find(name, MOST_NEAR) or index.connection(name, MOST_NEAR)
+
+
+def _at(site: Site, place: Cursor) -> Entry | None:
+    with Reader(site.desk.directory) as reader:
+        return reader.entry(place.file, place.at)
+
+
+def _denied(found: list[Entry]) -> str:
+    """The id with which a suggestion is asked for; empty where there is nothing to suggest."""
+    for entry in found:
+        one = seen(entry.fields)
+        if one is not None and not one.passed:
+            return entry.request or entry.text("connection")
+    return ""
+
+
+# Rules ----------------------------------------------------------------------------------------
+
+
+async def rules(site: Site, request: Request) -> Response:
+    """The rules at hand, and how often each was hit."""
+    wanted = asked(request.query_params, site.now())
+    if wanted.problem:
+        raise UsageError(wanted.problem)
+    filters = Filters(since=wanted.filters.since, until=wanted.filters.until, sandbox=wanted.filters.sandbox)
+    hits = dict((await site.desk.ask(lambda index: index.stats(filters, "rule", MOST_RULES))).rows)
+    at_hand = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
+    return site.page(
+        "rules.html", here="rules", asked=wanted, rules=at_hand, rows=rulebook.rows(at_hand, hits)
+    )
+
+
+async def draft(site: Site, request: Request) -> Response:
+    """A rule file from traffic, and what the rules at hand would say to it."""
+    since, profile = _text(request, "since", 40) or "1d", _text(request, "profile", 200)
+    what = _text(request, "what", 10)
+    values: dict[str, object] = {
+        "since": since,
+        "profile": profile,
+        "what": what,
+        "draft": None,
+        "replay": None,
+    }
+    if what in ("draft", "replay"):
+        log, now = site.desk.directory, site.seconds
+        at_hand = await site.desk.work(lambda: rulebook.read(site.rules, now))
+        if what == "draft":
+            values["draft"] = await site.desk.work(
+                lambda: drafts.drafted(log, since, profile, at_hand, now), drafts.SECONDS * 2
+            )
+        else:
+            policy = at_hand.policy
+            if policy is None:
+                raise UsageError(at_hand.problem, "name the rule files with `egress ui --rules`")
+            values["replay"] = await site.desk.work(
+                lambda: drafts.replayed(log, since, profile, policy, now), drafts.SECONDS * 2
+            )
+    return site.page("draft.html", 200, here="draft", **values)
+
+
+async def suggestion(site: Site, request: Request) -> Response:
+    """The YAML that would allow a denied request, and the risk of it."""
+    name = _text(request, "id")
+    found = await site.desk.ask(lambda index: _named(index, name)) if name else []
+    entry = next((entry for entry in found if seen(entry.fields) is not None), None)
+    if entry is None:
+        raise NotFoundError("the log has no request with this id", "the answer to the sandbox names its id")
+    at_hand = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
+    answer = await site.desk.work(lambda: drafts.suggested(entry, at_hand, site.seconds))
+    stages = {stage.name: stage.text for stage in story(entry)}
+    return site.page(
+        "suggest.html",
+        here="requests",
+        entry=entry,
+        asked_for=stages.get("asked", ""),
+        answer=answer,
+        rules=at_hand,
+    )
+
+
+async def chain(site: Site, request: Request) -> Response:
+    """Whether the log is as the proxy wrote it."""
+    if request.headers.get("hx-request"):
+        return site.page("chain.html")
+    state = await site.desk.ask(lambda index: index.state())
+    return site.page("proof.html", here="chain", state=state)
+
+
+PAGES: Final[Mapping[str, Page]] = {
+    "/": requests,
+    "/lines": lines,
+    "/strip": strip,
+    "/charts": charts,
+    "/request": one,
+    **{f"/{kind}": _thing(kind) for kind in KINDS},
+    "/rules": rules,
+    "/draft": draft,
+    "/suggest": suggestion,
+    "/chain": chain,
+}

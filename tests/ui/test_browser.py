@@ -1,0 +1,223 @@
+"""The review page in Chromium: what a reviewer does, and what a sandbox would like to do to a reviewer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from egress.ui import listen
+from tests.ui.served import TOKEN, Served
+from tests.unit.ui.asking import denied, line
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+PAYLOADS = (
+    "<script>window.pwned=1</script>",
+    "<img src=x onerror=window.pwned=1>",
+    '"><svg onload=window.pwned=1>',
+    "' autofocus onfocus='window.pwned=1",
+    "javascript:window.pwned=1",
+    "{{7*7}}{%x%}\u202e\x1b]0;x\x07",
+    "</title><script>window.pwned=1</script>",
+    "</option></select><img src=x onerror=window.pwned=1>",
+)
+FIELDS = ("sandbox", "profile", "host", "path", "method", "code", "rule", "place", "sni", "address", "policy")
+MARKUP = "return document.querySelectorAll('main img, main script').length"
+NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+
+
+def until(browser: Chrome, script: str, what: object = True) -> object:
+    """What a script comes to, once it is that; the page has some seconds for it."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    def holds(it: Chrome) -> bool:
+        return bool(it.execute_script(f"return {script}") == what)
+
+    WebDriverWait(browser, 20).until(cast("Callable[[object], bool]", holds))
+    return what
+
+
+def text(browser: Chrome) -> str:
+    return str(browser.execute_script("return document.querySelector('main').innerText"))
+
+
+def faults(browser: Chrome) -> list[str]:
+    """What the browser complained of; a violation of the policy is among it."""
+    log = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
+
+
+def test_the_link_lets_in_and_the_token_leaves_the_address(browser: Chrome, served: Served) -> None:
+    browser.get(served.root)
+    assert "needs a login" in browser.page_source
+    browser.get(served.link)
+    assert browser.current_url == f"{served.root}/"
+    assert TOKEN not in browser.page_source
+    assert browser.execute_script("return document.cookie") == ""
+    assert browser.execute_script("return document.querySelectorAll('#lines tr').length") == 3
+
+
+def test_a_filter_that_is_typed_stands_in_the_address(browser: Chrome, served: Served) -> None:
+    browser.get(served.link)
+    browser.find_element("name", "grep").send_keys("gists")
+    browser.find_element("css selector", "form.filters button").click()
+    until(browser, "location.search.includes('grep=gists')")
+    assert browser.execute_script("return document.querySelectorAll('#lines tr').length") == 1
+    browser.find_element("css selector", ".chip").click()
+    until(browser, "document.querySelectorAll('#lines tr').length", 3)
+
+
+def test_new_lines_come_by_themselves(browser: Chrome, served: Served) -> None:
+    browser.get(served.link)
+    browser.execute_script("window.same = true")
+    served.more(line(7, path="/brand-new"))
+    until(browser, "document.querySelector('#lines').innerText.includes('/brand-new')")
+    assert browser.execute_script("return window.same"), "the page was loaded anew"
+
+
+def test_the_small_chart_comes_after_the_list(browser: Chrome, served: Served) -> None:
+    browser.get(served.link)
+    until(browser, "document.querySelectorAll('#strip rect.deny').length", 1)
+
+
+def test_from_a_denial_to_the_yaml(browser: Chrome, served: Served) -> None:
+    browser.get(served.link)
+    browser.find_element("css selector", "#lines tr.deny td.time a").click()
+    until(browser, "location.pathname", "/request")
+    browser.find_element("link text", "What would allow it?").click()
+    until(browser, "location.pathname", "/suggest")
+    assert "/gists" in text(browser)
+    assert "methods: [POST]" in text(browser)
+
+
+def test_nothing_is_fetched_elsewhere_and_the_policy_is_not_offended(browser: Chrome, served: Served) -> None:
+    browser.get(served.link)
+    faults(browser)
+    for path in ("/", "/charts", "/rules", "/draft?what=draft&since=7d", "/request?id=r-2", "/chain"):
+        browser.get(served.root + path)
+        names = browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
+        assert names
+        assert all(name.startswith(served.root) for name in names)
+    assert faults(browser) == []
+
+
+# Attackers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_text_of_a_line_runs(browser: Chrome, served: Served, payload: str) -> None:
+    bad = dict.fromkeys(FIELDS, payload)
+    secret = [{"secret": payload, "slot": payload}]
+    served.more(line(4, **bad, injected=secret), denied(5, **bad), line(6, event=payload, verdict=None))
+    served.more(line(8, **{payload: payload}), line(9, request=payload))
+    browser.get(served.link)
+    paths = ["/", "/charts", "/rules", "/request?id=r-4", "/request?id=r-5", "/suggest?id=r-5"]
+    paths += [
+        "/request?id=r-6",
+        "/request?id=r-8",
+        "/draft?what=draft&since=7d",
+        "/draft?what=replay&since=7d",
+    ]
+    for path in paths:
+        browser.get(served.root + path)
+        browser.execute_script("document.querySelectorAll('details').forEach(it => it.open = true)")
+        assert browser.execute_script("return window.pwned") is None, path
+        assert browser.execute_script(MARKUP) == 0
+    for kind in ("sandbox", "host", "secret", "rule"):
+        browser.get(f"{served.root}/{kind}?name={quote(payload)}")
+        assert browser.execute_script("return window.pwned") is None, kind
+
+
+def test_the_same_text_does_run_on_a_page_that_escapes_nothing(browser: Chrome, tmp_path: Path) -> None:
+    """The positive control: what the test above looks for can happen."""
+
+    async def bare(_: Request) -> Response:
+        return HTMLResponse(f"<main>{PAYLOADS[1]}</main>")
+
+    with Served(tmp_path, Starlette(routes=[Route("/", bare)])) as page:
+        browser.get(page.root)
+        until(browser, "window.pwned", 1)
+
+
+def test_another_port_of_this_machine_reads_nothing(browser: Chrome, served: Served, tmp_path: Path) -> None:
+    """A preview of a sandbox lives on such a port, and gets the cookie of the page."""
+    browser.get(served.link)
+
+    async def bare(_: Request) -> Response:
+        return HTMLResponse("<main>of a sandbox</main>")
+
+    script = (
+        "const done = arguments[arguments.length - 1];"
+        "fetch(arguments[0], {credentials: 'include', mode: arguments[1]})"
+        ".then(r => r.text()).then(t => done(t), () => done('refused'))"
+    )
+    with Served(tmp_path, Starlette(routes=[Route("/", bare)])) as other:
+        browser.get(other.root)
+        assert browser.execute_async_script(script, f"{served.root}/", "cors") == "refused"
+        assert browser.execute_async_script(script, f"{served.root}/", "no-cors") in ("refused", "")
+    browser.get(served.root)
+    assert browser.execute_async_script(script, f"{served.root}/", "cors").count("api.github.com")
+
+
+# Looks ----------------------------------------------------------------------------------------
+
+
+def test_dark_where_the_reviewer_likes_it_dark(browser: Chrome, served: Served) -> None:
+    grounds = []
+    for scheme in ("light", "dark"):
+        wish = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wish)
+        browser.get(served.link)
+        grounds.append(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
+    assert grounds == ["rgb(250, 250, 248)", "rgb(20, 24, 28)"]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_narrow_window_is_never_scrolled_sideways(browser: Chrome, served: Served) -> None:
+    long = "a" * 1500
+    served.more(line(4, path=f"/{long}", host=f"{long}.example", sandbox=long, rule=f"{long}#{long}"))
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
+    browser.get(served.link)
+    paths = ("/", "/charts", "/rules", "/draft?what=replay&since=7d", "/draft?what=draft&since=7d", "/chain")
+    for path in (*paths, "/request?id=r-4", "/suggest?id=r-2", "/host?name=api.github.com"):
+        browser.get(served.root + path)
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+        assert width <= 390, f"{path} is {width} wide"
+
+
+def test_the_keyboard_is_enough(browser: Chrome, served: Served) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    browser.get(served.link)
+    ActionChains(browser).send_keys("j", "j").perform()
+    until(browser, "document.activeElement.closest('tr')?.rowIndex", 2)
+    outline = browser.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    ActionChains(browser).send_keys("k", "/").perform()
+    until(browser, "document.activeElement.name", "grep")
+    ActionChains(browser).send_keys("gists", Keys.ENTER).perform()
+    until(browser, "document.querySelectorAll('#lines tr').length", 1)
+    ActionChains(browser).send_keys("j", Keys.ENTER).perform()
+    until(browser, "location.pathname", "/request")
+
+
+# Sockets --------------------------------------------------------------------------------------
+
+
+def test_a_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+    place = tmp_path / "review.sock"
+    with listen.unix(place):
+        assert place.stat().st_mode & 0o777 == 0o600
+    # Left over: nobody serves it any more.
+    with listen.unix(place), socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(str(place))

@@ -1,0 +1,53 @@
+"""Drafts, replays and suggestions for a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.errors import UsageError
+from egress.review import parse
+from egress.ui.desk import TooSlowError
+from egress.ui.drafts import drafted, replayed, suggested, until_late
+from egress.ui.rulebook import Rules, read
+from tests.unit.ui.asking import NOW, denied, line, rules, write
+
+SECONDS = NOW // 1_000_000
+
+
+def test_drafts_what_passed(tmp_path: Path) -> None:
+    log = write(tmp_path, [line(1), denied(2)])
+    made = drafted(log, "7d", "", read([rules(tmp_path)], SECONDS), SECONDS)
+    assert "api.github.com" in made.text
+    assert "/gists" not in made.text
+    assert drafted(log, "7d", "other", Rules(), SECONDS).hosts == 0
+    with pytest.raises(UsageError):
+        drafted(log, "soon", "", Rules(), SECONDS)
+
+
+def test_replays_by_the_rules_at_hand(tmp_path: Path) -> None:
+    log = write(tmp_path, [line(1), line(2, host="docs.example.com", injected=[])])
+    policy = read([rules(tmp_path)], SECONDS).policy
+    assert policy is not None
+    found = replayed(log, "7d", "", policy, SECONDS)
+    assert [change.host for change in found.denied] == ["docs.example.com"]
+    assert found.same == 1
+
+
+def test_suggests_what_would_allow_it(tmp_path: Path) -> None:
+    at_hand = read([rules(tmp_path)], SECONDS)
+    entry = parse(denied(2)[:-1])
+    answer = suggested(entry, at_hand, SECONDS)
+    assert answer is not None
+    assert any("/gists" in text for step in answer.steps for text in step.yaml)
+    assert suggested(entry, Rules(), SECONDS) is None
+    assert suggested(parse(line(1, event="started")[:-1]), at_hand, SECONDS) is None
+
+
+def test_gives_up_when_it_is_late() -> None:
+    times = iter((0.0, 1.0, 1.0, 30.0))
+    items = until_late(range(5000), times.__next__)
+    with pytest.raises(TooSlowError):
+        list(items)
+    assert list(until_late(range(3), lambda: 0.0)) == [0, 1, 2]

@@ -1,0 +1,203 @@
+"""What each page shows."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from egress.ui.pages import KINDS, LIMIT, MOST_NEAR, PAGES
+from tests.unit.ui.asking import app, ask, denied, line, rules, write
+
+BAD = "<script>window.pwned=1</script>\"'>\u202e\x1b[2J&lt;"
+"""What a sandbox or an upstream may choose."""
+FIELDS: tuple[str, ...] = (
+    "sandbox",
+    "profile",
+    "listener",
+    "entry",
+    "connection",
+    "request",
+    "scheme",
+    "host",
+    "address",
+)
+FIELDS += ("sni", "method", "path", "code", "rule", "place", "policy", "client_tls", "upstream_tls", "alpn")
+
+
+def test_the_list_shows_the_newest_first(tmp_path: Path) -> None:
+    text = ask(app(tmp_path), "/").text
+    lines = text[text.index('id="lines"') :]
+    assert lines.index("docs.example.com") < lines.index("/gists") < lines.index("l-1-0")
+
+
+@pytest.mark.parametrize(
+    ("query", "there", "gone"),
+    [
+        ("verdict=deny", "/gists", "docs.example.com"),
+        ("verdict=denied", "/gists", "docs.example.com"),
+        ("host=docs.*", "docs.example.com", "/gists"),
+        ("grep=gist", "/gists", "docs.example.com"),
+        ("status=4xx&method=post", "/gists", "docs.example.com"),
+    ],
+)
+def test_filters_stand_in_the_address(tmp_path: Path, query: str, there: str, gone: str) -> None:
+    body = ask(app(tmp_path), f"/lines?{query}").text
+    assert there in body
+    assert gone not in body
+
+
+def test_a_wrong_filter_is_told_beside_what_was_typed(tmp_path: Path) -> None:
+    answer = ask(app(tmp_path), "/?verdict=maybe")
+    assert answer.status == 400
+    assert "there is no such verdict" in answer.text
+
+
+def test_older_lines_are_on_another_page(tmp_path: Path) -> None:
+    site = app(tmp_path, [line(n, path=f"/item-{n}.") for n in range(1, LIMIT + 11)])
+    first = ask(site, "/").text
+    found = re.search(r'id="older" href="([^"]+)"', first)
+    assert found is not None
+    second = ask(site, html.unescape(found[1])).text
+    assert "/item-60." in first
+    assert "/item-10." not in first
+    assert "/item-10." in second
+    assert 'hx-get="/lines' not in second
+    assert ask(site, "/?before=nonsense").status == 400
+
+
+def test_new_lines_come_by_asking_for_them(tmp_path: Path) -> None:
+    site = app(tmp_path)
+    found = re.search(r'hx-get="(/lines[^"]+)"', ask(site, "/").text)
+    assert found is not None
+    again = html.unescape(found[1])
+    assert ask(site, again).status == 204
+    write(tmp_path, [line(9, path="/brand-new")])
+    seen = None
+    # The index counts as fresh for a second.
+    for _ in range(200):
+        answer = ask(site, again)
+        if answer.status == 200:
+            seen = answer
+            break
+        time.sleep(0.02)
+    assert seen is not None
+    assert "/brand-new" in seen.text
+
+
+def test_a_held_list_asks_for_nothing(tmp_path: Path) -> None:
+    assert 'hx-get="/lines' not in ask(app(tmp_path), "/?live=off").text
+
+
+def test_a_request_has_all_its_stages_and_the_line_that_decided(tmp_path: Path) -> None:
+    place = f"{rules(tmp_path)}:9"
+    text = ask(app(tmp_path, [line(1, place=place)]), "/request?id=r-1").text
+    for stage in ("came in", "decided", "answered", "ended"):
+        assert stage in text
+    assert "id: read, methods: [GET, HEAD]" in text
+    assert "What would allow it?" not in text
+
+
+def test_a_denied_request_leads_to_what_would_allow_it(tmp_path: Path) -> None:
+    site = app(tmp_path)
+    assert "/suggest?id=r-2" in ask(site, "/request?id=r-2").text
+    answer = ask(site, "/suggest?id=r-2")
+    assert answer.status == 200
+    assert "/gists" in answer.text
+    assert "methods: [POST]" in answer.text
+    assert ask(site, "/suggest?id=none").status == 404
+
+
+def test_a_line_without_an_id_is_found_by_its_place(tmp_path: Path) -> None:
+    lines = [line(1, event="started", request="", connection="", verdict=None, host="")]
+    site = app(tmp_path, lines)
+    assert "/request?at=1%3A0" in ask(site, "/").text
+    assert ask(site, "/request?at=1:0").status == 200
+    assert ask(site, "/request?at=1:5").status == 404
+    assert ask(site, "/request?id=none").status == 404
+    assert ask(site, "/request").status == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("sandbox", "agent-1"),
+        ("host", "api.github.com"),
+        ("secret", "github"),
+        ("rule", "api.github.com#read"),
+    ],
+)
+def test_every_thing_has_its_page(tmp_path: Path, kind: str, name: str) -> None:
+    answer = ask(app(tmp_path), f"/{kind}?name={quote(name)}")
+    assert answer.status == 200
+    assert "<svg" in answer.text
+    assert name in answer.text
+    assert ask(app(tmp_path), f"/{kind}?name=none").status == 404
+
+
+def test_the_rules_page_counts_and_marks(tmp_path: Path) -> None:
+    text = ask(app(tmp_path), "/rules").text
+    assert "shadowed" in text
+    assert "unused" in text
+    assert "api.github.com#narrow" in text
+
+
+def test_drafts_and_replays(tmp_path: Path) -> None:
+    site = app(tmp_path)
+    assert "api.github.com:" in ask(site, "/draft?what=draft&since=7d").text
+    assert "deny 1 requests" in ask(site, "/draft?what=replay&since=7d").text
+    assert ask(site, "/draft").status == 200
+    assert ask(site, "/draft?what=draft&since=soon").status == 400
+
+
+def test_the_chain_is_on_every_page(tmp_path: Path) -> None:
+    site = app(tmp_path)
+    queries = {
+        "/request": "?id=r-1",
+        "/suggest": "?id=r-2",
+        **{f"/{kind}": "?name=agent-1" for kind in KINDS},
+    }
+    for path in PAGES.keys() - {"/lines", "/strip"}:
+        assert 'id="chain"' in ask(site, path + queries.get(path, "")).text, path
+    part = ask(site, "/chain", {"hx-request": "true"}).text
+    assert part.startswith('<a id="chain"')
+    assert "not checked yet" in part
+
+
+def test_nothing_of_a_line_is_markup_on_any_page(tmp_path: Path) -> None:
+    """Every field holds the payload; the good twin, an unescaped page, is in tests/ui."""
+    bad = dict.fromkeys(FIELDS, BAD)
+    injected = [{"secret": BAD, "slot": BAD}]
+    lines = [line(1, **bad, injected=injected, scrubbed={BAD: 1}), denied(2, **bad)]
+    lines.append(
+        line(3, event=BAD, verdict=None, host="", request="", connection="", reason=BAD, **{BAD: BAD})
+    )
+    site = app(tmp_path, lines)
+    name = quote(BAD)
+    paths = [
+        "/",
+        "/lines",
+        "/strip",
+        "/charts",
+        "/rules",
+        "/draft?what=draft&since=7d",
+        f"/request?id={name}",
+    ]
+    paths += ["/draft?what=replay&since=7d", f"/suggest?id={name}", f"/?grep={name}&verdict={name}", "/chain"]
+    paths += [f"/{kind}?name={name}" for kind in KINDS] + [f"/?code={name}", f"/?host={name}"]
+    for path in paths:
+        answer = ask(site, path)
+        assert answer.status in (200, 204, 400, 404), path
+        assert "<script>window" not in answer.text, path
+        assert "\u202e" not in answer.text, path
+        assert "\x1b" not in answer.text, path
+    assert "&lt;script&gt;window.pwned=1" in ask(site, "/").text
+
+
+def test_a_connection_of_days_does_not_make_a_page_of_days(tmp_path: Path) -> None:
+    site = app(tmp_path, [line(n, connection="c-1") for n in range(1, 200)])
+    assert ask(site, "/request?id=r-150").text.count("<tr class=") == MOST_NEAR

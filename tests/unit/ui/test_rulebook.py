@@ -1,0 +1,59 @@
+"""The rules at hand beside what they did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from egress.review import Numbers
+from egress.ui.rulebook import around, read, rows
+from tests.unit.ui.asking import RULES, rules
+
+HITS = {
+    "api.github.com#read": Numbers(requests=7),
+    "gone.example.com#old": Numbers(requests=2),
+    "": Numbers(3),
+}
+
+
+def test_rules_that_nothing_hit_and_that_add_nothing_are_marked(tmp_path: Path) -> None:
+    found = {row.name: row for row in rows(read([rules(tmp_path)], 0), HITS)}
+    assert found["api.github.com#read"].marks == ()
+    assert found["api.github.com#read"].numbers.requests == 7
+    assert found["api.github.com#narrow"].marks == ("unused", "shadowed")
+    assert found["gone.example.com#old"].marks == ("not in the files",)
+    assert "" not in found
+
+
+def test_what_is_wrong_with_a_file_is_told(tmp_path: Path) -> None:
+    file = rules(tmp_path)
+    file.write_text("hosts: [\n")
+    assert read([file], 0).problem == "these rules cannot be used"
+    file.write_bytes(b"\xff\xff")
+    assert read([file], 0).problem == "a rule file is no text"
+    assert "none" in read([tmp_path / "none.yaml"], 0).problem
+    assert rows(read([file], 0), {}) == []
+
+
+def test_shows_the_lines_around_the_one_that_decided(tmp_path: Path) -> None:
+    file = rules(tmp_path)
+    found = around(read([file], 0), f"{file}:9")
+    assert [number for number, _, _ in found] == list(range(6, 13))
+    assert [text for _, text, is_it in found if is_it] == [RULES.splitlines()[8]]
+
+
+def test_a_log_cannot_make_it_show_another_file(tmp_path: Path) -> None:
+    file, other = rules(tmp_path), tmp_path / "other"
+    other.write_text("private\n")
+    at_hand = read([file], 0)
+    places = (
+        f"{other}:1",
+        f"{file}:0",
+        f"{file}:99",
+        f"{file}:-1",
+        f"{file}:x",
+        "",
+        ":",
+        f"{file}:{'9' * 5000}",
+    )
+    for place in places:
+        assert around(at_hand, place) == []

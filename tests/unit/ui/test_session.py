@@ -1,0 +1,40 @@
+"""Who may look."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.ui.session import Session
+
+TOKEN = "a-token-of-some-length"
+
+
+def test_admits_its_token_alone() -> None:
+    session = Session(TOKEN)
+    assert session.admits(TOKEN)
+    assert not any(session.admits(text) for text in ("", TOKEN[:-1], TOKEN + "x", "\udc80"))
+
+
+def test_knows_its_cookie_among_others() -> None:
+    session = Session(TOKEN)
+    pair = session.cookie.split(";")[0]
+    assert session.knows(pair)
+    assert session.knows(f"other=1; {pair}; last=2")
+    assert not session.knows(f"{session.name}=")
+    assert not session.knows(f"{session.name}={TOKEN}")
+    assert not session.knows(pair.replace(session.name, "egress-review-00000000"))
+
+
+def test_the_cookie_tells_the_token_to_nobody() -> None:
+    session = Session(TOKEN)
+    assert TOKEN not in session.cookie + repr(session)
+    assert session.cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
+
+
+def test_two_pages_do_not_log_each_other_out() -> None:
+    assert Session(TOKEN).name != Session(TOKEN + "2").name
+
+
+def test_refuses_a_token_that_can_be_guessed() -> None:
+    with pytest.raises(ValueError, match="16"):
+        Session("short")
