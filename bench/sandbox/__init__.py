@@ -6,11 +6,11 @@ that is busy makes both longer. Each kind of sandbox has a file here, with a `ro
 
 from __future__ import annotations
 
-from bench.sandbox import containers
+from bench.sandbox import containers, namespaces
 
 Row = tuple[str, float, str, float | None]
 
-KINDS = (containers.rows,)
+KINDS = (containers.rows, namespaces.rows)
 """Another kind adds its own here."""
 
 

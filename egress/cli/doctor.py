@@ -83,7 +83,7 @@ def doctor(offline: bool, as_json: bool, image: str | None, runtime: str | None,
       egress doctor --image my-agents
     """
     if image is not None:
-        from egress.cli.doctor_image import look
+        from egress.cli.sandboxes.stacks.look import look
 
         return look(image, runtime, as_json=as_json)
     if runtime is not None:

@@ -7,23 +7,22 @@ begun again. Meanwhile sandboxes have no network: whoever keeps them has them ad
 
 from __future__ import annotations
 
-import http.client
 import os
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
-from typing import Final, override
+from typing import Final
 
 import structlog
 
-from egress.fleet import tether
+from egress.fleet import asking, tether
 from egress.fleet.errors import ProxyFailedError
-from egress.runtime.gateway import CONTROL
+from egress.runtime.errors import GatewayError
 
 _log = structlog.get_logger(__name__)
 
@@ -177,14 +176,10 @@ class EmbeddedProxy:
             process.wait()
 
     def _is_ready(self) -> bool:
-        connection = _Connection(self.folder / CONTROL)
         try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
+            return asking.ask(self.folder, "/readyz").status == HTTPStatus.OK
+        except GatewayError:
             return False
-        finally:
-            connection.close()
 
     def _refused(self, begun: int) -> ProxyFailedError:
         """What it said when it did not start, as an error of ours."""
@@ -220,17 +215,3 @@ def _words(
 
 def _rules_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(part for part in environ.get("EGRESS_RULES", "").split(":") if part)
-
-
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("egress", timeout=5)
-        self._path = path
-
-    @override
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(5)
-        self.sock.connect(str(self._path))

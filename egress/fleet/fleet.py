@@ -41,6 +41,14 @@ def _nothing() -> None:
     """All is well."""
 
 
+def _anything(_: Values) -> None:
+    """Whatever it is, it may enter."""
+
+
+def _everything(_: Spec) -> None:
+    """Whatever it sees of this machine, it may."""
+
+
 class Fleet:
     """`Sandboxes` in this process."""
 
@@ -50,17 +58,23 @@ class Fleet:
         *,
         about: About = _UNKNOWN,
         check: Callable[[], None] = _nothing,
+        refuse: Callable[[Values], None] = _anything,
+        lend: Callable[[Spec], None] = _everything,
         clock: Callable[[], float] = time.monotonic,
         tick: float | None = TICK,
     ) -> None:
         """Take over a runtime, with all that is in it; `close` ends both.
 
-        `check` raises where no sandbox can be served just now. Without `tick` nobody looks for those who have
-        to go, but for whoever calls `reap`.
+        `check` raises where no sandbox can be served just now, and `refuse` for variables that must not enter
+        one: it is asked about those of sandboxes and of commands. `lend` raises for a sandbox that would see
+        of this machine what it must not. Without `tick` nobody looks for those who have to go, but for
+        whoever calls `reap`.
         """
         self.about = about
         self._runtime = runtime
         self._check = check
+        self._refuse = refuse
+        self._lend = lend
         self._clock = clock
         self._members: dict[str, Member] = {}
         self._busy: set[str] = set()
@@ -78,6 +92,8 @@ class Fleet:
 
     def create(self, spec: Spec, terms: Terms = FOREVER) -> Info:
         self._check()
+        self._refuse(spec.env)
+        self._lend(spec)
         with self._alone(spec.name):
             found = self._there(spec, terms)
             if found is not None:
@@ -134,11 +150,13 @@ class Fleet:
             self._runtime.open_ports(name, ports)
 
     def prepare(self, spec: Spec, count: int) -> None:
+        self._lend(spec)
         self._runtime.prepare(spec, count)
 
     # Commands and files
 
     def spawn(self, name: str, command: Command, output: Output = SILENT) -> Process:
+        self._refuse(command.env)
         with self._used(name) as member:
             process = self._runtime.spawn(name, command, output)
             if member is not None:
@@ -147,6 +165,7 @@ class Fleet:
             return process
 
     def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
+        self._refuse(command.env)
         with self._used(name):
             return self._runtime.exec(name, command, output)
 
@@ -229,7 +248,9 @@ class Fleet:
                     # From here on nobody begins anything in it.
                     member.is_leaving = True
                     _log.info("sandbox.expired", sandbox=name, reason=reason)
-            return tuple(name for name, member in self._members.items() if member.is_leaving)
+            # Who is taken away just now needs nobody else for that.
+            leaving = (name for name, member in self._members.items() if member.is_leaving)
+            return tuple(name for name in leaving if name not in self._busy)
 
     def _reaped(self, name: str) -> bool:
         try:

@@ -22,8 +22,10 @@ from egress.fleet import folders
 from egress.fleet.choice import VARIABLE, Choice, Place, choose, open_runtime, read_kind
 from egress.fleet.embedded import EmbeddedProxy
 from egress.fleet.fleet import Fleet
+from egress.fleet.lending import Lending
 from egress.fleet.protocol import Sandboxes
 from egress.fleet.remote import connected
+from egress.fleet.withheld import Withheld
 from egress.runtime.dressing import StandIns, kitted
 from egress.runtime.gateway import ProxyGateway
 
@@ -94,7 +96,10 @@ def embedded(
         guarded = (folder, private, state)
         made, about = open_runtime(choice, Place(ProxyGateway(private), home, dress, guarded, seccomp))
         about = replace(about, audit=audit, runtime_dir=private)
-        fleet = Fleet(made, about=about, check=proxy.check)
+        # By the environment that the proxy was started with: its secrets are read from there.
+        withheld = Withheld.by(private, environ)
+        lending = Lending.by(private, environ)
+        fleet = Fleet(made, about=about, check=proxy.check, refuse=withheld.refuse, lend=lending.refuse)
         parts.callback(fleet.close)
         yield fleet
 

@@ -6,6 +6,7 @@ sandbox's network is not opened: what is asked for is dialled by whoever keeps t
 
 from __future__ import annotations
 
+import errno
 import secrets
 import socket
 import threading
@@ -21,6 +22,8 @@ from egress.fleet.protocol import Preview
 from egress.runtime.spec import check_ports
 
 _HOST: Final = "127.0.0.1"
+_OTHER_HOST: Final = "::1"
+_TRIES: Final = 20
 _MOST: Final = 256
 """Connections at a time, of all browsers."""
 _TOKEN: Final = 32
@@ -38,6 +41,7 @@ class Previews:
         self._shown: dict[str, Shown] = {}
         self._carries: set[Carry] = set()
         self._listener: socket.socket | None = None
+        self._twin: socket.socket | None = None
         self._is_closed = False
 
     def expose(self, sandbox: str, port: int) -> str:
@@ -70,6 +74,8 @@ class Previews:
             self._is_closed = True
             self._shown.clear()
             listener, self._listener = self._listener, None
+            if self._twin is not None:
+                self._twin.close()
             carries = list(self._carries)
         if listener is not None:
             with suppress(OSError):
@@ -94,7 +100,7 @@ class Previews:
             raise PreviewError("these sandboxes have been closed", "open them again")
         if self._listener is None:
             try:
-                self._listener = socket.create_server((_HOST, 0), backlog=64)
+                self._listener, self._twin = _listening()
             except OSError as error:
                 reason = (error.strerror or type(error).__name__).lower()
                 raise PreviewError(f"no port for previews can be opened: {reason}", "close others") from None
@@ -134,3 +140,37 @@ class Previews:
     def _now(self) -> dict[str, Shown]:
         with self._lock:
             return dict(self._shown)
+
+
+def _listening() -> tuple[socket.socket, socket.socket | None]:
+    """A listener, and what keeps its port on the other loopback from everybody else.
+
+    Browsers take a name below `localhost` for both, and ask there first: whoever listened would be sent the
+    token. Nobody does, so they come here. Raises `OSError`.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        listener = socket.create_server((_HOST, 0), backlog=64)
+        try:
+            return listener, _taken(listener.getsockname()[1])
+        except OSError:
+            listener.close()
+            if not tries_left:
+                raise
+    raise AssertionError("not reached")
+
+
+def _taken(port: int) -> socket.socket | None:
+    """The port there, bound and not listened on; None where there is no other loopback."""
+    try:
+        twin = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    except OSError:
+        return None
+    try:
+        twin.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        twin.bind((_OTHER_HOST, port))
+    except OSError as error:
+        twin.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            return None
+        raise
+    return twin

@@ -9,6 +9,7 @@ Two threads are at work: the caller's reads from the browser, one more from the 
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -38,6 +39,8 @@ from egress.types import Headers
 _LIMITS: Final = Limits(head=32 * 1024, target=8 * 1024)
 _PATIENCE: Final = 15.0
 """Seconds for a head to arrive, and for an answer of ours to be taken."""
+_GLANCE: Final = 1.0
+"""Seconds between two looks at whether a browser that waits is still there."""
 _PIECE: Final = 64 * 1024
 _REASONS: Final = {303: "See Other", 400: "Bad Request", 403: "Forbidden", 421: "Misdirected Request"}
 
@@ -224,6 +227,7 @@ class _Back:
         self._version = head.version
         self._decided = threading.Event()
         self._switched = False
+        self._pieces = 0
         self._thread = threading.Thread(target=self._run, name="egress-preview-back", daemon=True)
 
     def start(self) -> None:
@@ -233,8 +237,17 @@ class _Back:
         self._thread.join()
 
     def has_switched(self) -> bool:
-        """Wait for the answer, and say whether it switches to another protocol."""
-        self._decided.wait()
+        """Wait for the answer, and say whether it switches to another protocol.
+
+        Raises `OSError` where the browser has gone, and nothing comes: what listens in the sandbox could keep
+        a connection for ever, and those of all sandboxes are counted together.
+        """
+        look = select.poll()
+        look.register(self._browser, select.POLLRDHUP)
+        while not self._decided.wait(_GLANCE):
+            seen = self._pieces
+            if look.poll(0) and not self._decided.wait(_PATIENCE) and seen == self._pieces:
+                raise ConnectionAbortedError
         return self._switched
 
     def _run(self) -> None:
@@ -251,6 +264,7 @@ class _Back:
     def _respond(self) -> None:
         while not self._reader.waiting:
             data = self._inside.recv(_PIECE)
+            self._pieces += 1
             self._touch()
             for event in self._reader.feed(data) if data else self._reader.eof():
                 self._browser.sendall(self._written(event))

@@ -12,7 +12,9 @@ folder.
   people hold them.
 - Owners, times before 1970 and the rest of what formats can say are left out in silence.
 
-Bounds hold for the whole: entries, bytes, the length of names. It keeps names in memory, not contents.
+Bounds hold for the whole: entries, bytes, the length of names. It keeps names in memory, not contents, and
+those of folders above an entry as well: a few bytes of an archive can name thousands. So they are bounded
+together, and so is what the format lets an archive say for all entries at once.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ class Bounds:
     entries: int = 1_000_000
     size: int = 16 * 1024**3
     """Bytes of all files together."""
+    names: int = 128 * 1024**2
+    """Characters of all names that are kept, folders above entries among them."""
 
 
 @dataclass(slots=True)
@@ -84,7 +88,7 @@ def sift(source: BinaryIO, target: BinaryIO, bounds: Bounds = USUAL) -> Sifted:
     Half of it can have been written by then.
     """
     found = Sifted()
-    known: dict[str, Kind] = {}
+    known = _Known(bounds.names)
     try:
         with (
             tarfile.open(fileobj=source, mode="r|", tarinfo=_Entry) as old,
@@ -94,6 +98,7 @@ def sift(source: BinaryIO, target: BinaryIO, bounds: Bounds = USUAL) -> Sifted:
                 # It keeps all it has read, for those who want to go back.
                 old.members.clear()  # type: ignore[attr-defined] # not in the stubs
                 _count(entry, found, bounds)
+                _bound_general(old)
                 _pass_on(entry, old, new, known, found)
                 new.members.clear()  # type: ignore[attr-defined]
     except tarfile.TarError:
@@ -117,12 +122,18 @@ def _count(entry: tarfile.TarInfo, found: Sifted, bounds: Bounds) -> None:
         )
 
 
+def _bound_general(old: tarfile.TarFile) -> None:
+    """Refuse one that says ever more for all of its entries: that is kept to the end."""
+    if sum(len(name) + len(value) for name, value in old.pax_headers.items()) > _MOST_DESCRIBING:
+        raise _unreadable()
+
+
 def _unreadable() -> ArchiveError:
     return ArchiveError("the archive holds an entry that cannot be read", "make it with tar")
 
 
 def _pass_on(
-    entry: tarfile.TarInfo, old: tarfile.TarFile, new: tarfile.TarFile, known: dict[str, Kind], found: Sifted
+    entry: tarfile.TarInfo, old: tarfile.TarFile, new: tarfile.TarFile, known: _Known, found: Sifted
 ) -> None:
     name = _name(entry.name)
     plain = _plain(entry, name)
@@ -192,7 +203,26 @@ def _is_inside(target: str) -> bool:
     return True
 
 
-def _place(name: str, plain: tarfile.TarInfo, known: dict[str, Kind]) -> None:
+class _Known:
+    """What is where, by name."""
+
+    def __init__(self, room: int) -> None:
+        self._kinds: dict[str, Kind] = {}
+        self._room = room
+
+    def get(self, name: str) -> Kind | None:
+        return self._kinds.get(name)
+
+    def add(self, name: str, kind: Kind) -> None:
+        """Raises `ArchiveError` where there is no room for one more."""
+        if name not in self._kinds:
+            self._room -= len(name)
+            if self._room < 0:
+                raise ArchiveError("the archive holds too many long names", "make smaller ones")
+        self._kinds[name] = kind
+
+
+def _place(name: str, plain: tarfile.TarInfo, known: _Known) -> None:
     """Refuse what would be written through something else; remember what is there now."""
     kind: Kind = "folder" if plain.isdir() else "link" if plain.issym() else "file"
     there = known.get(name)
@@ -202,7 +232,8 @@ def _place(name: str, plain: tarfile.TarInfo, known: dict[str, Kind]) -> None:
         raise ArchiveError("the archive links to what it does not hold", "make it with tar")
     above = dirname(name)
     while above:
-        if known.setdefault(above, "folder") != "folder":
+        if known.get(above) not in (None, "folder"):
             raise ArchiveError("the archive writes through a link or a file", "make it with tar")
+        known.add(above, "folder")
         above = dirname(above)
-    known[name] = kind
+    known.add(name, kind)

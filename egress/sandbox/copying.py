@@ -7,12 +7,13 @@ written outside of the folder that was named, and through no link that is there.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from egress.errors import UnreadableError
@@ -44,8 +45,78 @@ def unpack_folder(archive: BinaryIO, target: Path) -> None:
     """Write what an archive holds into a folder, which is made. Raises `UnreadableError`, `ArchiveError`."""
     with _writing(target):
         target.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(fileobj=archive, mode="r|") as tar:
-            tar.extractall(target, filter="data")
+        top = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with tarfile.open(fileobj=archive, mode="r|") as tar:
+                for entry in tar:
+                    _lay(tar, tarfile.data_filter(entry, str(target)), top)
+        finally:
+            os.close(top)
+
+
+def _lay(tar: tarfile.TarFile, entry: tarfile.TarInfo, top: int) -> None:
+    """Write one entry below an open folder.
+
+    The library opens by path what it has judged by path. Where the folder is one that a sandbox can write as
+    well, a link can be there by then. So folders are entered one by one, and files are renamed into place.
+    """
+    *above, name = PurePosixPath(entry.name).parts or (".",)
+    parent = _entered(top, above)
+    new = f".egress-{secrets.token_hex(8)}"
+    try:
+        if entry.isdir():
+            os.close(_entered(parent, [name]))
+            return
+        if entry.issym():
+            os.symlink(entry.linkname, new, dir_fd=parent)
+        elif entry.islnk():
+            _link(top, entry.linkname, parent, new)
+        else:
+            _write(tar, entry, parent, new)
+        os.replace(new, name, src_dir_fd=parent, dst_dir_fd=parent)
+    finally:
+        # Also where two names of one file were to change places: then nothing is done.
+        with suppress(OSError):
+            os.unlink(new, dir_fd=parent)
+        os.close(parent)
+
+
+def _entered(top: int, parts: Sequence[str]) -> int:
+    """Go down into folders, which are made, and through no link; returns the last one, open."""
+    at = os.dup(top)
+    for part in parts:
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=at)
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        except NotADirectoryError:
+            raise tarfile.ExtractError from None
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def _link(top: int, there: str, parent: int, new: str) -> None:
+    *above, name = PurePosixPath(there).parts or (".",)
+    holder = _entered(top, above)
+    try:
+        os.link(name, new, src_dir_fd=holder, dst_dir_fd=parent, follow_symlinks=False)
+    finally:
+        os.close(holder)
+
+
+def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, parent: int, new: str) -> None:
+    number = os.open(
+        new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
+    )
+    with os.fdopen(number, "wb") as file:
+        data = tar.extractfile(entry)
+        if data is not None:
+            shutil.copyfileobj(data, file)
+        file.flush()
+        os.fchmod(number, entry.mode & 0o777)
+        os.utime(number, (entry.mtime, entry.mtime))
 
 
 def unpack_file(archive: BinaryIO, target: Path) -> None:

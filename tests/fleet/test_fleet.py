@@ -127,6 +127,32 @@ def test_it_goes_when_its_time_is_over_whatever_runs(estate: Estate) -> None:
         fleet.exec("one", TRUE)
 
 
+def test_who_is_taken_away_just_now_is_left_to_whoever_does(
+    estate: Estate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    remove = estate.runtime.remove
+
+    def slow(name: str) -> None:
+        begun.set()
+        assert go_on.wait(30)
+        remove(name)
+
+    monkeypatch.setattr(estate.runtime, "remove", slow)
+    estate.fleet.create(spec(), Terms(timeout=60))
+    thread = threading.Thread(target=lambda: estate.fleet.remove("one"))
+    thread.start()
+    assert begun.wait(30)
+    estate.clock.now += 61
+    try:
+        # It does not wait for that either.
+        assert estate.fleet.reap() == ()
+    finally:
+        go_on.set()
+        thread.join()
+    assert estate.fleet.list() == ()
+
+
 def test_it_goes_when_nothing_was_done_with_it(estate: Estate) -> None:
     fleet, clock = estate.fleet, estate.clock
     fleet.create(spec(), Terms(idle_timeout=60))

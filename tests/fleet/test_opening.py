@@ -145,7 +145,7 @@ def test_the_kind_of_the_variable_holds_against_sandboxes_that_are_served(
 
 
 def test_a_kind_that_is_none_starts_nothing(rules: Path, folder: Path) -> None:
-    with pytest.raises(SpecError), open_fleet(rules=[rules], runtime="podman", runtime_dir=folder):
+    with pytest.raises(SpecError), open_fleet(rules=[rules], runtime="no kind", runtime_dir=folder):
         pass
     assert list(folder.iterdir()) == []
 

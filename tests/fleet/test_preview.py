@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import http.server
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,6 +95,20 @@ def test_it_listens_on_the_loopback_alone(estate: Estate) -> None:
     listener = estate.fleet._previews._listener
     assert listener is not None
     assert listener.getsockname()[0] == "127.0.0.1"
+
+
+def test_nobody_else_gets_its_port_on_the_other_loopback(estate: Estate) -> None:
+    """S-78: a browser asks `::1` first, and would hand the token to whoever listens there."""
+    port = urlsplit(estate.fleet.expose("one", 8080)).port
+    with socket.socket(socket.AF_INET6) as other:
+        try:
+            other.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6 loopback")
+    with socket.socket(socket.AF_INET6) as thief, pytest.raises(OSError, match="in use"):
+        thief.bind(("::1", port))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("::1", port or 0))
 
 
 def test_without_the_token_nothing_is_dialled(estate: Estate) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from egress.fleet import preview_carry
 from egress.fleet.preview_carry import Carry
 from egress.fleet.preview_gate import COOKIE, Shown, judge
 from egress.runtime.errors import PortClosedError
@@ -260,3 +261,35 @@ def test_it_is_ended_from_outside_whatever_it_waits_for() -> None:
         thread.join()
         inside.thread.join()
         assert browser.recv(100) == b""
+
+
+def test_a_browser_that_has_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What listens in the sandbox says nothing, and so kept a connection of all there are for good."""
+    monkeypatch.setattr(preview_carry, "_PATIENCE", 0.01)
+    monkeypatch.setattr(preview_carry, "_GLANCE", 0.01)
+    ends: list[bytes] = []
+
+    def answers(sock: socket.socket) -> None:
+        until_head(sock)
+        ends.append(everything(sock))
+
+    with carried(Inside(answers)) as browser:
+        browser.sendall(request())
+    assert ends == [b""]
+
+
+def test_a_browser_that_only_says_no_more_gets_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The good twin."""
+    monkeypatch.setattr(preview_carry, "_GLANCE", 0.01)
+    has_ended = threading.Event()
+
+    def answers(sock: socket.socket) -> None:
+        until_head(sock)
+        has_ended.wait(20)
+        sock.sendall(OK)
+
+    with carried(Inside(answers)) as browser:
+        browser.sendall(request())
+        browser.shutdown(socket.SHUT_WR)
+        has_ended.set()
+        assert everything(browser).endswith(b"hi")

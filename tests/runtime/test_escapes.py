@@ -246,6 +246,15 @@ def test_what_is_for_the_operator_of_the_proxy_is_not_there(box: Box) -> None:
 # What it is -----------------------------------------------------------------------------------------
 
 
+def test_what_waits_for_the_end_of_its_runtime_is_not_stopped(box: Box) -> None:
+    """Held, or killed quietly, it would let the sandbox outlive a runtime that was killed."""
+    script = (
+        'for place in /proc/[0-9]*; do case $(tr "\\0" " " <"$place/cmdline") in "/bin/sh -c if"*)'
+        ' echo found; kill -STOP "${place#/proc/}" 2>/dev/null && echo stopped ;; esac; done; true'
+    )
+    assert box.sh(script).text == "found\n"
+
+
 def test_it_has_no_privilege(box: Box) -> None:
     """S-51."""
     status = dict(line.split(":\t", 1) for line in box.run("cat", "/proc/self/status").text.splitlines())

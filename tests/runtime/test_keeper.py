@@ -74,6 +74,13 @@ def test_what_is_asked_for_is_opened_once_and_kept(keeper: Keeper, folder: Path)
         pass
 
 
+def test_no_program_inherits_what_came(keeper: Keeper, folder: Path) -> None:
+    """A child of the proxy that holds a listener would keep the network of a sandbox open."""
+    opened(keeper, folder)
+    (first,) = keeper.open((("transparent", free_port()),))
+    assert not first.sock.get_inheritable()
+
+
 def test_a_connection_into_the_network_is_passed_out(keeper: Keeper, folder: Path) -> None:
     opened(keeper, folder)
     with socket.create_server(("127.0.0.7", 0)) as server:

@@ -25,6 +25,9 @@ SUPERVISOR: Final = "/.egress/supervisor.sh"
 RESOLVER: Final = "/etc/resolv.conf"
 OURS: Final = ("/.egress",)
 """Where nothing of others is mounted."""
+WAITER: Final = "65533:65533"
+"""Whose the process is that waits for the runtime's end. Commands are of another user: whoever could stop it
+would outlive the runtime."""
 _HOSTNAME: Final = "sandbox"
 _TEMPORARY: Final = "/tmp"  # noqa: S108 - that of the sandbox
 
@@ -53,7 +56,7 @@ def config(spec: Spec, placing: Placing, mounts: tuple[Mount, ...]) -> Json:
     return {
         "Image": placing.image,
         "Hostname": _HOSTNAME,
-        "User": f"{spec.user}:{spec.group}",
+        "User": WAITER,
         "Entrypoint": ["/bin/sh", "-c", lifeline.WAIT],
         "Cmd": [],
         "WorkingDir": spec.workdir,

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker import labels, local_image
+from egress.runtime.docker import labels, local_image, remembered
 from egress.runtime.docker.engine import Engine, Json
 from egress.runtime.docker.hardening import MIB, bound, hardened, in_network
 from egress.runtime.docker.networks import Network
@@ -30,8 +30,14 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 
 def image(engine: Engine) -> str:
     """The name of the door's image, which is made where there is none; another program makes another one."""
+    seen = remembered.fingerprint((PROGRAM, *local_image.modules()))
+    with _ONE_AT_A_TIME:
+        return remembered.image(engine, REPOSITORY, seen, lambda: _made(engine))
+
+
+def _made(engine: Engine) -> str:
     tree = local_image.for_program(PROGRAM)
-    with _ONE_AT_A_TIME, local_image.spooled(tree) as (archive, digest):
+    with local_image.spooled(tree) as (archive, digest):
         name = f"{REPOSITORY}:{digest[:16]}"
         try:
             engine.image_id(name)

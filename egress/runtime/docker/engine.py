@@ -124,6 +124,12 @@ class Engine:
             self._api.import_image_from_data(archive, repository, tag, changes=list(changes))
         self.image_id(f"{repository}:{tag}")
 
+    def tag_image(self, name: str, repository: str, tag: str) -> None:
+        """Give an image another name besides. Raises `ImageMissingError`."""
+        found = self.image_id(name)
+        with _told("name an image", self.socket):
+            self._api.tag(found, repository, tag, force=True)
+
     def remove_image(self, name: str) -> None:
         with _told("remove an image", self.socket), suppress(NotFound):
             self._api.remove_image(name, force=True)

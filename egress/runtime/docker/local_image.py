@@ -92,10 +92,12 @@ class Tree:
     def libraries(self, source: Path) -> None:
         """Add the libraries that a program, or a library, names."""
         for library in _libraries(source):
-            where = (
-                str(library) if _LOADED_FROM.fullmatch(str(library.parent)) else f"/usr/lib/{library.name}"
-            )
-            self._files[_usr(where)] = library
+            self.library(library)
+
+    def library(self, source: Path) -> None:
+        """Add one library, where the loader finds it."""
+        where = str(source) if _LOADED_FROM.fullmatch(str(source.parent)) else f"/usr/lib/{source.name}"
+        self._files[_usr(where)] = source
 
     def module(self, path: str, source: Path) -> None:
         """Add a module: compiled where it is Python, with its libraries where it is none."""
@@ -136,7 +138,7 @@ def for_program(program: Path) -> Tree:
     """Python, the modules that one program imports, and that program as /program.py."""
     tree = Tree()
     _add_python(tree)
-    command = [str(_python()), "-I", "-S", "-c", _LOADED, str(program)]
+    command = [str(interpreter()), "-I", "-S", "-c", _LOADED, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnsupportedError(
@@ -164,7 +166,7 @@ def for_people(programs: Iterable[str], *, python: bool = True) -> Tree:
         _add_python(tree)
         for name in ("python3", "python"):
             tree.link(f"usr/local/bin/{name}", _VERSION)
-        for source in _all_modules(_standard()):
+        for source in modules():
             tree.module(f"{_LIBRARIES}/{source.relative_to(_standard())}", source)
     tree.text("etc/passwd", _PASSWD.encode())
     tree.text("etc/group", _GROUP.encode())
@@ -183,10 +185,10 @@ def spooled(tree: Tree) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def _add_python(tree: Tree) -> None:
-    tree.program(PYTHON.removeprefix("/"), _python())
+    tree.program(PYTHON.removeprefix("/"), interpreter())
 
 
-def _python() -> Path:
+def interpreter() -> Path:
     """The interpreter itself, not that of an environment around it."""
     return Path(sys.base_exec_prefix, "bin", _VERSION).resolve()
 
@@ -195,6 +197,11 @@ def _standard() -> Path:
     return Path(
         sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix})
     )
+
+
+def modules() -> Iterator[Path]:
+    """The modules of its library."""
+    return _all_modules(_standard())
 
 
 def _inside(source: Path) -> Path | None:

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 import structlog
 
 from egress.runtime.archive import USUAL, sift
-from egress.runtime.errors import PathNotFoundError, SandboxStateError, UnsupportedError
+from egress.runtime.errors import ArchiveError, PathNotFoundError, SandboxStateError, UnsupportedError
 from egress.runtime.protocol import SILENT, Chunk, Output
 from egress.runtime.spec import Command, ExecResult, check_path
 
@@ -97,14 +97,18 @@ def _sift(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def _bounded(file: BinaryIO) -> Chunk:
-    """Keep output in a file, up to a size that no archive should have."""
+    """Keep output in a file, up to a size that no archive should have.
+
+    Then it is over: a tar of the sandbox's own need never end.
+    """
     left = _MOST_RAW
 
     def add(data: bytes) -> None:
         nonlocal left
         left -= len(data)
-        if left >= 0:
-            file.write(data)
+        if left < 0:
+            raise ArchiveError(f"the archive holds more than {_MOST_RAW} bytes", "copy less at a time")
+        file.write(data)
 
     return add
 

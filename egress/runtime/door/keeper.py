@@ -10,6 +10,7 @@ When the keeper ends the door ends, and the network of the sandbox with it. It m
 
 from __future__ import annotations
 
+import array
 import os
 import select
 import socket
@@ -30,6 +31,7 @@ _PATIENCE: Final = 30.0
 _GLANCE: Final = 0.2
 """Seconds between two looks at whether the door still lives, while it is waited for."""
 _MOST_ANSWER: Final = 256
+_MOST_DESCRIPTORS: Final = 8
 _NOBODY: Final = b"no connection refused\n"
 
 Transport = Literal["tcp", "udp"]
@@ -131,7 +133,7 @@ class Keeper:
             raise DoorError("the door is not there yet", "wait for it")
         try:
             self._door.sendall(f"{line}\n".encode())
-            answer, descriptors, _, _ = socket.recv_fds(self._door, _MOST_ANSWER, 8, socket.MSG_CMSG_CLOEXEC)
+            answer, descriptors = _received(self._door)
         except OSError as error:
             raise DoorError(f"the door did not answer: {_reason(error)}", "remove the sandbox") from None
         if answer == b"ok\n" and len(descriptors) == 1 and (sock := _socket(descriptors[0])):
@@ -162,6 +164,19 @@ def _listening(path: Path) -> socket.socket:
         sock.close()
         raise DoorError(f"the door's socket cannot be made: {_reason(error)}", "look at its folder") from None
     return sock
+
+
+def _received(door: socket.socket) -> tuple[bytes, list[int]]:
+    """An answer and its descriptors, which no program inherits: `recv_fds` drops the flag for that."""
+    found = array.array("i")
+    data, parts, flags, _ = door.recvmsg(
+        _MOST_ANSWER, socket.CMSG_LEN(_MOST_DESCRIPTORS * found.itemsize), socket.MSG_CMSG_CLOEXEC
+    )
+    for level, kind, part in parts:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(part[: len(part) - len(part) % found.itemsize])
+    # With more than there is room for, whatever it said is not what was asked.
+    return b"" if flags & socket.MSG_CTRUNC else data, list(found)
 
 
 def _socket(descriptor: int) -> socket.socket | None:

@@ -6,11 +6,12 @@ with what a sandbox wrote, and empty control groups: they are noted in it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import shutil
+import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,9 @@ from egress.runtime.gateway import Gateway
 from egress.runtime.namespace import bounds
 
 _NOTE: Final = "sandbox.json"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_AT_A_TIME: Final = 10_000
+"""Names that are held in memory: a sandbox can make millions."""
 
 
 def note(folder: Path, lease: str, name: str, groups: Iterable[Path]) -> None:
@@ -30,21 +34,89 @@ def note(folder: Path, lease: str, name: str, groups: Iterable[Path]) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder with all that a sandbox has put into it, whatever it did to keep it."""
-    shutil.rmtree(folder, onexc=_once_more)
+    """Remove a folder with all that a sandbox has put into it, whatever it did to keep it.
 
-
-def _once_more(_act: object, path: str, _error: BaseException) -> None:
-    # A folder that its owner has closed to himself.
-    for each in (str(Path(path).parent), path):
-        with suppress(OSError):
-            if stat.S_ISDIR(os.lstat(each).st_mode):
-                Path(each).chmod(0o700)
+    Folders in folders can be deeper than a path can be long, and than there are descriptors. So each is taken
+    out of the one it is in before it is emptied, and all lie side by side.
+    """
+    try:
+        top = os.open(folder, _FOLDER)
+    except OSError:
+        return
+    try:
+        _flatten(top)
+    finally:
+        os.close(top)
     with suppress(OSError):
-        if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            Path(path).unlink()
+        folder.rmdir()
+
+
+def _flatten(top: int) -> None:
+    yard = secrets.token_hex(16)
+    with suppress(OSError):
+        os.mkdir(yard, stat.S_IRWXU, dir_fd=top)
+        there = os.open(yard, _FOLDER, dir_fd=top)
+        try:
+            _empty(top, there, yard)
+        finally:
+            os.close(there)
+        os.rmdir(yard, dir_fd=top)
+    # Whose it is, is told by files: they go last.
+    _unlink_all(top)
+
+
+def _empty(top: int, yard: int, name: str) -> None:
+    """Bring all folders into one, and remove them there."""
+    numbers = itertools.count()
+    waiting: list[str] = []
+    while found := _moved(top, yard, numbers, but=name):
+        waiting += found
+    while waiting:
+        name = waiting.pop()
+        with suppress(OSError):
+            inner = os.open(name, _FOLDER, dir_fd=yard)
+            try:
+                while found := _moved(inner, yard, numbers):
+                    waiting += found
+                _unlink_all(inner)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=yard)
+
+
+def _moved(place: int, yard: int, numbers: Iterator[int], but: str = "") -> list[str]:
+    """Bring some of the folders in a place to the yard; returns what they are called there."""
+    found = []
+    with os.scandir(place) as entries:
+        folders = (each.name for each in entries if _is_folder(each) and each.name != but)
+        for name in itertools.islice(folders, _AT_A_TIME):
+            with suppress(OSError):
+                # One that its owner has closed to himself can neither be moved nor read.
+                os.chmod(name, stat.S_IRWXU, dir_fd=place)
+                new = str(next(numbers))
+                os.rename(name, new, src_dir_fd=place, dst_dir_fd=yard)
+                found.append(new)
+    return found
+
+
+def _unlink_all(place: int) -> None:
+    """Remove what is no folder."""
+    while True:
+        with os.scandir(place) as entries:
+            names = list(
+                itertools.islice((each.name for each in entries if not _is_folder(each)), _AT_A_TIME)
+            )
+        gone = 0
+        for name in names:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=place)
+                gone += 1
+        if not gone:
+            return
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)
 
 
 def sweep(home: Path, gateway: Gateway | None = None) -> tuple[str, ...]:

@@ -439,6 +439,15 @@ def test_settings_of_the_kernel_are_not_written(box: Box) -> None:
     assert box.sh("ls -A /sys").stdout == b""
 
 
+def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Box) -> None:
+    """One sandbox took every inotify instance that its user outside has, from all others of that user."""
+    script = (
+        "import ctypes; take = ctypes.CDLL(None).inotify_init1\n"
+        "print(len([1 for _ in range(200) if take(0) >= 0]))"
+    )
+    assert 1 <= int(box.run("python3", "-c", script).stdout) <= 32
+
+
 # What of the machine is there -----------------------------------------------------------------------
 
 

@@ -96,6 +96,7 @@ def test_pages_follow_each_other_without_a_gap(log: Path) -> None:
 def test_a_request_and_a_connection_are_found_by_their_ids(log: Path) -> None:
     with opened(log) as index:
         assert [entry.request for entry in index.find("r-4")] == ["r-4"]
+        assert index.find("r-4", 0) == index.connection("c-18", 0) == []
         assert [entry.event for entry in index.connection("c-18")] == ["tunnel"]
         assert index.find("r-44") == index.find("") == index.find("\ud800") == []
 

@@ -200,3 +200,31 @@ def test_whatever_comes_through_stays_in_its_folder(
         assert path.is_symlink() or path.is_file() or path.is_dir()
         if path.is_symlink() and path.exists():
             assert path.resolve().is_relative_to(inner.resolve())
+
+
+def header(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"") -> bytes:
+    found, _ = entry(name, kind, data=data)
+    return found.tobuf(tarfile.GNU_FORMAT) + data + b"\0" * (-len(data) % tarfile.BLOCKSIZE)
+
+
+def test_names_that_are_only_implied_are_bounded_as_well() -> None:
+    """S-39..S-54: a name of a thousand folders is a thousand names; five kilobytes held four megabytes."""
+    deep = io.BytesIO(b"".join(header(f"{number}" + "/a" * 2000) for number in range(200)) + b"\0" * 1024)
+    with pytest.raises(ArchiveError, match="too many long names"):
+        sift(deep, io.BytesIO())
+    flat = packed(*(entry(f"{number}/a/b") for number in range(200)))
+    assert sifted(flat, Bounds(names=3 * 200 * len("199/a/b")))[1].entries == 200
+
+
+def test_what_is_said_for_all_entries_is_bounded_together() -> None:
+    """Each of these is small enough, and every one of them would be kept to the end."""
+
+    def general(number: int, size: int) -> bytes:
+        text = f" k{number:03}={'x' * size}\n"
+        length = len(text) + len(str(len(text) + 4))
+        return header("g", tarfile.XGLTYPE, f"{length}{text}".encode()) + header(str(number))
+
+    with pytest.raises(ArchiveError, match="cannot be read"):
+        sift(io.BytesIO(b"".join(general(each, 600_000) for each in range(3)) + b"\0" * 1024), io.BytesIO())
+    good = io.BytesIO(b"".join(general(each, 600) for each in range(3)) + b"\0" * 1024)
+    assert sifted(good)[1].entries == 3

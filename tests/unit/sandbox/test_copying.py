@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
 from pathlib import Path
@@ -75,6 +76,48 @@ def test_nothing_is_unpacked_through_a_link_that_is_there(tmp_path: Path) -> Non
     with pytest.raises(ArchiveError):
         copying.unpack_folder(archive(entry("in/file", size=1)), target)
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_folder_is_unpacked_as_it_was_packed(tmp_path: Path) -> None:
+    """The good twin."""
+    target = tmp_path / "target"
+    made = archive(
+        entry("run", size=2, mode=0o755, mtime=5),
+        entry("deep/er", type=tarfile.DIRTYPE),
+        entry("deep/er/a", size=1),
+        entry("deep/up", type=tarfile.SYMTYPE, linkname="../run"),
+        entry("hard", type=tarfile.LNKTYPE, linkname="deep/er/a"),
+    )
+    for _ in range(2):
+        made.seek(0)
+        copying.unpack_folder(made, target)
+    assert ((target / "run").stat().st_mode & 0o777, (target / "run").stat().st_mtime) == (0o755, 5)
+    assert (target / "deep/up").readlink() == Path("../run")
+    assert (target / "hard").samefile(target / "deep/er/a")
+    assert sorted(path.name for path in target.rglob("*")) == ["a", "deep", "er", "hard", "run", "up"]
+
+
+@pytest.mark.parametrize("name", ["in/file", "file"])
+def test_a_link_that_comes_after_the_judgement_is_not_followed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sandbox that can write the target as well waits for the moment between looking and opening."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/file").write_text("kept")
+    target = tmp_path / "target"
+    target.mkdir()
+    judge = tarfile.data_filter
+
+    def judge_and_lose(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+        found = judge(member, path)
+        (target / "in").symlink_to("../elsewhere")
+        (target / "file").symlink_to("../elsewhere/file")
+        return found
+
+    monkeypatch.setattr(tarfile, "data_filter", judge_and_lose)
+    with contextlib.suppress(ArchiveError):
+        copying.unpack_folder(archive(entry(name, size=1)), target)
+    assert [each.read_text() for each in (tmp_path / "elsewhere").iterdir()] == ["kept"]
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

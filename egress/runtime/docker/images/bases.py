@@ -29,7 +29,7 @@ PYTHON: Final = "egress-base-python"
 DEBIAN: Final = "egress-base-debian"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CHANGES: Final = (f"ENV PATH={PATH}", 'CMD ["python3"]')
-_LIBRARIES: Final = (
+LIBRARIES: Final = (
     *(
         "libc.so.6",
         "libdl.so.2",
@@ -53,13 +53,13 @@ def of_python(engine: Engine, say: Say = silent) -> str:
 def python_tree() -> Tree:
     """The files of that base."""
     tree = local_image.for_people(())
-    for name in _LIBRARIES:
-        if found := _library(name):
+    for name in LIBRARIES:
+        if found := library(name):
             tree.module(f"usr/lib/{name}", found)
-    library = Path(local_image.PYTHON).parent.parent / "lib" / Path(local_image.PYTHON).name
+    folder = Path(local_image.PYTHON).parent.parent / "lib" / Path(local_image.PYTHON).name
     with zipfile.ZipFile(_pip()) as wheel:
         for name in wheel.namelist():
-            tree.text(f"{str(library).removeprefix('/')}/site-packages/{name}", wheel.read(name))
+            tree.text(f"{str(folder).removeprefix('/')}/site-packages/{name}", wheel.read(name))
     return tree
 
 
@@ -139,7 +139,8 @@ def _unmount(root: Path) -> None:
             subprocess.run(["umount", str(root / name)], check=True)  # noqa: S607
 
 
-def _library(name: str) -> Path | None:
+def library(name: str) -> Path | None:
+    """Where this machine has a library of this name."""
     several = str(sysconfig.get_config_var("MULTIARCH") or "")
     places = (f"/usr/lib/{several}", f"/lib/{several}", "/usr/lib64", "/lib64", "/usr/lib", "/lib")
     return next((found for place in places if (found := Path(place, name)).exists()), None)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker import local_image
+from egress.runtime.docker import local_image, remembered
 from egress.runtime.docker.engine import Engine
 from egress.runtime.docker.images import bases
 from egress.runtime.docker.images.builder import silent
@@ -29,6 +29,8 @@ PROGRAMS: Final = (
     *("setsid", "sha256sum", "sleep", "sort", "stat", "stty", "tail", "tee", "test", "timeout", "touch"),
     *("tr", "true", "tty", "uname", "uniq", "wc", "whoami", "yes"),
 )
+_NAME_SERVICES: Final = ("libnss_files.so.2", "libnss_dns.so.2")
+"""Programs from elsewhere, built against an older C library, load these by name."""
 _CHANGES: Final = (
     "ENV PATH=/usr/local/bin:/usr/bin:/bin",
     "ENV HOME=/home/sandbox",
@@ -44,26 +46,49 @@ def demo_image(engine: Engine, say: Callable[[str], None] | None = None) -> str:
     `say` is called once when it has to be made. Raises `EngineError`, or `UnsupportedError` where this Python
     cannot be copied.
     """
-    return bases.imported(engine, demo_tree(), REPOSITORY, _CHANGES, say or silent)
+    seen = remembered.fingerprint(_sources(), _CHANGES)
+    return remembered.image(
+        engine,
+        REPOSITORY,
+        seen,
+        lambda: bases.imported(engine, demo_tree(), REPOSITORY, _CHANGES, say or silent),
+    )
 
 
 def demo_tree() -> Tree:
     """The files of it."""
     tree = local_image.for_people(PROGRAMS)
     _add_git(tree)
+    for name in (*bases.LIBRARIES, *_NAME_SERVICES):
+        if found := bases.library(name):
+            tree.library(found)
+            tree.libraries(found)
     tree.folder(WORKSPACE.removeprefix("/"), owner=USER)
     return tree
 
 
 def _add_git(tree: Tree) -> None:
     """What git runs to reach a server; the rest of it is in the one program."""
+    helpers = _git_helpers()
+    for helper in helpers:
+        # Where the git that was copied looks for it.
+        tree.program(str(helper).removeprefix("/"), helper.resolve())
+    if helpers:
+        tree.folder("usr/share/git-core/templates")
+
+
+def _git_helpers() -> list[Path]:
     git = shutil.which("git")
     if git is None:
-        return
+        return []
     said = subprocess.run([git, "--exec-path"], capture_output=True, text=True, check=False).stdout
-    for name in ("git-remote-http", "git-remote-https"):
-        helper = Path(said.strip(), name)
-        if helper.is_file():
-            # Where the git that was copied looks for it.
-            tree.program(str(helper).removeprefix("/"), helper.resolve())
-    tree.folder("usr/share/git-core/templates")
+    found = (Path(said.strip(), name) for name in ("git-remote-http", "git-remote-https"))
+    return [helper for helper in found if helper.is_file()]
+
+
+def _sources() -> Iterator[Path]:
+    """The files that it is made of, but libraries."""
+    yield from (Path(__file__), Path(bases.__file__))
+    yield from (Path(found).resolve() for name in PROGRAMS if (found := shutil.which(name)))
+    yield from _git_helpers()
+    yield from local_image.modules()

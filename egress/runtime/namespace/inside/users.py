@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from egress.runtime.namespace.inside import kernel
 
 _USERS: Final = 0x10000000
-_MOST: Final = "/proc/sys/user/max_user_namespaces"
+_MOST: Final[Mapping[str, str]] = {
+    "max_user_namespaces": "0",
+    # Counted for the user outside as well, who has 128: without a bound of its own a sandbox takes all of
+    # them from other sandboxes, and from whoever else that user is.
+    "max_inotify_instances": "32",
+    "max_inotify_watches": "65536",
+    "max_fanotify_groups": "8",
+    "max_fanotify_marks": "8192",
+}
+"""What the inner namespace may have of each, by names in /proc/sys/user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ def inner(who: Inner) -> int:
             os.write(tells, b"x")
             os.close(goes)
             if os.read(waits, 1):
-                kernel.write(_MOST, "0")
+                _bound()
                 os._exit(0)
         finally:
             os._exit(1)
@@ -107,6 +116,14 @@ def inner(who: Inner) -> int:
     if status:
         raise PermissionError(1, "further namespaces cannot be kept away")
     return found
+
+
+def _bound() -> None:
+    for name, most in _MOST.items():
+        path = f"/proc/sys/user/{name}"
+        # Older kernels count less.
+        if name == "max_user_namespaces" or os.path.exists(path):  # noqa: PTH110
+            kernel.write(path, most)
 
 
 def checked_freezer(file: int) -> int:

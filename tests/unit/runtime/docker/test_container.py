@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.docker import lifeline
-from egress.runtime.docker.container import Placing, config, has_own_workspace, resolver, variables
+from egress.runtime.docker.container import WAITER, Placing, config, has_own_workspace, resolver, variables
 from egress.runtime.docker.engine import Json
 from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.networks import Network
@@ -42,7 +42,7 @@ def host(found: Json) -> Json:
 
 def test_nothing_of_the_image_decides_how_it_is_run() -> None:
     found = made(user=7, group=8)
-    assert (found["Image"], found["User"], found["Cmd"]) == ("sha256:1", "7:8", [])
+    assert (found["Image"], found["User"], found["Cmd"]) == ("sha256:1", WAITER, [])
     assert found["Healthcheck"] == {"Test": ["NONE"]}
     assert found["Entrypoint"] == ["/bin/sh", "-c", lifeline.WAIT]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 import tarfile
 
 import pytest
@@ -109,3 +110,18 @@ def test_a_machine_without_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         transfer.put(Sandbox().run, "one", "/x", archive())
     with pytest.raises(SandboxStateError, match="no space left"), transfer.get(Sandbox(0).run, "one", "/x"):
         pass
+
+
+def test_an_archive_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was read for ever before, and left out."""
+    monkeypatch.setattr(transfer, "_MOST_RAW", 100)
+    pieces = itertools.count()
+
+    def run(_: Command, output: Output) -> ExecResult:
+        while next(pieces) < 1000 and output.stdout is not None:
+            output.stdout(b"x" * 30)
+        return ExecResult(exit_code=0)
+
+    with pytest.raises(ArchiveError, match="100 bytes"), transfer.get(run, "one", "/a"):
+        pass
+    assert next(pieces) == 4

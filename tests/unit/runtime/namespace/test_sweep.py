@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from egress.runtime.docker.lease import Lease
 from egress.runtime.fake import FakeGateway
@@ -56,3 +60,27 @@ def test_a_folder_is_removed_whatever_was_done_to_keep_it(tmp_path: Path) -> Non
     subprocess.run(["chmod", "0", str(folder / "a/b"), str(folder / "a")], check=True)
     sweep.remove(folder)
     assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_folders_deeper_than_a_path_is_long_are_removed_with_few_descriptors(tmp_path: Path) -> None:
+    """A sandbox made some thousands, one in the other: they stayed, and took a descriptor each meanwhile."""
+    folder = tmp_path / "box"
+    folder.mkdir()
+    make = "import os\nfor _ in range(3000): os.mkdir('d'); open('f', 'w').close(); os.chdir('d')"
+    subprocess.run([sys.executable, "-c", make], cwd=folder, check=True)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
+    try:
+        sweep.remove(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_names_in_one_folder_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "_AT_A_TIME", 3)
+    for number in range(20):
+        (tmp_path / f"box/{number}").mkdir(parents=True)
+        (tmp_path / f"box/file-{number}").touch()
+    sweep.remove(tmp_path / "box")
+    assert list(tmp_path.iterdir()) == []

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from egress.cli.sandboxes import wanted
-from egress.cli.stacks.table import STACKS, Stack
-from egress.cli.stacks.upstream import HOST, Upstream
+from egress.cli.sandboxes.stacks.table import STACKS, Stack
+from egress.cli.sandboxes.stacks.upstream import HOST, Upstream
 from egress.fleet import Sandboxes
 from egress.fleet.choice import Choice
 from egress.fleet.opening import embedded

@@ -10,7 +10,7 @@ from typing import Final
 from egress import settings
 from egress.cli import render
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
-from egress.cli.stacks.trial import Found, opened
+from egress.cli.sandboxes.stacks.trial import Found, opened
 from egress.fleet.choice import VARIABLE, choose, read_kind
 from egress.proxy.clock import SystemClock
 

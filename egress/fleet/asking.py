@@ -1,0 +1,61 @@
+"""A question to the proxy of a fleet, over its control socket: it is asked only what it says of itself."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, override
+
+from egress.runtime.errors import GatewayError
+from egress.runtime.gateway import CONTROL
+
+_PATIENCE: Final = 5.0
+_MOST_ANSWER: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    said: Mapping[str, object]
+    """Empty where it was no object."""
+
+
+def ask(folder: Path, path: str) -> Answer:
+    """Ask the proxy whose sockets are in this folder. Raises `GatewayError` where there is no answer."""
+    connection = _Connection(folder / CONTROL)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return Answer(answer.status, _object(answer.read(_MOST_ANSWER)))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
+        raise GatewayError(
+            f"the proxy of these sandboxes does not answer: {reason}", "look into its log"
+        ) from None
+    finally:
+        connection.close()
+
+
+def _object(data: bytes) -> Mapping[str, object]:
+    found = json.loads(data)
+    return found if isinstance(found, dict) else {}
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("egress", timeout=_PATIENCE)
+        self._path = path
+
+    @override
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_PATIENCE)
+        self.sock.connect(str(self._path))

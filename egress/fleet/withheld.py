@@ -1,0 +1,85 @@
+"""Configured secrets are no variables of sandboxes, whoever asks for one that has them.
+
+The proxy says from which variables its rules read secrets, and the process that started it has their values.
+What a sandbox or a command is to be given is held against those, in every spelling that is known of them. The
+rules may change at any time, so the proxy is asked each time there is something to look at; what is searched
+for is put together again only when they did.
+
+Errors name variables, never values. Where the proxy does not say what it has, nothing enters.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+
+from egress.fleet import asking
+from egress.fleet.asking import Answer
+from egress.runtime.environ import Asked, Kind, environment
+from egress.runtime.errors import GatewayError
+from egress.runtime.spec import Values
+from egress.scrub import SHORTEST_SECRET, Needles
+from egress.types import Secret
+
+Status = Callable[[], Answer]
+
+
+class Withheld:
+    """The secrets that the rules of one proxy read from the environment it was started with."""
+
+    def __init__(self, status: Status, environ: Mapping[str, str]) -> None:
+        """`status` asks the proxy for what it says of itself. It is not asked yet."""
+        self._status = status
+        self._environ = environ
+        self._lock = threading.Lock()
+        self._known: tuple[str, frozenset[str], Needles] = ("", frozenset(), Needles({}))
+        """Of which rules, from which variables, and what is searched for."""
+
+    @classmethod
+    def by(cls, folder: Path, environ: Mapping[str, str]) -> Withheld:
+        """Those of the proxy whose sockets are in this folder."""
+        return cls(lambda: asking.ask(folder, "/status"), environ)
+
+    def __repr__(self) -> str:
+        return "Withheld()"
+
+    def refuse(self, variables: Values) -> None:
+        """Raise `UsageError` where one of these holds a secret, and `GatewayError` where nobody can tell."""
+        if not variables:
+            return
+        names, needles = self._current()
+        asked = [Asked(name, value) for name, value in variables.items()]
+        environment({}, {}, needles, kind=Kind.CONTAINER, asked=asked, sources=names)
+
+    def _current(self) -> tuple[frozenset[str], Needles]:
+        digest, names = _read(self._status())
+        with self._lock:
+            known, before, needles = self._known
+            if not digest or (known, before) != (digest, names):
+                needles = self._needles(names)
+                self._known = (digest, names, needles)
+        return names, needles
+
+    def _needles(self, names: frozenset[str]) -> Needles:
+        return Needles.of(
+            Secret(name, value.encode("utf-8", "surrogateescape"))
+            for name in sorted(names)
+            if len(value := self._environ.get(name, "").strip()) >= SHORTEST_SECRET
+        )
+
+
+def _read(answer: Answer) -> tuple[str, frozenset[str]]:
+    """The rules in force, by their digest, and the variables that their secrets are read from."""
+    rules = answer.said.get("rules")
+    if answer.status != HTTPStatus.OK or not isinstance(rules, dict):
+        raise _silent()
+    digest, names = rules.get("in_force"), rules.get("variables")
+    if not isinstance(digest, str) or not isinstance(names, dict):
+        raise _silent()
+    return digest, frozenset(map(str, names))
+
+
+def _silent() -> GatewayError:
+    return GatewayError("the proxy does not say which secrets it has", "bring it to this version")

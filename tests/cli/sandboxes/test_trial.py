@@ -1,0 +1,56 @@
+"""A trial finds what is there, and tells those who trust from those who do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress import settings
+from egress.cli.sandboxes.stacks.table import Stack
+from egress.cli.sandboxes.stacks.trial import Found, opened
+from egress.fleet.choice import Choice
+from egress.proxy.clock import SystemClock
+from tests.cli.sandboxes.trying import folder, namespaces, refusal
+
+__all__ = ["folder", "namespaces", "refusal"]
+
+CURL = Stack("curl", "curl --version", 'curl -fsS -o /dev/null "$URL"', "")
+BLIND = Stack("blind curl", "curl --version", 'curl -fsS --cacert /dev/null "$URL"', "look at it")
+OWN = Stack("own", "echo 1.0", "curl -fsS -o /dev/null -H 'Authorization: Bearer mine' \"$URL\"", "")
+NONE = Stack("none", "nonesuch --version", "true", "")
+LOUD = Stack("loud", "echo none", "printf 'first\\n\\033[31mlast\\n\\n'; exit 3", "ask it")
+
+pytestmark = pytest.mark.system("curl", "curl")
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_who_trusts_is_told_from_who_does_not(folder: Path, tmp_path: Path) -> None:
+    """That a request arrived counts, and not what a program says. What is not there is no row."""
+    private = tmp_path / "private"
+    private.mkdir(0o700)
+    choice = Choice("namespace", "for a test")
+    with opened(choice, settings.environment(), folder, private, SystemClock().now()) as trial:
+        found = {each.stack: each for each in trial.look("host", (CURL, BLIND, OWN, NONE, LOUD))}
+        assert trial.fleet.list() == ()
+    assert list(found) == ["curl", "blind curl", "own", "loud"]
+    assert (found["curl"].trusts, found["curl"].injected, found["curl"].cure) == (True, True, "")
+    assert found["curl"].version[0].isdigit()
+    blind = found["blind curl"]
+    assert (blind.trusts, blind.injected, blind.cure) == (False, False, "look at it")
+    assert "curl: (77)" in blind.said
+    assert found["own"].injected
+    assert found["loud"] == Found(
+        stack="loud", version="?", trusts=False, injected=False, cure="ask it", said="[31mlast"
+    )
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_its_requests_are_not_among_those_of_others(folder: Path, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir(0o700)
+    choice = Choice("namespace", "for a test")
+    with opened(choice, settings.environment(), folder, private, SystemClock().now()) as trial:
+        assert [each.trusts for each in trial.look("host", (CURL,))] == [True]
+    assert (private / "audit").is_dir()
+    assert not (tmp_path / ".local/state/egress/audit").exists()

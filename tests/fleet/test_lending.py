@@ -1,0 +1,131 @@
+"""What decides over a sandbox is not lent to it, nor what it must not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egress.fleet import Fleet
+from egress.fleet.asking import Answer
+from egress.fleet.lending import Lending
+from egress.runtime.errors import GatewayError, MountError
+from egress.runtime.fake import FakeRuntime
+from egress.runtime.spec import Mount, Spec
+
+RULES = """
+version: 1
+secrets:
+  one: {{from: "file:{secret}", hosts: [api.example.test]}}
+hosts:
+  api.example.test: {{allow: all, inject: [{{bearer: one}}]}}
+"""
+
+
+class Place:
+    """A folder to work in, rules beside it, and a secret in a third."""
+
+    def __init__(self, top: Path) -> None:
+        self.repo, self.conf, self.keys = (top / name for name in ("repo", "conf", "keys"))
+        for each in (self.repo, self.conf, self.keys, self.repo / "src"):
+            each.mkdir()
+        self.secret = self.keys / "token"
+        self.secret.write_text("sesame-open-sesame-42")
+        self.files = [str(self.write(self.conf / "hosts.yaml"))]
+
+    def write(self, path: Path) -> Path:
+        path.write_text(RULES.format(secret=self.secret))
+        return path
+
+    def lend(self, source: Path, *, writable: bool = True, image: str = "any") -> None:
+        mount = Mount(source=source, target="/workspace", writable=writable)
+        spec = Spec(name="one", image=image, mounts=(mount,))
+        Lending(lambda: Answer(200, {"rules": {"files": self.files}}), self.repo, str(self.keys)).refuse(spec)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path.resolve())
+
+
+def test_a_folder_beside_the_rules_is_lent(place: Place) -> None:
+    """The good twin."""
+    place.lend(place.repo)
+    place.lend(place.repo / "src")
+    place.lend(place.conf, writable=False)
+
+
+def test_rules_are_not_to_be_written_by_whom_they_bind(place: Place) -> None:
+    """S-44, S-51: a sandbox replaced its rules where it worked, and they held two seconds later."""
+    place.files = ["hosts.yaml"]
+    place.write(place.repo / "hosts.yaml")
+    for source in (place.repo, place.repo / "hosts.yaml"):
+        with pytest.raises(MountError, match=r"hosts\.yaml"):
+            place.lend(source)
+    place.lend(place.repo / "src")
+    place.lend(place.repo, writable=False)
+
+
+def test_a_link_on_the_way_to_the_rules_is_one_of_them(place: Place) -> None:
+    """Whoever writes it decides where it leads."""
+    (place.repo / "hosts.yaml").symlink_to(place.conf / "hosts.yaml")
+    place.files = ["hosts.yaml"]
+    for source in (place.repo, place.conf):
+        with pytest.raises(MountError):
+            place.lend(source)
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_file_that_is_a_secret_is_not_even_read(place: Place, writable: bool) -> None:
+    with pytest.raises(MountError, match="is a secret") as raised:
+        place.lend(place.keys, writable=writable)
+    assert "sesame" not in str(raised.value)
+
+
+def test_a_secret_below_the_home_of_its_user_is_found(place: Place) -> None:
+    path = place.conf / "hosts.yaml"
+    path.write_text(path.read_text().replace(str(place.secret), "~/token"))
+    with pytest.raises(MountError, match="is a secret"):
+        place.lend(place.keys, writable=False)
+
+
+def test_a_root_folder_holds_no_secret_either(place: Place) -> None:
+    with pytest.raises(MountError, match="is a secret"):
+        place.lend(place.repo, image=str(place.keys))
+
+
+def test_a_program_that_gets_a_secret_is_not_written(place: Place) -> None:
+    program = place.repo / "token.sh"
+    program.touch()
+    path = place.conf / "hosts.yaml"
+    path.write_text(path.read_text().replace(f'"file:{place.secret}"', f'{{command: ["sh", "{program}"]}}'))
+    with pytest.raises(MountError, match="is run by the proxy"):
+        place.lend(place.repo)
+    place.lend(place.repo, writable=False)
+
+
+def test_nothing_is_lent_where_nobody_says_what_the_rules_are(place: Place) -> None:
+    place.files = []
+    with pytest.raises(GatewayError):
+        place.lend(place.repo)
+    place.files = ["hosts.yaml"]
+    (place.repo / "hosts.yaml").write_text("version: [")
+    with pytest.raises(MountError, match="cannot be read"):
+        place.lend(place.repo / "src")
+
+
+def test_a_fleet_asks_before_anything_is_made(place: Place) -> None:
+    place.files = ["hosts.yaml"]
+    place.write(place.repo / "hosts.yaml")
+    lending = Lending(lambda: Answer(200, {"rules": {"files": place.files}}), place.repo, "")
+    fleet = Fleet(FakeRuntime(images={"any"}), lend=lending.refuse, tick=None)
+    spec = Spec(
+        name="one", image="any", mounts=(Mount(source=place.repo, target="/workspace", writable=True),)
+    )
+    with pytest.raises(MountError):
+        fleet.create(spec)
+    with pytest.raises(MountError):
+        fleet.prepare(spec, 1)
+    assert fleet.list() == ()
+    fleet.create(Spec(name="one", image="any"))
+    fleet.close()

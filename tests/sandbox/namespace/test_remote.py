@@ -1,0 +1,31 @@
+"""What the handle promises holds where its sandboxes are another process's, behind a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from egress.fleet import Fleet
+from egress.fleet.protocol import About
+from egress.sandbox import beyond
+from egress.sandbox.handle import Sandbox
+from tests.fleet.estate import served
+from tests.runtime.namespace.house import House
+from tests.sandbox import network
+from tests.unit.sandbox.contract import CASES, Case
+
+EVERY = (*(case for topic in CASES.values() for case in topic), *network.CASES)
+
+
+@pytest.fixture
+def remote_box(house: House) -> Iterator[Sandbox]:
+    # The fleet is not closed: the runtime goes on with the house.
+    fleet = Fleet(house.runtime, about=About(kind="namespace"), tick=None)
+    with served(fleet) as remote, Sandbox.create(image=beyond.HOST, runtime=remote) as box:
+        yield box
+
+
+@pytest.mark.parametrize("promise", EVERY, ids=lambda case: case.__name__)
+def test_a_promise_is_kept(promise: Case, remote_box: Sandbox) -> None:
+    promise(remote_box)
