@@ -31,8 +31,19 @@ hypothesis.settings.load_profile("ci" if UNDER_CI else "here")
 
 # Sockets --------------------------------------------------------------------------------------
 
-ROOMS_WITH_SOCKETS = ("proxy", "cli/sandboxes", "container", "faults", "fleet", "runtime", "sandbox", "ui")
-ROOMS_WITH_SOCKETS += ("attack/catalogue",)
+ROOMS_WITH_SOCKETS = (
+    *(
+        "attack/catalogue",
+        "cli/sandboxes",
+        "container",
+        "faults",
+        "fleet",
+        "proxy",
+        "runtime",
+        "sandbox",
+        "ui",
+    ),
+)
 
 
 def _refuse(*_args: object, **_kwargs: object) -> NoReturn:

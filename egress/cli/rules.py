@@ -95,7 +95,7 @@ def draft(
 def _at_hand(files: tuple[Path, ...]) -> Policy | None:
     """The rules that were named, or the default ones; a draft can do without."""
     try:
-        return rulefiles.policy(files)[1]
+        return rulefiles.policy(traffic.rules_at_hand(files))[1]
     except UnreadableError:
         if files:
             raise

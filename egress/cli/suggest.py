@@ -49,8 +49,9 @@ def suggest(request: str, directory: Path | None, files: tuple[Path, ...], as_js
         raise ContentError(
             f"the log has no request {request[:60]!r}", "the answer to the sandbox names its id"
         )
-    rulefiles.policy(files)
-    sources = [Source(shown(path), read_text(path)) for path in find_rule_files(files, Path())]
+    at_hand = traffic.rules_at_hand(files)
+    rulefiles.policy(at_hand)
+    sources = [Source(shown(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
     address = fields.get("address")
     answer = suggested(
         one, address if isinstance(address, str) else "", sources, preset_texts(), rulefiles.now()

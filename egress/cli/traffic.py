@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from egress import settings as process
 from egress.cli import render, rulefiles
 from egress.cli.render import DIM, count
 
@@ -33,6 +35,16 @@ def folder(directory: Path | None) -> Path:
     from egress.proxy import settings
 
     return settings.read({}).values.audit_dir
+
+
+def rules_at_hand(files: Sequence[Path]) -> tuple[Path, ...]:
+    """The rules that were named, or those that `egress serve` would take. Raises `UnreadableError`."""
+    if files:
+        return tuple(files)
+    from egress.policy.chosen import choose
+    from egress.proxy import settings
+
+    return choose(settings.read({}).values.rules, process.config_dir(process.environment()), Path()).paths
 
 
 def gathered(directory: Path | None, since: str, profile: str | None) -> Traffic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from egress.cli import render, rulefiles
+from egress.cli import render, rulefiles, traffic
 from egress.cli.log import places
 from egress.cli.render import DIM, GOOD
 from egress.errors import UnreadableError, UsageError
@@ -59,6 +60,9 @@ def ui(
         log, at = index.directory, index.place
     desk = Desk(log, at)
     watch = Watch(_check(state_dir, directory, key))
+    with contextlib.suppress(UnreadableError):
+        # Where there are none the page says so, when it is asked for them.
+        files = traffic.rules_at_hand(files)
     app = make(desk, watch, files, lambda: time.time_ns() // 1000)  # noqa: TID251 - a clock enters here
     if path is not None:
         sock = unix(path)

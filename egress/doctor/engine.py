@@ -84,8 +84,8 @@ def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
     if int(match[1]) < OLDEST:
         return warning(
             "docker",
-            f"{match[0]} at {place} is too old to hold sandboxes",
-            f"upgrade the engine to {OLDEST} or newer",
+            f"{match[0]} at {place} lets sandboxes open sockets of AF_VSOCK",
+            f"upgrade the engine to {OLDEST} or newer, or give containers a profile with --seccomp",
         )
     return ok("docker", f"{match[0]} at {place}")
 

@@ -23,6 +23,7 @@ DENIED = {
 WANTING = {
     "egress cp notes.md run-4f2a9c1e:notes.md": "no sandboxes are served here",
     "egress cp run-4f2a9c1e:/workspace/dist dist": "no sandboxes are served here",
+    "egress doctor --image my-agents": "my-agents",
     "egress down": "no sandboxes are served here",
     "egress exec --timeout 10m run-4f2a9c1e -- make test": "no sandboxes are served here",
     "egress exec run-4f2a9c1e -- git status": "no sandboxes are served here",

@@ -108,17 +108,25 @@ def image(about: About, wanted: str | None, tell: Callable[[str], None] = say) -
 
 
 def variables(about: About, asked: Sequence[Asked]) -> Mapping[str, str]:
-    """What of our environment enters a sandbox, and what was asked for. Raises `UsageError`."""
-    return _environment(about, asked, settings.environment())
+    """What of our environment enters a sandbox, and what was asked for. Raises `UsageError`.
+
+    Says which variables the proxy was to take a secret from and does not have.
+    """
+    made, lacking = _environment(about, asked, settings.environment())
+    for name in lacking:
+        say(f"{name} is not set where the proxy runs: requests that need its secret are denied")
+    return made
 
 
 def asked_for(about: About, asked: Sequence[Asked]) -> Mapping[str, str]:
     """Only what was asked for: the rest has been settled when the sandbox was made."""
-    made = _environment(about, asked, settings.environment())
+    made, _ = _environment(about, asked, settings.environment())
     return {each.name: made[each.name] for each in asked}
 
 
-def _environment(about: About, asked: Sequence[Asked], caller: Mapping[str, str]) -> Mapping[str, str]:
+def _environment(
+    about: About, asked: Sequence[Asked], caller: Mapping[str, str]
+) -> tuple[Mapping[str, str], Sequence[str]]:
     names = _sources(about)
     kind = Kind.CONTAINER if about.kind == "docker" else Kind.NAMESPACE
     needles = Needles.of(
@@ -129,13 +137,13 @@ def _environment(about: About, asked: Sequence[Asked], caller: Mapping[str, str]
     made = environment(caller, {}, needles, kind=kind, asked=asked, sources=names)
     for notice in made.notices:
         say(f"{notice.message}; {notice.hint}")
-    return made.variables
+    return made.variables, [name for name, state in sorted(names.items()) if state != "set"]
 
 
-def _sources(about: About) -> frozenset[str]:
-    """The variables that secrets of the proxy are read from."""
+def _sources(about: About) -> Mapping[str, str]:
+    """The variables that secrets of the proxy are read from, and whether they are set there."""
     if about.runtime_dir is None:
-        return frozenset()
+        return {}
     status, answer = ask("GET", "/status", None, about.runtime_dir)
     if status != 200:
         raise UnreadableError("the proxy does not say which secrets it has", "look into its log")
@@ -143,7 +151,7 @@ def _sources(about: About) -> frozenset[str]:
     found = rules.get("variables") if isinstance(rules, dict) else None
     if not isinstance(found, dict):
         raise UnreadableError("the proxy does not say which secrets it has", "bring it to this version")
-    return frozenset(map(str, found))
+    return {str(name): str(state) for name, state in found.items()}
 
 
 def _unwind(number: int, _frame: FrameType | None) -> None:

@@ -57,6 +57,15 @@ def test_a_variable_from_which_the_proxy_takes_a_secret_cannot_be_copied(
         assert opened.asked_for(about, read_asked(["OTHER=fine"])) == {"OTHER": "fine"}
 
 
+def test_a_secret_that_the_proxy_has_not_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    about = About(kind="docker", runtime_dir=folder)
+    with answering(folder, {"rules": {"variables": {"MINE": "not set", "OTHER": "set"}}}):
+        opened.variables(about, ())
+    err = capsys.readouterr().err
+    assert "MINE is not set where the proxy runs" in err
+    assert "OTHER" not in err
+
+
 @pytest.mark.parametrize("answer", [{}, {"rules": {}}, {"rules": {"variables": ["A"]}}])
 def test_a_proxy_that_does_not_say_which_secrets_it_has_gets_no_sandbox(
     answer: dict[str, object], folder: Path
