@@ -39,9 +39,9 @@ def ui(
     directory: Path | None,
     place: Path | None,
 ) -> int:
-    """Show the audit log in a browser: requests as they come, charts, rules, and drafts of rules.
+    """Show the audit log in a browser.
 
-    It prints a link that carries a login token, made anew at each start; the page of a unix socket needs
+    There are requests as they come, charts, the rules, and drafts of rules. It prints a link that carries a login token, made anew at each start; the page of a unix socket needs
     none, for only you may open that. The page only reads. It needs the extra `ui`.
 
     \b

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from egress.cli.main import cli
-from egress.cli.suggest import suggest
 from egress.errors import ContentError
 from tests.unit.review.drafting.sample import denied, exchange
 
@@ -35,7 +34,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(suggest, [*words, "--log", "audit"], standalone_mode=False)
+    return CliRunner().invoke(cli, ["log", "suggest", *words, "--log", "audit"], standalone_mode=False)
 
 
 def test_says_what_to_write_and_what_it_opens() -> None:
