@@ -41,8 +41,9 @@ def ui(
 ) -> int:
     """Show the audit log in a browser.
 
-    There are requests as they come, charts, the rules, and drafts of rules. It prints a link that carries a login token, made anew at each start; the page of a unix socket needs
-    none, for only you may open that. The page only reads. It needs the extra `ui`.
+    There are requests as they come, charts, the rules, and drafts of rules. It prints a link that
+    carries a login token, made anew at each start; the page of a unix socket needs none, for only you
+    may open that. The page only reads. It needs the extra `ui`.
 
     \b
     Examples:
