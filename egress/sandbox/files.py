@@ -148,7 +148,7 @@ class Files:
         do(self._place, "rename", path, *rooted(new))
 
     def copy_in(self, source: str | Path, path: Where = ".") -> None:
-        """Copy a file of the host to a path, or what a folder of the host holds into a folder.
+        """Copy a file of the host to a path, or into a folder; or what a folder holds into a folder.
 
         Links in it that lead out of it are left out, and so is what is neither file nor folder.
 
@@ -156,6 +156,8 @@ class Files:
         """
         origin = Path(source)
         is_folder = origin.is_dir()
+        if not is_folder and (str(path).endswith("/") or (self.exists(path) and self.stat(path).is_folder)):
+            path = f"{path}/{origin.name}"
         target = resolved(self._place, path, make="all" if is_folder else "above")
         folder, name = (target, "") if is_folder else (dirname(target), basename(target))
         with copying.packed(origin, name) as archive:

@@ -69,9 +69,5 @@ def cautions(major: int, version: str, isolation: Isolation) -> tuple[str, ...]:
     """What an engine does not keep a sandbox from, for its operator."""
     if major >= _KNOWS_VSOCK or isolation.seccomp:
         return ()
-    caution = (
-        f"engine {version} lets a sandbox open sockets of AF_VSOCK, which reach the hypervisor of a virtual "
-        f"machine past every network; version {_KNOWS_VSOCK} and newer do not, nor does a seccomp profile "
-        "that says so"
-    )
+    caution = f"AF_VSOCK is open on engine {version}: upgrade it to {_KNOWS_VSOCK}, or give --seccomp"
     return (caution,)

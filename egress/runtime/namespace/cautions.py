@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-KERNEL: Final = (
-    "a sandbox of namespaces shares this machine's kernel and sees its programs in /usr, read-only: a hole "
-    "in the kernel is a hole in the wall, and what it writes to the disk is not bounded"
-)
+KERNEL: Final = "they share this machine's kernel and its /usr, read-only, and can fill its disk"
 _WORDS: Final = {
-    "memory": "memory is bounded for each process and not for all together",
-    "cpu": "processor time is not bounded",
+    "memory": "memory is bounded for each process alone",
+    "cpu": "processor time is not",
 }
 
 
@@ -19,14 +16,9 @@ def told(bounded: frozenset[str], *, has_rights: bool, is_root: bool) -> tuple[s
     found = [KERNEL]
     missing = [_WORDS[kind] for kind in ("memory", "cpu") if kind not in bounded]
     if missing:
-        found.append(f"no control group can be written here, so {' and '.join(missing)}")
+        found.append(f"no control group can be written here: {', '.join(missing)}")
     if not has_rights:
-        found.append(
-            "commands run as your own user, with your groups, and so does what holds the sandbox: they are "
-            "kept apart by namespaces alone, and not by users as well"
-        )
+        found.append("they run as your own user, and are kept apart by namespaces alone")
         if is_root:
-            found.append(
-                "this is root without its rights: a sandbox reads of /usr what root may; run it as somebody"
-            )
+            found.append("this is root without its rights: run it as somebody")
     return tuple(found)

@@ -458,6 +458,9 @@ def files_and_folders_are_copied_in_and_out(box: Sandbox) -> None:
         assert box.files.stat("made/here/deep/run").mode & 0o700 == 0o700
         box.files.copy_in(host / "src/a", "single/b.txt")
         assert box.files.read("single/b.txt") == b"a"
+        box.files.copy_in(host / "src/a", "single")
+        box.files.copy_in(host / "src/a", "fresh/")
+        assert box.files.read("single/a") == box.files.read("fresh/a") == b"a"
         box.files.copy_out("made", host / "back")
         assert (host / "back/here/deep/run").read_text() == "run"
         box.files.copy_out("single/b.txt", host / "b.txt")
