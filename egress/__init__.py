@@ -5,11 +5,8 @@ The package root holds the pure core (`rules`, `credentials`, `http1`, `scrub`, 
 `ExecResult`, `open_fleet` and the errors of sandboxes are loaded when they are first asked for.
 """
 
-import importlib
-
+# Nothing is imported here: `python -m egress` comes by before it has stopped looking in the folder it was
+# started in. By its name, too: everybody may import this file, and nobody is to depend on the handle by that.
+__getattr__ = lambda name: __import__("egress.sandbox.late", fromlist=["attribute"]).attribute(name)  # noqa: E731
+__dir__ = lambda: __import__("egress.sandbox.late", fromlist=["names"]).names()  # noqa: E731
 __version__ = "0.1.0"
-
-# By its name: everybody may import this file, and nobody below is to depend on the handle by that.
-_late = importlib.import_module("egress.sandbox.late")
-__getattr__ = _late.attribute
-__dir__ = _late.names

@@ -243,7 +243,11 @@ class _Back:
         a connection for ever, and those of all sandboxes are counted together.
         """
         look = select.poll()
-        look.register(self._browser, select.POLLRDHUP)
+        try:
+            look.register(self._browser, select.POLLRDHUP)
+        except ValueError:
+            # It was closed from outside.
+            raise ConnectionAbortedError from None
         while not self._decided.wait(_GLANCE):
             seen = self._pieces
             if look.poll(0) and not self._decided.wait(_PATIENCE) and seen == self._pieces:

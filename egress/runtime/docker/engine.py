@@ -77,19 +77,27 @@ class Engine:
         self.socket = socket.resolve()
         if not self.socket.is_socket():
             raise EngineUnavailableError(f"no engine answers at {socket}", "start it, or name its socket")
-        with _told("answer", self.socket):
-            self._api = APIClient(
-                base_url=f"unix://{self.socket}",
-                version="auto",
-                timeout=_PATIENCE,
-                max_pool_size=_CONNECTIONS,
-            )
-            self.version = str(self._api.version()["Version"])
-        self.api_version = str(self._api.api_version)
+        said = self._asked_version()
+        self.version, self.api_version = str(said["Version"]), str(said["ApiVersion"])
         if tuple(map(int, self.api_version.split("."))) < OLDEST_API:
             raise UnsupportedError(
                 f"the engine speaks version {self.api_version} of its API", "upgrade it to 20.10 or newer"
             )
+        self._api = self._client(self.api_version)
+
+    def _asked_version(self) -> Json:
+        # By a client of its own: one that finds nobody while it is made cannot be closed.
+        client = self._client(".".join(map(str, OLDEST_API)))
+        try:
+            with _told("answer", self.socket):
+                return client.version(api_version=False)
+        finally:
+            client.close()
+
+    def _client(self, version: str) -> APIClient:
+        return APIClient(
+            base_url=f"unix://{self.socket}", version=version, timeout=_PATIENCE, max_pool_size=_CONNECTIONS
+        )
 
     @property
     def major(self) -> int:

@@ -34,6 +34,7 @@ from egress.runtime.docker.process import Begun, DockerProcess, ended
 from egress.runtime.docker.reaper import reap
 from egress.runtime.door.keeper import PROXY_PORT, usual
 from egress.runtime.errors import (
+    EngineError,
     GatewayError,
     GatewayRefusedError,
     SandboxError,
@@ -203,7 +204,12 @@ class DockerRuntime:
         box = self._box(name)
         condition = self._condition(box)
         if condition.state == "paused":
-            self._engine.resume_container(box.container)
+            try:
+                self._engine.resume_container(box.container)
+            except EngineError:
+                # An engine may say for a moment that what runs is paused.
+                if self._condition(box).state != "running":
+                    raise
         elif condition.state != "running":
             raise _unfit(name, condition)
 

@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 
 _SCRIPT: Final = """
 set -e
-stage=$1 closed=$2 count=$3
+stage=$1 root=$2 count=$3
 shift 3
 mount -t tmpfs -o mode=755 stage "$stage"
 at=0
@@ -28,15 +28,20 @@ while [ "$at" -lt "$count" ]; do
   shift
   at=$((at + 1))
 done
-if [ "$closed" != - ]; then
-  mount -t tmpfs -o mode=755 closed "$closed"
-  at=0
-  for place in $places; do
-    mkdir -p "$place"
-    mount --rbind "$stage/$at" "$place"
-    at=$((at + 1))
-  done
-fi
+count=$1
+shift
+while [ "$count" -gt 0 ]; do
+  mount -t tmpfs -o mode=755 closed "$1"
+  shift
+  count=$((count - 1))
+done
+at=0
+for place in $places; do
+  mkdir -p "$place"
+  mount --rbind "$stage/$at" "$place"
+  at=$((at + 1))
+done
+cd "$root"
 exec "$@"
 """
 
@@ -44,13 +49,11 @@ exec "$@"
 def words(arguments: list[str], stage: Path) -> list[str]:
     """The interpreter with these arguments; `stage` is an empty folder."""
     needed = [Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), ROOT]
-    closed = {found for place in needed if (found := _closed(place))}
-    if len(closed) > 1:
-        raise RuntimeError(f"the interpreter is spread over closed folders: {closed}")
-    places = sorted({str(place) for place in needed if closed and place.is_relative_to(next(iter(closed)))})
+    closed = sorted({str(found) for place in needed if (found := _closed(place))})
+    places = sorted({str(place) for place in needed if _closed(place)})
     return [
         *("unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh"),
-        *(str(stage), str(next(iter(closed), "-")), str(len(places)), *places),
+        *(str(stage), str(ROOT), str(len(places)), *places, str(len(closed)), *closed),
         *("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", "--inh-caps", "-all"),
         *(sys.executable, *arguments),
     ]
