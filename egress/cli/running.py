@@ -8,10 +8,10 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import override
 
 from egress import settings
 from egress.errors import UnreadableError
+from egress.runtime.unix import UnixConnection, opened
 
 SOCKET = "control.sock"
 _PATIENCE = 30.0
@@ -19,21 +19,11 @@ LONGEST_PATH = 100
 """Of a socket: the system allows a few more."""
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("egress", timeout=_PATIENCE)
-        self._path = path
-
-    @override
-    def connect(self) -> None:
-        if len(os.fsencode(self._path)) > LONGEST_PATH:
-            # Nothing can listen there.
-            raise FileNotFoundError
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_PATIENCE)
-        self.sock.connect(str(self._path))
+def _opened(place: Path) -> socket.socket:
+    if len(os.fsencode(place)) > LONGEST_PATH:
+        # Nothing can listen there.
+        raise FileNotFoundError
+    return opened(place, _PATIENCE)
 
 
 def ask(
@@ -41,7 +31,7 @@ def ask(
 ) -> tuple[int, dict[str, object]]:
     """Ask the running proxy; returns the status and what it says. Raises `UnreadableError`."""
     place = (folder or settings.runtime_dir(settings.environment())) / SOCKET
-    connection = _Connection(place)
+    connection = UnixConnection("egress", lambda: _opened(place))
     try:
         connection.request(method, path, json.dumps(body or {}))
         answer = connection.getresponse()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, override
+from typing import Final
 
 from egress.doctor.diagnosis import Diagnosis, note, ok, warning
 from egress.doctor.patient import Patient
+from egress.runtime.unix import UnixConnection, opened
 from egress.secrets.thread import in_thread
 
 OLDEST: Final = 23
@@ -25,20 +25,6 @@ PATIENCE: Final = 2.0
 _SOCKET: Final = "docker.sock"
 _MOST: Final = 256 * 1024
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[\w.+~-]{0,40}", re.ASCII)
-
-
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("engine", timeout=PATIENCE)
-        self._path = path
-
-    @override
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(str(self._path))
 
 
 async def look(patient: Patient) -> list[Diagnosis]:
@@ -98,7 +84,7 @@ def _is_socket(place: Path) -> bool:
 
 
 def _version(place: Path) -> Mapping[str, object]:
-    connection = _Connection(place)
+    connection = UnixConnection("engine", lambda: opened(place, PATIENCE))
     try:
         connection.request("GET", "/version")
         found = json.loads(connection.getresponse().read(_MOST))

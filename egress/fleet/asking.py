@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, override
+from typing import Final
 
 from egress.runtime.errors import GatewayError
 from egress.runtime.gateway import CONTROL
+from egress.runtime.unix import UnixConnection, opened
 
 _PATIENCE: Final = 5.0
 _MOST_ANSWER: Final = 4 * 1024 * 1024
@@ -28,7 +28,7 @@ class Answer:
 
 def ask(folder: Path, path: str) -> Answer:
     """Ask the proxy whose sockets are in this folder. Raises `GatewayError` where there is no answer."""
-    connection = _Connection(folder / CONTROL)
+    connection = UnixConnection("egress", lambda: opened(folder / CONTROL, _PATIENCE))
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -45,17 +45,3 @@ def ask(folder: Path, path: str) -> Answer:
 def _object(data: bytes) -> Mapping[str, object]:
     found = json.loads(data)
     return found if isinstance(found, dict) else {}
-
-
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("egress", timeout=_PATIENCE)
-        self._path = path
-
-    @override
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_PATIENCE)
-        self.sock.connect(str(self._path))

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Protocol, override
+from typing import Final, Literal, Protocol
 
 from egress.runtime.errors import GatewayError, GatewayRefusedError, SandboxExistsError, SpecError
+from egress.runtime.unix import UnixConnection, opened
 
 Kind = Literal["proxy", "transparent", "dns-udp", "dns-tcp"]
 Authority = str
@@ -134,7 +135,7 @@ class ProxyGateway:
         )
 
     def _ask(self, method: str, path: str, body: Mapping[str, object]) -> tuple[int, Mapping[str, object]]:
-        connection = _Connection(self._control)
+        connection = UnixConnection("egress", lambda: _connected(self._control))
         try:
             connection.request(method, path, json.dumps(body))
             answer = connection.getresponse()
@@ -163,29 +164,13 @@ class _Conversation:
         self._sock.close()
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("egress", timeout=_PATIENCE)
-        self._path = path
-
-    @override
-    def connect(self) -> None:
-        self.sock = _connected(self._path)
-
-
 def _connected(path: Path, patience: float | None = _PATIENCE) -> socket.socket:
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise GatewayError(f"no proxy can listen at {path}: the path is too long", "name a shorter folder")
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.settimeout(patience)
-        sock.connect(str(path))
+        return opened(path, patience)
     except OSError as error:
-        sock.close()
         raise _silent(path, error) from None
-    return sock
 
 
 def _silent(path: Path, error: Exception) -> GatewayError:
