@@ -11,7 +11,7 @@ Errors name variables, never values. Where the proxy does not say what it has, n
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 
@@ -58,16 +58,18 @@ class Withheld:
         with self._lock:
             known, before, needles = self._known
             if not digest or (known, before) != (digest, names):
-                needles = self._needles(names)
+                needles = needles_in(self._environ, names)
                 self._known = (digest, names, needles)
         return names, needles
 
-    def _needles(self, names: frozenset[str]) -> Needles:
-        return Needles.of(
-            Secret(name, value.encode("utf-8", "surrogateescape"))
-            for name in sorted(names)
-            if len(value := self._environ.get(name, "").strip()) >= SHORTEST_SECRET
-        )
+
+def needles_in(environ: Mapping[str, str], names: Iterable[str]) -> Needles:
+    """What to search for: the values of these variables, where they are long enough to be secrets."""
+    return Needles.of(
+        Secret(name, value.encode("utf-8", "surrogateescape"))
+        for name in sorted(names)
+        if len(value := environ.get(name, "").strip()) >= SHORTEST_SECRET
+    )
 
 
 def _read(answer: Answer) -> tuple[str, frozenset[str]]:

@@ -7,9 +7,10 @@ line that was read, which is what counts. A test holds the two to the same answe
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, Self
 
 from egress.errors import UsageError
 from egress.review.entry import Entry
@@ -17,6 +18,8 @@ from egress.review.shapes import APART, TEXTS, Shape, shape_of
 from egress.review.swift import searched, written
 
 VERDICTS: Final = ("allow", "deny")
+_WORDS: Final = {"allowed": "allow", "denied": "deny"}
+"""What people say for them."""
 _STATUS = re.compile(r"[0-9]{1,3}|[1-9]xx", re.ASCII)
 BY_NAME: Final = ("sandbox", "profile", "verdict", "method", "code", "event", "policy")
 """What has to be equal."""
@@ -54,6 +57,25 @@ class Filters:
     """UTC microseconds; lines made then or later."""
     until: int | None = None
     """Lines made before."""
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str], since: int | None, until: int | None) -> Self:
+        """Those that a person typed, in capitals or not. Raises `FilterError`."""
+        verdict = texts["verdict"].lower()
+        return cls(
+            sandbox=texts["sandbox"],
+            host=texts["host"].lower(),
+            verdict=_WORDS.get(verdict, verdict),
+            secret=texts["secret"],
+            status=texts["status"].lower(),
+            rule=texts["rule"],
+            method=texts["method"].upper(),
+            code=texts["code"],
+            event=texts["event"],
+            grep=texts["grep"],
+            since=since,
+            until=until,
+        )
 
     def __post_init__(self) -> None:
         if self.verdict not in ("", *VERDICTS):

@@ -27,7 +27,6 @@ NAMES = (
     "since",
     "until",
 )
-WORDS = {"allowed": "allow", "denied": "deny"}
 MOST = 500
 """Characters of one filter."""
 
@@ -68,21 +67,7 @@ def _filters(texts: Mapping[str, str], now: int) -> Filters:
     since, until = _moment(texts, "since", now), _moment(texts, "until", now)
     if since is not None and until is not None and since >= until:
         raise UsageError("`since` is not before `until`", "swap them")
-    verdict = texts["verdict"].lower()
-    return Filters(
-        sandbox=texts["sandbox"],
-        host=texts["host"].lower(),
-        verdict=WORDS.get(verdict, verdict),
-        secret=texts["secret"],
-        status=texts["status"].lower(),
-        rule=texts["rule"],
-        method=texts["method"].upper(),
-        code=texts["code"],
-        event=texts["event"],
-        grep=texts["grep"],
-        since=since,
-        until=until,
-    )
+    return Filters.of(texts, since, until)
 
 
 def _moment(texts: Mapping[str, str], name: str, now: int) -> int | None:

@@ -47,7 +47,6 @@ _OPTIONS = (
     ("--since", "MOMENT", "Not older: `30m`, `2h`, `7d`, a day or an RFC 3339 moment."),
     ("--until", "MOMENT", "Older than this."),
 )
-_WORDS = {"allowed": "allow", "denied": "deny"}
 
 
 def options(command: Command) -> Command:
@@ -61,21 +60,8 @@ def filters(**asked: Unpack[Asked]) -> Filters:
     """The filters that were asked for. Raises `UsageError`."""
     from egress.review import Filters
 
-    verdict = asked["verdict"].lower()
-    found = Filters(
-        sandbox=asked["sandbox"],
-        host=asked["host"].lower(),
-        verdict=_WORDS.get(verdict, verdict),
-        secret=asked["secret"],
-        status=asked["status"].lower(),
-        rule=asked["rule"],
-        method=asked["method"].upper(),
-        code=asked["code"],
-        event=asked["event"],
-        grep=asked["grep"],
-        since=moment(asked["since"], "--since"),
-        until=moment(asked["until"], "--until"),
-    )
+    since, until = moment(asked["since"], "--since"), moment(asked["until"], "--until")
+    found = Filters.of({name: str(text) for name, text in asked.items()}, since, until)
     if found.since is not None and found.until is not None and found.since >= found.until:
         raise UsageError("--since is not before --until", "swap them")
     return found

@@ -21,9 +21,8 @@ from egress.fleet import About, RemoteRuntime, Sandboxes, open_fleet
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.folders import SOCKET
 from egress.fleet.remote import connected
+from egress.fleet.withheld import needles_in
 from egress.runtime.environ import Asked, Kind, environment
-from egress.scrub import SHORTEST_SECRET, Needles
-from egress.types import Secret
 
 type Command = Callable[..., int]
 
@@ -129,12 +128,7 @@ def _environment(
 ) -> tuple[Mapping[str, str], Sequence[str]]:
     names = _sources(about)
     kind = Kind.CONTAINER if about.kind == "docker" else Kind.NAMESPACE
-    needles = Needles.of(
-        Secret(name, value.encode("utf-8", "surrogateescape"))
-        for name in sorted(names)
-        if len(value := caller.get(name, "")) >= SHORTEST_SECRET
-    )
-    made = environment(caller, {}, needles, kind=kind, asked=asked, sources=names)
+    made = environment(caller, {}, needles_in(caller, names), kind=kind, asked=asked, sources=names)
     for notice in made.notices:
         say(f"{notice.message}; {notice.hint}")
     return made.variables, [name for name, state in sorted(names.items()) if state != "set"]
