@@ -48,11 +48,16 @@ is_left() {
   each group "$1"
 }
 
-# Waits until a group has only its first, or TURNS have passed. It looks often, so that what goes at once is not
-# waited for.
+# Waits until a group has only its first, and kills it where others are left when TURNS have passed. It looks often,
+# so that what goes at once is not waited for. One look that finds nobody is enough: two of these can wait for one
+# group, and a later look could see nothing but the sleep of the other.
 await_end() {
   left=$2
-  while [ "$left" -gt 0 ] && is_left "$1" "$3"; do
+  while is_left "$1" "$3"; do
+    if [ "$left" -le 0 ]; then
+      kill -KILL "-$1"
+      return
+    fi
     sleep 0.05 || { sleep 1; left=$((left - 19)); }
     left=$((left - 1))
   done
@@ -83,7 +88,6 @@ run() {
     # A shell that can begin no process any more, a sleep for one, ends there and then.
     trap 'kill -KILL -$$' EXIT
     await_end $$ "$turns" "$watch"
-    if is_left $$ "$watch"; then kill -KILL -$$; fi
     trap - EXIT
     status=$why
   fi
@@ -115,10 +119,9 @@ end_group() {
   group=$1
   trap 'kill -KILL "-$group"' EXIT
   kill -TERM "-$1"
+  # With nobody left its first comes to its end by itself.
   await_end "$1" "$2" $$
   trap - EXIT
-  # With nobody left its first comes to its end by itself.
-  if is_left "$1" $$; then kill -KILL "-$1"; fi
 }
 
 terminal() {

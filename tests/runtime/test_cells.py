@@ -10,8 +10,8 @@ import pytest
 from egress.runtime.docker import labels
 from egress.runtime.docker.cells import Cells
 from egress.runtime.docker.engine import Engine
-from egress.runtime.docker.lease import Lease
 from egress.runtime.errors import DoorError, EngineError, SandboxError
+from egress.runtime.lease import Lease
 from tests.runtime.test_reaper import things
 
 

@@ -157,7 +157,7 @@ def test_a_bomb_is_read_as_far_as_its_bounds(box: Box, monkeypatch: pytest.Monke
         "truncate -s 200G bomb 2>/dev/null || head -c 1 /dev/zero | dd of=bomb bs=1 seek=200G 2>/dev/null"
     )
     assert box.sh(script).exit_code == 0
-    from egress.runtime.docker import transfer
+    from egress.runtime import transfer
 
     monkeypatch.setattr(transfer, "_MOST_RAW", 10_000_000)
     process = threading.Timer(20, lambda: box.house.runtime.stop("box"))

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from egress.runtime import mounts
 from egress.runtime import spec as values
-from egress.runtime.docker import container, files, labels, lifeline, mounts, names
+from egress.runtime.docker import container, labels, lifeline, names
 from egress.runtime.docker.cells import Cell, Cells
 from egress.runtime.docker.engine import Engine
 from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.workspace import give
 from egress.runtime.door.keeper import usual
+from egress.runtime.laid import Laid
 from egress.runtime.protocol import Outfit
 from egress.runtime.spec import Mount, Spec
 
@@ -40,7 +42,7 @@ class Blank:
     container: str
     outfit: Outfit
     """What lies in it now."""
-    laid: files.Laid
+    laid: Laid
     parts: ExitStack = field(repr=False)
 
     def fits(self, outfit: Outfit) -> bool:
@@ -84,7 +86,7 @@ class Blanks:
             # Before the cell is closed.
             parts.callback(opening.join)
             worn = outfit(cell)
-            laid = files.Laid(cell.folder / "files", _own_files(cell))
+            laid = Laid(cell.folder / "files", _own_files(cell))
             made = self._contained(spec, image, cell, laid.lay(worn), bound, parts)
             opening.result()
             return Blank(spec, image, cell, made, worn, laid, parts.pop_all())

@@ -18,12 +18,12 @@ from typing import Final
 
 from egress.runtime.docker import doors, names, networks
 from egress.runtime.docker.engine import Engine
-from egress.runtime.docker.lease import write_owner
 from egress.runtime.docker.lifeline import Lifeline
 from egress.runtime.docker.networks import Network
 from egress.runtime.docker.shelf import Shelf
 from egress.runtime.door.keeper import Keeper, usual
 from egress.runtime.errors import SandboxError
+from egress.runtime.lease import write_owner
 
 _IPV6: Final = Path("/proc/sys/net/ipv6")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from egress.runtime.docker import labels, names
 from egress.runtime.docker.engine import Container, Engine
-from egress.runtime.docker.lease import is_held, owner_of
 from egress.runtime.errors import SandboxError
 from egress.runtime.gateway import Gateway
+from egress.runtime.lease import is_held, owner_of
 
 
 def reap(engine: Engine, home: Path, gateway: Gateway | None = None) -> tuple[str, ...]:

@@ -23,12 +23,12 @@ from typing import BinaryIO, Final
 
 import structlog
 
-from egress.runtime.docker import container, isolation, labels, names, sample, transfer
+from egress.runtime import transfer
+from egress.runtime.docker import container, isolation, labels, names, sample
 from egress.runtime.docker.blanks import Blank, Blanks, unworn
 from egress.runtime.docker.cells import Cell, Cells
 from egress.runtime.docker.engine import SOCKET, Condition, Engine, GoneError
 from egress.runtime.docker.happenings import happenings
-from egress.runtime.docker.lease import Lease
 from egress.runtime.docker.pool import Pool
 from egress.runtime.docker.process import Begun, DockerProcess, ended
 from egress.runtime.docker.reaper import reap
@@ -43,6 +43,7 @@ from egress.runtime.errors import (
     SandboxStateError,
 )
 from egress.runtime.gateway import Admission, Gateway
+from egress.runtime.lease import Lease
 from egress.runtime.presence import Presence
 from egress.runtime.protocol import SILENT, Dresser, Entrance, Outfit, Output, undressed
 from egress.runtime.spec import (

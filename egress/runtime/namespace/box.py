@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker.files import Laid
-from egress.runtime.docker.lease import write_owner
 from egress.runtime.door.keeper import Keeper
+from egress.runtime.laid import Laid
+from egress.runtime.lease import write_owner
 from egress.runtime.namespace import bounds, plan, sweep
 from egress.runtime.namespace.bounds import Groups, Hierarchy
 from egress.runtime.namespace.ids import Ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from egress.runtime.docker import mounts
+from egress.runtime import mounts
 from egress.runtime.errors import ImageMissingError
 from egress.runtime.namespace import host
 from egress.runtime.spec import Mount

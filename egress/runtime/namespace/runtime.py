@@ -25,8 +25,7 @@ from typing import BinaryIO, Final
 
 import structlog
 
-from egress.runtime.docker import mounts, transfer
-from egress.runtime.docker.lease import Lease
+from egress.runtime import mounts, transfer
 from egress.runtime.door.keeper import PROXY_PORT, usual
 from egress.runtime.errors import (
     GatewayError,
@@ -39,6 +38,7 @@ from egress.runtime.errors import (
     SandboxStateError,
 )
 from egress.runtime.gateway import Gateway
+from egress.runtime.lease import Lease
 from egress.runtime.namespace import bounds, cautions, ids, images, plan, support, sweep
 from egress.runtime.namespace.box import KILLED, Box, Place, made
 from egress.runtime.namespace.process import NamespaceProcess

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker.lease import is_held, owner_of, write_owner
 from egress.runtime.gateway import Gateway
+from egress.runtime.lease import is_held, owner_of, write_owner
 from egress.runtime.namespace import bounds
 
 _NOTE: Final = "sandbox.json"

@@ -343,14 +343,24 @@ Change = Callable[[Path], object]
 Lines = list[bytes]
 
 
-def _on(number: int, edit: Callable[[Lines], Lines]) -> Change:
-    """A change to the lines of one file: the first, the last, or one between."""
+def _in_the_last(edit: Callable[[Lines], Lines]) -> Change:
+    """A change to the lines of the last file."""
+    return lambda log: _edit(max(log.glob("*.jsonl")), edit)
 
-    def change(log: Path) -> None:
-        path = sorted(log.glob("*.jsonl"))[number]
-        path.write_bytes(b"".join(edit(path.read_bytes().splitlines(keepends=True))))
 
-    return change
+def _in_the_longest(edit: Callable[[Lines], Lines]) -> Change:
+    """The same for the file that has most: how many each has is a matter of when it was killed."""
+    return lambda log: _edit(max(log.glob("*.jsonl"), key=lambda path: path.stat().st_size), edit)
+
+
+def _edit(path: Path, edit: Callable[[Lines], Lines]) -> None:
+    path.write_bytes(b"".join(edit(path.read_bytes().splitlines(keepends=True))))
+
+
+def _of_an_allowed(log: Path) -> None:
+    """In whichever file tells of one: where the first kill came early, its file has none."""
+    path = next(path for path in sorted(log.glob("*.jsonl")) if b'"allow"' in path.read_bytes())
+    path.write_bytes(path.read_bytes().replace(b'"allow"', b'"deny" ', 1))
 
 
 def _made_anew(log: Path) -> None:
@@ -373,13 +383,15 @@ def _sealed(log: Path, key: bytes) -> None:
 
 
 CHANGES: Mapping[str, Change] = {
-    "a word": _on(0, lambda lines: [b"".join(lines).replace(b'"allow"', b'"deny" ', 1)]),
-    "a line out of the middle": _on(1, lambda lines: [*lines[:5], *lines[6:]]),
-    "a line said twice": _on(1, lambda lines: [*lines[:5], lines[5], *lines[5:]]),
-    "two lines in each other's place": _on(1, lambda lines: [*lines[:5], lines[6], lines[5], *lines[7:]]),
-    "the last line": _on(-1, lambda lines: lines[:-1]),
-    "the end of the last line": _on(-1, lambda lines: [*lines[:-1], lines[-1][:-9]]),
-    "a line behind the last": _on(-1, lambda lines: [*lines, lines[-1].replace(b'"seq":', b'"seq":1')]),
+    "a word": _of_an_allowed,
+    "a line out of the middle": _in_the_longest(lambda lines: [*lines[:5], *lines[6:]]),
+    "a line said twice": _in_the_longest(lambda lines: [*lines[:5], lines[5], *lines[5:]]),
+    "two lines in each other's place": _in_the_longest(
+        lambda lines: [*lines[:5], lines[6], lines[5], *lines[7:]]
+    ),
+    "the last line": _in_the_last(lambda lines: lines[:-1]),
+    "the end of the last line": _in_the_last(lambda lines: [*lines[:-1], lines[-1][:-9]]),
+    "a line behind the last": _in_the_last(lambda lines: [*lines, lines[-1].replace(b'"seq":', b'"seq":1')]),
     "the first file": lambda log: min(log.glob("*.jsonl")).unlink(),
     "the last file": lambda log: max(log.glob("*.jsonl")).unlink(),
     "the head": lambda log: (log / "head").write_bytes(bytes((log / "head").stat().st_size)),

@@ -21,7 +21,7 @@ from typing import Final, Self
 
 import pytest
 
-from egress.runtime.docker import mounts
+from egress.runtime import mounts
 from egress.runtime.errors import MountError
 from egress.runtime.namespace.plan import DOOR
 from egress.runtime.spec import Command, Mount

@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
-from egress.runtime.docker.files import Laid
 from egress.runtime.door.keeper import Keeper
+from egress.runtime.laid import Laid
 from egress.runtime.namespace.bounds import Groups
 from egress.runtime.namespace.box import Box
 from egress.runtime.namespace.space import Space

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.lease import Lease
 from egress.runtime.fake import FakeGateway
+from egress.runtime.lease import Lease
 from egress.runtime.namespace import sweep
 
 

@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from egress.runtime.docker import transfer
+from egress.runtime import transfer
 from egress.runtime.errors import (
     ArchiveError,
     PathNotFoundError,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.mounts import checked
 from egress.runtime.errors import MountError
+from egress.runtime.mounts import checked
 from egress.runtime.spec import Mount
 
 

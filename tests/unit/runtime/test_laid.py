@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.files import Laid
 from egress.runtime.errors import SpecError
+from egress.runtime.laid import Laid
 from egress.runtime.protocol import Outfit
 
 FILES = {"/etc/egress/ca.pem": b"one", "/etc/egress/certs/a.0": b"one"}

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.lease import Lease, is_held, owner_of, write_owner
 from egress.runtime.errors import EngineUnavailableError
+from egress.runtime.lease import Lease, is_held, owner_of, write_owner
 
 _HOLD = """
 import sys, pathlib
-from egress.runtime.docker.lease import Lease
+from egress.runtime.lease import Lease
 print(Lease(pathlib.Path(sys.argv[1])).path, flush=True)
 sys.stdin.read()
 """
