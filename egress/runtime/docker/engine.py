@@ -22,6 +22,7 @@ from docker import APIClient
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
+from egress.runtime.docker.transport import Transport
 from egress.runtime.errors import (
     EngineError,
     EngineUnavailableError,
@@ -95,9 +96,10 @@ class Engine:
             client.close()
 
     def _client(self, version: str) -> APIClient:
-        return APIClient(
-            base_url=f"unix://{self.socket}", version=version, timeout=_PATIENCE, max_pool_size=_CONNECTIONS
-        )
+        client = APIClient(base_url=f"unix://{self.socket}", version=version)
+        client.mount(client.base_url, Transport(str(self.socket), _PATIENCE, max_pool_size=_CONNECTIONS))
+        client.timeout = _PATIENCE
+        return client
 
     @property
     def major(self) -> int:
