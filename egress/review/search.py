@@ -198,14 +198,18 @@ class Search:
             if not is_forward and self.read > budget:
                 yield Cursor(held.file, held.at + held.size)
                 return
+            texts = self._with_needle(held) if self._needle else None
+            if texts is not None and not texts and not self._has_shape_with_text(held):
+                continue
             found = self.places(held, wanted)
             if found is None:
                 continue
             columns, chosen = found
             if before is not None and held.file == before.file:
                 chosen = [line for line in chosen if held.at + columns.at[line] < before.at]
-            if self._needle:
-                chosen = self._with_needle(held, columns, chosen)
+            if texts is not None:
+                shapes = self._shapes_with_text()
+                chosen = [line for line in chosen if line in texts or columns.shape[line] in shapes]
             for line in chosen if is_forward else reversed(chosen):
                 entry = self._reader.entry(held.file, held.at + columns.at[line])
                 if entry is None:
@@ -214,17 +218,20 @@ class Search:
                 if self._filters.admits(entry):
                     yield entry
 
-    def _with_needle(self, held: Held, columns: Places, chosen: list[int]) -> list[int]:
-        """Those of the lines that have the text, in what stands in them alone or in their shape."""
+    def _with_needle(self, held: Held) -> set[int]:
+        """The lines of a block that have the text in what stands in them alone."""
         row = self._connection.execute("SELECT texts FROM lines WHERE block = ?", (held.key,)).fetchone()
-        if row is None or not chosen:
-            return []
-        texts = unpacked(row[0]).split(b"\n")
-        if len(texts) != held.lines:
+        if row is None:
+            return set()
+        texts = unpacked(row[0])
+        if texts.count(b"\n") + 1 != held.lines:
             raise DamagedError
         self.read += held.size // 16
-        shapes, needle = self._shapes_with_text(), self._needle
-        return [line for line in chosen if columns.shape[line] in shapes or needle in texts[line]]
+        return set(_lines_with(self._needle, texts))
+
+    def _has_shape_with_text(self, held: Held) -> bool:
+        """Whether a line of a block has the text in its shape."""
+        return not self._shapes_with_text().isdisjoint(array("I", held.shapes))
 
     def _shapes_with_text(self) -> set[int]:
         if self._shaped is None:
@@ -232,3 +239,13 @@ class Search:
             rows = self._connection.execute(f"SELECT id FROM shape WHERE {where}", values)  # noqa: S608
             self._shaped = {key for (key,) in rows}
         return self._shaped
+
+
+def _lines_with(needle: bytes, texts: bytes) -> Iterator[int]:
+    """The numbers of the lines that have it, without taking the others apart: most blocks have it in few."""
+    number, counted, found = 0, 0, texts.find(needle)
+    while found >= 0:
+        number += texts.count(b"\n", counted, found)
+        yield number
+        counted = texts.find(b"\n", found)
+        found = texts.find(needle, counted) if counted >= 0 else -1
