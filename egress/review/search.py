@@ -221,7 +221,7 @@ class Search:
     def _with_needle(self, held: Held) -> set[int]:
         """The lines of a block that have the text in what stands in them alone."""
         row = self._connection.execute("SELECT texts FROM lines WHERE block = ?", (held.key,)).fetchone()
-        if row is None:
+        if row is None or not held.lines:
             return set()
         texts = unpacked(row[0])
         if texts.count(b"\n") + 1 != held.lines:
