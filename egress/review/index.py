@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -270,6 +270,14 @@ class Index:
     def stats(self, filters: Filters, by: str = "sandbox", top: int = 20) -> Stats:
         """Totals by sandbox, host, rule, secret, verdict, code, event or profile."""
         return self._asked(lambda: self._totals(filters).stats(by, top))
+
+    def tables(self, filters: Filters, by: Sequence[str], top: int = 20) -> dict[str, Stats]:
+        """The same by several of these at once."""
+        return self._asked(lambda: self._totals(filters).tables(by, top))
+
+    def total(self, filters: Filters) -> Numbers:
+        """Totals of everything that the filters let through."""
+        return self._asked(lambda: self._totals(filters).total())
 
     def over_time(self, filters: Filters, step: int = 0) -> tuple[tuple[int, Numbers], ...]:
         """Totals of each step of time, in microseconds; 0 chooses one."""

@@ -9,7 +9,7 @@ answered from the columns alone; a text has to be looked for in the lines, and t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -64,26 +64,30 @@ class Totals:
         self._directory = directory
         self._filters = filters
 
+    def total(self) -> Numbers:
+        """Totals of all of it."""
+        groups = self._groups("verdict") | CLOCK
+        total = Sum()
+        for group, _, found in self._sums(DAY if self._filters.has_shape else HOUR):
+            known = groups.get(group)
+            if known is not None:
+                _count(found, known)
+                total.add(found)
+        return total.numbers()
+
     def stats(self, by: str, top: int) -> Stats:
         """Totals by one thing. Raises `FilterError` for what nothing is kept by."""
-        if by not in BYS:
+        return self.tables((by,), top)[by]
+
+    def tables(self, by: Iterable[str], top: int) -> dict[str, Stats]:
+        """Totals by each of several things, for which all is added up once."""
+        wanted = tuple(by)
+        if not set(wanted) <= set(BYS):
             raise FilterError("there are no totals by this", f"take one of: {', '.join(BYS)}")
-        groups = self._groups(by)
-        total, parts = Sum(), dict[str, Sum]()
+        sums: dict[int, Sum] = {}
         for group, _, found in self._sums():
-            known = groups.get(group)
-            if known is None:
-                continue
-            _count(found, known)
-            total.add(found)
-            for name in known.names:
-                parts.setdefault(name, Sum()).add(found)
-        ordered = sorted(parts.items(), key=lambda part: (-part[1].requests, part[0]))
-        rest = Sum()
-        for _, part in ordered[top:]:
-            rest.add(part)
-        rows = tuple((name, part.numbers()) for name, part in ordered[:top])
-        return Stats(total.numbers(), rows, rest.numbers() if ordered[top:] else None, len(ordered))
+            sums.setdefault(group, Sum()).add(found)
+        return {name: _divided(sums, self._groups(name), top) for name in wanted}
 
     def over_time(self, step: int = 0) -> tuple[tuple[int, Numbers], ...]:
         """Totals of each step of time, in order, by the moment that it begins with; 0 chooses the step.
@@ -239,6 +243,25 @@ class Totals:
         query = "SELECT grp FROM shape WHERE key = ?"
         row = self._connection.execute(query, (shape.key,)).fetchone()
         return 0 if row is None else int(row[0])
+
+
+def _divided(sums: Mapping[int, Sum], groups: Mapping[int, Group], top: int) -> Stats:
+    """The sums of groups as totals of the parts that the groups count in."""
+    total, parts = Sum(), dict[str, Sum]()
+    for group, found in sums.items():
+        known = groups.get(group)
+        if known is None:
+            continue
+        _count(found, known)
+        total.add(found)
+        for name in known.names:
+            parts.setdefault(name, Sum()).add(found)
+    ordered = sorted(parts.items(), key=lambda part: (-part[1].requests, part[0]))
+    rest = Sum()
+    for _, part in ordered[top:]:
+        rest.add(part)
+    rows = tuple((name, part.numbers()) for name, part in ordered[:top])
+    return Stats(total.numbers(), rows, rest.numbers() if ordered[top:] else None, len(ordered))
 
 
 def _of(entry: Entry) -> Sum:

@@ -92,20 +92,16 @@ async def charts(site: Site, request: Request) -> Response:
     if wanted.problem:
         raise UsageError(wanted.problem)
     charts, total = await site.desk.ask(lambda index: _charts(index, wanted.filters))
-    tables = await site.desk.ask(lambda index: _tables(index, wanted.filters, (*KINDS, "code")))
+    tables = await site.desk.ask(lambda index: index.tables(wanted.filters, (*KINDS, "code"), TOP))
     return site.page("charts.html", here="charts", asked=wanted, charts=charts, total=total, tables=tables)
 
 
 def _charts(
     index: Index, filters: Filters, *, is_short: bool = False
 ) -> tuple[tuple[drawn.Chart, ...], Numbers]:
-    total = index.stats(filters, "verdict").total
+    total = index.total(filters)
     found = drawn.charts(index.over_time(filters), total)
     return found[: 1 if is_short else None], total
-
-
-def _tables(index: Index, filters: Filters, by: tuple[str, ...]) -> dict[str, Stats]:
-    return {name: index.stats(filters, name, TOP) for name in by}
 
 
 # One thing ------------------------------------------------------------------------------------
@@ -124,7 +120,7 @@ def _thing(kind: str) -> Page:
         def ask(index: Index) -> tuple[tuple[drawn.Chart, ...], Numbers, dict[str, Stats], tuple[Entry, ...]]:
             charts, total = _charts(index, wanted.filters)
             recent = index.query(wanted.filters, TOP).entries
-            return charts, total, _tables(index, wanted.filters, others), recent
+            return charts, total, index.tables(wanted.filters, others, TOP), recent
 
         charts, total, tables, entries = await site.desk.ask(ask)
         rules = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))

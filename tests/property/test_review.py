@@ -16,6 +16,7 @@ from egress.exchange import Destination
 from egress.review import Entry, Filters, Index, NotALineError, parse
 from egress.review.moments import HOUR
 from egress.review.shapes import shape_of
+from egress.review.stats import BYS
 from egress.types import Identity, Verdict
 from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, Clock, opened
 
@@ -118,6 +119,10 @@ def check(index: Index, filters: Filters, right: list[Entry]) -> None:
     denied = sum(entry.requests for entry in right if entry.verdict == "deny")
     moved = sum(entry.number("bytes_down") for entry in right)
     assert (stats.requests, stats.denied, stats.bytes_down) == (asked, denied, moved), filters
+    assert index.total(filters) == stats, filters
+    tables = index.tables(filters, BYS, 5)
+    assert tables == {by: index.stats(filters, by, 5) for by in BYS}
+    assert {each.total for each in tables.values()} == {stats}
     over_time = index.over_time(filters)
     assert sum(numbers.requests for _, numbers in over_time) == asked, filters
 
