@@ -37,10 +37,13 @@ class Place:
         path.write_text(RULES.format(secret=self.secret))
         return path
 
-    def lend(self, source: Path, *, writable: bool = True, image: str = "any") -> None:
+    def lend(
+        self, source: Path, *, writable: bool = True, image: str = "any", config: Path | None = None
+    ) -> None:
         mount = Mount(source=source, target="/workspace", writable=writable)
         spec = Spec(name="one", image=image, mounts=(mount,))
-        Lending(lambda: Answer(200, {"rules": {"files": self.files}}), self.repo, str(self.keys)).refuse(spec)
+        answer = Answer(200, {"rules": {"files": self.files}})
+        Lending(lambda: answer, self.repo, str(self.keys), config).refuse(spec)
 
 
 @pytest.fixture
@@ -73,6 +76,49 @@ def test_a_link_on_the_way_to_the_rules_is_one_of_them(place: Place) -> None:
     for source in (place.repo, place.conf):
         with pytest.raises(MountError):
             place.lend(source)
+
+
+def test_what_the_next_proxy_would_take_for_its_users_own_rules_is_not_written(place: Place) -> None:
+    """S-44: this one runs by others, and there need be nothing yet where they are looked for."""
+    home = place.repo / "home"
+    config = home / ".config/egress"
+    home.mkdir()
+    place.lend(home)
+    with pytest.raises(MountError, match="your own rules are looked for"):
+        place.lend(home, config=config)
+    config.mkdir(parents=True)
+    for source in (place.repo, home, config.parent, config):
+        with pytest.raises(MountError, match="your own rules are looked for"):
+            place.lend(source, config=config)
+    (config / "presets").mkdir()
+    with pytest.raises(MountError, match=r"lies in .* with your own rules"):
+        place.lend(config / "presets", config=config)
+    place.lend(config, writable=False, config=config)
+    place.lend(place.repo / "src", config=config)
+
+
+def test_a_link_on_the_way_to_them_is_not_written_either(place: Place) -> None:
+    (place.repo / ".config").symlink_to(place.conf)
+    (place.conf / "egress").mkdir()
+    with pytest.raises(MountError, match="your own rules"):
+        place.lend(place.repo, config=place.repo / ".config" / "egress")
+
+
+def test_a_folder_on_the_way_to_the_rules_may_be_a_link(place: Place) -> None:
+    """Who puts another one in its place has rules of his own."""
+    (place.repo / "rules").symlink_to("../conf")
+    place.files = ["src/../rules/hosts.yaml"]
+    for source in (place.repo, place.conf):
+        with pytest.raises(MountError, match=r"hosts\.yaml"):
+            place.lend(source)
+    place.lend(place.repo / "src")
+
+
+def test_links_that_lead_in_a_circle_lead_nowhere(place: Place) -> None:
+    (place.repo / "circle").symlink_to("circle")
+    place.lend(place.repo / "src", config=place.repo / "circle" / "egress")
+    with pytest.raises(MountError, match="your own rules"):
+        place.lend(place.repo, config=place.repo / "circle" / "egress")
 
 
 @pytest.mark.parametrize("writable", [False, True])
