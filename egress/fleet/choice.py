@@ -7,6 +7,7 @@ chosen: the one of containers brings a whole library with it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -77,13 +78,42 @@ def choose(asked: str | None, engine: Path = ENGINE) -> Choice:
     return Choice("docker", "as asked for" if asked else f"engine {version} answers")
 
 
+def check(choice: Choice, seccomp: Path | None, images: Sequence[str] = (), engine: Path = ENGINE) -> None:
+    """Raise what is wrong with a choice, as far as it can be told before a proxy is started."""
+    if choice.kind == "namespace":
+        _check_profile(choice, seccomp)
+        from egress.runtime.namespace.images import folder  # noqa: PLC0415 - only where it is chosen
+
+        for image in images:
+            folder(image)
+    elif seccomp is not None or choice.isolation is not None or images:
+        _check_engine(choice, seccomp, images, engine)
+
+
+def _check_profile(choice: Choice, seccomp: Path | None) -> None:
+    if choice.kind == "namespace" and seccomp is not None:
+        raise SpecError("a seccomp profile is for containers alone", "namespaces have one of their own")
+
+
+def _check_engine(choice: Choice, seccomp: Path | None, images: Sequence[str], engine: Path) -> None:
+    from egress.runtime.docker.engine import Engine  # noqa: PLC0415 - only where it is chosen
+    from egress.runtime.docker.isolation import asked_for  # noqa: PLC0415 - likewise
+
+    found = Engine(engine)
+    try:
+        asked_for(found, choice.isolation, seccomp)
+        for image in images:
+            found.image_id(image)
+    finally:
+        found.close()
+
+
 def open_runtime(choice: Choice, place: Place, engine: Path = ENGINE) -> tuple[Runtime, About]:
     """Make the runtime, and say what it is and what it does not keep a sandbox from.
 
     Raises what keeps it from being made.
     """
-    if choice.kind == "namespace" and place.seccomp is not None:
-        raise SpecError("a seccomp profile is for containers alone", "namespaces have one of their own")
+    _check_profile(choice, place.seccomp)
     runtime = _namespace(place) if choice.kind == "namespace" else _docker(place, choice.isolation, engine)
     cautions = getattr(runtime, "cautions", ())
     return runtime, About(kind=choice.kind, why=choice.why, cautions=tuple(map(str, cautions)))

@@ -43,6 +43,8 @@ _LONGEST: Final = 300
 _GLANCE: Final = 0.5
 _MOST_LOG: Final = 64 * 1024
 _MOST_FINDINGS: Final = 20
+_SAID: Final = (1, 2, 3)
+"""What it ends with where it says why."""
 _LISTENERS: Final = frozenset(
     {
         *("EGRESS_LISTEN", "EGRESS_TRANSPARENT", "EGRESS_DNS", "EGRESS_DNS_ANSWER", "EGRESS_NETWORK"),
@@ -151,7 +153,7 @@ class EmbeddedProxy:
             if process.poll() is not None:
                 if self._closing.is_set():
                     return
-                raise self._refused(begun)
+                raise self._refused(begun, process.returncode)
             if time.monotonic() > end:
                 process.kill()
                 process.wait()
@@ -181,7 +183,7 @@ class EmbeddedProxy:
         except GatewayError:
             return False
 
-    def _refused(self, begun: int) -> ProxyFailedError:
+    def _refused(self, begun: int, status: int) -> ProxyFailedError:
         """What it said when it did not start, as an error of ours."""
         with self.log.open("rb") as log:
             log.seek(begun)
@@ -192,7 +194,9 @@ class EmbeddedProxy:
         if not message:
             last = found[-1][:_LONGEST] if found else "nothing"
             return ProxyFailedError("the proxy ended while it started", f"the last it said: {last}")
-        return ProxyFailedError("\n".join([message, *found[:_MOST_FINDINGS]]), hint)
+        if status not in _SAID:
+            status = ProxyFailedError.exit_status
+        return ProxyFailedError("\n".join([message, *found[:_MOST_FINDINGS]]), hint, status=status)
 
 
 def _words(

@@ -37,6 +37,11 @@ class ProxyFailedError(SandboxError):
 
     code = "proxy.failed"
 
+    def __init__(self, message: str, hint: str = "", *, status: int = SandboxError.exit_status) -> None:
+        """The message has mistakes in rules in further lines; `status` is that of the proxy's command."""
+        super().__init__(message, hint)
+        self.exit_status = status
+
 
 class PreviewError(SandboxError):
     """A port cannot be shown to a browser."""

@@ -19,7 +19,7 @@ import structlog
 from egress import settings
 from egress.ca import public_roots
 from egress.fleet import folders
-from egress.fleet.choice import VARIABLE, Choice, Place, choose, open_runtime, read_kind
+from egress.fleet.choice import VARIABLE, Choice, Place, check, choose, open_runtime, read_kind
 from egress.fleet.embedded import EmbeddedProxy
 from egress.fleet.fleet import Fleet
 from egress.fleet.lending import Lending
@@ -42,6 +42,7 @@ def open_fleet(
     seccomp: Path | None = None,
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
+    images: Sequence[str] = (),
 ) -> Iterator[Sandboxes]:
     """Open the sandboxes that are served in the runtime folder, or ones of this process alone.
 
@@ -53,6 +54,7 @@ def open_fleet(
         seccomp: a profile for containers, in the place of the engine's own.
         stand_ins: variables in which programs insist on a value, made of what was admitted.
         options: further ones for `egress serve`.
+        images: what sandboxes of this process alone will be made of: no proxy is started without them.
 
     Whoever names rules, a kind or options means them, and gets sandboxes of his own. Raises errors of
     `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for settings that cannot be.
@@ -66,8 +68,10 @@ def open_fleet(
             with remote:
                 yield remote
             return
+    choice = choose(asked)
+    check(choice, seccomp, images)
     with embedded(
-        choose(asked), environ, folder, rules or (), seccomp=seccomp, stand_ins=stand_ins, options=options
+        choice, environ, folder, rules or (), seccomp=seccomp, stand_ins=stand_ins, options=options
     ) as fleet:
         yield fleet
 

@@ -116,6 +116,19 @@ def test_what_keeps_it_from_starting_is_told_as_it_tells_it(
     assert caught.value.message.startswith("these rules cannot be used, nothing was started\n")
     assert "hosts.yaml:3" in caught.value.message
     assert caught.value.hint == "put right what is listed"
+    assert caught.value.exit_status == 1
+
+
+def test_one_that_is_killed_while_it_starts_ends_with_no_status_of_a_command(
+    folder: Path, environ: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that dies says nothing of rules or options."""
+    program = put(tmp_path / "python", "#!/bin/sh\necho 'error: all is lost' >&2\nexit 70\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(ProxyFailedError, match="all is lost") as caught:
+        EmbeddedProxy(folder, environ, rules=[put(tmp_path / "hosts.yaml", RULES)])
+    assert caught.value.exit_status == ProxyFailedError.exit_status == 3
 
 
 def test_one_that_cannot_come_back_is_told_of(

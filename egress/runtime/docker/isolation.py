@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from egress.errors import UnreadableError
 from egress.runtime.docker.engine import Engine
 from egress.runtime.errors import SpecError, UnsupportedError
 
@@ -48,14 +49,16 @@ def asked_for(engine: Engine, runtime: str | None, seccomp: Path | None) -> Isol
 
 
 def read_profile(path: Path) -> str:
-    """A seccomp profile, as one line. Raises `SpecError` for what cannot be one."""
+    """A seccomp profile, as one line. Raises `UnreadableError`, and `SpecError` for what cannot be one."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST + 1)
         found = json.loads(data) if len(data) <= _MOST else None
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise SpecError(f"the seccomp profile {path} cannot be read: {reason}", "name a file") from None
+        raise UnreadableError(
+            f"the seccomp profile {path} cannot be read: {reason}", "name a file that is there"
+        ) from None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("defaultAction"), str):

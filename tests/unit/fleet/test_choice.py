@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.fleet.choice import Choice, Place, choose, open_runtime, read_kind
-from egress.runtime.errors import EngineUnavailableError, SpecError
+from egress.fleet.choice import Choice, Place, check, choose, open_runtime, read_kind
+from egress.runtime.errors import EngineUnavailableError, ImageMissingError, SpecError
 from egress.runtime.fake import FakeGateway
 from egress.runtime.protocol import undressed
 
@@ -44,6 +44,29 @@ def test_a_profile_for_containers_is_not_left_out_in_silence(tmp_path: Path) -> 
     place = Place(FakeGateway(), tmp_path, undressed, seccomp=tmp_path / "seccomp.json")
     with pytest.raises(SpecError, match="for containers alone"):
         open_runtime(Choice("namespace", "as asked for"), place)
+
+
+def test_what_is_wrong_with_a_choice_shows_before_anything_is_started(tmp_path: Path) -> None:
+    here = Choice("namespace", "as asked for")
+    check(here, None)
+    check(here, None, ("host",))
+    with pytest.raises(SpecError, match="for containers alone"):
+        check(here, tmp_path / "seccomp.json")
+    with pytest.raises(ImageMissingError, match="no image some"):
+        check(here, None, ("host", "some"))
+
+
+def test_an_engine_is_asked_only_where_it_has_something_to_say(tmp_path: Path) -> None:
+    """Whether it answers was seen when it was chosen."""
+    check(Choice("docker", "as asked for"), None, engine=NOWHERE)
+    asked = (
+        (Choice("docker", "with runsc", "runsc"), None, ()),
+        (Choice("docker", "as asked for"), tmp_path / "seccomp.json", ()),
+        (Choice("docker", "as asked for"), None, ("some",)),
+    )
+    for choice, seccomp, images in asked:
+        with pytest.raises(EngineUnavailableError):
+            check(choice, seccomp, images, NOWHERE)
 
 
 def test_namespaces_stand_in_where_no_engine_answers_and_say_why() -> None:

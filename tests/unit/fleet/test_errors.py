@@ -17,3 +17,8 @@ def test_each_has_its_code_and_its_place_in_the_family() -> None:
 
 def test_one_that_differs_is_one_that_exists() -> None:
     assert issubclass(errors.SandboxDiffersError, SandboxExistsError)
+
+
+def test_a_proxy_that_did_not_start_ends_us_as_its_own_command_would() -> None:
+    assert errors.ProxyFailedError("the rules are wrong").exit_status == SandboxError.exit_status
+    assert errors.ProxyFailedError("the rules are wrong", status=1).exit_status == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.errors import UnreadableError
 from egress.runtime.docker.isolation import USUAL, Isolation, cautions, read_profile
 from egress.runtime.errors import SpecError
 
@@ -33,7 +34,7 @@ def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_profile_that_is_not_there_or_too_large_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"nowhere\.json cannot be read"):
+    with pytest.raises(UnreadableError, match=r"nowhere\.json cannot be read"):
         read_profile(tmp_path / "nowhere.json")
     large = tmp_path / "large.json"
     large.write_text(json.dumps({**PROFILE, "x": "y" * 5_000_000}))
