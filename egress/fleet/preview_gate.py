@@ -9,6 +9,8 @@ the cookie is asked for. Token and cookie stop here: what runs in the sandbox se
   none of those, so nobody reaches a port by rebinding one.
 - A sandbox's name may hold dots; its label never does. Otherwise one sandbox could be a subdomain of another
   one, and set cookies there.
+- A cookie holds for a host at every port of it, and a browser sends it along with what pages of such ports
+  ask. So what a page asks has to be asked by one of this very origin, wherever its browser says.
 - Tokens are compared in constant time.
 
 It reads nothing and sends nothing.
@@ -30,6 +32,8 @@ COOKIE: Final = "egress-preview"
 PARAMETER: Final = "token"
 _PLAIN: Final = re.compile(r"[a-z0-9-]{1,50}")
 _DIGEST: Final = 10
+_OWN: Final = frozenset({"same-origin", "none"})
+"""What a browser says of its own origin, and of a person who typed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,8 @@ def judge(head: RequestHead, shown: Mapping[str, Shown]) -> Verdict:
         return Sent(f"http://{to.host}{bare}", cookie)
     if not any(_is(to.token, value) for value in _cookies(head.headers)):
         return Turned(403, "Open the whole address that `expose` gave, with its token.")
+    if _is_foreign(head.headers, to):
+        return Turned(403, "Another site asked for this. Open the address in a tab of its own.")
     return Passed(to, head.target, without_cookie(strip_hop_by_hop(head.headers)))
 
 
@@ -132,6 +138,16 @@ def _without_token(target: str, token: str) -> tuple[str, bool]:
 def _is_token(part: str, token: str) -> bool:
     name, _, value = part.partition("=")
     return name == PARAMETER and _is(token, value)
+
+
+def _is_foreign(headers: Headers, to: Shown) -> bool:
+    """Whether a browser says that a page of another origin asks. What is no browser says nothing of it."""
+    sites = {value for name, value in headers if name == "sec-fetch-site"}
+    origins = {value for name, value in headers if name == "origin"} - {f"http://{to.host}"}
+    if sites == {"same-origin"}:
+        # A page that tells nobody where it comes from does not tell itself.
+        origins.discard("null")
+    return bool(origins) or not sites <= _OWN
 
 
 def _cookies(headers: Headers) -> list[str]:

@@ -56,7 +56,7 @@ def estate() -> Iterator[Estate]:
 
 
 @contextmanager
-def asked(url: str, cookie: str = "", host: str = "") -> Iterator[http.client.HTTPResponse]:
+def asked(url: str, cookie: str = "", host: str = "", origin: str = "") -> Iterator[http.client.HTTPResponse]:
     parts = urlsplit(url)
     connection = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=20)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
@@ -64,6 +64,8 @@ def asked(url: str, cookie: str = "", host: str = "") -> Iterator[http.client.HT
     connection.putheader("Host", host or parts.netloc)
     if cookie:
         connection.putheader("Cookie", cookie)
+    if origin:
+        connection.putheader("Origin", origin)
     connection.endheaders()
     try:
         with connection.getresponse() as answer:
@@ -117,6 +119,17 @@ def test_without_the_token_nothing_is_dialled(estate: Estate) -> None:
         with asked(location, given, host) as answer:
             assert answer.status == status
     assert Site.cookies == []
+
+
+def test_a_page_of_another_port_of_the_same_name_gets_nothing(estate: Estate) -> None:
+    """S-78: to a cookie all ports of a name are one, and anybody on this machine can listen at another."""
+    location, cookie = opened(estate.fleet.expose("one", 8000))
+    own = location.rstrip("/")
+    with asked(location, cookie, origin=own) as answer:
+        assert answer.status == 200
+    with asked(location, cookie, origin=own.rpartition(":")[0] + ":6000") as answer:
+        assert answer.status == 403
+    assert len(Site.cookies) == 1
 
 
 def test_the_cookie_of_one_port_opens_no_other(estate: Estate) -> None:

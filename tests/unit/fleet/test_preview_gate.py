@@ -144,6 +144,53 @@ def test_a_plain_name_stays_readable_and_none_is_taken_for_a_made_up_one() -> No
     assert label(made.removeprefix("80-"), 80) != made
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        (("origin", f"http://{SHOWN.host}"),),
+        (("sec-fetch-site", "same-origin"),),
+        (("sec-fetch-site", "none"),),
+        (("origin", "null"), ("sec-fetch-site", "same-origin")),
+    ],
+    ids=str,
+)
+def test_a_page_of_the_same_origin_and_a_person_may_ask(headers: Headers) -> None:
+    """The good twin."""
+    for method in ("GET", "POST"):
+        assert isinstance(judge(asked("/", (*WITH, *headers), method=method), ALL), Passed)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (("origin", "http://evil.example"),),
+        (("origin", "http://8000-one.localhost:6000"),),
+        (("origin", f"https://{SHOWN.host}"),),
+        (("origin", f"http://{OTHER.host}"),),
+        (("origin", f"http://{SHOWN.host}"), ("origin", "http://evil.example")),
+        (("origin", "null"),),
+        (("origin", "null"), ("sec-fetch-site", "none")),
+        (("origin", "null"), ("sec-fetch-site", "cross-site")),
+        (("origin", ""),),
+        (("sec-fetch-site", "cross-site"),),
+        (("sec-fetch-site", "same-site"),),
+        (("sec-fetch-site", "same-site"), ("sec-fetch-site", "same-origin")),
+        (("origin", f"http://{SHOWN.host}"), ("sec-fetch-site", "same-site")),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_script_of_another_site_is_turned_away_although_the_cookie_came_along(
+    headers: Headers, method: str
+) -> None:
+    """A cookie holds for a host at every port, and whoever is on this machine can listen at one."""
+    verdict = judge(asked("/", (*WITH, ("upgrade", "websocket"), *headers), method=method), ALL)
+    assert isinstance(verdict, Turned)
+    assert verdict.status == 403
+    assert "Another site" in verdict.text
+
+
 def test_a_token_is_in_no_repr() -> None:
     assert TOKEN not in repr(SHOWN)
     assert TOKEN not in repr(judge(asked(f"/?token={TOKEN}"), ALL))
