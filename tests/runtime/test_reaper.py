@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
-from egress.runtime.docker import labels
+import pytest
+
+from egress.runtime.docker import labels, names
 from egress.runtime.docker.engine import Engine
 from egress.runtime.docker.reaper import reap
 from egress.runtime.gateway import ProxyGateway
@@ -58,20 +63,52 @@ def sandboxes(house: House) -> list[str]:
     return sorted(each["name"] for each in status["sandboxes"])  # type: ignore[attr-defined]
 
 
-def killed(house: House, home: Path) -> None:
-    """Another process, with two sandboxes, a blank and a cell that are ready, that ends without a word."""
-    command = [sys.executable, "-c", _OTHER, str(house.served.runtime), str(home), house.image]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+Kill = Callable[[Path], None]
 
 
-def test_everything_of_a_runtime_that_was_killed_is_removed(own_house: House, engine: Engine) -> None:
+@pytest.fixture
+def killed(own_house: House, engine: Engine) -> Iterator[Kill]:
+    """Another process, with two sandboxes, a blank and a cell that are ready, that ends without a word.
+
+    What a test leaves of it is swept away, or it would lie at the engine for good.
+    """
+    homes = []
+
+    def kill(home: Path) -> None:
+        homes.append(home)
+        command = [sys.executable, "-c", _OTHER, str(own_house.served.runtime), str(home), own_house.image]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    yield kill
+    for home in homes:
+        reap(engine, home)
+
+
+@pytest.fixture
+def foreign(own_house: House, engine: Engine) -> Iterator[list[str]]:
+    """Containers, by name, that are marked with owners who are not of this folder."""
+    home = own_house.home.resolve()
+    with ExitStack() as parts:
+        made = []
+        for lease in (str(home.parent / "gone.lease"), str(home / "../x/gone.lease"), ""):
+            marks = labels.marked(labels.ROLE_SANDBOX, lease)
+            config = {"Image": own_house.image, "Entrypoint": ["true"], "Labels": marks}
+            # Of this run alone: one that was cut off may have left its own.
+            made.append(names.started("somebody", secrets.token_hex(4)))
+            parts.callback(engine.remove_container, engine.create_container(made[-1], config))
+        yield made
+
+
+def test_everything_of_a_runtime_that_was_killed_is_removed(
+    own_house: House, engine: Engine, killed: Kill
+) -> None:
     mine = own_house.box("mine")
     home = (own_house.served.runtime / "other").resolve()
-    killed(own_house, home)
+    killed(home)
     assert sandboxes(own_house) == ["default", "left", "made", "mine"]
     # Doors and processes have ended with it, with nobody there to end them: what is left is at rest.
     until(lambda: not any("door" in name for name in things(engine, home)), "the doors to end")
@@ -85,10 +122,10 @@ def test_everything_of_a_runtime_that_was_killed_is_removed(own_house: House, en
     assert mine.get("/still").exit_code == 0
 
 
-def test_a_runtime_clears_away_what_the_last_one_left(own_house: House, engine: Engine) -> None:
+def test_a_runtime_clears_away_what_the_last_one_left(own_house: House, engine: Engine, killed: Kill) -> None:
     """And has its names to itself again."""
     home = own_house.home.resolve()
-    killed(own_house, home)
+    killed(home)
     own_house.box("mine")
     other = own_house.open_runtime()
     assert sorted(own_house.runtime._boxes) == ["mine"]
@@ -98,19 +135,12 @@ def test_a_runtime_clears_away_what_the_last_one_left(own_house: House, engine: 
     assert sandboxes(own_house) == ["default", "mine"]
 
 
-def test_what_is_not_known_to_be_left_is_left_alone(own_house: House, engine: Engine) -> None:
+def test_what_is_not_known_to_be_left_is_left_alone(
+    own_house: House, engine: Engine, foreign: list[str]
+) -> None:
     """Folders of nobody, and things at the engine that name another owner, wherever it is."""
     home = own_house.home.resolve()
     (home / "of-nobody").mkdir()
-    for number, lease in enumerate((str(home.parent / "gone.lease"), str(home / "../x/gone.lease"), "")):
-        marks = labels.marked(labels.ROLE_SANDBOX, lease)
-        config = {"Image": own_house.image, "Entrypoint": ["true"], "Labels": marks}
-        engine.create_container(f"egress-somebody-0000000{number}", config)
-    try:
-        assert reap(engine, home) == ()
-        names = [each.name for each in engine.containers()]
-        assert {f"egress-somebody-0000000{number}" for number in range(3)} <= set(names)
-        assert (home / "of-nobody").is_dir()
-    finally:
-        for number in range(3):
-            engine.remove_container(f"egress-somebody-0000000{number}")
+    assert reap(engine, home) == ()
+    assert set(foreign) <= {each.name for each in engine.containers()}
+    assert (home / "of-nobody").is_dir()
