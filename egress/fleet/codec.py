@@ -67,6 +67,7 @@ def write_spec(spec: Spec) -> Json:
             "cpus": limits.cpus,
             "processes": limits.processes,
             "temporary_mib": limits.temporary_mib,
+            "disk_mib": limits.disk_mib,
         },
         "read_only": spec.read_only,
         "ports": list(spec.ports),
@@ -107,6 +108,7 @@ def _limits(fields: Fields) -> Limits:
         cpus=fields.number("cpus"),
         processes=fields.whole("processes"),
         temporary_mib=fields.whole("temporary_mib"),
+        disk_mib=fields.whole_or_none("disk_mib"),
     )
     fields.end()
     return limits

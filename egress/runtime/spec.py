@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from posixpath import normpath
 from types import MappingProxyType
 from typing import BinaryIO, Final, Literal
 
@@ -43,13 +44,20 @@ class Limits:
     cpus: float = 2.0
     processes: int = 1024
     temporary_mib: int = 512
-    """Of /tmp, where the rest of the sandbox is read-only. It counts as memory."""
+    """Of /tmp, where the rest of the sandbox is read-only or `disk_mib` is given. It counts as memory."""
+    disk_mib: int | None = None
+    """What it can write in all, besides /tmp and what is mounted; None is as much as the disk holds.
+
+    It lies in memory then, which it has besides `memory_mib`, and it ends with a stop.
+    """
 
     def __post_init__(self) -> None:
         _within("limits.memory_mib", self.memory_mib, 16, 1 << 24)
         _within("limits.cpus", self.cpus, 0.01, 4096)
         _within("limits.processes", self.processes, 8, 1 << 22)
         _within("limits.temporary_mib", self.temporary_mib, 1, 1 << 24)
+        if self.disk_mib is not None:
+            _within("limits.disk_mib", self.disk_mib, 1, 1 << 24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +87,7 @@ class Spec:
     user: int = 1000
     group: int = 1000
     workdir: str = WORKSPACE
-    """Where commands start; a volume of the sandbox's own that ends with it, unless something is mounted
+    """Where commands start; a folder of the sandbox's own that ends with it, unless something is mounted
     there."""
     env: Values = NOTHING
     mounts: tuple[Mount, ...] = ()
@@ -97,6 +105,8 @@ class Spec:
         _within("user", self.user, 0, 1 << 31)
         _within("group", self.group, 0, 1 << 31)
         check_path("workdir", self.workdir)
+        if normpath(self.workdir) == "/":
+            raise SpecError("workdir is the whole sandbox", "name a folder in it")
         check_ports(self.ports)
         _check_labels(self.labels)
         targets = [mount.target.rstrip("/") for mount in self.mounts]
@@ -104,6 +114,11 @@ class Spec:
             raise SpecError("mounts.target names one path twice", "mount one thing there")
         object.__setattr__(self, "env", _variables("env", self.env))
         object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing of its image can be written: that was asked for, or its disk is bounded."""
+        return self.read_only or self.limits.disk_mib is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,4 +274,8 @@ def _check_labels(labels: Values) -> None:
 
 def _within(what: str, value: float, least: float, most: float) -> None:
     if isinstance(value, bool) or not least <= value <= most:
-        raise SpecError(f"{what} is out of bounds", f"give a number from {least:g} to {most:g}")
+        raise SpecError(f"{what} is out of bounds", f"give a number from {_plain(least)} to {_plain(most)}")
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if number == int(number) else f"{number:g}"

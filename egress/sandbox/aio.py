@@ -16,7 +16,7 @@ from egress.runtime.spec import NOTHING, Info, Values
 from egress.sandbox.files import Files
 from egress.sandbox.git import Git
 from egress.sandbox.handle import Sandbox
-from egress.sandbox.options import Variables, Volumes
+from egress.sandbox.options import Size, Variables, Volumes
 from egress.sandbox.paths import Where
 from egress.sandbox.process import Process, Stream
 from egress.sandbox.session import Session
@@ -180,10 +180,11 @@ class AsyncSandbox(Twin[Sandbox]):
         env: Variables | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - that of the sandbox
         idle_timeout: float | None = None,
-        memory: float | str | None = None,
+        memory: Size | None = None,
         cpus: float | None = None,
         pids: int | None = None,
-        size: float | str | None = None,
+        size: Size | None = None,
+        temporary: Size | None = None,
         labels: Values = NOTHING,
         volumes: Volumes | None = None,
         runtime: Runtime | None = None,
@@ -200,6 +201,7 @@ class AsyncSandbox(Twin[Sandbox]):
             cpus=cpus,
             pids=pids,
             size=size,
+            temporary=temporary,
             labels=labels,
             volumes=volumes,
             runtime=runtime,

@@ -19,7 +19,7 @@ from egress.sandbox import beyond, copying, options
 from egress.sandbox.errors import checked
 from egress.sandbox.files import Files
 from egress.sandbox.git import Git
-from egress.sandbox.options import Input, Line, Variables, Volumes
+from egress.sandbox.options import Input, Line, Size, Variables, Volumes
 from egress.sandbox.paths import resolved
 from egress.sandbox.place import Place
 from egress.sandbox.ports import await_port
@@ -71,10 +71,11 @@ class Sandbox:
         env: Variables | None = None,
         timeout: float | None = None,
         idle_timeout: float | None = None,
-        memory: float | str | None = None,
+        memory: Size | None = None,
         cpus: float | None = None,
         pids: int | None = None,
-        size: float | str | None = None,
+        size: Size | None = None,
+        temporary: Size | None = None,
         labels: Values = NOTHING,
         volumes: Volumes | None = None,
         runtime: Runtime | None = None,
@@ -91,7 +92,9 @@ class Sandbox:
             memory: at most, in MiB or as in "2g".
             cpus: at most; a half is one.
             pids: processes at most.
-            size: of its /tmp where the rest of it is read-only, in MiB or as in "512m".
+            size: of its disk, in MiB or as in "4g": what it can write in all, besides /tmp. It lies in
+                memory then, and is empty after a stop. Not bounded, if not said.
+            temporary: of its /tmp where `size` is given, in MiB or as in "512m".
             labels: by which `list` finds it.
             volumes: folders of this machine that it sees, `{"/srv/data": "/data"}`; to write `"/data:rw"`.
             runtime: where it is made; if not said, what `egress up` serves, or one of this process alone.
@@ -110,7 +113,7 @@ class Sandbox:
             image=beyond.image_of(home, image),
             profile=profile,
             env=options.variables(env, place.caller),
-            limits=options.limits(memory, cpus, pids, size),
+            limits=options.limits(memory=memory, cpus=cpus, pids=pids, size=size, temporary=temporary),
             mounts=options.mounts(volumes),
             labels=labels,
         )
@@ -142,7 +145,7 @@ class Sandbox:
     # Going
 
     def stop(self) -> None:
-        """End its processes. What it has written stays; `start` begins anew.
+        """End its processes. What it has written stays, unless its `size` is bounded; `start` begins anew.
 
         >>> sandbox.stop()  # doctest: +SKIP
         """

@@ -24,8 +24,10 @@ Volumes = Mapping[str, str] | Mapping[Path, str] | Mapping[str | Path, str] | It
 Line = str | Sequence[str]
 """A line for a shell, or the words of one command."""
 Input = str | bytes | BinaryIO
+Size = float | str
+"""A number of MiB, or a text such as 512m or 2g."""
 
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)([kmgt])(?:i?b)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt])(?:i?b)?", re.IGNORECASE)
 _UNITS: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _NO_NEEDLES: Final = Needles({})
 
@@ -58,7 +60,7 @@ def variables(asked: Variables | None, caller: Callable[[], Values]) -> Values:
     return environment({}, {}, _NO_NEEDLES, kind=Kind.CONTAINER, asked=wanted).variables
 
 
-def mib(what: str, size: float | str) -> int:
+def mib(what: str, size: Size) -> int:
     """Return a size in MiB; a number is one already. Raises `SpecError`."""
     if isinstance(size, bool):
         raise _no_size(what)
@@ -77,7 +79,12 @@ def _no_size(what: str) -> SpecError:
 
 
 def limits(
-    memory: float | str | None, cpus: float | None, pids: int | None, size: float | str | None
+    *,
+    memory: Size | None = None,
+    cpus: float | None = None,
+    pids: int | None = None,
+    size: Size | None = None,
+    temporary: Size | None = None,
 ) -> Limits:
     """Return what a sandbox may use up; what is not said is the usual."""
     usual = Limits()
@@ -85,7 +92,8 @@ def limits(
         memory_mib=usual.memory_mib if memory is None else mib("memory", memory),
         cpus=usual.cpus if cpus is None else cpus,
         processes=usual.processes if pids is None else pids,
-        temporary_mib=usual.temporary_mib if size is None else mib("size", size),
+        temporary_mib=usual.temporary_mib if temporary is None else mib("temporary", temporary),
+        disk_mib=None if size is None else mib("size", size),
     )
 
 

@@ -112,6 +112,7 @@ class Blanks:
             cpus=os.cpu_count() or 1,
             files={**seen, lifeline.PATH: cell.lifeline.path},
             isolation=self._isolation,
+            shown=self._shown(spec, image, cell, parts),
         )
         made = self._engine.create_container(names.waiting(cell.id), container.config(spec, placing, bound))
         parts.callback(self._engine.remove_container, made)
@@ -129,9 +130,20 @@ class Blanks:
         return made
 
     def _workspace(self, spec: Spec, cell: Cell, parts: ExitStack) -> str:
-        if not container.has_own_workspace(spec):
+        if spec.limits.disk_mib is not None or not container.has_own_workspace(spec):
             return ""
-        name = names.workspace(cell.id)
+        return self._volume(names.workspace(cell.id), parts)
+
+    def _shown(self, spec: Spec, image: str, cell: Cell, parts: ExitStack) -> dict[str, str]:
+        """Volumes for what the image declares as such: the engine copies what it has there."""
+        if not spec.is_closed:
+            return {}
+        targets = container.unwritten(spec, self._engine.image_volumes(image))
+        return {
+            target: self._volume(names.shown(cell.id, number), parts) for number, target in enumerate(targets)
+        }
+
+    def _volume(self, name: str, parts: ExitStack) -> str:
         self._engine.create_volume(name, labels.marked(labels.ROLE_WORKSPACE, self._lease))
         parts.callback(self._engine.remove_volume, name)
         return name

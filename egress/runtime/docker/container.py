@@ -8,14 +8,15 @@ it: one that was made ahead is the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from egress.runtime import disk
 from egress.runtime.docker import labels, lifeline
 from egress.runtime.docker.engine import Json
-from egress.runtime.docker.hardening import MIB, bound, hardened, in_network
+from egress.runtime.docker.hardening import bound, hardened, in_network
 from egress.runtime.docker.isolation import USUAL, Isolation
 from egress.runtime.docker.networks import Network
 from egress.runtime.protocol import Outfit
@@ -30,6 +31,8 @@ WAITER: Final = "65533:65533"
 would outlive the runtime."""
 _HOSTNAME: Final = "sandbox"
 _TEMPORARY: Final = "/tmp"  # noqa: S108 - that of the sandbox
+_HOME: Final = "/home/sandbox"
+"""Where there is one whatever the image has; a place that it lacks is made by the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Placing:
     """Its id: a name could mean another one by now."""
     network: Network
     workspace: str
-    """The name of its volume; empty where something is mounted there."""
+    """The name of its volume; empty where something is mounted there, or it is of memory."""
     lease: str
     has_ipv6: bool = True
     cpus: int = 1024
@@ -48,6 +51,8 @@ class Placing:
     files: Mapping[str, Path] = field(default_factory=dict)
     """What is mounted read-only, by path in the sandbox: where it is on the host."""
     isolation: Isolation = USUAL
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """Volumes that are mounted read-only, by path in the sandbox."""
 
 
 def config(spec: Spec, placing: Placing, mounts: tuple[Mount, ...]) -> Json:
@@ -65,21 +70,21 @@ def config(spec: Spec, placing: Placing, mounts: tuple[Mount, ...]) -> Json:
         "StopSignal": "SIGTERM",
         "HostConfig": {
             **hardened(
-                spec.limits.memory_mib * MIB,
+                disk.memory(spec.limits),
                 spec.limits.processes,
                 min(spec.limits.cpus, placing.cpus),
                 has_ipv6=placing.has_ipv6,
                 isolation=placing.isolation,
             ),
             "Init": True,
-            "ReadonlyRootfs": spec.read_only,
+            "ReadonlyRootfs": spec.is_closed,
             "NetworkMode": network.id,
             # The engine has a name server in every container. Whatever it would ask of others, it asks the
             # door.
             "Dns": [str(network.addresses.door)],
             "DnsOptions": [],
             "DnsSearch": ["."],
-            "Tmpfs": _temporary(spec),
+            "Tmpfs": _in_memory(spec),
             "Mounts": _mounts(spec, placing, mounts),
         },
         "NetworkingConfig": in_network(network.id, str(network.addresses.sandbox)),
@@ -87,8 +92,13 @@ def config(spec: Spec, placing: Placing, mounts: tuple[Mount, ...]) -> Json:
 
 
 def variables(spec: Spec, outfit: Outfit) -> dict[str, str]:
-    """The environment of every process. The way to the proxy is not the user's to change."""
-    return {**spec.env, **outfit.variables}
+    """The environment of every process. The way to the proxy is not the user's to change.
+
+    The home that the image names cannot be written where its disk is bounded, so it is on that.
+    """
+    place = _disk_at(spec)
+    home = {"HOME": place} if place and not spec.read_only else {}
+    return {**home, **spec.env, **outfit.variables}
 
 
 def resolver(door: str) -> bytes:
@@ -98,13 +108,47 @@ def resolver(door: str) -> bytes:
 
 def has_own_workspace(spec: Spec) -> bool:
     """Whether its working folder is a volume of its own, and nothing that was mounted."""
-    workdir = os.path.normpath(spec.workdir)
-    return not any(Path(workdir).is_relative_to(os.path.normpath(mount.target)) for mount in spec.mounts)
+    return not _is_mounted(spec, os.path.normpath(spec.workdir))
 
 
-def _temporary(spec: Spec) -> dict[str, str]:
-    size = f"size={spec.limits.temporary_mib}m"
-    return {_TEMPORARY: f"rw,nosuid,nodev,mode=1777,{size}"} if spec.read_only else {}
+def unwritten(spec: Spec, volumes: Iterable[str]) -> tuple[str, ...]:
+    """Which folders that an image declares as volumes have to be closed, for they are no part of its root.
+
+    An engine would give each a folder on its disk to be written, whatever the sandbox may write otherwise.
+    """
+    if not spec.is_closed:
+        return ()
+    own = (spec.workdir, _TEMPORARY, _disk_at(spec) or _TEMPORARY)
+    taken = {os.path.normpath(each) for each in (*own, *(mount.target for mount in spec.mounts))}
+    return tuple(sorted({os.path.normpath(each) for each in volumes} - taken))
+
+
+def _in_memory(spec: Spec) -> dict[str, str]:
+    """What is of memory, and how it is mounted. Engines let no program begin there that is not asked for."""
+    if not spec.is_closed:
+        return {}
+    runs, found = "" if spec.read_only else "exec,", {}
+    if not _is_mounted(spec, _TEMPORARY):
+        options = disk.options(spec.limits.temporary_mib, mode=0o1777)
+        found[_TEMPORARY] = f"rw,{runs}nosuid,nodev,{options}"
+    if place := _disk_at(spec):
+        options = disk.options(spec.limits.disk_mib or 0, (spec.user, spec.group))
+        found[place] = f"rw,exec,nosuid,nodev,{options}"
+    return found
+
+
+def _disk_at(spec: Spec) -> str:
+    """Where a bounded disk is: the working folder, or a home where that was mounted; empty for nowhere."""
+    if spec.limits.disk_mib is None:
+        return ""
+    if has_own_workspace(spec):
+        return os.path.normpath(spec.workdir)
+    return "" if spec.read_only or _is_mounted(spec, _HOME) else _HOME
+
+
+def _is_mounted(spec: Spec, path: str) -> bool:
+    """Whether something of the host is seen at a path."""
+    return any(Path(path).is_relative_to(os.path.normpath(mount.target)) for mount in spec.mounts)
 
 
 def _mounts(spec: Spec, placing: Placing, mounts: tuple[Mount, ...]) -> list[Mapping[str, object]]:
@@ -112,4 +156,6 @@ def _mounts(spec: Spec, placing: Placing, mounts: tuple[Mount, ...]) -> list[Map
     found += [bound(str(mount.source), mount.target, writable=mount.writable) for mount in mounts]
     if placing.workspace:
         found.append({"Type": "volume", "Source": placing.workspace, "Target": spec.workdir})
+    for target, volume in placing.shown.items():
+        found.append({"Type": "volume", "Source": volume, "Target": target, "ReadOnly": True})
     return found

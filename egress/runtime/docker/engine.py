@@ -28,6 +28,7 @@ from egress.runtime.errors import (
     EngineUnavailableError,
     ImageMissingError,
     SandboxError,
+    SpecError,
     UnsupportedError,
 )
 
@@ -119,7 +120,7 @@ class Engine:
     # Images
 
     def image_id(self, name: str) -> str:
-        """Raises `ImageMissingError`."""
+        """Raises `ImageMissingError`, and `SpecError` for what is no name."""
         with _told("look at an image", self.socket):
             try:
                 return str(self._api.inspect_image(name)["Id"])  # type: ignore[no-untyped-call]
@@ -127,6 +128,18 @@ class Engine:
                 raise ImageMissingError(
                     f"the engine has no image {name}", "pull or build it; nothing is fetched by itself"
                 ) from None
+            except APIError as error:
+                if "invalid reference format" not in _reason(error):
+                    raise
+                raise SpecError(
+                    "image is not the name of an image", "give its name, with a tag or a digest"
+                ) from None
+
+    def image_volumes(self, image: str) -> tuple[str, ...]:
+        """The folders that an image declares as volumes."""
+        with _told("look at an image", self.socket):
+            found = self._api.inspect_image(image).get("Config") or {}  # type: ignore[no-untyped-call]
+        return tuple(str(path) for path in found.get("Volumes") or ())
 
     def import_image(self, archive: BinaryIO, repository: str, tag: str, changes: Sequence[str] = ()) -> None:
         """Make an image of one layer."""

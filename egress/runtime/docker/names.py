@@ -26,6 +26,11 @@ def workspace(cell: str) -> str:
     return f"egress-workspace-{cell}"
 
 
+def shown(cell: str, number: int) -> str:
+    """Of a volume with what an image declares as one."""
+    return f"egress-image-{cell}-{number}"
+
+
 def door(cell: str) -> str:
     """Of the container that a door runs in."""
     return f"egress-door-{cell}"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from egress.runtime import disk
 from egress.runtime.namespace.inside import kernel
 from egress.runtime.spec import MIB, Limits
 
@@ -135,7 +136,7 @@ def _offered(folder: Path) -> frozenset[str]:
 
 
 def _bound(folder: Path, version: int, kind: str, limits: Limits) -> bool:
-    memory, processes = limits.memory_mib * MIB + _OWN_MEMORY, limits.processes + _OURS
+    memory, processes = disk.memory(limits) + _OWN_MEMORY, limits.processes + _OURS
     quota = max(1000, math.ceil(limits.cpus * _PERIOD))
     wanted: Mapping[tuple[int, str], list[tuple[str, int | str]]] = {
         (1, "memory"): [("memory.limit_in_bytes", memory)],

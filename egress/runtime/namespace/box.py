@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from egress.runtime import disk
 from egress.runtime.door.keeper import Keeper
+from egress.runtime.gateway import Admission
 from egress.runtime.laid import Laid
 from egress.runtime.lease import write_owner
 from egress.runtime.namespace import bounds, plan, sweep
@@ -45,6 +47,8 @@ class Box:
     created: datetime
     parts: ExitStack = field(repr=False)
     space: Space = field(init=False, repr=False)
+    admission: Admission = field(init=False, repr=False)
+    """The one it was made by: what is planted in it stays when another proxy admits it."""
     state: State = "created"
     using: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -107,7 +111,8 @@ def made(
             "sources": [asdict(each) for each in layout.sources],
             "steps": layout.finished(),
             "hostname": hostname,
-            "shared": spec.limits.temporary_mib,
+            "disks": layout.disks(plan.disks(spec)),
+            "shared": disk.options(spec.limits.temporary_mib, mode=0o1777),
             "user": spec.user,
             "group": spec.group,
             "outer": ids.outer,

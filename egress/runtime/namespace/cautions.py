@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-KERNEL: Final = "they share this machine's kernel and its /usr, read-only, and can fill its disk"
+KERNEL: Final = (
+    "they share this machine's kernel and its /usr, read-only, and can fill its disk if not bounded"
+)
 _WORDS: Final = {
     "memory": "memory is bounded for each process alone",
     "cpu": "processor time is not",

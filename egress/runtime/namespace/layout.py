@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from egress.runtime import disk as bounded
 from egress.runtime.errors import MountError
 from egress.runtime.namespace.inside.kernel import NO_DEVICES, NO_PROGRAMS, NO_SUID, READ_ONLY
 
@@ -39,6 +41,16 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Fresh:
+    """A folder that is empty at each start of the sandbox."""
+
+    path: str
+    disk: str
+    """Which of the sandbox's disks it is a part of."""
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Part:
     """What is at a path of the sandbox."""
 
@@ -56,6 +68,7 @@ class Layout:
 
     sources: list[Source] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    fresh: list[Fresh] = field(default_factory=list)
     _parts: dict[str, _Part] = field(default_factory=lambda: {"/": _Part("folder")})
     _still: list[str] = field(default_factory=list)
 
@@ -66,11 +79,17 @@ class Layout:
     def memory(self, path: str, mib: int, *, is_open: bool = True) -> None:
         """A folder of memory: everybody may write to it, or nothing is in it but what comes here."""
         path = self._ready(path, "folder")
-        options = f"mode=1777,size={mib}m" if is_open else "mode=0755,size=64k"
+        options = bounded.options(mib, mode=0o1777) if is_open else "mode=0755,size=64k"
         self.steps.append(("memory", path, options))
         if not is_open:
             self._still.append(path)
         self._parts[path] = _Part("folder")
+
+    def renew(self, path: str, *, disk: str, mode: int) -> None:
+        """A folder of the sandbox's own that is empty at each start. Until then its place is closed."""
+        path = self._ready(path, "folder")
+        self.memory(path, 1, is_open=False)
+        self.fresh = [*(each for each in self.fresh if each.path != path), Fresh(path, disk, mode)]
 
     def link(self, path: str, target: str) -> None:
         """A link, where nothing is yet."""
@@ -110,6 +129,26 @@ class Layout:
         """All steps; what was covered is closed last."""
         return [*self.steps, *(("still", path) for path in self._still)]
 
+    def disks(self, options: Mapping[str, str]) -> list[dict[str, object]]:
+        """What is made at each start: file systems, by how they are mounted, and the folders of each."""
+        return [
+            {
+                "options": how,
+                "places": [
+                    [each.path, each.mode, self._mounted_in(each.path)]
+                    for each in self.fresh
+                    if each.disk == name
+                ],
+            }
+            for name, how in options.items()
+        ]
+
+    def _mounted_in(self, path: str) -> list[str]:
+        """What is mounted below a folder, and below nothing else that is."""
+        points = [str(step[1]) for step in self.steps if step[0] in ("tree", "memory")]
+        inside = sorted({each for each in points if each.startswith(path.rstrip("/") + "/")})
+        return [each for each in inside if not any(each.startswith(above + "/") for above in inside)]
+
     # Mounting
 
     def _mount(
@@ -131,8 +170,11 @@ class Layout:
         self.steps.append(("tree", path, len(self.sources)))
         self.sources.append(Source(str(source), attributes, alone))
         self._parts[path] = _Part(kind, source, is_own=is_own, is_writable=is_writable)
-        for below in [each for each in self._parts if each.startswith(path.rstrip("/") + "/")]:
+        inside = path.rstrip("/") + "/"
+        for below in [each for each in self._parts if each.startswith(inside)]:
             del self._parts[below]
+        # What is mounted over is not seen, and must not be put above it at a start.
+        self.fresh = [each for each in self.fresh if not f"{each.path}/".startswith(inside)]
 
     def _ready(self, path: str, kind: Kind) -> str:
         """Where a path leads to, with something there of a kind that can be mounted over."""

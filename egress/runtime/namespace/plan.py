@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from egress.runtime import disk
 from egress.runtime.namespace import host
 from egress.runtime.namespace.layout import Layout
 from egress.runtime.protocol import Outfit
@@ -36,6 +37,8 @@ _OWN: Final = frozenset(
 )
 """What the root folder of an image has at its top, and a sandbox has of its own."""
 _TEMPORARY: Final = "/tmp"  # noqa: S108 - that of the sandbox
+_TEMPORARY_TOO: Final = "/var/tmp"  # noqa: S108
+_DISK, _TEMPORARY_DISK = "disk", "temporary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,10 @@ def _wanted(
 ) -> Iterator[tuple[str, Callable[[str], None]]]:
     """What lies at paths that were asked for. Those below others have to come later, not to be covered."""
     if has_own_workspace(spec):
-        yield spec.workdir, partial(layout.own, source=folders.workspace)
+        if spec.limits.disk_mib is None:
+            yield spec.workdir, partial(layout.own, source=folders.workspace)
+        else:
+            yield spec.workdir, partial(layout.renew, disk=_DISK, mode=0o755)
     for target, source in files.items():
         yield target, partial(layout.show, source=source)
     for mount in mounts:
@@ -175,11 +181,28 @@ def _add_devices(layout: Layout) -> None:
 def _add_own(layout: Layout, spec: Spec, folders: Folders) -> None:
     # Of an image both can be there already.
     layout.memory("/run", 1, is_open=False)
-    if spec.read_only:
+    if spec.limits.disk_mib is not None:
+        layout.renew(_TEMPORARY, disk=_TEMPORARY_DISK, mode=0o1777)
+        layout.renew(_TEMPORARY_TOO, disk=_DISK, mode=0o1777)
+        if spec.read_only:
+            layout.folder(host.HOME)
+        else:
+            layout.renew(host.HOME, disk=_DISK, mode=0o700)
+    elif spec.read_only:
         layout.memory(_TEMPORARY, spec.limits.temporary_mib)
         layout.folder(host.HOME)
-        layout.memory("/var/tmp", spec.limits.temporary_mib)  # noqa: S108
-        return
-    layout.own(_TEMPORARY, folders.temporary)
-    layout.own(host.HOME, folders.home)
-    layout.own("/var/tmp", folders.temporary_too)  # noqa: S108
+        layout.memory(_TEMPORARY_TOO, spec.limits.temporary_mib)
+    else:
+        layout.own(_TEMPORARY, folders.temporary)
+        layout.own(host.HOME, folders.home)
+        layout.own(_TEMPORARY_TOO, folders.temporary_too)
+
+
+def disks(spec: Spec) -> dict[str, str]:
+    """The file systems of memory that are made at each start, by name: how they are mounted."""
+    if spec.limits.disk_mib is None:
+        return {}
+    return {
+        _DISK: disk.options(spec.limits.disk_mib),
+        _TEMPORARY_DISK: disk.options(spec.limits.temporary_mib),
+    }

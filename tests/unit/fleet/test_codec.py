@@ -27,7 +27,7 @@ SPEC = Spec(
     workdir="/work",
     env={"A": "1"},
     mounts=(Mount(source=Path("/srv/data"), target="/data", writable=True),),
-    limits=Limits(memory_mib=64, cpus=0.5, processes=10, temporary_mib=5),
+    limits=Limits(memory_mib=64, cpus=0.5, processes=10, temporary_mib=5, disk_mib=6),
     read_only=True,
     ports=(8443,),
     labels={"team": "a"},
@@ -57,6 +57,9 @@ def test_specifications_come_over_whole() -> None:
 def test_no_field_of_a_specification_is_forgotten() -> None:
     """A field that is added to it has to be added here, or it would be dropped in silence."""
     assert set(codec.write_spec(SPEC)) == set(Spec.__dataclass_fields__)
+    limits = codec.write_spec(SPEC)["limits"]
+    assert isinstance(limits, dict)
+    assert set(limits) == set(Limits.__dataclass_fields__)
     assert set(codec.write_terms(TERMS)) == set(Terms.__dataclass_fields__)
     assert set(codec.write_info(INFO)) == set(Info.__dataclass_fields__)
     aside = {"input", "most_output"}

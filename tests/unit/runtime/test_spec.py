@@ -46,6 +46,7 @@ def test_a_path_that_is_not_whole_is_refused(path: str) -> None:
         ({"name": "A"}, "name"), ({"image": ""}, "image"), ({"image": "-x"}, "image"),
         ({"image": "a b"}, "image"),
         ({"user": -1}, "user"), ({"group": True}, "group"), ({"workdir": "here"}, "workdir"),
+        ({"workdir": "/"}, "workdir"), ({"workdir": "/./"}, "workdir"),
         ({"ports": (0,)}, "ports"), ({"ports": (80, 65536)}, "ports"),
         ({"env": {"1A": ""}}, "env"), ({"env": {"A=B": ""}}, "env"), ({"env": {"A": "\0"}}, "env"),
         ({"labels": {"": ""}}, "labels"), ({"labels": {"egress.role": "x"}}, "labels"),
@@ -73,11 +74,31 @@ def test_a_mount_has_whole_paths(source: str, target: str) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [{"memory_mib": 15}, {"cpus": 0}, {"processes": 7}, {"temporary_mib": 0}, {"cpus": float("nan")}],
-)
+    [
+        {"memory_mib": 15}, {"cpus": 0}, {"processes": 7}, {"temporary_mib": 0}, {"cpus": float("nan")},
+        {"disk_mib": 0}, {"disk_mib": -1}, {"disk_mib": True}, {"disk_mib": (1 << 24) + 1},
+    ],
+)  # fmt: skip
 def test_limits_are_within_reason(values: Values) -> None:
     with pytest.raises(SpecError, match=r"^limits"):
         Limits(**values)  # type: ignore[arg-type]
+
+
+def test_bounds_are_told_as_people_write_numbers() -> None:
+    with pytest.raises(SpecError) as caught:
+        Limits(memory_mib=1)
+    assert caught.value.hint == "give a number from 16 to 16777216"
+    with pytest.raises(SpecError) as caught:
+        Limits(cpus=0)
+    assert caught.value.hint == "give a number from 0.01 to 4096"
+
+
+@pytest.mark.parametrize(
+    ("values", "is_closed"),
+    [({}, False), ({"read_only": True}, True), ({"limits": Limits(disk_mib=1)}, True)],
+)
+def test_what_is_bounded_leaves_its_image_as_it_is(values: Values, is_closed: bool) -> None:
+    assert Spec(name="one", image="any", **values).is_closed is is_closed  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ def test_a_text_is_for_the_shell_and_a_sequence_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "mib"), [(64, 64), ("512m", 512), ("2g", 2048), ("1.5G", 1536), ("2GiB", 2048), ("2048k", 2)]
+    ("size", "mib"),
+    [(64, 64), ("512m", 512), ("2g", 2048), ("1.5G", 1536), ("2GiB", 2048), ("2048k", 2), ("1 GiB", 1024)],
 )
 def test_a_size_is_mib(size: float | str, mib: int) -> None:
     assert options.mib("memory", size) == mib
@@ -33,12 +34,19 @@ def test_what_is_no_size_is_refused(size: str) -> None:
 
 
 def test_limits_are_the_usual_unless_said() -> None:
-    assert options.limits(None, None, None, None) == Limits()
-    assert options.limits("1g", 0.5, 64, "64m") == Limits(
-        memory_mib=1024, cpus=0.5, processes=64, temporary_mib=64
+    assert options.limits() == Limits()
+    assert options.limits(memory="1g", cpus=0.5, pids=64, size="3g", temporary=64) == Limits(
+        memory_mib=1024, cpus=0.5, processes=64, disk_mib=3072, temporary_mib=64
     )
-    with pytest.raises(SpecError):
-        options.limits(1, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [({"memory": 1}, "memory_mib"), ({"size": 0}, "disk_mib"), ({"size": "1k"}, "disk_mib")],
+)
+def test_a_limit_that_is_none_is_refused(given: dict[str, options.Size], field: str) -> None:
+    with pytest.raises(SpecError, match=field):
+        options.limits(**given)  # type: ignore[arg-type]
 
 
 def test_volumes_are_for_reading_unless_said() -> None:

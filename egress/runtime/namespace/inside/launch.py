@@ -149,7 +149,10 @@ class Launch:
         os.close(self._lives)
         plan = self._plan
         socket.sethostname(str(plan["hostname"]))
-        root.complete(_number(plan["shared"]))
+        disks = plan["disks"]
+        if isinstance(disks, list):
+            root.add_disks(disks, _number(plan["outer"]))
+        root.complete(str(plan["shared"]))
         inner = users.Inner(_number(plan["user"]), _number(plan["group"]), _number(plan["outer"]))
         namespace = users.inner(inner)
         freezer = users.checked_freezer(self._freezer)

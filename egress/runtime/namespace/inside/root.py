@@ -25,6 +25,7 @@ _COVERED: Final = (
 
 Source = Mapping[str, object]
 Step = Sequence[object]
+Disk = Mapping[str, object]
 
 
 class Trees:
@@ -114,16 +115,60 @@ def _take(step: Step, trees: Trees) -> None:
         raise ValueError(what)
 
 
-def complete(shared_mib: int) -> None:
+def add_disks(disks: Sequence[Disk], owner: int) -> None:
+    """Make the file systems that last as long as one run of the sandbox, with folders of its user's.
+
+    Each is mounted where nobody looks, and its folders are seen at their places; together they have its size.
+    """
+    for disk in disks:
+        kernel.mount("tmpfs", OLD, str(disk["options"]))
+        places = disk["places"]
+        for number, (path, mode, inside) in enumerate(places if isinstance(places, list) else ()):
+            folder = f"{OLD}/{number}"
+            os.mkdir(folder)  # noqa: PTH102
+            os.chown(folder, owner, owner)
+            os.chmod(folder, mode)  # noqa: PTH101
+            _replace(path, folder, inside, owner)
+        kernel.detach(OLD)
+
+
+def _replace(path: str, folder: str, inside: Sequence[str], owner: int) -> None:
+    """Let a folder be seen at a path, with all that is mounted inside of the one that was there."""
+    kept = [(each, os.path.isdir(each), kernel.open_tree(each, recursive=True)) for each in inside]  # noqa: PTH112
+    for each, is_folder, _ in kept:
+        _make_place(folder, each.removeprefix(path.rstrip("/") + "/"), owner, is_folder=is_folder)
+    tree = kernel.open_tree(folder, recursive=False)
+    kernel.attach(tree, path)
+    os.close(tree)
+    for each, _, tree in kept:
+        kernel.attach(tree, each)
+        os.close(tree)
+
+
+def _make_place(folder: str, name: str, owner: int, *, is_folder: bool) -> None:
+    """Make something that can be mounted over, and the folders above it."""
+    *above, last = name.split("/")
+    at = folder
+    for part in (*above, last) if is_folder else above:
+        at = f"{at}/{part}"
+        if not os.path.isdir(at):  # noqa: PTH112
+            os.mkdir(at, 0o755)  # noqa: PTH102
+            os.chown(at, owner, owner)
+    if not is_folder:
+        os.close(os.open(f"{at}/{last}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+
+
+def complete(shared: str) -> None:
     """Add what belongs to one run of the sandbox: its processes, terminals and shared memory.
 
-    Afterwards nothing of the old root is there, and the new one cannot be written.
+    `shared` says how that memory is mounted. Afterwards nothing of the old root is there, and the new one
+    cannot be written.
     """
     kernel.mount("proc", "/proc", "", ("nosuid", "nodev", "noexec"))
     for path in _COVERED:
         _cover(path)
     kernel.mount("devpts", "/dev/pts", "newinstance,ptmxmode=0666,mode=0620", ("nosuid", "noexec"))
-    kernel.mount("tmpfs", "/dev/shm", f"mode=1777,size={shared_mib}m")  # noqa: S108 - that of the sandbox
+    kernel.mount("tmpfs", "/dev/shm", shared)  # noqa: S108 - that of the sandbox
     kernel.detach(OLD)
 
 

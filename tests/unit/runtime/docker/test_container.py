@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from egress.runtime import disk
 from egress.runtime.docker import lifeline
-from egress.runtime.docker.container import WAITER, Placing, config, has_own_workspace, resolver, variables
+from egress.runtime.docker.container import (
+    WAITER,
+    Placing,
+    config,
+    has_own_workspace,
+    resolver,
+    unwritten,
+    variables,
+)
 from egress.runtime.docker.engine import Json
 from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.networks import Network
@@ -104,6 +113,72 @@ def test_read_only_leaves_a_folder_for_what_is_temporary(read_only: bool) -> Non
     found = host(made(read_only=read_only))
     assert found["ReadonlyRootfs"] is read_only
     assert bool(found["Tmpfs"]) is read_only
+
+
+DISK = Limits(memory_mib=64, disk_mib=10, temporary_mib=3)
+HERE = Path("/data")
+
+
+def in_memory(**values: object) -> Json:
+    found = host(made(**values))["Tmpfs"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_bounded_disk_is_of_memory_that_is_there_besides() -> None:
+    found = host(made(user=7, group=8, limits=DISK))
+    assert found["ReadonlyRootfs"] is True
+    assert found["Tmpfs"] == {
+        "/tmp": "rw,exec,nosuid,nodev,size=3m,nr_inodes=768,mode=1777",
+        "/workspace": "rw,exec,nosuid,nodev,size=10m,nr_inodes=2560,mode=0755,uid=7,gid=8",
+    }
+    assert found["Memory"] == found["MemorySwap"] == disk.memory(DISK)
+
+
+def test_where_the_working_folder_is_mounted_the_disk_is_a_home() -> None:
+    mounts = (Mount(source=HERE, target="/workspace"),)
+    assert set(in_memory(limits=DISK, mounts=mounts)) == {"/tmp", "/home/sandbox"}
+    assert set(in_memory(limits=DISK, mounts=mounts, read_only=True)) == {"/tmp"}
+    both = (*mounts, Mount(source=HERE, target="/home"))
+    assert set(in_memory(limits=DISK, mounts=both)) == {"/tmp"}
+
+
+@pytest.mark.parametrize("values", [{"limits": DISK}, {"read_only": True}])
+def test_what_is_mounted_is_not_covered_by_memory(values: dict[str, object]) -> None:
+    mounts = (Mount(source=HERE, target="/tmp/"),)
+    assert "/tmp" not in in_memory(mounts=mounts, **values)
+
+
+@pytest.mark.parametrize(
+    ("values", "home"),
+    [
+        ({}, None),
+        ({"read_only": True}, None),
+        ({"limits": DISK}, "/workspace"),
+        ({"limits": DISK, "workdir": "/work/"}, "/work"),
+        ({"limits": DISK, "env": {"HOME": "/mine"}}, "/mine"),
+        ({"limits": DISK, "read_only": True}, None),
+        ({"limits": DISK, "mounts": (Mount(source=HERE, target="/workspace"),)}, "/home/sandbox"),
+    ],
+)
+def test_who_has_a_bounded_disk_has_a_home_on_it(values: dict[str, object], home: str | None) -> None:
+    spec = Spec(**{"name": "one", "image": "any", **values})  # type: ignore[arg-type]
+    assert variables(spec, OUTFIT).get("HOME") == home
+
+
+def test_what_an_image_declares_as_a_volume_is_shown_to_be_read() -> None:
+    """An engine would let each be written, on its disk."""
+    volumes = ("/data/", "/workspace", "/tmp", "/more")
+    spec = Spec(name="one", image="any", limits=DISK, mounts=(Mount(source=HERE, target="/more/"),))
+    assert unwritten(spec, volumes) == ("/data",)
+    assert unwritten(replace(spec, limits=Limits(), read_only=True), volumes) == ("/data",)
+    assert unwritten(replace(spec, limits=Limits()), volumes) == ()
+    elsewhere = replace(spec, mounts=(Mount(source=HERE, target="/workspace"),))
+    assert unwritten(elsewhere, ("/home/sandbox", "/home")) == ("/home",)
+    placing = replace(PLACING, shown={"/data": "shown"})
+    mounted = host(config(spec, placing, ()))["Mounts"]
+    assert isinstance(mounted, list)
+    assert mounted[-1] == {"Type": "volume", "Source": "shown", "Target": "/data", "ReadOnly": True}
 
 
 @pytest.mark.parametrize(

@@ -27,4 +27,5 @@ def test_what_nobody_has_taken_is_nobodys(name: str) -> None:
 
 def test_no_two_things_have_one_name() -> None:
     kinds = (names.network, names.workspace, names.door, names.waiting)
-    assert len({kind(CELL) for kind in kinds}) == len(kinds)
+    shown = (names.shown(CELL, 0), names.shown(CELL, 1))
+    assert len({*(kind(CELL) for kind in kinds), *shown}) == len(kinds) + len(shown)

@@ -52,6 +52,14 @@ def test_what_can_be_set_is_set_and_told(tmp_path: Path) -> None:
     groups.freeze(is_frozen=True)
 
 
+def test_a_bounded_disk_is_memory_besides(tmp_path: Path) -> None:
+    for disk in (None, 100):
+        (tmp_path / str(disk)).mkdir()
+        assert bounds._bound(tmp_path / str(disk), 2, "memory", Limits(memory_mib=64, disk_mib=disk))
+    plain, more = (int((tmp_path / name / "memory.max").read_text()) for name in ("None", "100"))
+    assert more - plain >= 100 * MIB
+
+
 def test_the_second_version_bounds_what_it_was_given(tmp_path: Path) -> None:
     folder = tmp_path / "egress-x"
     folder.mkdir()

@@ -130,7 +130,7 @@ def test_memory_is_open_or_closed_at_the_end() -> None:
     layout.link("/dev/fd", "/proc/self/fd")
     assert layout.finished() == [
         ("folder", "/tmp"),
-        ("memory", "/tmp", "mode=1777,size=7m"),
+        ("memory", "/tmp", "size=7m,nr_inodes=1792,mode=1777"),
         ("folder", "/dev"),
         ("memory", "/dev", "mode=0755,size=64k"),
         ("link", "/dev/fd", "/proc/self/fd"),
@@ -146,3 +146,40 @@ def test_what_is_mounted_over_a_folder_hides_what_was_planned_in_it(tmp_path: Pa
     layout.show("/one/two", tmp_path / "c")
     # It is not there any more, so the folder is covered to make it.
     assert ("memory", "/one", "mode=0755,size=1m") in layout.steps
+
+
+def test_what_is_empty_at_each_start_is_closed_until_then() -> None:
+    layout = Layout()
+    layout.renew("/workspace", disk="one", mode=0o755)
+    assert layout.finished() == [
+        ("folder", "/workspace"),
+        ("memory", "/workspace", "mode=0755,size=64k"),
+        ("still", "/workspace"),
+    ]
+    assert layout.disks({"one": "size=1m", "two": "size=2m"}) == [
+        {"options": "size=1m", "places": [["/workspace", 0o755, []]]},
+        {"options": "size=2m", "places": []},
+    ]
+
+
+def test_what_is_mounted_in_it_is_known_by_what_is_on_top(tmp_path: Path) -> None:
+    """Whatever is below another mount comes along with that."""
+    tree(tmp_path, "a/in/", "b/")
+    layout = Layout()
+    layout.renew("/w", disk="one", mode=0o755)
+    layout.lend("/w/deep/a", tmp_path / "a", writable=False)
+    layout.lend("/w/deep/a/in", tmp_path / "b", writable=False)
+    layout.lend("/wide", tmp_path / "b", writable=False)
+    (made,) = layout.disks({"one": "size=1m"})
+    assert made["places"] == [["/w", 0o755, ["/w/deep/a"]]]
+
+
+def test_what_is_mounted_over_it_is_not_put_aside_at_a_start(tmp_path: Path) -> None:
+    tree(tmp_path, "a/")
+    layout = Layout()
+    for path in ("/w", "/w/in", "/wide"):
+        layout.renew(path, disk="one", mode=0o755)
+    layout.lend("/w", tmp_path / "a", writable=True)
+    assert [each.path for each in layout.fresh] == ["/wide"]
+    layout.renew("/wide", disk="two", mode=0o700)
+    assert [(each.path, each.disk) for each in layout.fresh] == [("/wide", "two")]

@@ -47,10 +47,47 @@ def test_a_sandbox_sees_programs_and_nobodys_home(folders: plan.Folders) -> None
 def test_one_that_is_read_only_has_its_folder_and_memory(folders: plan.Folders) -> None:
     wanted = spec(read_only=True, limits=Limits(temporary_mib=7))
     layout = plan.file_system(wanted, None, folders, {}, ())
-    assert ("memory", "/tmp", "mode=1777,size=7m") in layout.steps
+    assert ("memory", "/tmp", "size=7m,nr_inodes=1792,mode=1777") in layout.steps
     found = places(wanted, folders)
     assert "/home/sandbox" not in found
     assert found["/workspace"] == str(folders.workspace)
+
+
+def fresh(spec: Spec, folders: plan.Folders, *mounts: Mount) -> dict[str, str]:
+    """What is empty at each start: which disk it is on, by path."""
+    return {each.path: each.disk for each in plan.file_system(spec, None, folders, {}, mounts).fresh}
+
+
+def test_a_bounded_one_has_nothing_on_the_machines_disk(folders: plan.Folders, tmp_path: Path) -> None:
+    wanted = spec(limits=Limits(disk_mib=9, temporary_mib=7))
+    own = {str(each) for each in folders.all()}
+    assert not own & set(places(wanted, folders).values())
+    assert own & set(places(spec(), folders).values())
+    assert fresh(wanted, folders) == {
+        "/tmp": "temporary",
+        "/var/tmp": "disk",
+        "/home/sandbox": "disk",
+        "/workspace": "disk",
+    }
+    assert fresh(spec(), folders) == {}
+    assert "/home/sandbox" not in fresh(spec(read_only=True, limits=wanted.limits), folders)
+
+
+def test_what_is_mounted_stays_in_its_place_at_each_start(folders: plan.Folders, tmp_path: Path) -> None:
+    wanted = spec(limits=Limits(disk_mib=9))
+    for target in ("/tmp", "/var/tmp", "/var"):
+        found = fresh(wanted, folders, Mount(source=tmp_path, target=target))
+        assert not [each for each in found if each.startswith(target)]
+        assert "/workspace" in found
+
+
+def test_disks_have_the_sizes_that_were_asked_for() -> None:
+    assert plan.disks(spec()) == {}
+    found = plan.disks(spec(limits=Limits(disk_mib=9, temporary_mib=7)))
+    assert found == {
+        "disk": "size=9m,nr_inodes=2304,mode=0755",
+        "temporary": "size=7m,nr_inodes=1792,mode=0755",
+    }
 
 
 def test_a_mount_at_the_working_folder_stands_in_its_place(folders: plan.Folders, tmp_path: Path) -> None:

@@ -88,3 +88,36 @@ root._cover("/proc/not/there")
 print(os.listdir("/proc/in"))
 """
     assert said(code) == "[]\n"
+
+
+def test_a_disk_has_one_size_for_all_its_folders_and_keeps_what_is_mounted_there(tmp_path: Path) -> None:
+    needs_namespaces()
+    tmp_path.chmod(0o755)
+    (tmp_path / "seen").write_text("seen")
+    steps = [
+        *(["folder", "/one"], ["memory", "/one", "mode=0755,size=64k"]),
+        *(["folder", "/one/deep"], ["file", "/one/deep/seen"], ["tree", "/one/deep/seen", 0]),
+        *(["folder", "/two"], ["memory", "/two", "mode=0755,size=64k"]),
+    ]
+    code = (
+        _BUILD
+        + """
+places = [["/one", 0o755, ["/one/deep/seen"]], ["/two", 0o1777, []]]
+root.add_disks([{"options": "size=1m,nr_inodes=64", "places": places}], 0)
+print(open("/one/deep/seen").read())
+for place in ("/one", "/two", "/one/deep"):
+    found = os.stat(place)
+    print(place, oct(found.st_mode & 0o7777), found.st_uid)
+open("/one/a", "wb").write(bytes(900_000))
+try:
+    open("/two/a", "wb").write(bytes(900_000))
+except OSError as error:
+    print(error.errno, os.stat("/two/a").st_size < 200_000)
+"""
+    )
+    plan = json.dumps([[source(tmp_path / "seen")], steps])
+    assert said(code, plan).splitlines() == [
+        "seen",
+        *("/one 0o755 0", "/two 0o1777 0", "/one/deep 0o755 0"),
+        "28 True",
+    ]

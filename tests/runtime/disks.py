@@ -1,0 +1,190 @@
+"""What a bounded disk is, as cases that run against every runtime with real sandboxes.
+
+A case is a function of a `Builder`, which makes sandboxes that run and takes them away at its end.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from egress.runtime.errors import SandboxStateError
+from egress.runtime.protocol import Output, Runtime
+from egress.runtime.spec import MIB, Command, ExecResult, Limits, Mount
+
+
+class Box(Protocol):
+    def run(self, *words: str, **values: object) -> ExecResult: ...
+
+    def sh(self, script: str, *words: str, **values: object) -> ExecResult: ...
+
+
+class Builder(Protocol):
+    @property
+    def runtime(self) -> Runtime: ...
+
+    def box(self, name: str, **values: object) -> Box: ...
+
+    def taken(self) -> int:
+        """Bytes that sandboxes take of the disk of this machine."""
+
+
+Case = Callable[[Builder], None]
+CASES: list[Case] = []
+
+_WRITABLE = r"""
+import os
+with open("/proc/self/mountinfo") as file:
+    lines = [line.split() for line in file]
+for words in lines:
+    kind = words[words.index("-") + 1]
+    whole = set(words[5].split(",")) | set(words[words.index("-") + 3].split(","))
+    if "ro" not in whole:
+        size = [each for each in whole if each.startswith("size=")]
+        print(kind, words[4], *size)
+"""
+"""Every file system that is not mounted to be read alone: its kind, where it is, and its size."""
+
+
+def case(function: Case) -> Case:
+    CASES.append(function)
+    return function
+
+
+def full(box: Box, path: str, mib: int) -> bytes:
+    """Write more than there is room for; returns what was said."""
+    result = box.sh('head -c "$1" /dev/zero >"$2"', str(mib * MIB), path)
+    assert result.exit_code
+    return result.stderr
+
+
+def used(box: Box, path: str) -> int:
+    return int(box.run("stat", "-c", "%s", path).check().stdout)
+
+
+@case
+def writing_past_its_end_fails_and_nothing_grows_outside(house: Builder) -> None:
+    before = house.taken()
+    box, other = house.box("one", limits=Limits(disk_mib=8)), house.box("two", limits=Limits(disk_mib=8))
+    assert b"No space left" in full(box, "/workspace/big", 40)
+    assert used(box, "/workspace/big") <= 8 * MIB
+    assert house.taken() - before < MIB
+    # The other one has its own.
+    other.sh("head -c 4000000 /dev/zero >/workspace/some").check()
+    box.sh("rm big && echo x >small && cat small").check()
+
+
+@case
+def all_of_it_can_be_used_besides_the_memory(house: Builder) -> None:
+    """Files are counted as memory, and take nothing of what was promised to programs."""
+    box = house.box("one", limits=Limits(memory_mib=32, disk_mib=96))
+    box.sh('head -c "$1" /dev/zero >whole', str(96 * MIB)).check()
+    held = box.run("python3", "-c", "x = bytearray(12_000_000); print(len(x))")
+    assert (held.exit_code, held.stdout) == (0, b"12000000\n")
+    assert used(box, "/workspace/whole") == 96 * MIB
+
+
+@case
+def files_of_nothing_are_bounded_too(house: Builder) -> None:
+    box = house.box("one", limits=Limits(memory_mib=32, disk_mib=4))
+    script = 'i=0; while [ $i -lt 2000 ]; do true >"$i" || break; i=$((i+1)); done; ls | wc -l'
+    result = box.sh(script)
+    assert b"No space left" in result.stderr
+    assert 900 < int(result.stdout) <= 1024
+
+
+@case
+def nothing_else_can_be_written(house: Builder) -> None:
+    """Whoever its user is: what is not read-only is of memory, and has a size."""
+    for name, user in (("one", 1000), ("two", 0)):
+        box = house.box(name, user=user, group=user, limits=Limits(disk_mib=8, temporary_mib=3))
+        for line in box.run("python3", "-c", _WRITABLE).check().text.splitlines():
+            kind, place, *size = line.split()
+            assert kind in ("tmpfs", "proc", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"), line
+            # An engine leaves this one to whoever is root there, and its content counts as memory.
+            assert size or kind != "tmpfs" or place == "/sys/fs/cgroup", line
+        for place in ("/etc/x", "/usr/x", "/x", "/var/x", "/opt/x"):
+            assert box.sh('echo x >"$1"', place).exit_code, place
+        assert b"No space left" in full(box, "/tmp/x", 20)
+        assert used(box, "/tmp/x") <= 3 * MIB
+
+
+@case
+def a_sandbox_with_a_full_disk_goes_on(house: Builder) -> None:
+    box, came = house.box("one", limits=Limits(disk_mib=2, temporary_mib=1)), threading.Event()
+    full(box, "/workspace/a", 9)
+    full(box, "/tmp/a", 9)
+    assert box.sh("echo out; echo err >&2; exit 3").exit_code == 3
+    assert box.sh("sleep 60", timeout=0.3).timed_out
+    command = Command(argv=("/bin/sh", "-c", "echo on; sleep 300"))
+    process = house.runtime.spawn("one", command, Output(stdout=lambda _: came.set()))
+    assert came.wait(30)
+    process.kill(0)
+    assert process.wait(30).exit_code in (137, 143)
+    with house.runtime.get("one", "/workspace") as file, tarfile.open(fileobj=file) as tar:
+        assert tar.getmember("a").size == 2 * MIB
+    house.runtime.stop("one")
+    house.runtime.start("one")
+    assert box.sh("ls -A").stdout == b""
+
+
+@case
+def an_archive_that_does_not_fit_is_told(house: Builder) -> None:
+    box, out = house.box("one", limits=Limits(disk_mib=1)), io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        entry = tarfile.TarInfo("large")
+        entry.size = 3_000_000
+        tar.addfile(entry, io.BytesIO(bytes(entry.size)))
+    out.seek(0)
+    with pytest.raises(SandboxStateError, match="not all of the archive"):
+        house.runtime.put("one", "/workspace", out)
+    assert box.sh("rm large; echo x >a && cat a").stdout == b"x\n"
+
+
+@case
+def it_outlives_a_pause_and_not_a_stop(house: Builder) -> None:
+    box = house.box("one", limits=Limits(disk_mib=2))
+    box.sh("echo kept >a; echo kept >/tmp/a").check()
+    house.runtime.pause("one")
+    house.runtime.resume("one")
+    assert box.sh("cat a /tmp/a").stdout == b"kept\nkept\n"
+    for _ in range(2):
+        house.runtime.stop("one")
+        house.runtime.start("one")
+        assert box.sh("ls -A /workspace; ls -A /tmp").stdout == b""
+        box.sh("echo again >a && stat -c '%u %g %a' . && cat a").check()
+
+
+@case
+def programs_run_from_it_and_it_is_its_users(house: Builder) -> None:
+    box = house.box("one", user=1234, group=2345, limits=Limits(disk_mib=2))
+    assert box.sh("stat -c '%u %g %a' /workspace").stdout == b"1234 2345 755\n"
+    script = 'printf \'#!/bin/sh\\necho ran\\n\' >"$1" && chmod +x "$1" && "$1"'
+    for place in ("/workspace/run", "/tmp/run"):
+        assert box.sh(script, place).stdout == b"ran\n"
+    assert b"nosuid,nodev" in box.sh("grep ' /workspace ' /proc/mounts").stdout
+
+
+def what_is_mounted_in_it_stays(house: Builder, folder: Path) -> None:
+    """Also deep in it, and after a stop, when its place is another one."""
+    (folder / "given").mkdir()
+    (folder / "given").chmod(0o777)
+    (folder / "a").write_text("from the host")
+    mounts = (
+        Mount(source=folder / "a", target="/workspace/one/two/a"),
+        Mount(source=folder / "given", target="/workspace/given", writable=True),
+    )
+    box = house.box("one", limits=Limits(disk_mib=2), mounts=mounts)
+    for turn in ("1", "2"):
+        assert box.run("cat", "/workspace/one/two/a").stdout == b"from the host"
+        box.sh('echo "$1" >given/b', turn).check()
+        assert (folder / "given" / "b").read_text() == f"{turn}\n"
+        assert b"No space left" in full(box, "/workspace/own", 4)
+        house.runtime.stop("one")
+        house.runtime.start("one")

@@ -1,0 +1,67 @@
+"""A bounded disk, in namespaces: what is written has an end, and nothing of it is on the machine's disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from egress.runtime.spec import MIB, Limits
+from tests.runtime import disks
+from tests.runtime.disks import CASES, Case, full
+from tests.runtime.namespace.house import Box, House
+
+
+class Builder:
+    """Makes sandboxes for one test."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self.runtime = house.runtime
+
+    def box(self, name: str, **values: object) -> Box:
+        return self._house.box(name, **values)
+
+    def taken(self) -> int:
+        return sum(each.lstat().st_blocks * 512 for each in self._house.home.rglob("*"))
+
+
+@pytest.fixture
+def builder(house: House) -> Iterator[Builder]:
+    yield Builder(house)
+    for each in house.runtime.list():
+        house.runtime.remove(each.name)
+
+
+@pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
+def test_a_promise_is_kept(promise: Case, builder: Builder) -> None:
+    promise(builder)
+
+
+def test_what_is_mounted_in_it_stays(builder: Builder, tmp_path: Path) -> None:
+    disks.what_is_mounted_in_it_stays(builder, tmp_path)
+
+
+def test_its_folders_have_one_size_together(builder: Builder) -> None:
+    box = builder.box("one", limits=Limits(disk_mib=8))
+    box.sh('head -c "$1" /dev/zero >/workspace/a', str(5 * MIB)).check()
+    assert box.sh("stat -c '%a' . ~ /var/tmp").stdout == b"755\n700\n1777\n"
+    box.sh("echo x >~/a && echo x >/var/tmp/a").check()
+    assert b"No space left" in full(box, "/home/sandbox/b", 5)
+    assert b"No space left" in full(box, "/var/tmp/b", 5)
+
+
+def test_a_home_is_closed_where_that_is_asked_for(builder: Builder) -> None:
+    box = builder.box("one", read_only=True, limits=Limits(disk_mib=8))
+    assert box.sh("echo x >/workspace/a && echo x >/tmp/a && cat /workspace/a /tmp/a").stdout == b"x\nx\n"
+    assert box.sh("echo x >/home/sandbox/a").exit_code
+
+
+def test_a_working_folder_in_the_one_for_what_is_temporary_is_a_disk(builder: Builder) -> None:
+    box = builder.box("one", workdir="/tmp/deep/work", limits=Limits(disk_mib=8, temporary_mib=2))
+    for _ in range(2):
+        assert b"No space left" in full(box, "/tmp/a", 4)
+        box.sh('head -c "$1" /dev/zero >a && ls /tmp', str(5 * MIB)).check()
+        builder.runtime.stop("one")
+        builder.runtime.start("one")
