@@ -1,4 +1,4 @@
-"""Files and folders of the host as tar archives, for `Runtime.put` and from `Runtime.get`.
+"""Tar archives from `Runtime.get` as files and folders of the host, and archives that are files of the host.
 
 What comes out of a sandbox has been sifted by the runtime, and is unpacked as data all the same: nothing is
 written outside of the folder that was named, and through no link that is there.
@@ -19,26 +19,6 @@ from typing import IO, BinaryIO
 from egress.errors import UnreadableError
 from egress.runtime.archive import sift
 from egress.runtime.errors import ArchiveError
-
-
-@contextmanager
-def packed(source: Path, name: str = "") -> Iterator[BinaryIO]:
-    """An archive of what a folder holds, or of a file under this name. Raises `UnreadableError`."""
-    with tempfile.TemporaryFile() as file:
-        try:
-            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                if name:
-                    # A link that a person names is meant as what it leads to.
-                    tar.add(source.resolve(strict=True), name, recursive=False, filter=_plain)
-                else:
-                    for each in sorted(source.iterdir()):
-                        tar.add(each, each.name, filter=_plain)
-        except OSError as error:
-            raise UnreadableError(
-                f"{source} cannot be read: {error.strerror}", "see whether it is there, and may be read"
-            ) from None
-        file.seek(0)
-        yield file
 
 
 def unpack_folder(archive: BinaryIO, target: Path) -> None:
@@ -189,12 +169,3 @@ def _writing(target: Path) -> Iterator[None]:
         raise UnreadableError(
             f"{target} cannot be written: {error.strerror}", "see whether its folder is there, and its room"
         ) from None
-
-
-def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """The entry without its owner; None for what is neither file, folder nor link."""
-    if not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()):
-        return None
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    return entry

@@ -13,7 +13,7 @@ from posixpath import basename, dirname
 from typing import BinaryIO, Final, Literal
 
 from egress.runtime.spec import MIB, Command
-from egress.sandbox import copying
+from egress.sandbox import copying, packing
 from egress.sandbox.errors import PathKindError
 from egress.sandbox.options import given
 from egress.sandbox.paths import MISSING, NO_FOLDER, TEMPORARY, Where, do, refused, resolved, rooted, words
@@ -62,7 +62,8 @@ class Files:
         >>> sandbox.files.read("picture.png")[:4]  # doctest: +SKIP
         b'\x89PNG'
         """
-        result = self._place.run(Command(argv=words("read", path), most_output=most))
+        # One more than it may be, and not all there is: a file can grow while it is read.
+        result = self._place.run(Command(argv=words("read", path, str(most + 1)), most_output=most))
         if result.exit_code:
             raise refused(result.exit_code, path, self._place.name)
         if result.truncated:
@@ -160,7 +161,7 @@ class Files:
             path = f"{path}/{origin.name}"
         target = resolved(self._place, path, make="all" if is_folder else "above")
         folder, name = (target, "") if is_folder else (dirname(target), basename(target))
-        with copying.packed(origin, name) as archive:
+        with packing.packed(origin, name) as archive:
             self._place.runtime.put(self._place.name, folder, archive)
 
     def copy_out(self, path: Where, target: str | Path) -> None:

@@ -1,5 +1,5 @@
 # What is done with the files of a sandbox, as its user. Nothing is needed but a POSIX shell and the programs that
-# come with one; `stat -c` and `readlink` are those of GNU, busybox or toybox.
+# come with one; `stat -c`, `head -c` and `readlink` are those of GNU, busybox or toybox.
 #
 #   sh -c TEXT sh VERB ROOT PATH WORD...
 #
@@ -78,13 +78,14 @@ file() {
   refuse 44
 }
 
+# WORD: bytes at most.
 verb_read() {
   reach_through
   file
   # Nothing that never ends, or waits for somebody.
   [ -f "./$last" ] || refuse 46
   [ -r "./$last" ] || refuse 47
-  exec cat "./$last"
+  exec head -c "$1" "./$last"
 }
 
 # WORDS: a name that nobody has, and permissions or nothing.

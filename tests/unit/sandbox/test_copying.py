@@ -30,27 +30,6 @@ def entry(name: str, **values: object) -> tarfile.TarInfo:
     return made
 
 
-def test_a_folder_is_packed_without_owners_and_odd_things(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep/file").write_text("x")
-    (tmp_path / "link").symlink_to("deep/file")
-    import os
-
-    os.mkfifo(tmp_path / "pipe")
-    with copying.packed(tmp_path) as file, tarfile.open(fileobj=file) as tar:
-        assert tar.getnames() == ["deep", "deep/file", "link"]
-        assert {(member.uid, member.uname) for member in tar} == {(0, "")}
-
-
-def test_a_file_is_packed_under_the_name_it_is_to_have(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("file")
-    (tmp_path / "file").write_text("x")
-    with copying.packed(tmp_path / "link", "other") as file, tarfile.open(fileobj=file) as tar:
-        assert [(member.name, member.isreg()) for member in tar] == [("other", True)]
-    with pytest.raises(UnreadableError, match="nowhere"), copying.packed(tmp_path / "nowhere"):
-        pass
-
-
 @pytest.mark.parametrize(
     "bad",
     [
