@@ -74,5 +74,5 @@ def find(name: str) -> Agent:
     """The tool of this name. Raises `UsageError`."""
     agent = AGENTS.get(name)
     if agent is None:
-        raise UsageError(f"nothing is known of the agent {name[:60]}", f"there are: {', '.join(AGENTS)}")
+        raise UsageError(f"--agent: nothing is known of {name[:60]}", f"there are: {', '.join(AGENTS)}")
     return agent

@@ -40,8 +40,8 @@ def execute(
     """
     # Behind the name click leaves it where it is.
     argv = command[1:] if command[0] == "--" else command
+    seconds = wanted.read_seconds("--timeout", timeout)
     with opened.served(runtime_dir) as fleet:
-        seconds = wanted.read_seconds("--timeout", timeout)
         call = Command(
             argv=argv,
             cwd=cwd,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -16,13 +16,15 @@ from egress import settings
 from egress.cli import render, rulefiles
 from egress.cli.render import DIM
 from egress.cli.running import ask
-from egress.errors import UnreadableError
+from egress.cli.sandboxes import wanted
+from egress.errors import UnreadableError, UsageError
 from egress.fleet import About, RemoteRuntime, Sandboxes, open_fleet
-from egress.fleet.errors import FleetUnavailableError
+from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.fleet.folders import SOCKET
 from egress.fleet.remote import connected
 from egress.fleet.withheld import needles_in
 from egress.runtime.environ import Asked, Kind, environment
+from egress.runtime.errors import ImageMissingError
 
 type Command = Callable[..., int]
 
@@ -48,20 +50,69 @@ _OPTIONS: Final = (
 
 @contextmanager
 def fleet(
-    rules: Sequence[Path], runtime: str | None, runtime_dir: Path | None, seccomp: Path | None
+    rules: Sequence[Path],
+    runtime: str | None,
+    runtime_dir: Path | None,
+    seccomp: Path | None,
+    *,
+    image: str | None = None,
+    keep: bool = False,
 ) -> Iterator[Sandboxes]:
     """Those that `egress up` serves; ones of this process alone where that is asked for, or none are served.
 
-    A signal that would end this process unwinds it instead, so that nothing is left behind.
+    `image` has to be there, or nothing is started; and so have those that are served, for `keep`. A signal
+    that would end this process unwinds it instead, so that nothing is left behind.
     """
     before = signal.signal(signal.SIGTERM, _unwind)
     try:
-        with open_fleet(
-            rules=tuple(rules) or None, runtime=runtime, runtime_dir=runtime_dir, seccomp=seccomp
-        ) as found:
+        with ExitStack() as parts:
+            if keep:
+                _check_kept(rules, runtime_dir, seccomp)
+            with told():
+                found = parts.enter_context(
+                    open_fleet(
+                        rules=tuple(rules) or None,
+                        runtime=runtime,
+                        runtime_dir=runtime_dir,
+                        seccomp=seccomp,
+                        images=(image,) if image else (),
+                    )
+                )
+            if keep and not is_shared(found):
+                raise _not_kept()
             yield found
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _check_kept(rules: Sequence[Path], runtime_dir: Path | None, seccomp: Path | None) -> None:
+    folder = runtime_dir or settings.runtime_dir(settings.environment())
+    there = None if rules or seccomp else connected(folder / SOCKET)
+    if there is None:
+        raise _not_kept()
+    there.close()
+
+
+def _not_kept() -> UsageError:
+    return UsageError(
+        "--keep: a sandbox of this process alone cannot be kept",
+        "start `egress up`, and leave out --rules, --seccomp and another --runtime",
+    )
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Tell what keeps sandboxes from being opened by the option that it came by, and mistakes in rules."""
+    try:
+        with wanted.by_option():
+            yield
+    except ImageMissingError as error:
+        raise ImageMissingError(f"--image: {error.message}", error.hint) from None
+    except ProxyFailedError as error:
+        cause, *findings = error.message.splitlines()
+        for line in findings:
+            render.line(line, stderr=True)
+        raise ProxyFailedError(cause, error.hint, status=error.exit_status) from None
 
 
 @contextmanager

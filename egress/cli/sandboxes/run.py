@@ -7,10 +7,8 @@ from typing import Unpack
 
 import click
 
-from egress.cli.sandboxes import opened, summary, wanted
-from egress.cli.sandboxes.making import run_in, spec_of
+from egress.cli.sandboxes import making, opened, summary, wanted
 from egress.cli.sandboxes.wanted import Given
-from egress.errors import UsageError
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -40,16 +38,13 @@ def run(
       egress run --mount .:/workspace:rw -- bash
       egress run --agent claude-code --image my-agents -- claude -p "fix the test"
     """
-    with opened.fleet(rules, runtime, runtime_dir, seccomp) as fleet:
-        if keep and not opened.is_shared(fleet):
-            raise UsageError(
-                "a sandbox of this process alone cannot be kept", "start `egress up`, and leave out --rules"
-            )
+    wish = making.wish(given)
+    with opened.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image, keep=keep) as fleet:
         if not quiet and not opened.is_shared(fleet):
             opened.say(fleet.about.line)
-        spec = spec_of(fleet, given, quiet=quiet)
+        spec = making.spec_of(fleet, wish, quiet=quiet)
         since = summary.mark(fleet.about)
-        status = run_in(fleet, spec, command, given, keep=keep)
+        status = making.run_in(fleet, spec, command, seconds=wish.seconds, keep=keep)
         if not quiet:
             summary.show(fleet.about, spec.name, since)
         return status

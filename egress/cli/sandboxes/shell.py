@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Unpack
+from typing import Final, Unpack
 
 import click
+from click.core import ParameterSource
 
-from egress.cli.sandboxes import opened, summary, wanted
+from egress.cli.sandboxes import making, opened, summary, wanted
 from egress.cli.sandboxes.attach import has_terminal
-from egress.cli.sandboxes.making import join, run_in, spec_of
 from egress.cli.sandboxes.wanted import Given
-from egress.runtime.spec import Command
+from egress.errors import UsageError
+from egress.runtime.spec import Command, check_name
 
-_SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
+_SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
 """The better one of those that are there."""
+_FOR_ANY: Final = frozenset({"sandbox", "runtime_dir"})
+"""What can be said of one that is there."""
 
 
 @click.command()
@@ -39,13 +43,38 @@ def shell(
       egress shell run-4f2a9c1e
     """
     if sandbox is not None:
+        _refuse_options()
         with opened.served(runtime_dir) as there:
-            return join(there, sandbox, Command(argv=_SHELL, most_output=0), terminal=has_terminal())
-    with opened.fleet(rules, runtime, runtime_dir, seccomp) as fleet:
+            command = Command(argv=_SHELL, env=_prompt(sandbox), most_output=0)
+            return making.join(there, sandbox, command, terminal=has_terminal())
+    wish = making.wish(given)
+    with opened.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image) as fleet:
         if not opened.is_shared(fleet):
             opened.say(fleet.about.line)
-        spec = spec_of(fleet, given)
+        spec = making.spec_of(fleet, wish)
         since = summary.mark(fleet.about)
-        status = run_in(fleet, spec, _SHELL, given, keep=False)
+        prompt = _prompt(spec.name)
+        status = making.run_in(fleet, spec, _SHELL, seconds=wish.seconds, keep=False, env=prompt)
         summary.show(fleet.about, spec.name, since)
         return status
+
+
+def _refuse_options() -> None:
+    """Raise `UsageError` where something was said of how the sandbox is to be made: it is there."""
+    context = click.get_current_context()
+    for each in context.command.params:
+        is_said = context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+        if is_said and each.name not in _FOR_ANY:
+            raise UsageError(
+                f"{each.opts[0]} is for a sandbox that is made, and this one is there",
+                "leave it out, or leave out the name of the sandbox",
+            )
+
+
+def _prompt(name: str) -> Mapping[str, str]:
+    """Variables by which a shell shows where one is: its user may have no name there."""
+    check_name(name)
+    # The one form that dash, busybox and bash all fill in.
+    prompt = f"{name}:$PWD\\$ "
+    # Bash reads files that set another one before it shows the first; this is done after them, once.
+    return {"PS1": prompt, "PROMPT_COMMAND": f"PS1='{prompt}'; unset PROMPT_COMMAND"}

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -22,7 +22,7 @@ from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import opened
 from egress.cli.sandboxes.making import usual_spec
 from egress.fleet import About
-from egress.fleet.choice import VARIABLE, choose, read_kind
+from egress.fleet.choice import VARIABLE, check, choose, read_kind
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.folders import SOCKET
 from egress.fleet.opening import embedded
@@ -85,17 +85,19 @@ def _stay(
 ) -> int:
     environ = settings.environment()
     ended = threading.Event()
-    with _signals(ended):
-        choice = choose(read_kind(runtime, environ.get(VARIABLE)))
-        with embedded(choice, environ, folder, rules, seccomp=seccomp) as fleet:
-            service = Service(fleet, folder, ended.set)
-            try:
-                if ready:
-                    fleet.prepare(usual_spec(fleet.about), ready)
-                _announce(fleet.about)
-                ended.wait()
-            finally:
-                service.close()
+    with _signals(ended), ExitStack() as parts:
+        with opened.told():
+            choice = choose(read_kind(runtime, environ.get(VARIABLE)))
+            check(choice, seccomp)
+            fleet = parts.enter_context(embedded(choice, environ, folder, rules, seccomp=seccomp))
+        service = Service(fleet, folder, ended.set)
+        try:
+            if ready:
+                fleet.prepare(usual_spec(fleet.about), ready)
+            _announce(fleet.about)
+            ended.wait()
+        finally:
+            service.close()
     render.line("egress: all sandboxes are gone")
     return 0
 
@@ -156,20 +158,27 @@ def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> About
             with remote:
                 return remote.about
         if process.poll() is not None:
-            raise _failure(log)
+            raise _failure(log, process.returncode)
         said = _pass_on(log, said)
         time.sleep(_TURN)
     process.terminate()
     raise FleetUnavailableError("the sandboxes did not come up in time", f"look into {log}")
 
 
-def _failure(log: Path) -> FleetUnavailableError:
+def _failure(log: Path, status: int) -> FleetUnavailableError:
     """What went wrong there, told as if it had been here."""
     text = log.read_text("utf-8", "replace")[-_MOST_SHOWN:]
     lines = text.splitlines()
-    error = next((line[7:] for line in reversed(lines) if line.startswith("error: ")), "")
+    message = next((line[7:] for line in reversed(lines) if line.startswith("error: ")), "")
     hint = next((line[6:] for line in reversed(lines) if line.startswith("hint: ")), "")
-    return FleetUnavailableError(error or "the sandboxes did not come up", hint or f"look into {log}")
+    if message:
+        for line in lines:
+            # What is left are mistakes in rules.
+            if not line.startswith(("egress: ", "error: ", "hint: ", "{")):
+                render.line(line, stderr=True)
+    error = FleetUnavailableError(message or "the sandboxes did not come up", hint or f"look into {log}")
+    error.exit_status = status if message else error.exit_status
+    return error
 
 
 def _pass_on(log: Path, said: int) -> int:

@@ -11,8 +11,9 @@ import pytest
 from egress.cli.sandboxes import opened
 from egress.errors import EgressError, UsageError
 from egress.fleet import About, Fleet
-from egress.fleet.errors import FleetUnavailableError
+from egress.fleet.errors import FleetUnavailableError, ProxyFailedError
 from egress.runtime.environ import read_asked
+from egress.runtime.errors import ImageMissingError
 from tests.cli.sandboxes.control import answering
 
 SECRET = "sesame-open-sesame-42"
@@ -30,6 +31,37 @@ def test_a_signal_unwinds_what_was_opened(fleet: Fleet, folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     assert caught.value.code == 143
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_one_that_is_kept_is_one_of_those_that_are_served(fleet: Fleet, folder: Path) -> None:
+    """The rest ends with this process."""
+    with opened.fleet((), None, folder, None, keep=True) as found:
+        assert found.about == fleet.about
+    for rules, runtime, seccomp in (
+        ((folder / "hosts.yaml",), None, None),
+        ((), None, folder / "seccomp.json"),
+    ):
+        with (
+            pytest.raises(UsageError, match="--keep") as caught,
+            opened.fleet(rules, runtime, folder, seccomp, keep=True),
+        ):
+            pass
+        assert "egress up" in caught.value.hint
+
+
+def test_mistakes_in_rules_stand_in_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ProxyFailedError, match="cannot be used") as caught, opened.told():
+        raise ProxyFailedError("they cannot be used\nhosts.yaml:3: no\n\x1b[2J", "put right", status=1)
+    assert caught.value.message == "they cannot be used"
+    assert (caught.value.hint, caught.value.exit_status) == ("put right", 1)
+    err = capsys.readouterr().err
+    assert err.startswith("hosts.yaml:3: no\n")
+    assert "\x1b" not in err
+
+
+def test_an_image_that_is_not_there_is_told_by_its_option() -> None:
+    with pytest.raises(ImageMissingError, match="--image: there is no image some"), opened.told():
+        raise ImageMissingError("there is no image some", "make it")
 
 
 def test_where_none_are_served_it_is_said_how_to_begin(folder: Path) -> None:

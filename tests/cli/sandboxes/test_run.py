@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.fleet import Fleet
+from egress.fleet import Fleet, opening
 
 Captured = pytest.CaptureFixture[str]
 
@@ -53,6 +53,35 @@ def test_a_wrong_option_makes_no_sandbox(fleet: Fleet, folder: Path, capfd: Capt
         assert main(["run", "-q", "--runtime-dir", str(folder), *wrong, "true"]) == 2
         assert capfd.readouterr().err.startswith("error: ")
     assert fleet.list() == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "said"),
+    [
+        (["--env", "SURELY_NOT_SET"], 2, "--env"),
+        (["--memory", "much"], 2, "--memory"),
+        (["--mount", "nonesuch:/data"], 3, "--mount"),
+        (["--image", "/nonesuch"], 3, "--image"),
+        (["--seccomp", "profile.json"], 2, "for containers alone"),
+        (["--keep"], 2, "--keep"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_an_option_is_told_before_a_proxy_is_started(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Captured,
+    wrong: list[str],
+    status: int,
+    said: str,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("a proxy was started")
+
+    monkeypatch.setattr(opening, "EmbeddedProxy", refuse)
+    words = ["run", "--runtime-dir", str(folder), "--runtime", "namespace", *wrong, "true"]
+    assert main(words) == status
+    assert said in capfd.readouterr().err
 
 
 @pytest.mark.usefixtures("fleet")

@@ -77,10 +77,22 @@ def test_sandboxes_stay_until_they_are_taken_away(place: Place) -> None:
 def test_what_keeps_it_from_coming_up_is_said_as_if_it_were_here(place: Place) -> None:
     put(place.folder / "wrong.yaml", "version: 1\nhosts: {api.example.com: {alow: all}}\n")
     up = place.egress("up", "--rules", "wrong.yaml", "--runtime", "namespace")
-    assert up.status == 3
-    assert "cannot be used" in up.err
-    assert "hint: " in up.err
+    assert up.status == 1
+    assert up.err.splitlines() == [
+        "wrong.yaml:2:27: error: unknown key `alow`",
+        "  hint: did you mean `allow`?",
+        "error: these rules cannot be used, nothing was started",
+        "hint: put right what is listed",
+    ]
     assert place.egress("ps").status == 3
+
+
+def test_mistakes_in_rules_are_told_line_by_line_by_a_command_too(place: Place) -> None:
+    put(place.folder / "wrong.yaml", "version: 1\nhosts: {api.example.com: {alow: all}}\n")
+    ran = place.egress("run", "--rules", "wrong.yaml", "--runtime", "namespace", "--", "true")
+    assert (ran.status, ran.out) == (1, "")
+    assert "\\n" not in ran.err
+    assert ran.err.splitlines()[0] == "wrong.yaml:2:27: error: unknown key `alow`"
 
 
 def test_a_command_of_its_own_proxy_leaves_nothing(place: Place) -> None:
