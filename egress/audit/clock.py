@@ -40,6 +40,12 @@ class Stamps:
         return f"{self._text}.{rest // 1000:06d}Z"
 
 
+def stamp(moment: int) -> str:
+    """UTC nanoseconds as they stand in a line."""
+    second, rest = divmod(moment, 1_000_000_000)
+    return f"{_date_and_time(second)}.{rest // 1000:06d}Z"
+
+
 def _date_and_time(second: int) -> str:
     # By hand: a clock that is far off must not be what stops the audit.
     days, inside = divmod(second, 86_400)

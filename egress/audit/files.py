@@ -1,7 +1,7 @@
 """The files of a log: their names, their order, the lock, and the anchor of the oldest one.
 
 A log is a folder with `audit-000001.jsonl`, `audit-000002.jsonl` and so on. When old files are deleted
-to make room, `anchor` says which file is now the first and the MAC that stood before it.
+to make room, `anchor` says which file is now the first, the MAC that stood before it, and who deleted.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ from egress.errors import UnreadableError
 ANCHOR = "anchor"
 IN_FLIGHT = "in-flight"
 _NAME = re.compile(r"audit-(\d{6,12})\.jsonl")
-_MAGIC = b"egranch1"
-_LAYOUT = struct.Struct("<8sQ32s")
+_MAGIC = b"egranch2"
+_LAYOUT = struct.Struct("<8sQ32sQQQQBB64s")
+_OLD_MAGIC = b"egranch1"
+_OLD_LAYOUT = struct.Struct("<8sQ32s")
+"""Of logs that were pruned before it was recorded who did."""
+_MAC = 32
+MOST_BY = 64
+"""Bytes of the name of who deleted."""
 
 
 def name(number: int) -> str:
@@ -69,17 +75,21 @@ def lock(directory: Path) -> int:
 
 
 def lock_oldest(directory: Path) -> int | None:
-    """Become the one that may delete old files until the returned descriptor is closed; None when one is.
+    """Become the one that may delete old files until the returned descriptor is closed.
+
+    None when somebody else is, and when there are no files.
 
     The proxy deletes files that are too many, and so does whoever prunes the log: the anchor must not be
     written by both at once. The lock is on the oldest file, so it needs no file of its own. Raises `OSError`.
     """
-    oldest = numbers(directory)[0]
-    descriptor = os.open(directory / name(oldest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    there = numbers(directory)
+    if not there:
+        return None
+    descriptor = os.open(directory / name(there[0]), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Somebody may have deleted it before it was locked.
-        if numbers(directory)[0] == oldest:
+        if numbers(directory)[:1] == there[:1]:
             return descriptor
     except BlockingIOError:
         pass
@@ -91,12 +101,32 @@ def lock_oldest(directory: Path) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Pruning:
+    """Who deleted old files, when, and how far."""
+
+    by: str
+    at: int
+    """UTC nanoseconds."""
+    files: int
+    size: int
+    """Bytes."""
+    seq: int
+    """The number of the first line that was kept."""
+    is_forced: bool = False
+    """Although the log was not sound."""
+
+
+@dataclass(frozen=True, slots=True)
 class Anchor:
     """Where a log begins whose oldest files were deleted."""
 
     file: int
     mac: bytes
     """The MAC of the last line before this file."""
+    pruning: Pruning | None
+    """The last one, and those before it that no line tells of yet; None where nobody had to say."""
+    is_told: bool = False
+    """Whether a line of the log tells of it."""
 
 
 def put_whole(path: Path, data: bytes) -> None:
@@ -107,13 +137,22 @@ def put_whole(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     # The mode that the lines have, whatever the umask would leave to others.
     with os.fdopen(os.open(fresh, flags, 0o640), "wb") as file:
+        if os.geteuid() == 0:
+            # An administrator who prunes the log of a proxy must not lock it out.
+            owner = path.parent.stat()
+            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
         file.write(data)
     fresh.replace(path)
 
 
-def write_anchor(directory: Path, key: bytes, anchor: Anchor) -> None:
-    """Put the anchor in the place of the one before. Raises `OSError`."""
-    body = _LAYOUT.pack(_MAGIC, anchor.file, anchor.mac)
+def write_anchor(
+    directory: Path, key: bytes, file: int, mac: bytes, of: Pruning, *, is_told: bool = False
+) -> None:
+    """Put an anchor in the place of the one before; the arguments are as in `Anchor`. Raises `OSError`."""
+    by = of.by.encode("utf-8", "replace")[:MOST_BY]
+    # A clock that is far off must not be what stops the audit.
+    numbers = (max(of.at, 0), of.files, of.size, of.seq)
+    body = _LAYOUT.pack(_MAGIC, file, mac, *numbers, of.is_forced, is_told, by)
     put_whole(directory / ANCHOR, body + hmac.digest(key, body, "sha256"))
 
 
@@ -121,10 +160,20 @@ def read_anchor(directory: Path, key: bytes) -> Anchor | None:
     """The anchor; None when there is none. Raises `ValueError` for one of another key, and `OSError`."""
     try:
         with (directory / ANCHOR).open("rb") as file:
-            data = file.read(_LAYOUT.size + 33)
+            data = file.read(_LAYOUT.size + _MAC + 1)
     except FileNotFoundError:
         return None
-    body, mac = data[: _LAYOUT.size], data[_LAYOUT.size :]
-    if not hmac.compare_digest(hmac.digest(key, body, "sha256"), mac) or not body.startswith(_MAGIC):
-        raise ValueError("the anchor was not written with this key")
-    return Anchor(*_LAYOUT.unpack(body)[1:])
+    body, mac = data[:-_MAC], data[-_MAC:]
+    if hmac.compare_digest(hmac.digest(key, body, "sha256"), mac):
+        if body.startswith(_MAGIC) and len(body) == _LAYOUT.size:
+            return _parsed(body)
+        if body.startswith(_OLD_MAGIC) and len(body) == _OLD_LAYOUT.size:
+            _, number, before = _OLD_LAYOUT.unpack(body)
+            return Anchor(number, before, None, is_told=True)
+    raise ValueError("the anchor was not written with this key")
+
+
+def _parsed(body: bytes) -> Anchor:
+    _, number, before, at, count, size, seq, is_forced, is_told, name = _LAYOUT.unpack(body)
+    by = name.rstrip(b"\0").decode("utf-8", "replace")
+    return Anchor(number, before, Pruning(by, at, count, size, seq, bool(is_forced)), bool(is_told))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from egress.audit.files import Pruning
 from egress.audit.quote import MOST_PATH, name, optional, quoted
 from egress.audit.values import Durations, Facts, Opening, Refusal, Tunnel, Way
 from egress.exchange import Record
@@ -123,6 +124,14 @@ def gap(
 def rotated(file: str, previous: str) -> str:
     """The first line of a further file; it names the file before and carries its last MAC."""
     return f'"event":"rotated","file":{name(file)},"previous":"{previous}"'
+
+
+def pruned(value: Pruning, at: str) -> str:
+    """Old files were deleted; `at` is when."""
+    return (
+        f'"event":"pruned","by":{name(value.by)},"at":"{at}","files":{value.files:d},'
+        f'"bytes":{value.size:d},"first":{value.seq:d},"forced":{BOOLEAN[value.is_forced]}'
+    )
 
 
 def dropped(count: int) -> str:

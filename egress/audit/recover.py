@@ -193,10 +193,10 @@ def previous_named(line: Line) -> bytes:
         return NOTHING_BEFORE
 
 
-def mac_before(texts: Iterable[bytes], chain: Chain) -> bytes | None:
-    """The MAC in front of a file, as the first authentic line of it names it; None when there is none."""
+def first_line(texts: Iterable[bytes], chain: Chain) -> Line | None:
+    """The first line of a file that is authentic and names the MAC in front of it; None without one."""
     for text in texts:
         line = parted(text.removesuffix(b"\n"))
         if line is not None and is_authentic(chain, previous_named(line), line):
-            return previous_named(line)
+            return line
     return None

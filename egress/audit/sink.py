@@ -14,6 +14,7 @@ lines that are missing.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -21,9 +22,11 @@ from typing import Self
 from egress.audit import files, lines
 from egress.audit.chain import Keys
 from egress.audit.clock import Clock, Stamps
+from egress.audit.files import Pruning
 from egress.audit.fold import Folder
 from egress.audit.gaps import Gap
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
+from egress.audit.pruning import Untold
 from egress.audit.quota import Quota
 from egress.audit.recover import Found, find
 from egress.audit.values import AuditStoppedError, Facts, Opening, Refusal, Tally, Ticket, Tunnel
@@ -39,11 +42,14 @@ MEBIBYTE = 1024 * 1024
 class Sink:
     """The audit log of one process."""
 
-    def __init__(self, lock: int, in_flight: InFlight, writer: Writer, clock: Clock, quota: int) -> None:
+    def __init__(
+        self, lock: int, in_flight: InFlight, writer: Writer, untold: Untold, clock: Clock, quota: int
+    ) -> None:
         """For `open`."""
         self._lock = lock
         self._in_flight = in_flight
         self._writer = writer
+        self._untold = untold
         self._clock = clock
         self._stamps = Stamps(clock)
         self._folder = Folder()
@@ -104,8 +110,9 @@ class Sink:
             os.close(lock)
             raise
         _report(found, in_flight, writer, Stamps(clock))
-        sink = cls(lock, in_flight, writer, clock, quota)
+        sink = cls(lock, in_flight, writer, Untold(directory, keys.anchor), clock, quota)
         sink.is_damaged = found.gap is not None and found.gap.kind != "killed"
+        sink._tell_prunings()
         return sink
 
     # What the proxy asks ------------------------------------------------------------------------
@@ -195,9 +202,10 @@ class Sink:
         self._writer.flush()
 
     def tick(self) -> None:
-        """Once a second: record what was folded, and try a full disk again."""
+        """Once a second: record what was folded and what was pruned, and try a full disk again."""
         self._fold(self._clock.monotonic())
         self._writer.flush()
+        self._tell_prunings()
 
     def close(self) -> None:
         """Write all there is and let go of the log; the last event is the caller's to write."""
@@ -232,6 +240,17 @@ class Sink:
             body = lines.folded(folded.sandbox, folded.code, folded.count, folded.began)
             self._writer.add(body, folded.sandbox, stands_for=folded.count)
         self._in_flight.set_count(FOLDED, self._folder.waiting)
+
+    def _tell_prunings(self) -> None:
+        # Left for later where it cannot be done now: the anchor keeps it.
+        if self._writer.trouble is None:
+            with suppress(OSError):
+                self._untold.tell(self._tell_pruning)
+
+    def _tell_pruning(self, value: Pruning) -> bool:
+        self._writer.add(lines.pruned(value, self._stamps.at(value.at)))
+        self._writer.flush()
+        return self._writer.trouble is None
 
     def _is_spent(self, sandbox: str) -> bool:
         return bool(self._quota.limit) and self._quota.is_spent(sandbox, self._day())

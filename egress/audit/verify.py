@@ -18,6 +18,7 @@ from typing import Literal
 from egress.audit import files, head
 from egress.audit.batch import Quick, batches, is_plain, lines
 from egress.audit.chain import NOTHING_BEFORE, TAIL, Chain, Keys, Line, is_authentic, mac_in, parted
+from egress.audit.files import Pruning
 from egress.audit.gaps import Fragment, Gap, named_in
 from egress.audit.head import Head
 from egress.audit.recover import previous_named
@@ -77,6 +78,8 @@ class Verified:
     """Its MAC: kept in another place, it shows a log that was put back to an older state."""
     unfinished: int
     """Lines that were announced and are not there: a process was killed, or is writing just now."""
+    pruning: Pruning | None = None
+    """Where old files were deleted: who did it last, when, and how far."""
 
     @property
     def is_sound(self) -> bool:
@@ -102,7 +105,7 @@ def _verify(directory: Path, keys: Keys) -> Verified:
     if data is None and not there:
         raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
     walk = _Walk(Chain(keys.line), Quick(keys.line), known)
-    first = _start(walk, directory, keys, there)
+    first, pruning = _start(walk, directory, keys, there)
     last = max([*there, known.written.file if known and known.written.seq else 0])
     for number in range(first, last + 1):
         if number in there:
@@ -116,21 +119,21 @@ def _verify(directory: Path, keys: Keys) -> Verified:
         )
     _end(walk, known, directory, keys)
     read = sum(number >= first for number in there)
-    return Verified(walk.lines, read, tuple(walk.faults), walk.seq, walk.mac.hex(), walk.unfinished)
+    return Verified(walk.lines, read, tuple(walk.faults), walk.seq, walk.mac.hex(), walk.unfinished, pruning)
 
 
-def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> int:
-    """The first file of the log."""
+def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> tuple[int, Pruning | None]:
+    """The first file of the log, and who deleted those before it."""
     try:
         anchor = files.read_anchor(directory, keys.anchor)
     except ValueError:
         walk.fault(files.ANCHOR, 0, "anchor", "the anchor was changed, or belongs to another log")
         walk.broken = True
-        return there[0] if there else 1
+        return (there[0] if there else 1), None
     if anchor is None:
-        return 1
+        return 1, None
     walk.mac, walk.seq = anchor.mac, -1
-    return anchor.file
+    return anchor.file, anchor.pruning
 
 
 def _end(walk: _Walk, known: Head | None, directory: Path, keys: Keys) -> None:

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from egress.audit import files, lines
+from egress.audit import files, lines, pruning
 from egress.audit.chain import Chain, Keys
 from egress.audit.clock import Clock, Stamps
 from egress.audit.gaps import CLOSING
 from egress.audit.head import HeadFile, Point
 from egress.audit.inflight import DROPPED, LOOSE, MOST_LOOSE, InFlight
-from egress.audit.recover import Found, each_line, mac_before
+from egress.audit.recover import Found
 
 OnFull = Literal["stop", "drop"]
 NO_SLOT = 0
@@ -268,17 +268,10 @@ class Writer:
             os.close(descriptor)
 
     def _delete(self, there: list[int], keep: int) -> None:
-        """Delete all but the newest files, once the anchor says where the log begins now."""
-        if len(there) <= keep:
-            return
-        oldest = there[-keep]
-        with (self._directory / files.name(oldest)).open("rb") as file:
-            before = mac_before(each_line(file), self._chain)
-        if before is None:
-            return
-        files.write_anchor(self._directory, self._keys.anchor, files.Anchor(oldest, before))
-        for number in there[:-keep]:
-            (self._directory / files.name(number)).unlink()
+        """Delete all but the newest files."""
+        if len(there) > keep:
+            at = self._clock.now_ns()
+            pruning.let_go(self._directory, self._keys, there[:-keep], there[-keep], pruning.PROXY, at)
 
 
 def whole(waiting: list[bytes], size: int) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from typing import IO
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from egress.audit import Verified, files
+from egress.audit.clock import stamp
 from egress.errors import UnreadableError
 from egress.review import signing
 from egress.review.entry import Entry
@@ -159,6 +160,7 @@ class _Bundle:
                 "newest": verified.newest,
                 "mac": verified.mac,
                 "faults": [f"{fault}" for fault in verified.faults[:1000]],
+                "pruned": _pruned(verified),
             },
             "taken": {"lines": self._summary.lines, "filters": asked},
             "policies": self._policies(),
@@ -173,6 +175,12 @@ class _Bundle:
             digest: {"lines": count, "files": names if digest == order.policy else []}
             for digest, count in sorted(self._summary.policies.items())
         }
+
+
+def _pruned(verified: Verified) -> Mapping[str, object] | None:
+    """Who deleted what stood before the first line."""
+    found = verified.pruning
+    return None if found is None else {**asdict(found), "at": stamp(found.at)}
 
 
 class _Summary:

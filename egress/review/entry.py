@@ -26,7 +26,11 @@ ODD: Final[dict[OddKind, str]] = {
 }
 
 OWN: Final = frozenset(
-    ("exchange", "tunnel", "refusal", "folded", "lost", "gap", "rotated", "dropped", "resumed", *EVENTS)
+    (
+        *("exchange", "tunnel", "refusal", "folded", "lost"),
+        *("gap", "rotated", "pruned", "dropped", "resumed"),
+        *EVENTS,
+    )
 )
 """The events that this version knows. Others are of a later version, and are shown as they are."""
 
@@ -87,6 +91,12 @@ class Entry:
         return verdict_of(self.fields)
 
     @property
+    def reason(self) -> str:
+        """The code of the reason; empty where the rule that decided says it already."""
+        code = self.text("code")
+        return "" if self.text("rule") and code in SAID_BY_RULES else code
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The names of the secrets that were sent, or were to be sent."""
         return secrets_of(self.fields)
@@ -95,6 +105,11 @@ class Entry:
     def requests(self) -> int:
         """How many requests the line stands for."""
         return requests_of(self.fields)
+
+
+SAID_BY_RULES: Final = frozenset({"rule.allowed", "rule.denied"})
+"""An allow and a deny did what they are for. Whatever else is the reason, such as a secret that could not
+be had, a rule fitted and did not decide."""
 
 
 def parse(raw: bytes, file: int = 0, at: int = 0) -> Entry:

@@ -1,8 +1,9 @@
 """Letting go of old lines: whole files, the oldest first, so that the chain of the rest still holds.
 
-An anchor says where the log begins then, and which MAC stood before; it is written before anything is
-deleted. The newest file always stays. A log that is not sound is evidence, and nothing of it is deleted
-unless that is asked for. The proxy may run meanwhile: it deletes by the same rules, one at a time.
+An anchor says where the log begins then, which MAC stood before, and who deleted what; it is written before
+anything is deleted, and a line of the log tells of it afterwards. The newest file always stays. A log that is
+not sound is evidence, and nothing of it is deleted unless that is asked for. The proxy may run meanwhile: it
+deletes by the same rules, one at a time.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from egress.audit import files, verify
-from egress.audit.chain import Chain, Keys
-from egress.audit.recover import each_line, mac_before
+from egress.audit import Sink, files, verify
+from egress.audit.chain import Keys
+from egress.audit.clock import Clock
+from egress.audit.pruning import let_go
 from egress.errors import ContentError, UnreadableError, UsageError
 from egress.review.entry import NotALineError, parse
 
@@ -43,9 +45,16 @@ class Pruned:
 
 
 def prune(
-    directory: Path, key: bytes, keep: Retention, *, is_trial: bool = False, is_forced: bool = False
+    directory: Path,
+    key: bytes,
+    keep: Retention,
+    *,
+    by: str,
+    now: int,
+    is_trial: bool = False,
+    is_forced: bool = False,
 ) -> Pruned:
-    """Delete the files that a policy does not keep, the oldest first.
+    """Delete the files that a policy does not keep, the oldest first, and leave on record who did: `by`.
 
     Raises `ContentError` for a log that is not sound, `UnreadableError` for one that cannot be read, and
     `UsageError` for a policy that keeps everything.
@@ -61,11 +70,45 @@ def prune(
     if descriptor is None:
         raise UnreadableError("the proxy is deleting old files just now", "try again in a moment")
     try:
-        return _pruned(directory, key, keep, is_trial=is_trial)
+        found, gone, first = _chosen(directory, keep)
+        if gone and not is_trial:
+            at = now * 1000
+            if not let_go(directory, Keys.of(key), gone, first, by, at, is_forced=is_forced):
+                raise ContentError(
+                    f"nothing was deleted: {found.first} does not say what stood before it",
+                    "give the key that the log was written with",
+                )
+        return found
     except OSError as error:
         raise _unreadable(directory, error) from None
     finally:
         os.close(descriptor)
+
+
+def record(directory: Path, key: bytes, clock: Clock) -> bool:
+    """Have a line written of what was deleted, by who writes the log; false when its next start has to.
+
+    A proxy that runs sees the anchor within a second. Where none does, this is a start of the log and no
+    more; but never for a log of somebody else, who could not write to a file that is made here.
+    """
+    try:
+        if directory.stat().st_uid == os.geteuid():
+            Sink.open(directory, key, clock=clock, in_flight=1).close()
+        anchor = files.read_anchor(directory, Keys.of(key).anchor)
+        return anchor is None or anchor.is_told or _is_written(directory)
+    except UnreadableError:
+        return _is_written(directory)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_written(directory: Path) -> bool:
+    """Whether somebody writes the log just now."""
+    try:
+        os.close(files.lock(directory))
+    except UnreadableError:
+        return True
+    return False
 
 
 def _unreadable(directory: Path, error: OSError) -> UnreadableError:
@@ -82,25 +125,15 @@ def _check(directory: Path, key: bytes) -> None:
         )
 
 
-def _pruned(directory: Path, key: bytes, keep: Retention, *, is_trial: bool) -> Pruned:
+def _chosen(directory: Path, keep: Retention) -> tuple[Pruned, list[int], int]:
+    """What is to be deleted, and the file that the log begins with then."""
     there = files.numbers(directory)
     sizes = {number: files.size(directory, number) for number in there}
     gone = _let_go(directory, there, sizes, keep)
-    first = there[len(gone)]
-    if gone and not is_trial:
-        keys = Keys.of(key)
-        with (directory / files.name(first)).open("rb") as file:
-            before = mac_before(each_line(file), Chain(keys.line))
-        if before is None:
-            raise ContentError(
-                f"nothing was deleted: {files.name(first)} does not say what stood before it",
-                "give the key that the log was written with",
-            )
-        files.write_anchor(directory, keys.anchor, files.Anchor(first, before))
-        for number in gone:
-            (directory / files.name(number)).unlink(missing_ok=True)
     size = sum(sizes[number] for number in gone)
-    return Pruned(tuple(map(files.name, gone)), size, files.name(first), sum(sizes.values()) - size)
+    first = there[len(gone)]
+    names = tuple(map(files.name, gone))
+    return Pruned(names, size, files.name(first), sum(sizes.values()) - size), gone, first
 
 
 def _let_go(directory: Path, there: list[int], sizes: dict[int, int], keep: Retention) -> list[int]:

@@ -11,6 +11,7 @@ import pytest
 from egress.audit import lines
 from egress.audit.chain import Chain, Keys
 from egress.audit.clock import Stamps
+from egress.audit.files import Pruning
 from egress.audit.gaps import killed
 from egress.audit.lines import EVENTS
 from egress.audit.verify import GAPS
@@ -69,6 +70,7 @@ def bodies() -> dict[str, str]:
         "gap": lines.gap("killed", FRAGMENT.missing, 3, (FRAGMENT.size, FRAGMENT.digest), BEFORE),
         "dropped": lines.dropped(17),
         "resumed": lines.resumed("ENOSPC", "all", 4210),
+        "pruned": lines.pruned(Pruning("root", MOMENT, 3, 201_326_592, 41_217), stamp),
         "rotated": lines.rotated("audit-000001.jsonl", BEFORE),
         **{kind: lines.event(kind, FACTS_OF[kind]) for kind in EVENTS},
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 from pathlib import Path
 
@@ -41,25 +43,39 @@ def prune(
     """Delete the oldest files of the audit log, so that what is left can still be verified.
 
     Whole files are deleted, never the newest one. A log that is not sound is evidence, and is left alone
-    without --force. The proxy may run meanwhile.
+    without --force. The proxy may run meanwhile. A line of the log says who deleted what.
 
     \b
     Examples:
       egress log prune --older-than 30d --dry-run
       egress log prune --keep-size 10G
     """
+    from egress.proxy.clock import SystemClock
     from egress.review import retention
 
     keep = retention.Retention(asked.moment(older_than, "--older-than"), keep_files or 0, _size(keep_size))
     folder, file = places.folder_and_key(state_dir, directory, key)
     known = places.read_key(file, folder)
-    found = retention.prune(folder, known, keep, is_trial=dry_run, is_forced=force)
+    clock = SystemClock()
+    now = clock.now_ns() // 1000
+    found = retention.prune(folder, known, keep, by=_user(), now=now, is_trial=dry_run, is_forced=force)
     what = "would be deleted" if dry_run else "deleted"
     for name in found.files:
         render.line((f"{what}: ", DIM), name)
     total = f"{count(len(found.files), 'file')} {what}, {found.size} bytes"
     render.line(("ok ", GOOD), f"{total}; the log begins with {found.first}, {found.kept} bytes")
+    if found.files and not dry_run and not retention.record(folder, known, clock):
+        render.line(("note: ", DIM), "the next start of the proxy writes the line that tells of it")
     return 0
+
+
+def _user() -> str:
+    """Who does this."""
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 def _size(text: str) -> int:

@@ -15,6 +15,7 @@ from egress.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from egress.audit import Verified
+    from egress.audit.files import Pruning
     from egress.review.evidence import Evidence
 
 
@@ -68,6 +69,8 @@ def _show(folder: Path, found: Verified) -> None:
     if found.unfinished:
         more = count(found.unfinished, "line")
         render.line(f"{more} announced and not there: the proxy was killed, or is writing just now")
+    if found.pruning is not None:
+        render.line(("begins: ", DIM), _begins(found.pruning))
     if found.is_sound:
         render.line(("ok ", GOOD), f"{folder}: {what}")
         render.line(("newest: ", DIM), f"{found.newest} {found.mac}")
@@ -77,7 +80,23 @@ def _show(folder: Path, found: Verified) -> None:
 
 def _as_data(folder: Path, found: Verified) -> dict[str, object]:
     faults = [{**asdict(fault), "hint": fault.hint} for fault in found.faults]
-    return {"ok": found.is_sound, "directory": str(folder), **asdict(found), "faults": faults}
+    data = {"ok": found.is_sound, "directory": str(folder), **asdict(found), "faults": faults}
+    return {**data, "pruning": None if found.pruning is None else _pruning(found.pruning)}
+
+
+def _begins(value: Pruning) -> str:
+    from egress.audit.clock import stamp
+
+    before = f"{count(value.files, 'file')} before it, {value.size} bytes, deleted by {value.by}"
+    forced = ", with --force" if value.is_forced else ""
+    return f"with line {value.seq}; {before} at {stamp(value.at)}{forced}"
+
+
+def _pruning(value: Pruning) -> dict[str, object]:
+    """It, with its time as people read it, and all of it in words."""
+    from egress.audit.clock import stamp
+
+    return {**asdict(value), "at": stamp(value.at), "told": _begins(value)}
 
 
 # A bundle ---------------------------------------------------------------------------------------
@@ -112,5 +131,8 @@ def _show_bundle(path: Path, found: Evidence, *, is_named: bool) -> None:
         render.line(("the log was sound ", GOOD), f"up to number {log.get('newest')}, {log.get('mac')}")
     else:
         render.line(("the log was not sound when this was made; its faults are in the statement", BAD))
+    pruned = log.get("pruned")
+    if isinstance(pruned, dict):
+        render.line(f"old lines had been deleted: it began with line {pruned.get('seq')}")
     compare = "" if is_named else ": compare it with the one that you were told"
     render.line(("signed by: ", DIM), f"{found.fingerprint}{compare}")

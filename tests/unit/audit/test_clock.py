@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit.clock import Stamps
+from egress.audit.clock import Stamps, stamp
 from tests.unit.audit.sample import Clock
 
 
@@ -19,7 +19,9 @@ def test_a_stamp_is_rfc_3339_in_utc_with_microseconds() -> None:
 @given(st.integers(0, 253_402_300_799), st.integers(0, 999_999))
 def test_it_is_the_time_that_a_calendar_gives(second: int, micro: int) -> None:
     moment = datetime.fromtimestamp(second, UTC).replace(microsecond=micro)
-    found = Stamps(Clock()).at(second * 10**9 + micro * 1000)
+    ns = second * 10**9 + micro * 1000
+    found = Stamps(Clock()).at(ns)
+    assert found == stamp(ns)
     assert found == moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import stat
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from egress.audit import files
-from egress.audit.files import Anchor
+from egress.audit.files import Anchor, Pruning
 from egress.errors import UnreadableError
+
+PRUNING = Pruning("root", 1_772_357_400_000_123_000, 3, 4096, 17, is_forced=True)
 
 
 def test_files_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
@@ -68,19 +72,41 @@ def test_what_is_put_whole_does_not_follow_a_link(tmp_path: Path) -> None:
     assert elsewhere.read_bytes() == b"untouched"
 
 
-def test_the_anchor_is_read_as_it_was_written(tmp_path: Path) -> None:
-    anchor = Anchor(17, bytes(range(32)))
-    files.write_anchor(tmp_path, b"k", anchor)
-    assert files.read_anchor(tmp_path, b"k") == anchor
+@pytest.mark.parametrize("is_told", [True, False])
+def test_the_anchor_is_read_as_it_was_written(is_told: bool, tmp_path: Path) -> None:
+    files.write_anchor(tmp_path, b"k", 17, bytes(range(32)), PRUNING, is_told=is_told)
+    assert files.read_anchor(tmp_path, b"k") == Anchor(17, bytes(range(32)), PRUNING, is_told)
+
+
+def test_an_anchor_of_before_it_said_who_deleted_is_read(tmp_path: Path) -> None:
+    body = struct.pack("<8sQ32s", b"egranch1", 17, bytes(range(32)))
+    (tmp_path / files.ANCHOR).write_bytes(body + hmac.digest(b"k", body, "sha256"))
+    assert files.read_anchor(tmp_path, b"k") == Anchor(17, bytes(range(32)), None, is_told=True)
+    with pytest.raises(ValueError, match="this key"):
+        files.read_anchor(tmp_path, b"other")
+
+
+def test_an_anchor_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    body = struct.pack("<8sQ32s", b"egranch3", 17, bytes(32))
+    (tmp_path / files.ANCHOR).write_bytes(body + hmac.digest(b"k", body, "sha256"))
+    with pytest.raises(ValueError, match="this key"):
+        files.read_anchor(tmp_path, b"k")
+
+
+def test_a_long_name_and_a_clock_that_is_far_off_do_no_harm(tmp_path: Path) -> None:
+    files.write_anchor(tmp_path, b"k", 1, bytes(32), Pruning("Ö" * 90, -5, 1, 1, 1))
+    found = files.read_anchor(tmp_path, b"k")
+    assert found is not None
+    assert found.pruning == Pruning("Ö" * 32, 0, 1, 1, 1)
 
 
 def test_there_may_be_no_anchor(tmp_path: Path) -> None:
     assert files.read_anchor(tmp_path, b"k") is None
 
 
-@pytest.mark.parametrize("at", [0, 9, 20, 50, -1])
+@pytest.mark.parametrize("at", [0, 9, 20, 50, 80, 100, -1])
 def test_a_changed_anchor_is_refused(at: int, tmp_path: Path) -> None:
-    files.write_anchor(tmp_path, b"k", Anchor(17, bytes(32)))
+    files.write_anchor(tmp_path, b"k", 17, bytes(32), PRUNING)
     data = bytearray((tmp_path / files.ANCHOR).read_bytes())
     data[at] ^= 1
     (tmp_path / files.ANCHOR).write_bytes(data)
@@ -102,3 +128,7 @@ def test_only_one_may_delete_old_files(tmp_path: Path) -> None:
     second = files.lock_oldest(tmp_path)
     assert second is not None
     os.close(second)
+
+
+def test_where_nothing_is_nothing_can_be_deleted(tmp_path: Path) -> None:
+    assert files.lock_oldest(tmp_path) is None

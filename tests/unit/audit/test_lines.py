@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from egress.audit import lines
+from egress.audit.files import Pruning
 from egress.audit.lines import EVENTS, MOST_SECRETS
 from egress.audit.quote import MOST_PATH
 from egress.exchange import Record
@@ -118,6 +119,19 @@ def test_an_event_that_is_not_listed_is_refused(kind: str, fact: str) -> None:
 def test_facts_may_be_numbers_and_long_ones_are_cut() -> None:
     assert body(lines.event("reload.refused", {"line": 12}))["line"] == 12
     assert len(str(body(lines.event("stopped", {"reason": "x" * 5000}))["reason"])) < 1100
+
+
+def test_a_pruning_says_who_deleted_what_and_how_far() -> None:
+    text = lines.pruned(Pruning('ro"ot', 1, 3, 4096, 17, is_forced=True), "2026-03-01T09:30:00.000123Z")
+    assert body(text) == {
+        "event": "pruned",
+        "by": 'ro"ot',
+        "at": "2026-03-01T09:30:00.000123Z",
+        "files": 3,
+        "bytes": 4096,
+        "first": 17,
+        "forced": True,
+    }
 
 
 def test_gaps_and_rotation_carry_the_mac_before_them_as_the_last_field() -> None:

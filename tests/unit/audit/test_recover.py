@@ -8,7 +8,7 @@ import pytest
 
 from egress.audit.chain import Chain, Keys, parted
 from egress.audit.head import FILE, Point
-from egress.audit.recover import Found, each_line, find, mac_before, previous_named
+from egress.audit.recover import Found, each_line, find, first_line, previous_named
 from egress.errors import UnreadableError
 from tests.unit.audit.sample import KEY, NAME, abandon, files, moments, opened
 
@@ -142,15 +142,16 @@ def test_another_key_is_refused(tmp_path: Path) -> None:
         find(tmp_path, Keys.of(bytes(32)))
 
 
-def test_the_mac_before_a_file_is_that_of_its_first_authentic_line(tmp_path: Path) -> None:
+def test_a_file_begins_with_its_first_authentic_line(tmp_path: Path) -> None:
     chain = Chain(KEYS.line)
     first = chain.seal("T", '"a":1')
     before = chain.mac
     second = chain.seal("T", f'"event":"rotated","previous":"{before.hex()}"')
-    assert mac_before([second], chain) == before
-    assert mac_before([b"junk\n", second], chain) == before
-    assert mac_before([first], chain) == bytes(32)
-    assert mac_before([b"junk\n", chain.seal("T", '"a":1')], chain) is None
+    for texts, seq, mac in (([second], 2, before), ([b"junk\n", second], 2, before), ([first], 1, bytes(32))):
+        found = first_line(texts, chain)
+        assert found is not None
+        assert (found.seq, previous_named(found)) == (seq, mac)
+    assert first_line([b"junk\n", chain.seal("T", '"a":1')], chain) is None
 
 
 @pytest.mark.parametrize("body", ['"a":1', '"previous":"zz"', '"x":",\\"previous\\":\\"' + "0" * 64 + '"'])

@@ -15,6 +15,7 @@ from egress.errors import UnreadableError
 from egress.review import Filters, Index
 from egress.review.bundle import Made, Order, RuleFile, leaves, make
 from egress.review.merkle import leaf
+from egress.review.retention import Retention, prune
 from egress.review.signing import read_or_create
 from tests.unit.audit.sample import KEY, files
 from tests.unit.review.sample import START, write
@@ -57,6 +58,19 @@ def test_it_says_what_it_was_made_of(tmp_path: Path) -> None:
     assert statement["key"] == found.fingerprint
     assert set(statement["members"]) == {"lines.jsonl", "proof", "summary.json", "rules/1-hosts.yaml"}
     assert summary["secret"] == {"mail": 1, "github": 1}
+
+
+def test_it_says_who_deleted_what_came_before(tmp_path: Path) -> None:
+    write(tmp_path / "log", rotate_at=900)
+    made(tmp_path)
+    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+        assert json.loads(archive.read("statement.json"))["log"]["pruned"] is None
+    found = prune(tmp_path / "log", KEY, Retention(files=3), by="root", now=START)
+    made(tmp_path, name="pruned.zip")
+    with zipfile.ZipFile(tmp_path / "pruned.zip") as archive:
+        told = json.loads(archive.read("statement.json"))["log"]["pruned"]
+    assert (told["by"], told["files"], told["size"]) == ("root", len(found.files), found.size)
+    assert told["at"] == "2026-03-01T09:30:00.000123Z"
 
 
 def test_a_bundle_of_the_same_log_has_the_same_root(tmp_path: Path) -> None:

@@ -46,6 +46,13 @@ def test_a_field_of_another_type_is_as_if_it_were_not_there() -> None:
     assert (entry.number("bytes_down"), entry.flag("observed"), entry.secrets) == (0, False, ())
 
 
+def test_the_reason_is_told_where_no_rule_tells_it() -> None:
+    for code in ("rule.allowed", "rule.denied"):
+        assert parse(line(code=code, rule="a#b")).reason == ""
+    assert parse(line(code="secret.unavailable", rule="a#b")).reason == "secret.unavailable"
+    assert parse(line(code="rule.none", rule=None)).reason == "rule.none"
+
+
 def test_a_later_version_is_read_and_told() -> None:
     entry = parse(line(event="canary.seen", more={"a": 1}))
     assert not entry.is_known

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from egress.audit import Verified, verify
+from egress.audit import files as disk
 from egress.errors import ContentError, UnreadableError, UsageError
+from egress.review import retention
 from egress.review.moments import HOUR
-from egress.review.retention import Retention, prune
-from tests.unit.audit.sample import KEY, files, opened
+from egress.review.retention import Pruned, Retention, record
+from tests.unit.audit.sample import KEY, Clock, files, full_at, opened, read
 from tests.unit.review.sample import START, Writing, write
 
 
@@ -21,6 +23,12 @@ def log(tmp_path: Path) -> Path:
     write(tmp_path / "log", rotate_at=900)
     assert len(files(tmp_path / "log")) > 5
     return tmp_path / "log"
+
+
+def prune(
+    log: Path, key: bytes, keep: Retention, *, is_trial: bool = False, is_forced: bool = False
+) -> Pruned:
+    return retention.prune(log, key, keep, by="root", now=START, is_trial=is_trial, is_forced=is_forced)
 
 
 def check(log: Path) -> Verified:
@@ -110,10 +118,84 @@ def test_two_never_delete_at_once(log: Path) -> None:
     check(log)
 
 
-def test_while_the_proxy_runs_it_can_be_pruned(log: Path) -> None:
+def told(log: Path) -> list[object]:
+    """Who is named by the lines that tell of it."""
+    return [line["by"] for line in read(log) if line["event"] == "pruned"]
+
+
+def test_while_the_proxy_runs_it_can_be_pruned_and_the_proxy_tells_of_it(log: Path) -> None:
     writing = Writing(log, 900)
     writing.exchange("r-9")
     prune(log, KEY, Retention(files=2))
+    assert record(log, KEY, Clock())
+    assert told(log) == []
+    writing.sink.tick()
     writing.exchange("r-10")
     writing.close()
+    assert told(log) == ["root"]
     check(log)
+
+
+def test_where_no_proxy_runs_the_line_is_written_at_once(log: Path) -> None:
+    prune(log, KEY, Retention(files=2))
+    found = check(log).pruning
+    assert found is not None
+    assert (found.by, found.at, found.is_forced) == ("root", START * 1000, False)
+    assert record(log, KEY, Clock())
+    assert told(log) == ["root"]
+    assert record(log, KEY, Clock())
+    assert told(log) == ["root"]
+    check(log)
+
+
+def test_nothing_is_recorded_where_nothing_was_deleted(log: Path) -> None:
+    before = len(read(log))
+    assert record(log, KEY, Clock())
+    assert len(read(log)) == before
+
+
+def test_it_is_left_to_the_next_start_where_it_cannot_be_done(log: Path) -> None:
+    prune(log, KEY, Retention(files=2))
+    assert not record(log, bytes(32), Clock()), "another key"
+    with full_at(files(log)[-1].stat().st_size):
+        assert not record(log, KEY, Clock()), "no room for a line"
+    assert told(log) == []
+    assert record(log, KEY, Clock())
+    assert told(log) == ["root"]
+    check(log)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root deletes for somebody else")
+def test_root_makes_no_file_in_the_log_of_somebody_else(log: Path) -> None:
+    """The proxy could not write to it."""
+    for path in (log, *log.iterdir()):
+        os.chown(path, 65534, 65534)
+    prune(log, KEY, Retention(files=2))
+    assert not record(log, KEY, Clock())
+    assert told(log) == []
+    assert {path.stat().st_uid for path in (log, *log.iterdir())} == {65534}
+    held = disk.lock(log)
+    assert record(log, KEY, Clock()), "who writes it does so"
+    os.close(held)
+
+
+def test_what_was_forced_is_said_to_be(log: Path) -> None:
+    file = files(log)[1]
+    file.write_bytes(file.read_bytes().replace(b"agent-1", b"agent-2", 1))
+    prune(log, KEY, Retention(files=2), is_forced=True)
+    found = check(log).pruning
+    assert found is not None
+    assert found.is_forced
+
+
+def test_an_anchor_that_was_changed_makes_the_log_evidence(log: Path) -> None:
+    prune(log, KEY, Retention(files=4))
+    anchor = log / disk.ANCHOR
+    data = bytearray(anchor.read_bytes())
+    data[60] ^= 1
+    anchor.write_bytes(data)
+    with pytest.raises(ContentError, match="not sound"):
+        prune(log, KEY, Retention(files=2))
+    prune(log, KEY, Retention(files=2), is_forced=True)
+    assert record(log, KEY, Clock())
+    assert check(log).pruning is not None

@@ -55,6 +55,11 @@ def test_a_sound_log_says_so_and_where_it_ends(place: Path) -> None:
     assert second.startswith("newest: 3 ")
 
 
+def test_a_log_that_was_never_pruned_names_nobody(place: Path) -> None:
+    assert "begins" not in run()[1]
+    assert json.loads(run("--json")[1])["pruning"] is None
+
+
 def test_a_fault_has_its_place_and_what_to_do(place: Path) -> None:
     file = files(place)[0]
     file.write_bytes(file.read_bytes().replace(b"evil.example", b"good.example", 1))
