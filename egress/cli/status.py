@@ -68,10 +68,16 @@ def _rows(answer: Answer) -> Iterator[list[Cell]]:
         yield from _sandbox(box)
     yield [("connections", DIM), str(answer.get("connections"))]
     requests = _map(answer.get("requests"))
-    yield [("requests", DIM), ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in requests.items())]
+    yield [("requests", DIM), ", ".join(_counted(name, n) for name, n in requests.items())]
     for kind, names in _map(answer.get("killed")).items():
         for name in _texts(names):
             yield [("killed", BAD), f"the {kind} {name}"]
+
+
+def _counted(name: str, value: object) -> str:
+    if name.endswith("s"):
+        return count(_number(value), name[:-1])
+    return f"{value} {name.replace('_', ' ')}"
 
 
 def _sandbox(box: Answer) -> Iterator[list[Cell]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egress.cli import render, rulefiles, traffic
+from egress.cli.dashed import AboutOne
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
 from egress.errors import ContentError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from egress.review.drafting import Seen, Suggestion
 
 
-@click.command(short_help="Say what would allow a denied request, and the risk of it.")
+@click.command(cls=AboutOne, short_help="Say what would allow a denied request, and the risk of it.")
 @click.argument("request", metavar="REQUEST-ID")
 @traffic.LOG
 @click.option(

@@ -10,7 +10,7 @@ import click
 
 from egress import settings as process
 from egress.cli import render, rulefiles
-from egress.cli.render import DIM, count
+from egress.cli.render import DIM
 
 if TYPE_CHECKING:
     from egress.review.drafting import Traffic
@@ -53,14 +53,6 @@ def gathered(directory: Path | None, since: str, profile: str | None) -> Traffic
 
     span = Since.of(since, rulefiles.now())
     traffic = Traffic.of(read(folder(directory), span), profile)
-    if span.odd:
-        _note(f"{count(span.odd, 'line')} of the log could not be read: `egress log verify` says more")
-    if traffic.beyond:
-        _note(f"{count(traffic.beyond, 'line')} more were not taken in: too many different ones before")
-    if traffic.folded:
-        _note(f"{count(traffic.folded, 'refusal')} more were only counted by the log, and are not known")
+    for text in traffic.missing(span.odd):
+        render.line(("note: ", DIM), text, stderr=True)
     return traffic
-
-
-def _note(text: str) -> None:
-    render.line(("note: ", DIM), text, stderr=True)

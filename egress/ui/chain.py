@@ -33,6 +33,8 @@ class Chain:
     """Faults that are not among them."""
     newest: str = ""
     """The number and the MAC of the last line: to be kept in another place."""
+    begins: str = ""
+    """What was deleted before the first line, and by whom."""
     note: str = ""
     is_checking: bool = False
     age: float | None = None
@@ -116,12 +118,14 @@ def read(output: bytes) -> Chain:
     if not isinstance(found, dict) or not isinstance(found.get("ok"), bool):
         return Chain("unknown", note="the check said nothing that can be read")
     faults = [_fault(fault) for fault in found.get("faults", ()) if isinstance(fault, dict)]
+    pruning = found.get("pruning")
     return Chain(
         "sound" if found["ok"] else "broken",
         int(found.get("lines") or 0),
         tuple(faults[:MOST_FAULTS]),
         max(len(faults) - MOST_FAULTS, 0),
         f"{found.get('newest')} {found.get('mac')}",
+        str(pruning.get("told")) if isinstance(pruning, dict) else "",
     )
 
 

@@ -32,14 +32,19 @@ SECONDS = 20.0
 MOST_KINDS = 50_000
 
 
-def drafted(log: Path, since: str, profile: str, rules: Rules, now: int) -> Draft:
-    """A rule file from what was seen to pass. Raises `UsageError`, `UnreadableError`, `TooSlowError`."""
-    return draft(_traffic(log, since, profile, now), rules.policy, now)
+def drafted(log: Path, since: str, profile: str, rules: Rules, now: int) -> tuple[Draft, tuple[str, ...]]:
+    """A rule file from what was seen to pass, and what is not in it.
+
+    Raises `UsageError`, `UnreadableError`, `TooSlowError`.
+    """
+    traffic, missing = _traffic(log, since, profile, now)
+    return draft(traffic, rules.policy, now), missing
 
 
-def replayed(log: Path, since: str, profile: str, policy: Policy, now: int) -> Replay:
-    """What was seen, decided by these rules. Raises as `drafted`."""
-    return replay(_traffic(log, since, profile, now), policy, now)
+def replayed(log: Path, since: str, profile: str, policy: Policy, now: int) -> tuple[Replay, tuple[str, ...]]:
+    """What was seen, decided by these rules, and what was not. Raises as `drafted`."""
+    traffic, missing = _traffic(log, since, profile, now)
+    return replay(traffic, policy, now), missing
 
 
 def suggested(entry: Entry, rules: Rules, now: int) -> Suggestion | None:
@@ -50,9 +55,11 @@ def suggested(entry: Entry, rules: Rules, now: int) -> Suggestion | None:
     return suggest(one, entry.text("address"), rules.sources, preset_texts(), now)
 
 
-def _traffic(log: Path, since: str, profile: str, now: int) -> Traffic:
-    lines = until_late(read(log, Since.of(since, now)), time.monotonic)
-    return Traffic.of(lines, profile or None, MOST_KINDS)
+def _traffic(log: Path, since: str, profile: str, now: int) -> tuple[Traffic, tuple[str, ...]]:
+    span = Since.of(since, now)
+    lines = until_late(read(log, span), time.monotonic)
+    traffic = Traffic.of(lines, profile or None, MOST_KINDS)
+    return traffic, traffic.missing(span.odd)
 
 
 def until_late[T](items: Iterable[T], clock: Callable[[], float], seconds: float = SECONDS) -> Iterator[T]:

@@ -222,19 +222,20 @@ async def draft(site: Site, request: Request) -> Response:
         "what": what,
         "draft": None,
         "replay": None,
+        "missing": (),
     }
     if what in ("draft", "replay"):
         log, now = site.desk.directory, site.seconds
         at_hand = await site.desk.work(lambda: rulebook.read(site.rules, now))
         if what == "draft":
-            values["draft"] = await site.desk.work(
+            values["draft"], values["missing"] = await site.desk.work(
                 lambda: drafts.drafted(log, since, profile, at_hand, now), drafts.SECONDS * 2
             )
         else:
             policy = at_hand.policy
             if policy is None:
                 raise UsageError(at_hand.problem, "name the rule files with `egress ui --rules`")
-            values["replay"] = await site.desk.work(
+            values["replay"], values["missing"] = await site.desk.work(
                 lambda: drafts.replayed(log, since, profile, policy, now), drafts.SECONDS * 2
             )
     return site.page("draft.html", 200, here="draft", **values)

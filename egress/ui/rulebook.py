@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from egress.errors import EgressError
 from egress.policy.files import find_rule_files
@@ -106,7 +106,7 @@ def _short(place: Place) -> str:
 def around(rules: Rules, place: str) -> list[tuple[int, str, bool]]:
     """The lines around a place `file:line` in a file at hand: number, text, and whether it is the one."""
     file, _, number = place.rpartition(":")
-    text = next((source.text for source in rules.sources if source.name == file), None)
+    text = _text(rules, file)
     if text is None or not number.isascii() or not number.isdecimal() or len(number) > 7:
         return []
     lines, at = text.splitlines(), int(number)
@@ -114,3 +114,17 @@ def around(rules: Rules, place: str) -> list[tuple[int, str, bool]]:
         return []
     first = max(at - AROUND, 1)
     return [(n, lines[n - 1], n == at) for n in range(first, min(at + AROUND, len(lines)) + 1)]
+
+
+def _text(rules: Rules, file: str) -> str | None:
+    """The text of a file at hand. The proxy may have run in another folder, and have named it from there."""
+    found = [source.text for source in rules.sources if source.name == file]
+    found = found or [source.text for source in rules.sources if _is_same(source.name, file)]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether one name of a file ends with the other."""
+    parts, others = PurePath(one).parts, PurePath(other).parts
+    least = min(len(parts), len(others))
+    return least > 0 and parts[-least:] == others[-least:]

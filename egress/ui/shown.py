@@ -37,6 +37,11 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
+def counted(value: int, noun: str) -> str:
+    """`1 line`, `12,345 lines`."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
 def size(value: int) -> str:
     """`1.2 MB`."""
     for unit, of in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

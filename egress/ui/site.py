@@ -25,7 +25,10 @@ STATIC: Final = {
     "htmx.min.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-FILTERS: Final = (shown.number, shown.size, shown.duration, shown.age, shown.share, shown.when, shown.lines)
+FILTERS: Final = (
+    *(shown.number, shown.counted, shown.size, shown.duration),
+    *(shown.age, shown.share, shown.when, shown.lines),
+)
 
 
 class NotFoundError(EgressError):

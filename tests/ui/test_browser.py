@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 import pytest
+from jinja2 import Template
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -21,18 +22,22 @@ from tests.unit.ui.asking import denied, line
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-PAYLOADS = (
-    "<script>window.pwned=1</script>",
-    "<img src=x onerror=window.pwned=1>",
-    '"><svg onload=window.pwned=1>',
-    "' autofocus onfocus='window.pwned=1",
-    "javascript:window.pwned=1",
-    "{{7*7}}{%x%}\u202e\x1b]0;x\x07",
-    "</title><script>window.pwned=1</script>",
-    "</option></select><img src=x onerror=window.pwned=1>",
-)
+TEXT = "<main>{}</main>"
+PAYLOADS = {
+    "<script>window.pwned=1</script>": TEXT,
+    "<img src=x onerror=window.pwned=1>": TEXT,
+    '"><svg onload=window.pwned=1>': '<input value="{}">',
+    "' autofocus onfocus='window.pwned=1": "<input value='{}'>",
+    "javascript:window.pwned=1": '<a href="{}">go on</a>',
+    "</title><script>window.pwned=1</script>": "<title>{}</title>",
+    "</option></select><img src=x onerror=window.pwned=1>": "<select><option>{}</option></select>",
+}
+"""What a sandbox would like to run at a reviewer, each with a page on which it does run."""
+TEMPLATE = "{{7*191}}{%x%}\u202e\x1b]0;x\x07"
+"""The same for whoever fills in templates, and for terminals."""
+COMES_TO = "1337"
 FIELDS = ("sandbox", "profile", "host", "path", "method", "code", "rule", "place", "sni", "address", "policy")
-MARKUP = "return document.querySelectorAll('main img, main script').length"
+MARKUP = "return document.querySelectorAll('main img, main script, [href^=javascript]').length"
 NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 
 
@@ -114,39 +119,44 @@ def test_nothing_is_fetched_elsewhere_and_the_policy_is_not_offended(browser: Ch
 # Attackers ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("payload", [*PAYLOADS, TEMPLATE])
 def test_no_text_of_a_line_runs(browser: Chrome, served: Served, payload: str) -> None:
     bad = dict.fromkeys(FIELDS, payload)
     secret = [{"secret": payload, "slot": payload}]
     served.more(line(4, **bad, injected=secret), denied(5, **bad), line(6, event=payload, verdict=None))
     served.more(line(8, **{payload: payload}), line(9, request=payload))
+    served.more(line(10, event="pruned", by=payload, files=1, verdict=None, host=""))
     browser.get(served.link)
-    paths = ["/", "/charts", "/rules", "/request?id=r-4", "/request?id=r-5", "/suggest?id=r-5"]
-    paths += [
-        "/request?id=r-6",
-        "/request?id=r-8",
-        "/draft?what=draft&since=7d",
-        "/draft?what=replay&since=7d",
-    ]
+    ids = ("r-4", "r-5", "r-6", "r-8", "r-10")
+    paths = ["/", "/charts", "/rules", "/suggest?id=r-5", *(f"/request?id={name}" for name in ids)]
+    paths += [f"/draft?what={what}&since=7d" for what in ("draft", "replay")]
+    paths += [f"/{kind}?name={quote(payload)}" for kind in ("sandbox", "host", "secret", "rule")]
     for path in paths:
         browser.get(served.root + path)
         browser.execute_script("document.querySelectorAll('details').forEach(it => it.open = true)")
         assert browser.execute_script("return window.pwned") is None, path
-        assert browser.execute_script(MARKUP) == 0
-    for kind in ("sandbox", "host", "secret", "rule"):
-        browser.get(f"{served.root}/{kind}?name={quote(payload)}")
-        assert browser.execute_script("return window.pwned") is None, kind
+        assert browser.execute_script(MARKUP) == 0, path
+        assert COMES_TO not in text(browser), path
+        assert not {"\u202e", "\x1b"} & set(browser.page_source), path
 
 
-def test_the_same_text_does_run_on_a_page_that_escapes_nothing(browser: Chrome, tmp_path: Path) -> None:
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_the_same_text_does_run_on_a_page_that_escapes_nothing(
+    payload: str, browser: Chrome, tmp_path: Path
+) -> None:
     """The positive control: what the test above looks for can happen."""
 
     async def bare(_: Request) -> Response:
-        return HTMLResponse(f"<main>{PAYLOADS[1]}</main>")
+        return HTMLResponse(PAYLOADS[payload].format(payload))
 
     with Served(tmp_path, Starlette(routes=[Route("/", bare)])) as page:
         browser.get(page.root)
+        browser.execute_script("document.querySelector('a')?.click()")
         until(browser, "window.pwned", 1)
+
+
+def test_the_same_template_comes_to_something_where_it_is_one() -> None:
+    assert COMES_TO in Template(TEMPLATE.replace("{%x%}", "")).render()
 
 
 def test_another_port_of_this_machine_reads_nothing(browser: Chrome, served: Served, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ _OWN = frozenset(("seq", "time", "event", "mac", "sandbox", "previous", "policy"
 
 
 def _why(entry: Entry) -> str:
-    parts = [entry.text("rule").rpartition("#")[2] or entry.text("code")]
+    parts = [entry.text("rule").rpartition("#")[2], entry.reason]
     parts += [f"with {', '.join(entry.secrets)}"] if entry.secrets else []
     parts += [f"{entry.number('count')} times"] if entry.event == "folded" else []
     return _cut(" ".join(part for part in parts if part))

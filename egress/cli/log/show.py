@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egress.cli import render
+from egress.cli.dashed import AboutOne
 from egress.cli.log import lines, places
 from egress.cli.log.stats import duration
 from egress.cli.render import BAD, BOLD, DIM, GOOD, PLAIN, Cell
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 MOST = 1000
 
 
-# An id may begin with a dash.
-@click.command(
-    short_help="Show one request, stage by stage.", context_settings={"ignore_unknown_options": True}
-)
+@click.command(cls=AboutOne, short_help="Show one request, stage by stage.")
 @click.argument("request_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print its lines as they are, one object a line.")
 @places.of_index

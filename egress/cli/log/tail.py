@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -10,14 +12,15 @@ import click
 
 from egress.cli import render
 from egress.cli.log import asked, lines, places
-from egress.cli.render import Cell
+from egress.cli.render import Cell, Part
 
 if TYPE_CHECKING:
     from egress.review import Filters
 
 PAUSE = 0.25
-WIDTHS = (12, 12, 7, 3)
-"""Of the first cells: lines that come one by one cannot wait for the widest."""
+WIDEST = (12, 24, 15, 3, 60, 32, 12)
+"""Of each cell: one that is longer pushes the rest of its line aside, and no other line."""
+MOST_WAITING = 500
 
 
 @click.command(short_help="Show the last lines, and what comes.")
@@ -55,30 +58,50 @@ def show(where: Path, wanted: Filters, last: int, *, follows: bool, as_json: boo
     """Print the last lines of a log that are wanted, and what comes, until it is interrupted."""
     from egress.review.follow import follow
 
-    try:
-        for entry in follow(where, wanted, last, _wait if follows else None):
+    table = _Table()
+
+    def wait() -> bool:
+        table.print()
+        render.finish()
+        time.sleep(PAUSE)
+        return True
+
+    with contextlib.suppress(KeyboardInterrupt):
+        for entry in follow(where, wanted, last, wait if follows else None):
             if as_json:
                 lines.as_json(entry)
             else:
-                render.line(*_spaced(lines.cells(entry, is_short=True)))
-            if follows:
-                render.finish()
-    except KeyboardInterrupt:
-        return 0
+                table.add(lines.cells(entry, is_short=True))
+    table.print()
     return 0
 
 
-def _wait() -> bool:
-    time.sleep(PAUSE)
-    return True
+class _Table:
+    """Columns that grow and never shrink: what stands on the screen already cannot be moved."""
 
+    def __init__(self) -> None:
+        self._widths = [0] * len(WIDEST)
+        self._waiting: list[list[Part]] = []
 
-def _spaced(cells: list[Cell]) -> list[Cell]:
-    found: list[Cell] = []
-    for place, cell in enumerate(cells):
-        text, style = (cell, render.PLAIN) if isinstance(cell, str) else cell
-        shown = render.printable(text)
-        width = WIDTHS[place] if place < len(WIDTHS) else 0
-        if shown or width:
-            found.append((f"{shown:<{width}} ", style))
-    return found
+    def add(self, cells: Sequence[Cell]) -> None:
+        """Keep a line until there is nothing to read, so that those that come together fit each other."""
+        row = [(cell, render.PLAIN) if isinstance(cell, str) else cell for cell in cells]
+        row = [(render.printable(text), style) for text, style in row]
+        self._waiting.append(row)
+        lengths = (len(text) * (len(text) <= most) for (text, _), most in zip(row, WIDEST, strict=True))
+        self._widths = [max(pair) for pair in zip(self._widths, lengths, strict=True)]
+        if len(self._waiting) >= MOST_WAITING:
+            self.print()
+
+    def print(self) -> None:
+        """Print what waits."""
+        for row in self._waiting:
+            while row and not row[-1][0]:
+                row.pop()
+            padded = [
+                (text.ljust(width) + "  ", style)
+                for (text, style), width in zip(row[:-1], self._widths, strict=False)
+                if width
+            ]
+            render.line(*padded, *row[-1:])
+        self._waiting.clear()

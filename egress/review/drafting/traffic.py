@@ -64,5 +64,26 @@ class Traffic:
         times.count += 1
         times.example = id_of(fields)
 
+    def missing(self, odd: int) -> tuple[str, ...]:
+        """What is not among it, in words; `odd` lines could not be read."""
+        found = []
+        if odd:
+            found.append(
+                f"{counted(odd, 'line')} of the log could not be read: `egress log verify` says more"
+            )
+        if self.beyond:
+            said = f"more were not taken in: more than {self.most} different ones came before"
+            found.append(f"{counted(self.beyond, 'line')} {said}")
+        if self.folded:
+            found.append(
+                f"{counted(self.folded, 'refusal')} more were only counted by the log, and are not known"
+            )
+        return tuple(found)
+
     def __iter__(self) -> Iterator[tuple[Seen, Times]]:
         return iter(self.seen.items())
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -13,6 +13,7 @@ from egress.review.drafting.carried import Carried, Taken, deny_fields
 from egress.review.drafting.identifiers import CREDENTIAL
 from egress.review.drafting.outline import WIDER, LeftOut, Outline, Rule
 from egress.review.drafting.templates import Template
+from egress.review.drafting.traffic import counted
 from egress.rules.entry import Rule as Deny
 from egress.rules.show import Fields, Json, canary_fields, flow, scalar
 
@@ -70,8 +71,8 @@ def _file(
 
 def _heading(found: list[Outline], left_out: list[LeftOut], dropped: frozenset[str]) -> Iterator[str]:
     requests, tunnels = sum(one.requests for one in found), sum(one.tunnels for one in found)
-    unread = _count(tunnels, "unread connection")
-    yield f"A draft from {_count(requests, 'request')} and {unread} that passed."
+    unread = counted(tunnels, "unread connection")
+    yield f"A draft from {counted(requests, 'request')} and {unread} that passed."
     yield f"Read it before you use it. Where a rule allows more than that, it says `{WIDER}`."
     yield "Query strings, bodies and headers are in no log: no rule here looks at them."
     if left_out:
@@ -82,7 +83,7 @@ def _heading(found: list[Outline], left_out: list[LeftOut], dropped: frozenset[s
         reasons.setdefault(one.reason, []).append(one)
     for reason, items in sorted(reasons.items()):
         hosts = len({item.host for item in items})
-        yield f"  {reason}: {_count(sum(i.count for i in items), 'request')}, {_count(hosts, 'host')}"
+        yield f"  {reason}: {counted(sum(i.count for i in items), 'request')}, {counted(hosts, 'host')}"
     if dropped:
         yield ""
         yield "Denies of the rules at hand that are not taken over, since they deny what passed:"
@@ -154,7 +155,7 @@ def _entry(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Itera
         yield Line("    intercept: never", f"{WIDER}: bytes pass unread, whatever is asked for")
         return
     if outline.http2:
-        yield Line("    http2: true", f"spoken in {_count(outline.http2, 'request')}")
+        yield Line("    http2: true", f"spoken in {counted(outline.http2, 'request')}")
     handling = carried.handling(outline.host)
     for key, value in (handling.fields if handling else {}).items():
         yield Line(f"    {key}: {_flow(value)}", handling.remark if handling else "")
@@ -164,7 +165,7 @@ def _entry(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Itera
     if items:
         yield Line("    inject:")
     for item in items:
-        remark = f"went with {_count(item.count, 'request')}; {item.taken.remark}"
+        remark = f"went with {counted(item.count, 'request')}; {item.taken.remark}"
         fields = {**item.taken.fields, **({"for": list[Json](item.rules)} if item.rules else {})}
         for number, (key, value) in enumerate(fields.items()):
             yield Line(f"      {'  ' if number else '- '}{key}: {_flow(value)}", "" if number else remark)
@@ -172,8 +173,8 @@ def _entry(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Itera
 
 def _about(outline: Outline) -> str:
     if outline.is_tunnel:
-        return _count(outline.tunnels, "unread connection")
-    return _count(outline.requests, "request")
+        return counted(outline.tunnels, "unread connection")
+    return counted(outline.requests, "request")
 
 
 def _lost_secrets(outline: Outline, carried: Carried) -> Iterator[str]:
@@ -194,7 +195,7 @@ def _destination(outline: Outline, indent: str) -> Iterator[Line]:
             f"{indent}ports: {flow(list[Json](ports))}", f"those that were used{both if ports else ''}"
         )
     if clear:
-        what = f"clear text, in {_count(sum(outline.clear_ports.values()), 'request')}"
+        what = f"clear text, in {counted(sum(outline.clear_ports.values()), 'request')}"
         yield Line(f"{indent}http: {flow(list[Json](clear))}", f"{what}{both}")
     inside = sorted(outline.inside)
     if inside and not outline.is_address:
@@ -206,7 +207,7 @@ def _allow(rules: Iterable[Rule], indent: str) -> Iterator[Line]:
     yield Line(f"{indent}allow:")
     for rule in rules:
         methods = list[Json](rule.methods)
-        yield Line(f"{indent}  - id: {scalar(rule.id)}", _count(rule.count, "request"))
+        yield Line(f"{indent}  - id: {scalar(rule.id)}", counted(rule.count, "request"))
         yield Line(f"{indent}    methods: {flow(methods)}", "" if rule.templates else f"{WIDER}: on any path")
         if rule.templates is not None:
             yield Line(f"{indent}    paths:")
@@ -218,10 +219,10 @@ def _allow(rules: Iterable[Rule], indent: str) -> Iterator[Line]:
 
 
 def _path(one: Template, indent: str) -> Line:
-    remark = _count(one.count, "request")
+    remark = counted(one.count, "request")
     if one.stars:
         kinds = " and ".join(_star(kind, number) for kind, number in one.stars)
-        many = f" to {_count(one.paths, 'path')}" if one.paths > 1 else ""
+        many = f" to {counted(one.paths, 'path')}" if one.paths > 1 else ""
         remark = f"{remark}{many}; {WIDER}: `*` is for {kinds}"
     return Line(f"{indent}      - {scalar(one.pattern)}", remark)
 
@@ -275,7 +276,3 @@ def _flow(value: Json) -> str:
     if isinstance(value, dict) and value:
         return "{ " + ", ".join(f"{scalar(key)}: {_flow(item)}" for key, item in value.items()) + " }"
     return flow(value)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -29,7 +29,7 @@ ANSWER: dict[str, object] = {
     },
     "sandboxes": [{"name": "box", "profile": "small", "listeners": ["127.0.0.1:1"], "connections": 3}],
     "connections": 3,
-    "requests": {"exchanges": 5, "with_secret": 4},
+    "requests": {"exchanges": 5, "with_secret": 4, "tunnels": 1},
     "killed": {"sandbox": [], "host": ["a.example.com"], "secret": []},
 }
 
@@ -48,7 +48,7 @@ def test_it_is_told_in_a_few_lines(monkeypatch: pytest.MonkeyPatch, capsys: Capt
         ["variables:", "OTHER not set, TRACKER set"],
         ["sandbox", "box: 127.0.0.1:1; profile small; 3 connections"],
         ["connections", "3"],
-        ["requests", "5 exchanges, 4 with secret"],
+        ["requests", "5 exchanges, 4 with secret, 1 tunnel"],
         ["killed", "the host a.example.com"],
     ]
 

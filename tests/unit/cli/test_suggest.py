@@ -64,6 +64,7 @@ def test_as_json_for_programs() -> None:
 def test_an_id_that_is_not_there_is_said() -> None:
     assert isinstance(run("c-9").exception, ContentError)
     assert isinstance(run("").exception, ContentError)
+    assert isinstance(run("-hs82kX_a-Qw").exception, ContentError)
 
 
 def test_it_stands_below_log() -> None:

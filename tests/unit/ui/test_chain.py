@@ -29,6 +29,13 @@ def test_a_sound_log_is_sound() -> None:
     assert (found.word, found.lines, found.newest, found.age) == ("sound", 7, "7 ab", 0.0)
 
 
+def test_what_was_deleted_before_its_beginning_is_told() -> None:
+    told = "with line 9; 2 files before it, 70 bytes, deleted by root at 2026-03-01T09:30:00.000123Z"
+    output = {"ok": True, "lines": 7, "faults": [], "newest": 16, "mac": "ab", "pruning": {"told": told}}
+    assert read(json.dumps(output).encode()).begins == told
+    assert read(json.dumps({**output, "pruning": None}).encode()).begins == ""
+
+
 def test_faults_are_told() -> None:
     fault = {"file": "audit-000001.jsonl", "line": 3, "message": "changed"}
     found = read(json.dumps({"ok": False, "faults": [fault] * 60}).encode())

@@ -8,6 +8,7 @@ import pytest
 
 from egress.errors import UsageError
 from egress.review import parse
+from egress.ui import drafts
 from egress.ui.desk import TooSlowError
 from egress.ui.drafts import drafted, replayed, suggested, until_late
 from egress.ui.rulebook import Rules, read
@@ -18,10 +19,11 @@ SECONDS = NOW // 1_000_000
 
 def test_drafts_what_passed(tmp_path: Path) -> None:
     log = write(tmp_path, [line(1), denied(2)])
-    made = drafted(log, "7d", "", read([rules(tmp_path)], SECONDS), SECONDS)
+    made, missing = drafted(log, "7d", "", read([rules(tmp_path)], SECONDS), SECONDS)
+    assert missing == ()
     assert "api.github.com" in made.text
     assert "/gists" not in made.text
-    assert drafted(log, "7d", "other", Rules(), SECONDS).hosts == 0
+    assert drafted(log, "7d", "other", Rules(), SECONDS)[0].hosts == 0
     with pytest.raises(UsageError):
         drafted(log, "soon", "", Rules(), SECONDS)
 
@@ -30,9 +32,24 @@ def test_replays_by_the_rules_at_hand(tmp_path: Path) -> None:
     log = write(tmp_path, [line(1), line(2, host="docs.example.com", injected=[])])
     policy = read([rules(tmp_path)], SECONDS).policy
     assert policy is not None
-    found = replayed(log, "7d", "", policy, SECONDS)
+    found, missing = replayed(log, "7d", "", policy, SECONDS)
+    assert missing == ()
     assert [change.host for change in found.denied] == ["docs.example.com"]
     assert found.same == 1
+
+
+def test_says_what_it_did_not_take_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafts, "MOST_KINDS", 2)
+    log = write(tmp_path, [*(line(number, path=f"/{number}") for number in range(5)), b"{}\n"])
+    at_hand = read([rules(tmp_path)], SECONDS)
+    made, missing = drafted(log, "7d", "", at_hand, SECONDS)
+    assert missing == (
+        "1 line of the log could not be read: `egress log verify` says more",
+        "3 lines more were not taken in: more than 2 different ones came before",
+    )
+    assert "too many different ones were seen before: 3 requests" in made.text
+    assert at_hand.policy is not None
+    assert replayed(log, "7d", "", at_hand.policy, SECONDS)[1] == missing
 
 
 def test_suggests_what_would_allow_it(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_the_rules_page_counts_and_marks(tmp_path: Path) -> None:
 def test_drafts_and_replays(tmp_path: Path) -> None:
     site = app(tmp_path)
     assert "api.github.com:" in ask(site, "/draft?what=draft&since=7d").text
-    assert "deny 1 requests" in ask(site, "/draft?what=replay&since=7d").text
+    assert "deny 1 request that passed" in ask(site, "/draft?what=replay&since=7d").text
     assert ask(site, "/draft").status == 200
     assert ask(site, "/draft?what=draft&since=soon").status == 400
 

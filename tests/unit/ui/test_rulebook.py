@@ -41,6 +41,24 @@ def test_shows_the_lines_around_the_one_that_decided(tmp_path: Path) -> None:
     assert [text for _, text, is_it in found if is_it] == [RULES.splitlines()[8]]
 
 
+def test_the_proxy_may_have_named_the_file_from_another_folder(tmp_path: Path) -> None:
+    at_hand = read([rules(tmp_path)], 0)
+    assert all(around(at_hand, f"{name}:9") for name in ("hosts.yaml", f"{tmp_path.name}/hosts.yaml"))
+    others = ("osts.yaml", "other/hosts.yaml", f"/else{tmp_path}/hosts.yaml", "", "/")
+    assert not any(around(at_hand, f"{name}:9") for name in others)
+
+
+def test_a_name_that_two_files_have_shows_neither(tmp_path: Path) -> None:
+    files = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        files.append(tmp_path / name / "hosts.yaml")
+        files[-1].write_text(f"version: 1\nhosts: {{ {name}.example.com: {{}} }}\n")
+    at_hand = read(files, 0)
+    assert around(at_hand, "hosts.yaml:2") == []
+    assert around(at_hand, "two/hosts.yaml:2")[-1][1] == "hosts: { two.example.com: {} }"
+
+
 def test_a_log_cannot_make_it_show_another_file(tmp_path: Path) -> None:
     file, other = rules(tmp_path), tmp_path / "other"
     other.write_text("private\n")

@@ -37,6 +37,7 @@ def test_lines_keep_their_ends_alone() -> None:
 
 def test_numbers_are_short() -> None:
     assert [shown.number(9), shown.number(12_345)] == ["9", "12,345"]
+    assert [shown.counted(1, "line"), shown.counted(12_345, "line")] == ["1 line", "12,345 lines"]
     assert [shown.size(9), shown.size(1_230_000)] == ["9 B", "1.2 MB"]
     took = (0, 20, 1500, 1_500_000, 20_000_000, 120_000_000)
     assert [shown.duration(n) for n in took] == ["", "20 us", "2 ms", "1.5 s", "20 s", "2 min"]

@@ -27,6 +27,15 @@ def test_a_line_of_any_kind_says_what_it_is_about() -> None:
     assert shown(tunnel)[4] == "a.example:8443"
 
 
+def test_a_denial_shows_its_reason_and_a_rule_speaks_for_itself() -> None:
+    by_rule = '"event":"exchange","verdict":"{}","code":"{}","rule":"a.example#no-keys"'
+    assert shown(entry(by_rule.format("deny", "rule.denied")))[5] == "no-keys"
+    assert shown(entry(by_rule.format("allow", "rule.allowed")))[5] == "no-keys"
+    # The rule fitted, and something else denied.
+    assert shown(entry(by_rule.format("deny", "secret.unavailable")))[5] == "no-keys secret.unavailable"
+    assert shown(entry('"event":"exchange","verdict":"deny","code":"rule.none"'))[5] == "rule.none"
+
+
 def test_what_is_long_is_cut() -> None:
     assert len(shown(entry(f'"event":"exchange","verdict":"deny","path":"/{"x" * 4000}"'))[4]) == 120
 

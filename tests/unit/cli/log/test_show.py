@@ -9,6 +9,7 @@ import pytest
 
 from egress.errors import ContentError
 from tests.unit.cli.log.sample import make, run
+from tests.unit.review.sample import Writing
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +26,13 @@ def test_every_stage_is_told() -> None:
     assert "53 ms" in said
 
 
+def test_an_id_may_begin_with_a_dash(log: Path) -> None:
+    writing = Writing(log)
+    writing.exchange("-hs82kX_a-Qw")
+    writing.close()
+    assert run("show", "-hs82kX_a-Qw")[1].startswith("exchange -hs82kX_a-Qw at ")
+
+
 def test_a_connection_is_shown_line_by_line() -> None:
     assert [json.loads(line)["seq"] for line in run("show", "c-17", "--json")[1].splitlines()] == [
         2,
@@ -35,7 +43,7 @@ def test_a_connection_is_shown_line_by_line() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["r-9", "-jsX2", "", "x" * 100_000, "\x1b[2J"])
+@pytest.mark.parametrize("name", ["r-9", "-jsX2_a9-Qw4", "", "x" * 100_000, "\x1b[2J"])
 def test_an_id_that_is_not_there_is_a_finding(name: str) -> None:
     with pytest.raises(ContentError, match="no line of the log has this id"):
         run("show", name)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from egress.types import Identity
+from tests.unit.audit.sample import RECORD
 from tests.unit.cli.log.sample import make, run
 from tests.unit.review.sample import Writing
 
@@ -23,6 +26,31 @@ def test_the_last_lines_come_in_their_order() -> None:
     name, exchange = said.splitlines()
     assert "evil.example" in name
     assert "r-6" in exchange
+
+
+def test_columns_line_up_and_grow_with_what_comes(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing = Writing(log)
+    sandboxes = iter(["a", "a-sandbox-of-some-length", "x" * 40, "b"])
+
+    def pause(_: float) -> None:
+        name = next(sandboxes, "")
+        if not name:
+            raise KeyboardInterrupt
+        writing.exchange("r-9", replace(RECORD, identity=Identity(name)))
+
+    monkeypatch.setattr(time, "sleep", pause)
+    _, said, _ = run("tail", "-f", "-n", "3")
+    writing.close()
+    before, later = said.splitlines()[:3], said.splitlines()[3:]
+    assert len({line.index("  allow" if "  allow" in line else "  deny") for line in before}) == 1
+    at = [line.index(" allow ") for line in later]
+    # One that is too long pushes the rest of its own line aside, and no other.
+    assert at[0] < at[1] == at[3] < at[2]
+
+
+def test_nothing_hangs_behind_the_last_cell() -> None:
+    _, said, _ = run("tail")
+    assert all(line == line.rstrip() for line in said.splitlines())
 
 
 def test_filters_hold_and_no_index_is_made(log: Path) -> None:

@@ -24,9 +24,15 @@ def test_keeps_to_a_profile_and_takes_none_for_default() -> None:
 def test_is_bounded_and_says_what_is_missing() -> None:
     traffic = Traffic.of([exchange(path=f"/{number}") for number in range(5)] + [exchange(path="/0")], most=3)
     assert (len(traffic.seen), traffic.beyond, traffic.lines) == (3, 2, 6)
+    assert traffic.missing(1) == (
+        "1 line of the log could not be read: `egress log verify` says more",
+        "2 lines more were not taken in: more than 3 different ones came before",
+    )
 
 
 def test_folded_refusals_are_counted() -> None:
     counts: list[object] = [40, "x", True, -1]
     folded = [{"event": "folded", "count": count} for count in counts]
-    assert Traffic.of(folded).folded == 40
+    traffic = Traffic.of(folded)
+    assert traffic.folded == 40
+    assert traffic.missing(0) == ("40 refusals more were only counted by the log, and are not known",)
