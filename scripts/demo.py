@@ -3,17 +3,22 @@
 Everything is real: the sandbox (a container where an engine answers, else Linux namespaces), the proxy with
 its rules, TLS on both sides, the audit log. Only the API is a stand-in on loopback, so that no network is
 needed. With `REAL=1` and a GITHUB_TOKEN in the environment the same is done with api.github.com.
+
+The audit log and the rules outlive the play, in a folder. On a terminal the review page of them is served at
+the end, until Ctrl-C; elsewhere the command for it is said. `REVIEW=no` is for terminals of nobody.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +34,8 @@ EGRESS = Path(sys.executable).with_name("egress")
 GITHUB = "api.github.com"
 TOKEN = "made-up-token-4f2a9c1e"
 BOX = "demo"
+KEPT = Path(".cache/demo")
+"""Where the log of the last play is, beside the rules that it was played by."""
 NOWHERE = "203.0.113.7"
 """An address that belongs to documentation: nobody is there."""
 
@@ -76,12 +83,18 @@ class Play:
     host: str
     port: int
     path: str
+    beyond: str
+    """A path there that no rule is about."""
     rules: str
     settings: Mapping[str, str]
 
     @property
+    def root(self) -> str:
+        return f"https://{self.host}{'' if self.port == 443 else f':{self.port}'}"
+
+    @property
     def url(self) -> str:
-        return f"https://{self.host}{'' if self.port == 443 else f':{self.port}'}{self.path}"
+        return f"{self.root}{self.path}"
 
 
 class Stage:
@@ -143,10 +156,15 @@ def play(stage: Stage, standin: StandIn | None) -> None:
     typed(around)
     show(stage.run(around))
 
+    title("6. A request that nobody thought of: whoever reviews may want to allow it")
+    line, answer = stage.get(f"{here.root}{here.beyond}")
+    typed(line)
+    show(answer)
+
 
 def show_audit(folder: Path) -> None:
     """Show what is left when the proxy has stopped."""
-    title("6. What is left for whoever reviews: one line each, chained and signed")
+    title("7. What is left for whoever reviews: one line each, chained and signed")
     for line in audit(folder):
         show("  ".join(facts(line)))
     print()
@@ -167,7 +185,7 @@ def facts(line: Mapping[str, Any]) -> Iterator[str]:
         yield f"{line['verdict']:5} {line['code']:12}"
         yield f"{line.get('method', '')} {line['host']}{line.get('path', '')}".strip()
     if line["event"] == "exchange":
-        yield f"by {str(line['rule']).partition('#')[2]}"
+        yield f"by {line['rule'].partition('#')[2]}" if line["rule"] else "by no rule"
         yield from (f"sent {each['secret']} in {each['slot']}" for each in line["injected"])
         yield from (f"masked {name} {count}x" for name, count in line["scrubbed"].items())
 
@@ -178,12 +196,12 @@ def facts(line: Mapping[str, Any]) -> Iterator[str]:
 @contextmanager
 def sandbox(folder: Path, play: Play) -> Iterator[Stage]:
     """A sandbox behind a proxy of its own, from the first to the last line."""
-    rules = folder / "hosts.yaml"
-    rules.write_text(play.rules)
+    (folder / "hosts.yaml").write_text(play.rules)
     os.environ.update(play.settings)
     places = {"HOME": folder, "EGRESS_STATE_DIR": folder / "state", "EGRESS_RUNTIME_DIR": folder / "run"}
     os.environ.update({name: str(place) for name, place in places.items()})
-    with open_fleet(rules=[rules]) as fleet:
+    # By its short name, which is the one that the log has for it, wherever it is reviewed.
+    with chdir(folder), open_fleet(rules=[Path("hosts.yaml")]) as fleet:
         label(f"this machine: {fleet.about.kind} ({fleet.about.why})")
         image = opened.image(fleet.about, None, label)
         env = opened.variables(fleet.about, read_asked([]))
@@ -242,7 +260,7 @@ def with_standin(folder: Path) -> None:
             path="/v1/me",
         )
         settings = {"EGRESS_UPSTREAM_CA": str(standin.ca), "EGRESS_RESOLVE": f"{NAME}=127.0.0.1"}
-        with sandbox(folder, Play(NAME, standin.port, "/v1/me", rules, settings)) as stage:
+        with sandbox(folder, Play(NAME, standin.port, "/v1/me", "/v1/projects", rules, settings)) as stage:
             play(stage, standin)
     show_audit(folder)
 
@@ -250,28 +268,70 @@ def with_standin(folder: Path) -> None:
 def with_github(folder: Path) -> None:
     """The API is the real one."""
     rules = RULES.format(source="env:GITHUB_TOKEN", bound=GITHUB, host=GITHUB, where="", path="/user")
-    with sandbox(folder, Play(GITHUB, 443, "/user", rules, {})) as stage:
+    with sandbox(folder, Play(GITHUB, 443, "/user", "/gists", rules, {})) as stage:
         play(stage, None)
     show_audit(folder)
 
 
+def played(folder: Path) -> None:
+    """Play it in a folder."""
+    try:
+        if os.environ.get("REAL"):
+            if not os.environ.get("GITHUB_TOKEN"):
+                raise SystemExit("demo: REAL=1 wants a GITHUB_TOKEN in the environment")
+            with_github(folder)
+        else:
+            with_standin(folder)
+    except EgressError as error:
+        raise SystemExit(f"demo: {error.message}\n{error.hint}") from None
+
+
+# The review -------------------------------------------------------------------------------------------
+
+
+def keep(folder: Path, place: Path) -> None:
+    """Keep what a reviewer needs, in the place of what was kept before: no token, no authority."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{place.name}.", dir=place.parent) as name:
+        fresh = Path(name, "fresh")
+        fresh.mkdir(mode=0o700)
+        shutil.copytree(folder / "state/audit", fresh / "audit")
+        for file in ("state/audit.key", "hosts.yaml"):
+            shutil.copy(folder / file, fresh)
+        if place.exists():
+            place.rename(Path(name, "before"))
+        fresh.rename(place)
+
+
+def review(place: Path, environ: Mapping[str, str]) -> None:
+    """Serve the review page in the place of this process, or say how that is done."""
+    title("The review page: what just happened, in a browser")
+    is_served = is_terminal() and not environ.get("CI") and environ.get("REVIEW", "yes") != "no"
+    options = ["--state-dir", str(place), "--rules", str(place / "hosts.yaml"), "--listen", "127.0.0.1:0"]
+    if not is_served:
+        show(shlex.join([".venv/bin/egress", "ui", *options[:-2]]))
+        return
+    label("Open the link and take /v1/projects, which was denied: its page answers `What would allow it?`")
+    label("docs/guides/review.md goes on from there")
+    print(flush=True)
+    # In the place of this process, so that Ctrl-C finds nobody else.
+    os.execve(EGRESS, [str(EGRESS), "ui", *options], dict(environ))  # noqa: S606 - a program of this project
+
+
 def main() -> None:
-    """Play it in a folder that is gone afterwards."""
+    """Play it, and have it reviewed."""
+    environ = dict(os.environ)
+    place = Path(sys.argv[1]) if len(sys.argv) > 1 else KEPT
     title("Egress: a sandbox that holds nothing, an API that wants a token, and the proxy between them")
     with tempfile.TemporaryDirectory(prefix="egress-demo-") as folder:
-        try:
-            if os.environ.get("REAL"):
-                if not os.environ.get("GITHUB_TOKEN"):
-                    raise SystemExit("demo: REAL=1 wants a GITHUB_TOKEN in the environment")
-                with_github(Path(folder))
-            else:
-                with_standin(Path(folder))
-        except EgressError as error:
-            raise SystemExit(f"demo: {error.message}\n{error.hint}") from None
+        played(Path(folder))
+        keep(Path(folder), place)
     title("Next")
     print("  docs/tutorial.md         rules of your own, in ten steps")
     print("  docs/guides/run.md       your own command in a sandbox: egress run -- COMMAND")
     print("  docs/guides/agents.md    a coding agent in one")
+    print("  docs/guides/review.md    what went out, and what would allow what did not")
+    review(place, environ)
 
 
 if __name__ == "__main__":

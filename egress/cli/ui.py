@@ -68,6 +68,7 @@ def ui(
     if path is not None:
         sock = unix(path)
         render.line(("open ", GOOD), f"{path}, such as with `ssh -L 8090:{path} HOST`", whole=True)
+        render.finish()
         serve(Guard(app, names), sock)
         path.unlink(missing_ok=True)
         return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from egress.settings import environment
-from scripts.demo import SEARCH, TOKEN
+from scripts.demo import KEPT, SEARCH, TOKEN
 from scripts.pages import ROOT, blocks
 from tests.conftest import UNDER_CI
 
@@ -17,18 +17,19 @@ WIDEST = 124
 
 
 @pytest.fixture(scope="module", params=["docker", "namespace"])
-def shown(request: pytest.FixtureRequest) -> str:
+def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the demo prints, without the port of its stand-in and with one version of curl."""
     kind = str(request.param)
     if kind == "docker" and not Path("/var/run/docker.sock").is_socket() and not UNDER_CI:
         pytest.skip("needs a container engine")
     environ = {**environment(), "EGRESS_RUNTIME": kind}
+    kept = str(tmp_path_factory.mktemp("demo") / "kept")
     ran = subprocess.run(
-        ["sh", "scripts/demo"], cwd=ROOT, capture_output=True, text=True, check=False, env=environ
+        ["sh", "scripts/demo", kept], cwd=ROOT, capture_output=True, text=True, check=False, env=environ
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stderr == ""
-    plain = re.sub(r"(api\.example\.com):\d+", r"\1", ran.stdout)
+    plain = re.sub(r"(api\.example\.com):\d+", r"\1", ran.stdout.replace(kept, str(KEPT)))
     return re.sub(r"curl/[\d.]+", "curl/7.88.1", plain)
 
 
