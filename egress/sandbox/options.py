@@ -107,10 +107,18 @@ def mounts(volumes: Volumes | None) -> tuple[Mount, ...]:
 
 
 def _mount(source: Path, target: str) -> Mount:
+    shown = f"volumes: {str(source)[:200]!r}"
     path, _, mode = target.partition(":")
     if mode not in ("", "ro", "rw"):
-        raise SpecError("volumes: what stands behind the colon is no mode", "write :ro or :rw, or nothing")
-    return Mount(source=source, target=path, writable=mode == "rw")
+        raise SpecError(f"{shown}: what stands behind the colon is no mode", "write :ro or :rw, or nothing")
+    # A program that means its own folder says so: it can be another one by the time of the next call.
+    if not source.is_absolute() or ".." in source.parts:
+        raise SpecError(f"{shown} is not a whole path without ..", "write Path(...).expanduser().resolve()")
+    try:
+        return Mount(source=source, target=path, writable=mode == "rw")
+    except SpecError as error:
+        message = error.message.replace("mounts.source", "it").replace("mounts.target", "its place inside")
+        raise SpecError(f"{shown}: {message}", error.hint) from None
 
 
 def command(

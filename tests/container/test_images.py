@@ -146,6 +146,18 @@ def test_building_by_hand_names_what_can_be_built() -> None:
     assert "there is no such image: nothing" in done.stderr
 
 
+@pytest.mark.usefixtures("engine")
+def test_where_no_registry_is_reached_building_by_hand_says_what_to_do() -> None:
+    command = [str(recipes.folder() / "build"), "sandbox", "--build-arg", "BASE_IMAGE=127.0.0.1:1/nothing"]
+    environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": "/nonexistent", "DOCKER_BUILDKIT": "0"}  # noqa: TID251
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    assert done.returncode == 1
+    error, hint = done.stderr.splitlines()[-2:]
+    assert error == "error: egress-sandbox was not built"
+    assert hint.startswith("hint: where no registry is reached, a base can be made of packages")
+    assert "BASE_IMAGE=" in hint
+
+
 @pytest.mark.timeout(400)
 def test_a_checkout_builds_by_hand(engine: Engine) -> None:
     """`container/build`, with the client of the engine: context and recipe are right."""

@@ -140,6 +140,19 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def introduce(about: About) -> None:
+    """Say what the sandboxes of this process alone are, and by which rules they live."""
+    say(about.line)
+    say(f"by the rules of {rule_files(about)}")
+
+
+def rule_files(about: About) -> str:
+    """The files that the proxy has its rules from, as it names them."""
+    files = _rules(about).get("files")
+    named = [str(each) for each in files] if isinstance(files, list) else []
+    return ", ".join(named) or "no file that the proxy names"
+
+
 def image(about: About, wanted: str | None, tell: Callable[[str], None] = say) -> str:
     """The image that was asked for, or the one that is there without asking: it may have to be made."""
     if wanted:
@@ -189,14 +202,19 @@ def _sources(about: About) -> Mapping[str, str]:
     """The variables that secrets of the proxy are read from, and whether they are set there."""
     if about.runtime_dir is None:
         return {}
+    found = _rules(about).get("variables")
+    if not isinstance(found, dict):
+        raise UnreadableError("the proxy does not say which secrets it has", "bring it to this version")
+    return {str(name): str(state) for name, state in found.items()}
+
+
+def _rules(about: About) -> Mapping[str, object]:
+    """What the proxy says of its rules."""
     status, answer = ask("GET", "/status", None, about.runtime_dir)
     if status != 200:
         raise UnreadableError("the proxy does not say which secrets it has", "look into its log")
     rules = answer.get("rules")
-    found = rules.get("variables") if isinstance(rules, dict) else None
-    if not isinstance(found, dict):
-        raise UnreadableError("the proxy does not say which secrets it has", "bring it to this version")
-    return {str(name): str(state) for name, state in found.items()}
+    return rules if isinstance(rules, dict) else {}
 
 
 def _unwind(number: int, _frame: FrameType | None) -> None:

@@ -41,7 +41,7 @@ def run(
     wish = making.wish(given)
     with opened.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image, keep=keep) as fleet:
         if not quiet and not opened.is_shared(fleet):
-            opened.say(fleet.about.line)
+            opened.introduce(fleet.about)
         spec = making.spec_of(fleet, wish, quiet=quiet)
         since = summary.mark(fleet.about)
         status = making.run_in(fleet, spec, command, seconds=wish.seconds, keep=keep)

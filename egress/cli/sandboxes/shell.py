@@ -50,7 +50,7 @@ def shell(
     wish = making.wish(given)
     with opened.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image) as fleet:
         if not opened.is_shared(fleet):
-            opened.say(fleet.about.line)
+            opened.introduce(fleet.about)
         spec = making.spec_of(fleet, wish)
         since = summary.mark(fleet.about)
         prompt = _prompt(spec.name)

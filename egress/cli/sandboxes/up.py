@@ -118,6 +118,7 @@ def _signals(ended: threading.Event) -> Iterator[None]:
 
 def _announce(about: About) -> None:
     render.line(("egress is up: ", GOOD), about.line)
+    render.line(f"  by the rules of {opened.rule_files(about)}")
     render.line("  run something in a sandbox:")
     render.line("    ", ("egress run -- env", BOLD), whole=True)
     render.line("  see what is there, and end it all:")

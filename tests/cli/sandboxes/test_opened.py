@@ -89,6 +89,20 @@ def test_a_variable_from_which_the_proxy_takes_a_secret_cannot_be_copied(
         assert opened.asked_for(about, read_asked(["OTHER=fine"])) == {"OTHER": "fine"}
 
 
+def test_whose_rules_hold_is_said_at_the_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They can be of a file that was found here: nobody should have to guess which."""
+    about = About(kind="docker", why="for a test", runtime_dir=folder)
+    with answering(folder, {"rules": {"files": ["hosts.d/one.yaml", "hosts.d/\x1b[2J.yaml"]}}):
+        opened.introduce(about)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "egress: sandboxes of the kind docker (for a test)"
+    assert second.startswith("egress: by the rules of hosts.d/one.yaml, hosts.d/")
+    assert "\x1b" not in second
+    (folder / "control.sock").unlink()
+    with answering(folder, {"rules": {}}):
+        assert opened.rule_files(about) == "no file that the proxy names"
+
+
 def test_a_secret_that_the_proxy_has_not_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     about = About(kind="docker", runtime_dir=folder)
     with answering(folder, {"rules": {"variables": {"MINE": "not set", "OTHER": "set"}}}):

@@ -48,6 +48,7 @@ def test_sandboxes_stay_until_they_are_taken_away(place: Place) -> None:
     up = place.egress("up", "--rules", "hosts.yaml", "--runtime", "namespace")
     assert up.status == 0, up
     assert "egress is up: sandboxes of the kind namespace" in up.out
+    assert "by the rules of hosts.yaml\n" in up.out
 
     again = place.egress("up", "--rules", "hosts.yaml")
     assert again.status == 3
@@ -93,6 +94,22 @@ def test_mistakes_in_rules_are_told_line_by_line_by_a_command_too(place: Place) 
     assert (ran.status, ran.out) == (1, "")
     assert "\\n" not in ran.err
     assert ran.err.splitlines()[0] == "wrong.yaml:2:27: error: unknown key `alow`"
+
+
+def test_rules_that_were_only_found_here_hold_when_they_are_trusted(place: Place) -> None:
+    """S-51: what works here may have written them."""
+    run = ("run", "--runtime", "namespace", "--", "true")
+    refused = place.egress(*run)
+    assert refused.status == 1
+    assert "hosts.yaml was only found here, and is not trusted" in refused.err
+    assert place.egress("trust", "hosts.yaml").status == 0
+    trusted = place.egress(*run)
+    assert trusted.status == 0
+    assert "egress: by the rules of hosts.yaml\n" in trusted.err
+    put(place.folder / "hosts.yaml", RULES + "# changed\n")
+    changed = place.egress(*run)
+    assert changed.status == 1
+    assert "has changed since it was trusted" in changed.err
 
 
 def test_a_command_of_its_own_proxy_leaves_nothing(place: Place) -> None:

@@ -55,9 +55,26 @@ def test_volumes_are_for_reading_unless_said() -> None:
     assert options.mounts({Path("/srv/data"): "/data:rw"})[0].writable
     assert options.mounts([data]) == (data,)
     assert options.mounts(None) == ()
-    for wrong in ({"/srv": "/x:no"}, {"srv": "/x"}, {"/srv": "../x"}):
-        with pytest.raises(SpecError):
-            options.mounts(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "cure"),
+    [
+        ("/srv", "/x:no", ":ro or :rw"),
+        ("srv", "/x", "resolve()"),
+        ("../srv", "/x", "resolve()"),
+        ("/srv/../etc", "/x", "resolve()"),
+        ("~/data", "/x", "expanduser()"),
+        ("/srv", "../x", "begin it with /"),
+        ("/srv", "x", "begin it with /"),
+        ("/srv\n", "/x", "rename it"),
+    ],
+)
+def test_a_volume_that_is_none_is_named_with_what_to_write(source: str, target: str, cure: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        options.mounts({source: target})
+    assert caught.value.message.startswith(f"volumes: {source!r}")
+    assert cure in caught.value.hint
 
 
 def test_only_variables_that_are_named_are_taken_from_the_caller() -> None:

@@ -25,6 +25,9 @@ LABEL: Final = "egress.image"
 """Every image that was built here has it, with the name of what it is."""
 _PATIENCE: Final = 900
 _LAST_LINES: Final = 5
+_FAILED: Final = "put right what the last step says"
+_NO_BASE: Final = "name a base that the engine has; or none, and one is made here, without a registry"
+_BASE: Final = re.compile(r"Step \d+/\d+ : FROM ")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -83,7 +86,8 @@ def _follow(said: Iterable[Mapping[str, object]], say: Say) -> None:
     for each in said:
         if "error" in each:
             text = " | ".join([*lines[-_LAST_LINES:], _plain(str(each["error"]))])
-            raise EngineError(f"the image could not be built: {text}", "put right what the last step says")
+            has_base = not lines or not _BASE.match(lines[-1])
+            raise EngineError(f"the image could not be built: {text}", _FAILED if has_base else _NO_BASE)
         for line in str(each.get("stream", "")).splitlines():
             if text := _plain(line):
                 lines.append(text)

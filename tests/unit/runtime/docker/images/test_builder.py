@@ -22,3 +22,13 @@ def test_a_build_that_failed_ends_with_its_last_lines() -> None:
         _follow([*lines, {"error": "\x1b[91mno such thing\x1b[0m"}], silent)
     assert str(caught.value).endswith("line 18 | line 19 | no such thing")
     assert "line 3 " not in str(caught.value)
+
+
+def test_a_base_that_nobody_has_is_told_with_what_to_do_without_a_registry() -> None:
+    lines = ["Step 1/8 : ARG BASE_IMAGE=debian\n", "Step 2/8 : FROM ${BASE_IMAGE}\n"]
+    with pytest.raises(EngineError, match="no such host") as caught:
+        _follow([*({"stream": line} for line in lines), {"error": "no such host"}], silent)
+    assert "without a registry" in caught.value.hint
+    with pytest.raises(EngineError) as caught:
+        _follow([{"stream": "Step 3/8 : RUN true\n"}, {"error": "no such host"}], silent)
+    assert caught.value.hint == "put right what the last step says"
