@@ -64,6 +64,38 @@ def test_one_that_outlives_its_time_and_its_supervisor_is_given_up(
     house.runtime.remove("wild")
 
 
+def test_who_ends_a_command_is_not_held_up_by_others_in_the_sandbox(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have one user, so each can stop what comes to end it."""
+    monkeypatch.setattr(module, "_PATIENCE", 0.5)
+    box = house.box("held")
+    box.sh("echo 'kill -STOP $$' >/tmp/held.sh")
+    process = house.runtime.spawn("held", Command(argv=("sleep", "300")))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(module, "SUPERVISOR", "/tmp/held.sh")
+        process.kill(0.1)
+    assert "T" in box.sh("cut -d ' ' -f 3 /proc/[0-9]*/stat").text.split()
+    with pytest.raises(TimeoutError):
+        process.wait(0)
+    process.kill(0.1)
+    assert process.wait().exit_code == 143
+    house.runtime.remove("held")
+
+
+def test_a_command_of_our_own_is_waited_for_so_long_and_no_longer(house: House) -> None:
+    house.box("own")
+    engine = house.runtime._engine
+    ran = []
+    for script in (":", "kill -STOP $$"):
+        command = engine.create_exec(
+            house.container("own"), ["sh", "-c", script], {}, user="1000", has_input=False, has_terminal=False
+        )
+        ran.append(module.run_out(engine, command, 20.0 if script == ":" else 0.5))
+    assert ran == [True, False]
+    house.runtime.remove("own")
+
+
 def test_why_a_sandbox_is_not_there_is_told(engine: Engine) -> None:
     condition = engine.condition
     assert condition("nothing") is None

@@ -43,6 +43,8 @@ _LAST: Final = 2.0
 """Seconds in which the engine should know of the end of a container."""
 _MARGIN: Final = 10.0
 """Seconds that a command may take over its time before it is given up."""
+_PATIENCE: Final = 10.0
+"""Seconds that a command of our own may take over its time: others of its user can stop it for ever."""
 _PIECE: Final = 64 * 1024
 _POLL: Final = (0.002, 0.2)
 _TRIES: Final = 10
@@ -129,8 +131,8 @@ class DockerProcess:
                 has_input=False,
                 has_terminal=False,
             )
-            run_out(engine, command)
-            return engine.exec_status(command) == 0
+            # One that was held up would be held up again.
+            return not run_out(engine, command, grace + _PATIENCE) or engine.exec_status(command) == 0
         except GoneError:
             return True
         except EngineError:
@@ -275,8 +277,7 @@ class DockerProcess:
             command = engine.create_exec(
                 begun.container, [_SHELL, "-c", ":"], {}, user=begun.user, has_input=False, has_terminal=False
             )
-            run_out(engine, command)
-            return engine.exec_status(command) == 0
+            return run_out(engine, command, _PATIENCE) and engine.exec_status(command) == 0
         return False
 
     def _is_alive(self) -> bool:
@@ -284,14 +285,20 @@ class DockerProcess:
         return found is not None and found.is_alive
 
 
-def run_out(engine: Engine, command: str) -> None:
-    """Begin a command of our own, and wait for its end. Raises as `attach` does."""
+def run_out(engine: Engine, command: str, patience: float) -> bool:
+    """Begin a command of our own, and wait; false where it took longer than that. Raises as `attach` does."""
     attached = attach(engine.socket, engine.api_version, command, has_terminal=False)
+    end = time.monotonic() + patience
+    giving_up = threading.Timer(patience, attached.abort)
+    giving_up.daemon = True
+    giving_up.start()
     try:
         while attached.read() is not None:
             pass
     finally:
+        giving_up.cancel()
         attached.close()
+    return time.monotonic() < end
 
 
 def ended(name: str, condition: Condition | None) -> SandboxError:
