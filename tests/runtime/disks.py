@@ -24,6 +24,8 @@ class Box(Protocol):
 
     def sh(self, script: str, *words: str, **values: object) -> ExecResult: ...
 
+    def get(self, path: str, *options: str) -> ExecResult: ...
+
 
 class Builder(Protocol):
     @property
@@ -135,6 +137,37 @@ def a_sandbox_with_a_full_disk_goes_on(house: Builder) -> None:
 
 
 @case
+def what_is_taken_away_makes_room_when_nobody_has_it_open(house: Builder) -> None:
+    box = house.box("one", limits=Limits(disk_mib=4))
+    for _ in range(3):
+        box.sh("head -c 4000000 /dev/zero >a && rm a").check()
+    held = box.sh("head -c 4000000 /dev/zero >a; exec 3<a; rm a; head -c 4000000 /dev/zero >b")
+    assert b"No space left" in held.stderr
+    box.sh("head -c 4000000 /dev/zero >b").check()
+
+
+@case
+def its_home_is_a_part_of_it(house: Builder) -> None:
+    box = house.box("one", limits=Limits(disk_mib=4))
+    box.sh("mkdir -p ~/.cache && echo x >~/.cache/a && head -c 3000000 /dev/zero >~/b").check()
+    assert b"No space left" in full(box, "/workspace/c", 3)
+    closed = house.box("two", read_only=True, limits=Limits(disk_mib=4))
+    assert closed.sh("echo x >/workspace/a && echo x >/home/sandbox/a").exit_code
+
+
+@case
+def what_it_asks_for_goes_on_when_nothing_can_be_kept(house: Builder) -> None:
+    """The proxy has no part in it, nor have its neighbours."""
+    box, other = house.box("one", limits=Limits(disk_mib=1, temporary_mib=1)), house.box("two")
+    for path in ("/workspace/a", "/tmp/a"):
+        full(box, path, 3)
+    failed = box.get("/x", "-o", "/workspace/b")
+    assert failed.exit_code == 23, failed.stderr
+    for each in (box, other):
+        assert each.get("/x").stdout == b"hello from outside\n"
+
+
+@case
 def an_archive_that_does_not_fit_is_told(house: Builder) -> None:
     box, out = house.box("one", limits=Limits(disk_mib=1)), io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
@@ -183,8 +216,32 @@ def what_is_mounted_in_it_stays(house: Builder, folder: Path) -> None:
     box = house.box("one", limits=Limits(disk_mib=2), mounts=mounts)
     for turn in ("1", "2"):
         assert box.run("cat", "/workspace/one/two/a").stdout == b"from the host"
+        assert b"Read-only" in box.sh("echo x >/workspace/one/two/a").stderr
         box.sh('echo "$1" >given/b', turn).check()
         assert (folder / "given" / "b").read_text() == f"{turn}\n"
         assert b"No space left" in full(box, "/workspace/own", 4)
         house.runtime.stop("one")
         house.runtime.start("one")
+
+
+def what_stands_in_the_place_of_its_own_folders_stays(house: Builder, folder: Path) -> None:
+    """Nothing is written to the machine's disk besides, and a home is there all the same."""
+    for name in ("work", "temporary"):
+        (folder / name).mkdir()
+        (folder / name).chmod(0o777)
+    mounts = (
+        Mount(source=folder / "work", target="/workspace", writable=True),
+        Mount(source=folder / "temporary", target="/tmp", writable=True),
+    )
+    for name, read_only in (("one", False), ("two", True)):
+        box = house.box(name, limits=Limits(disk_mib=2), mounts=mounts, read_only=read_only)
+        for _ in range(2):
+            box.sh('echo "$1" >/workspace/"$1" && echo "$1" >/tmp/"$1"', name).check()
+            assert (folder / "work" / name).read_text() == (folder / "temporary" / name).read_text()
+            if read_only:
+                assert box.sh("echo x >~/a").exit_code
+            else:
+                assert b"No space left" in full(box, "/home/sandbox/a", 4)
+                box.sh("rm ~/a && echo x >~/b").check()
+            house.runtime.stop(name)
+            house.runtime.start(name)

@@ -61,6 +61,10 @@ def test_what_is_mounted_in_it_stays(builder: Builder, tmp_path: Path) -> None:
     disks.what_is_mounted_in_it_stays(builder, tmp_path)
 
 
+def test_what_stands_in_the_place_of_its_own_folders_stays(builder: Builder, tmp_path: Path) -> None:
+    disks.what_stands_in_the_place_of_its_own_folders_stays(builder, tmp_path)
+
+
 # Images that declare volumes ------------------------------------------------------------------------
 
 

@@ -173,7 +173,8 @@ class Layout:
         inside = path.rstrip("/") + "/"
         for below in [each for each in self._parts if each.startswith(inside)]:
             del self._parts[below]
-        # What is mounted over is not seen, and must not be put above it at a start.
+        # What is mounted over is neither closed in the end nor renewed at a start: that would be this one.
+        self._still = [each for each in self._still if not f"{each}/".startswith(inside)]
         self.fresh = [each for each in self.fresh if not f"{each.path}/".startswith(inside)]
 
     def _ready(self, path: str, kind: Kind) -> str:

@@ -43,6 +43,10 @@ def test_what_is_mounted_in_it_stays(builder: Builder, tmp_path: Path) -> None:
     disks.what_is_mounted_in_it_stays(builder, tmp_path)
 
 
+def test_what_stands_in_the_place_of_its_own_folders_stays(builder: Builder, tmp_path: Path) -> None:
+    disks.what_stands_in_the_place_of_its_own_folders_stays(builder, tmp_path)
+
+
 def test_its_folders_have_one_size_together(builder: Builder) -> None:
     box = builder.box("one", limits=Limits(disk_mib=8))
     box.sh('head -c "$1" /dev/zero >/workspace/a', str(5 * MIB)).check()

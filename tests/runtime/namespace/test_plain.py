@@ -13,7 +13,7 @@ from tests.runtime.namespace import plain
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as such a user already")
-@pytest.mark.parametrize("file", ["test_runtime.py", "test_escapes.py"])
+@pytest.mark.parametrize("file", ["test_runtime.py", "test_disk.py", "test_escapes.py"])
 def test_it_holds_for_a_user_without_rights(namespaces: None, tmp_path: Path, file: str) -> None:
     stage, home = tmp_path / "stage", Path("/tmp") / f"egress-plain-{os.getpid()}-{file[5:8]}"
     stage.mkdir()

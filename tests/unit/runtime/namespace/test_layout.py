@@ -183,3 +183,12 @@ def test_what_is_mounted_over_it_is_not_put_aside_at_a_start(tmp_path: Path) -> 
     assert [each.path for each in layout.fresh] == ["/wide"]
     layout.renew("/wide", disk="two", mode=0o700)
     assert [(each.path, each.disk) for each in layout.fresh] == [("/wide", "two")]
+
+
+def test_what_is_mounted_over_a_closed_folder_is_not_closed(tmp_path: Path) -> None:
+    tree(tmp_path, "a/")
+    layout = Layout()
+    for path in ("/run", "/runs"):
+        layout.memory(path, 1, is_open=False)
+    layout.lend("/run", tmp_path / "a", writable=True)
+    assert layout.finished()[-2:] == [("tree", "/run", 0), ("still", "/runs")]
