@@ -28,7 +28,7 @@ def opened(path: Path, patience: float | None) -> socket.socket:
     try:
         sock.settimeout(patience)
         sock.connect(str(path))
-    except OSError:
+    except BaseException:
         sock.close()
         raise
     return sock

@@ -35,7 +35,7 @@ class _Connection(UnixHTTPConnection):
         try:
             sock.settimeout(self.timeout)
             sock.connect(self.unix_socket)
-        except OSError:
+        except BaseException:
             sock.close()
             raise
         self.sock = sock
