@@ -9,9 +9,9 @@ from egress.cli.log.prune import prune
 from egress.cli.log.query import query
 from egress.cli.log.show import show
 from egress.cli.log.stats import stats
+from egress.cli.log.suggest import suggest
 from egress.cli.log.tail import tail
 from egress.cli.log.verify import verify
-from egress.cli.suggest import suggest
 
 
 @click.group()

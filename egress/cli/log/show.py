@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from egress.cli import render
-from egress.cli.dashed import AboutOne
 from egress.cli.log import lines, places
+from egress.cli.log.dashed import AboutOne
 from egress.cli.log.stats import duration
 from egress.cli.render import BAD, BOLD, DIM, GOOD, PLAIN, Cell
 from egress.errors import ContentError

@@ -74,7 +74,7 @@ def find(directory: Path, name: str) -> Mapping[str, object] | None:
     try:
         numbers = files.numbers(directory)
         if not numbers:
-            raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --log")
+            raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
         for number in reversed(numbers):
             with (directory / files.name(number)).open("rb") as file:
                 for line in _whole_lines(file, Since(0)):

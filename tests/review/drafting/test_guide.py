@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from egress.cli.main import cli, main
 from scripts.pages import ROOT, Block, blocks
-from tests.unit.cli.test_suggest import put
+from tests.unit.cli.log.test_suggest import put
 from tests.unit.review.drafting.sample import denied, exchange
 
 PAGE = ROOT / "docs/guides/rules-from-traffic.md"
@@ -61,7 +61,7 @@ def test_the_replays_are_those_that_are_printed(file: str, status: int, text: st
 
 
 def test_the_suggestion_is_the_one_that_is_printed() -> None:
-    result = CliRunner().invoke(cli, ["log", "suggest", "c-1-9", "--log", "audit"], standalone_mode=False)
+    result = CliRunner().invoke(cli, ["log", "suggest", "c-1-9", "--dir", "audit"], standalone_mode=False)
     assert result.return_value == 0
     printed = re.sub(r" +\n", "\n", result.output)
     assert printed == block("text", containing="tried:").text

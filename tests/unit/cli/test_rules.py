@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from tests.unit.cli.test_suggest import put
+from tests.unit.cli.log.test_suggest import put
 from tests.unit.review.drafting.sample import denied, exchange
 
 Captured = pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ import pytest
 
 from egress.cli import traffic
 from egress.errors import UnreadableError, UsageError
-from tests.unit.cli.test_suggest import put
+from tests.unit.cli.log.test_suggest import put
 from tests.unit.review.drafting.sample import exchange
 
 Captured = pytest.CaptureFixture[str]

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from egress.cli.dashed import AboutOne
+from egress.cli.log.dashed import AboutOne
 
 
 @click.command(cls=AboutOne, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from egress.cli import render, rulefiles, traffic
-from egress.cli.dashed import AboutOne
+from egress.cli.log import places
+from egress.cli.log.dashed import AboutOne
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
 from egress.errors import ContentError
 
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 @click.command(cls=AboutOne, short_help="Say what would allow a denied request, and the risk of it.")
 @click.argument("request", metavar="REQUEST-ID")
-@traffic.LOG
+@places.of_log
 @click.option(
     "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-def suggest(request: str, directory: Path | None, files: tuple[Path, ...], as_json: bool) -> int:
+def suggest(
+    request: str, state_dir: Path | None, directory: Path | None, files: tuple[Path, ...], as_json: bool
+) -> int:
     """Print the smallest change of the rules that would allow a denied request, and the risk of it.
 
     The id is the one that the denial named to the sandbox; for a refused connection, its own. The change
@@ -43,7 +46,7 @@ def suggest(request: str, directory: Path | None, files: tuple[Path, ...], as_js
     from egress.review.drafting import suggest as suggested
     from egress.rules.load import Source
 
-    where = traffic.folder(directory)
+    where = places.folder(state_dir, directory)
     fields = find(where, request) if request else None
     one = seen(fields) if fields else None
     if fields is None or one is None:

@@ -34,7 +34,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["log", "suggest", *words, "--log", "audit"], standalone_mode=False)
+    return CliRunner().invoke(cli, ["log", "suggest", *words, "--dir", "audit"], standalone_mode=False)
 
 
 def test_says_what_to_write_and_what_it_opens() -> None:
