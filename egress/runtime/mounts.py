@@ -4,7 +4,11 @@ A socket of an engine is the machine itself, and the sockets and files of the pr
 it. So what is refused is not only these, but every folder they lie in, and sockets of any kind. Paths are
 followed to where they end before they are judged, and it is the end that is mounted.
 
-What changes afterwards is not seen: whoever can swap folders of the host is not in the sandbox.
+Links are made by others too: by whoever wrote a repository, or by a sandbox that could write a folder the
+last time. So one that leads out of its own folder is followed only where root made it, and no sandbox could.
+
+A sandbox that begins again is looked at again: a folder in one that it can write may be a link by now. What
+changes between that look and the mount itself is not seen.
 """
 
 from __future__ import annotations
@@ -28,15 +32,17 @@ ENGINES: Final = tuple(
         "/run/containerd",
         "/run/podman",
         "/run/crio",
+        "/run/user",
         "/var/lib/docker",
         "/var/lib/containerd",
         "/var/lib/containers",
     )
 )
-"""Sockets and stores of engines, where they usually are."""
+"""Sockets and stores of engines, where they usually are, and all sockets of those who are logged in."""
 _SYSTEM: Final = tuple(Path(place) for place in ("/proc", "/sys", "/dev", "/boot"))
 _TAKEN: Final = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
 """Where nothing is mounted in a sandbox: it would be its wall, or its names."""
+_MOST_LINKS: Final = 40
 
 
 def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[str] = ()) -> tuple[Mount, ...]:
@@ -45,12 +51,24 @@ def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[st
     `guarded` are places of the host that must not be seen, whole or in part, besides those of engines.
     `taken` are paths in the sandbox where something of ours is.
     """
+    wanted = tuple(mounts)
     closed = [_end(place) for place in (*ENGINES, *guarded)]
-    return tuple(_checked(mount, closed, (*_TAKEN, *taken)) for mount in mounts)
+    written = [_end(mount.source) for mount in wanted if mount.writable]
+    return tuple(_checked(mount, closed, written, (*_TAKEN, *taken)) for mount in wanted)
 
 
-def _checked(mount: Mount, closed: list[Path], taken: tuple[str, ...]) -> Mount:
-    source = _end(mount.source)
+def refuse_moved(mounts: Iterable[Mount]) -> None:
+    """Raise `MountError` where one that was checked, and mounted, lies behind a link by now."""
+    for mount in mounts:
+        if _end(mount.source) != mount.source:
+            raise MountError(
+                f"{mount.source} leads elsewhere than when it was mounted",
+                "see what the sandbox did there, remove it, and make it anew",
+            )
+
+
+def _checked(mount: Mount, closed: list[Path], written: list[Path], taken: tuple[str, ...]) -> Mount:
+    source, links = _followed(mount.source)
     try:
         kind = stat.S_IFMT(source.stat().st_mode)
     except OSError:
@@ -67,6 +85,12 @@ def _checked(mount: Mount, closed: list[Path], taken: tuple[str, ...]) -> Mount:
             )
     if source == Path("/") or any(source.is_relative_to(place) for place in _SYSTEM):
         raise MountError(f"{mount.source} belongs to the system", "name a folder with files of yours")
+    for link in links:
+        if _is_strange(link, written):
+            raise MountError(
+                f"{mount.source} is reached by the link {link}, which leads out of its folder",
+                f"name {source} itself, if that is meant",
+            )
     _check_target(mount.target, taken)
     return replace(mount, source=source)
 
@@ -87,9 +111,46 @@ def _overlap(one: Path, other: Path) -> bool:
     return one.is_relative_to(other) or other.is_relative_to(one)
 
 
+def _is_strange(link: Path, written: list[Path]) -> bool:
+    """Whether a link leads out of its folder, and somebody can have made it whom nobody trusts."""
+    try:
+        target, owner = link.readlink(), link.lstat().st_uid
+    except OSError:
+        return True
+    leads_out = target.is_absolute() or ".." in target.parts
+    return leads_out and (owner != 0 or any(link.is_relative_to(place) for place in written))
+
+
+def _followed(path: Path) -> tuple[Path, list[Path]]:
+    """Where a path leads to, and where the links lie that were followed."""
+    at, names, links = Path("/"), list(path.parts[1:]), list[Path]()
+    while names:
+        name = names.pop(0)
+        here = at.parent if name == ".." else at / name
+        target = _target(here)
+        if target is None:
+            at = here
+            continue
+        links.append(here)
+        if len(links) > _MOST_LINKS:
+            raise _endless(path)
+        names = [*target.parts[target.is_absolute() :], *names]
+        at = Path("/") if target.is_absolute() else at
+    return at, links
+
+
+def _target(path: Path) -> Path | None:
+    """What a link says; None for what is none."""
+    try:
+        return path.readlink()
+    except OSError:
+        return None
+
+
 def _end(path: Path) -> Path:
     """Where a path leads to. What is not there leads where it says."""
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):
-        raise MountError(f"{path} cannot be followed to its end", "name the folder itself") from None
+    return _followed(path.absolute())[0]
+
+
+def _endless(path: Path) -> MountError:
+    return MountError(f"{path} cannot be followed to its end", "name the folder itself")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.errors import MountError
-from egress.runtime.mounts import checked
+from egress.runtime.mounts import checked, refuse_moved
 from egress.runtime.spec import Mount
 
 
@@ -29,6 +29,70 @@ def test_it_is_the_end_of_a_link_that_is_mounted(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
     assert judged(tmp_path / "link").source == tmp_path / "folder"
+
+
+@pytest.mark.parametrize("way", ["absolute", "../private"])
+def test_a_link_that_somebody_made_does_not_lead_out_of_its_folder(tmp_path: Path, way: str) -> None:
+    """A repository brings it, or a sandbox that could write there the last time."""
+    private = tmp_path / "private"
+    private.mkdir()
+    project = tmp_path / "project"
+    (project / "real").mkdir(parents=True)
+    link = project / "data"
+    link.symlink_to(private if way == "absolute" else way)
+    own(link, 1000)
+    with pytest.raises(MountError, match="leads out of its folder") as refused:
+        judged(link)
+    assert str(private) in refused.value.hint
+    link.unlink()
+    link.symlink_to("real")
+    own(link, 1000)
+    assert judged(link).source == project / "real"
+
+
+def test_a_link_in_the_middle_counts_as_well(tmp_path: Path) -> None:
+    (tmp_path / "private/keys").mkdir(parents=True)
+    (tmp_path / "project").mkdir()
+    link = tmp_path / "project/data"
+    link.symlink_to(tmp_path / "private")
+    own(link, 1000)
+    with pytest.raises(MountError, match="leads out of its folder"):
+        judged(link / "keys")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="links of root's are made by root")
+def test_links_of_roots_are_followed_unless_a_sandbox_can_write_there(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/data").symlink_to(tmp_path / "private")
+    project = Mount(source=tmp_path / "project", target="/project", writable=True)
+    data = Mount(source=tmp_path / "project/data", target="/data")
+    assert checked([data], [])[0].source == tmp_path / "private"
+    with pytest.raises(MountError, match="leads out of its folder"):
+        checked([project, data], [])
+
+
+def test_what_became_a_link_since_it_was_mounted_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    mounted = judged(tmp_path / "data")
+    refuse_moved([mounted])
+    (tmp_path / "data").rename(tmp_path / "old")
+    (tmp_path / "data").symlink_to("old")
+    with pytest.raises(MountError, match="elsewhere"):
+        refuse_moved([mounted])
+
+
+def test_links_without_end_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(MountError, match="cannot be followed"):
+        judged(tmp_path / "one")
+
+
+def own(link: Path, user: int) -> None:
+    """Let a link be somebody's, where root makes it; else it is ours, who are not root."""
+    if os.geteuid() == 0:
+        os.lchown(link, user, user)
 
 
 @pytest.mark.parametrize(
