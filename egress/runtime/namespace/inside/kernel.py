@@ -59,8 +59,17 @@ def _syscall(number: int, *arguments: int | bytes) -> int:
 
 def open_tree(path: str, *, recursive: bool) -> int:
     """A mount of its own of what is at a path, attached nowhere: its descriptor."""
-    flags = _CLONE | os.O_CLOEXEC | (_RECURSIVE if recursive else 0)
-    return _syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags)
+    return _opened(_HERE, path, 0, recursive=recursive)
+
+
+def open_tree_of(place: int, *, recursive: bool) -> int:
+    """The same of what a descriptor means."""
+    return _opened(place, "", _EMPTY_PATH, recursive=recursive)
+
+
+def _opened(place: int, path: str, more: int, *, recursive: bool) -> int:
+    flags = _CLONE | os.O_CLOEXEC | more | (_RECURSIVE if recursive else 0)
+    return _syscall(_OPEN_TREE, place, os.fsencode(path), flags)
 
 
 def restrict(tree: int, attributes: int) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import stat
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -22,6 +24,8 @@ _COVERED: Final = (
     *("/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/scsi"),
     *("/proc/timer_list", "/proc/sched_debug", "/proc/kallsyms", "/proc/kmsg", "/proc/kpagecount"),
 )
+
+_WRITTEN: Final = re.compile(rb"\\([0-7]{3})")
 
 Source = Mapping[str, object]
 Step = Sequence[object]
@@ -51,15 +55,19 @@ class Trees:
     def _opened(self, path: str, number: int, *, alone: bool) -> int:
         if not alone:
             return kernel.open_tree(path, recursive=True)
+        place = _held(path)
         try:
-            return kernel.open_tree(path, recursive=False)
-        except OSError as error:
-            # In a namespace that a user made, what others have mounted below cannot be left behind: it could
-            # hide something. So it comes along, and is covered.
-            if error.errno != errno.EINVAL:
-                raise
-        self._below[number] = _mounted_below(path)
-        return kernel.open_tree(path, recursive=True)
+            try:
+                return kernel.open_tree_of(place, recursive=False)
+            except OSError as error:
+                # In a namespace that a user made, what others have mounted below cannot be left behind: it
+                # could hide something. So it comes along, and is covered.
+                if error.errno != errno.EINVAL:
+                    raise
+            self._below[number] = _mounted_below(path)
+            return kernel.open_tree_of(place, recursive=True)
+        finally:
+            os.close(place)
 
     def attach(self, number: int, path: str) -> None:
         kernel.attach(self._trees[number], path)
@@ -68,11 +76,25 @@ class Trees:
             _cover(path.rstrip("/") + each)
 
 
+def _held(path: str) -> int:
+    """A place by a path without links. Whoever could change it since it was judged could put one there."""
+    place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if stat.S_ISLNK(os.fstat(place).st_mode) or os.readlink(f"/proc/self/fd/{place}") != path:  # noqa: PTH115
+        os.close(place)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return place
+
+
 def _mounted_below(path: str) -> list[str]:
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-        points = [line.split()[4].encode().decode("unicode_escape") for line in file]
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123
+        points = [_plain(line.split()[4]) for line in file]
     whole = path.rstrip("/") + "/"
     return sorted(point[len(whole) - 1 :] for point in points if point.startswith(whole) and point != whole)
+
+
+def _plain(point: bytes) -> str:
+    """A path as the kernel lists it: spaces and the like are three octal digits, all else is as it is."""
+    return os.fsdecode(_WRITTEN.sub(lambda found: bytes([int(found[1], 8)]), point))
 
 
 def _cover(path: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from egress.runtime.namespace.inside.root import _mounted_below
 from tests.unit.runtime.namespace.inner import needs_namespaces, said
 
@@ -121,3 +123,35 @@ except OSError as error:
         *("/one 0o755 0", "/two 0o1777 0", "/one/deep 0o755 0"),
         "28 True",
     ]
+
+
+@pytest.mark.parametrize("name", ["plain", "gr\u00fc\u00df dich", "back\\slash", "line\nend", "one#two"])
+def test_what_is_mounted_below_is_found_whatever_its_folder_is_called(tmp_path: Path, name: str) -> None:
+    needs_namespaces()
+    (tmp_path / name / "in").mkdir(parents=True)
+    code = """
+users.enter(0x20000, ())
+kernel.keep_mounts_private()
+kernel.mount("tmpfs", sys.argv[1] + "/in")
+print(root._mounted_below(sys.argv[1]))
+"""
+    assert said(code, str(tmp_path / name)) == "['/in']\n"
+
+
+@pytest.mark.parametrize("way", ["data", "link/data"])
+def test_what_is_lent_is_not_followed_to_where_it_was_not_judged(tmp_path: Path, way: str) -> None:
+    """Another sandbox that can write above it may have put a link there meanwhile."""
+    needs_namespaces()
+    (tmp_path / "real/data").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "data").symlink_to("real/data")
+    code = """
+users.enter(0x20000, ())
+for path in sys.argv[1:]:
+    try:
+        root.Trees([{"path": path, "attributes": 1, "alone": True}])
+        print("opened")
+    except OSError as error:
+        print(os.path.basename(error.filename), error.errno in (20, 40))
+"""
+    assert said(code, str(tmp_path / "real/data"), str(tmp_path / way)) == "opened\ndata True\n"
