@@ -101,6 +101,28 @@ def files_of_nothing_are_bounded_too(house: Builder) -> None:
     assert 900 < int(result.stdout) <= 1024
 
 
+_LISTED = r"""
+import os, struct, sys
+entries = [(1, 7, -1), *[(2, 7, os.getuid())] * 8000, *[(each, 7, -1) for each in (4, 16, 32)]]
+whole = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
+made = 0
+try:
+    for number in range(3000):
+        open(f"{sys.argv[1]}/{number}", "w").close()
+        os.setxattr(f"{sys.argv[1]}/{number}", "system.posix_acl_access", whole)
+        made += 1
+except OSError as error:
+    print(made, error.strerror)
+"""
+"""Makes access control lists, as many as there can be: each is memory of the kernel that no group counts."""
+
+
+def lists(box: Box, place: str) -> tuple[int, str]:
+    """How many could be made, and what there was against more."""
+    made, _, reason = box.run("python3", "-c", _LISTED, place).text.strip().partition(" ")
+    return int(made), reason
+
+
 @case
 def nothing_else_can_be_written(house: Builder) -> None:
     """Whoever its user is: what is not read-only is of memory, and has a size."""

@@ -13,7 +13,7 @@ import pytest
 from egress.runtime.docker.engine import Engine, Json
 from egress.runtime.spec import Limits, Mount
 from tests.runtime import disks
-from tests.runtime.disks import CASES, Case, full
+from tests.runtime.disks import CASES, Case, full, lists
 from tests.runtime.house import Box, House
 
 
@@ -110,3 +110,10 @@ def test_what_an_image_declares_as_a_volume_is_not_written(
     builder.runtime.remove("one")
     left = {each["Name"] for each in engine._api.volumes()["Volumes"] or ()}
     assert not left & set(volumes)
+
+
+def test_what_the_kernel_keeps_of_shared_memory_has_an_end(builder: Builder) -> None:
+    """An engine's own would take millions of lists, in a sandbox of any kind."""
+    made, reason = lists(builder.box("one"), "/dev/shm")
+    assert 900 < made < 1024
+    assert reason == "No space left on device"

@@ -33,6 +33,10 @@ _HOSTNAME: Final = "sandbox"
 _TEMPORARY: Final = "/tmp"  # noqa: S108 - that of the sandbox
 _HOME: Final = "/home/sandbox"
 """Where there is one whatever the image has; a place that it lacks is made by the engine."""
+_SHARED: Final = "/dev/shm"  # noqa: S108
+_SHARED_OPTIONS: Final = "rw,nosuid,nodev,noexec,size=64m,nr_inodes=1024,mode=1777"
+"""What an engine gives, but with an end to the number of files: 64 KiB of the kernel's own memory can be
+tied to each by its access control list, and no group counts that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +129,10 @@ def unwritten(spec: Spec, volumes: Iterable[str]) -> tuple[str, ...]:
 
 def _in_memory(spec: Spec) -> dict[str, str]:
     """What is of memory, and how it is mounted. Engines let no program begin there that is not asked for."""
+    found = {} if _is_mounted(spec, _SHARED) else {_SHARED: _SHARED_OPTIONS}
     if not spec.is_closed:
-        return {}
-    runs, found = "" if spec.read_only else "exec,", {}
+        return found
+    runs = "" if spec.read_only else "exec,"
     if not _is_mounted(spec, _TEMPORARY):
         options = disk.options(spec.limits.temporary_mib, mode=0o1777)
         found[_TEMPORARY] = f"rw,{runs}nosuid,nodev,{options}"

@@ -9,7 +9,7 @@ import pytest
 
 from egress.runtime.spec import MIB, Limits
 from tests.runtime import disks
-from tests.runtime.disks import CASES, Case, full
+from tests.runtime.disks import CASES, Case, full, lists
 from tests.runtime.namespace.house import Box, House
 
 
@@ -69,3 +69,11 @@ def test_a_working_folder_in_the_one_for_what_is_temporary_is_a_disk(builder: Bu
         box.sh('head -c "$1" /dev/zero >a && ls /tmp', str(5 * MIB)).check()
         builder.runtime.stop("one")
         builder.runtime.start("one")
+
+
+@pytest.mark.parametrize("place", ["/workspace", "/tmp", "/dev/shm"])
+def test_nothing_is_tied_to_a_file_that_no_group_counts(builder: Builder, place: str) -> None:
+    box = builder.box("one", limits=Limits(disk_mib=8))
+    assert lists(box, place) == (0, "Operation not supported")
+    # Whoever copies one with all it has goes on without.
+    assert box.sh('cd "$1" && echo x >a && chmod 751 a && cp -a a b && stat -c %a b', place).text == "751\n"

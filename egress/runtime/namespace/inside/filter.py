@@ -13,7 +13,9 @@ what no namespace bounds:
   that no filter sees;
 - what belongs to the machine: modules, kexec, reboot, swap, quota, accounting, clocks, its log, its names,
   files by handle;
-- typing into a terminal for somebody else (TIOCSTI, TIOCLINUX).
+- typing into a terminal for somebody else (TIOCSTI, TIOCLINUX);
+- attributes of files (setxattr and its like), for access control lists are among them: the kernel ties 64 KiB
+  of its memory to a file by each, counts that for nobody, and has no end to it but the number of files.
 
 ptrace stays, for debuggers: other processes than those of the sandbox are not there to be traced, and its
 first one has more rights, which the kernel asks for. Programs for another machine word (32 bit) are ended.
@@ -57,6 +59,7 @@ _SAME: Final[Mapping[str, int]] = {
     "fsmount": 432,
     "fspick": 433,
     "clone3": 435,
+    "setxattrat": 463,
     "mount_setattr": 442,
     "quotactl_fd": 443,
     "open_tree_attr": 467,
@@ -66,24 +69,26 @@ _NAMES: Final = (
     *("perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "kexec_load", "kexec_file_load"),
     *("init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "quotactl", "acct"),
     *("settimeofday", "clock_settime", "syslog", "sethostname", "setdomainname", "vhangup"),
-    *("open_by_handle_at", "lookup_dcookie"),
+    *("open_by_handle_at", "lookup_dcookie", "setxattr", "lsetxattr", "fsetxattr"),
 )
 _X86: Final = (
     *(56, 41, 16, 165, 166, 155, 308, 272, 321),
     *(298, 323, 250, 248, 249, 246, 320),
     *(175, 313, 176, 169, 167, 168, 179, 163),
     *(164, 227, 103, 170, 171, 153),
-    *(304, 212),
+    *(304, 212, 188, 189, 190),
 )
 _ARM: Final = (
     *(220, 198, 29, 40, 39, 41, 268, 97, 280),
     *(241, 282, 219, 217, 218, 104, 294),
     *(105, 273, 106, 142, 224, 225, 60, 89),
     *(170, 112, 116, 161, 162, 58),
-    *(265, 18),
+    *(265, 18, 5, 6, 7),
 )
 _MISSING: Final = frozenset({"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"})
 """Said not to exist, so that libraries take another way."""
+_UNSUPPORTED: Final = frozenset({"setxattr", "lsetxattr", "fsetxattr", "setxattrat"})
+"""Said to be what the file system does not do, so that programs copy a file without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +123,14 @@ def program(machine: str) -> bytes:
     parts += _when(calls["socket"], _sockets())
     for name, number in calls.items():
         if name not in ("clone", "ioctl", "socket"):
-            parts += _when(number, (_refused(errno.ENOSYS if name in _MISSING else errno.EPERM),))
+            parts += _when(number, (_refused(_error(name)),))
     return b"".join((*parts, _return(_ALLOW)))
+
+
+def _error(name: str) -> int:
+    if name in _MISSING:
+        return errno.ENOSYS
+    return errno.EOPNOTSUPP if name in _UNSUPPORTED else errno.EPERM
 
 
 def _sockets() -> _Block:

@@ -112,7 +112,7 @@ def test_all_that_is_mounted_was_named() -> None:
 def test_read_only_leaves_a_folder_for_what_is_temporary(read_only: bool) -> None:
     found = host(made(read_only=read_only))
     assert found["ReadonlyRootfs"] is read_only
-    assert bool(found["Tmpfs"]) is read_only
+    assert set(in_memory(read_only=read_only)) == ({"/tmp"} if read_only else set())
 
 
 DISK = Limits(memory_mib=64, disk_mib=10, temporary_mib=3)
@@ -120,19 +120,29 @@ HERE = Path("/data")
 
 
 def in_memory(**values: object) -> Json:
+    """Without what every one has."""
     found = host(made(**values))["Tmpfs"]
     assert isinstance(found, dict)
-    return found
+    return {place: options for place, options in found.items() if place != "/dev/shm"}
 
 
 def test_a_bounded_disk_is_of_memory_that_is_there_besides() -> None:
     found = host(made(user=7, group=8, limits=DISK))
     assert found["ReadonlyRootfs"] is True
-    assert found["Tmpfs"] == {
+    assert in_memory(user=7, group=8, limits=DISK) == {
         "/tmp": "rw,exec,nosuid,nodev,size=3m,nr_inodes=768,mode=1777",
         "/workspace": "rw,exec,nosuid,nodev,size=10m,nr_inodes=2560,mode=0755,uid=7,gid=8",
     }
     assert found["Memory"] == found["MemorySwap"] == disk.memory(DISK)
+
+
+@pytest.mark.parametrize("values", [{}, {"read_only": True}, {"limits": DISK}])
+def test_shared_memory_ends_in_size_and_in_number(values: dict[str, object]) -> None:
+    found = host(made(**values))["Tmpfs"]
+    assert isinstance(found, dict)
+    assert {"size=64m", "nr_inodes=1024", "noexec"} <= set(found["/dev/shm"].split(","))
+    mounts = (Mount(source=HERE, target="/dev/shm"),)
+    assert "/dev/shm" not in set(host(made(mounts=mounts, **values))["Tmpfs"])  # type: ignore[call-overload]
 
 
 def test_where_the_working_folder_is_mounted_the_disk_is_a_home() -> None:
