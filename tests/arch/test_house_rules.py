@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+OF_EVERY_DEBIAN = {"apt-get", "bash", "chroot", "mount", "prlimit", "setpriv", "unshare"}
+"""Programs of packages that are essential there."""
 
 NEEDS_PROGRAMS = """
 import pytest
@@ -75,3 +79,16 @@ def test_sockets_work_in_their_rooms_and_nothing_is_said_when_nothing_is_left_ou
     result = run(tmp_path, "tests/proxy/test_it.py", REACHES_FOR_THE_NETWORK)
     assert result.returncode == 0, result.stdout
     assert "left out" not in result.stdout
+
+
+def test_every_program_that_a_test_needs_is_installed_by_ci() -> None:
+    """Whatever was installed by hand where these were written, a machine that is new has none of it."""
+    listed = set(re.findall(r"([\w-]+):[\w-]+", (ROOT / ".ci/run").read_text(encoding="utf-8")))
+    wanted = {
+        program
+        for file in (ROOT / "tests").rglob("*.py")
+        if file != Path(__file__)
+        for program in re.findall(r'mark\.system\("([\w-]+)"', file.read_text(encoding="utf-8"))
+    }
+    assert {"curl", "faketime"} <= wanted, "they are found"
+    assert wanted - listed <= OF_EVERY_DEBIAN
