@@ -32,6 +32,7 @@ Row = tuple[str, float, str, float | None]
 ROUNDS = 7
 COMMANDS = 30
 MANY = 50
+PATIENCE = 60.0
 TRUE = Command(argv=("true",))
 
 
@@ -95,7 +96,7 @@ def _commands(house: House, engine: Engine) -> list[Row]:
         command = engine.create_exec(
             container, ["true"], {}, user="1000:1000", has_input=False, has_terminal=False
         )
-        run_out(engine, command)
+        run_out(engine, command, PATIENCE)
         engine.exec_status(command)
 
     ours, theirs = [], []

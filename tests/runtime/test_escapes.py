@@ -8,6 +8,7 @@ the probe is known to be able to.
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.runtime.descriptors import MOST
 from egress.runtime.docker.engine import Engine
 from egress.runtime.spec import Command
 from tests.proxy.served import until
@@ -270,6 +272,13 @@ def test_it_has_no_privilege(box: Box) -> None:
     assert box.sh("echo 1 > /proc/sys/kernel/core_pattern").exit_code
     script = 'for f in /sys/fs/cgroup/*/release_agent; do echo x > "$f" && exit 0; done; exit 1'
     assert box.sh(script).exit_code
+
+
+def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Box) -> None:
+    """Its user has a number that somebody of the machine may have too; see `egress.runtime.descriptors`."""
+    assert box.sh("ulimit -Hn; ulimit -Sn").stdout == b"%d\n%d\n" % (MOST, MOST)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft == hard
 
 
 def test_root_in_a_sandbox_is_nobody_more(house: House, outside: Outside) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from egress.runtime import descriptors
 from egress.runtime.docker import doors, names, networks
 from egress.runtime.docker.engine import Engine
 from egress.runtime.docker.lifeline import Lifeline
@@ -75,6 +76,7 @@ class Cells:
 
     def __init__(self, engine: Engine, home: Path, lease: str, ready: int = 0) -> None:
         """`ready`: how many are made ahead, from now on."""
+        descriptors.raise_own()
         self._engine = engine
         self._home = home
         self._lease = lease

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from egress.runtime import descriptors
 from egress.runtime.docker.isolation import USUAL, Isolation
 
 MIB: Final = 1024 * 1024
@@ -36,7 +37,10 @@ def hardened(
         "CgroupnsMode": "private",
         "PublishAllPorts": False,
         "RestartPolicy": {"Name": "no"},
-        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "nofile", "Soft": descriptors.MOST, "Hard": descriptors.MOST},
+        ],
         "LogConfig": dict(_NO_LOG),
         "Sysctls": dict(_SYSCTLS) if has_ipv6 else {},
     }

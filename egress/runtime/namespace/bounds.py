@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from egress.runtime import disk
+from egress.runtime import descriptors, disk
 from egress.runtime.namespace.inside import kernel
 from egress.runtime.spec import MIB, Limits
 
@@ -191,7 +191,7 @@ def of_machine() -> tuple[Hierarchy, ...]:
 
 def of_each(limits: Limits, bounded: frozenset[str]) -> dict[str, int]:
     """Bounds for each process, for what no group bounds. Pure."""
-    found = {}
+    found = {"files": descriptors.MOST}
     if "memory" not in bounded:
         found["data"] = max(limits.memory_mib * MIB, _LEAST_DATA)
     if "pids" not in bounded:

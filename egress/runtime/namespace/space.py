@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from egress.runtime import descriptors
 from egress.runtime.errors import DoorError, SandboxDiedError, SandboxError, SandboxStateError
 from egress.runtime.namespace import support
 
@@ -38,6 +39,7 @@ class Space:
         self.can_freeze = False
         self.first = 0
         """The number of the first process, as this machine counts; 0 while there is none."""
+        descriptors.raise_own()
         with theirs:
             self._process = subprocess.Popen(
                 support.words(_CODE % theirs.fileno()),

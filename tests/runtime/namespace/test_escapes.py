@@ -7,8 +7,10 @@ sandbox does not.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -22,8 +24,10 @@ from typing import Final, Self
 import pytest
 
 from egress.runtime import mounts
+from egress.runtime.descriptors import MOST
 from egress.runtime.errors import MountError
 from egress.runtime.namespace.plan import DOOR
+from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, Mount
 from tests.proxy.served import until
 from tests.runtime.namespace.house import NAME, PYTHON, SECRET, Box, House
@@ -437,6 +441,54 @@ def test_settings_of_the_kernel_are_not_written(box: Box) -> None:
         box.sh("cat /proc/kcore /proc/keys /proc/kmsg /proc/timer_list 2>/dev/null | head -c 1").stdout == b""
     )
     assert box.sh("ls -A /sys").stdout == b""
+
+
+_SEND: Final = """
+import os, socket, sys
+file, kept, count = os.open("/dev/null", os.O_RDONLY), [], 0
+try:
+    while count < 200_000:
+        kept.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        kept[-1][0].setblocking(False)
+        try:
+            while True:
+                socket.send_fds(kept[-1][0], [b"x"], [file] * 250)
+                count += 250
+        except BlockingIOError:
+            pass
+except OSError as error:
+    print(error.errno, count, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_descriptors_that_one_sends_and_nobody_takes_keep_no_other_from_working(house: House) -> None:
+    """The kernel counts them by user: without rights all sandboxes, and their owner, are one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < MOST + 1000:
+        pytest.skip("this machine lets a process have few files open")
+    house.box("sender")
+    there = threading.Event()
+    said: list[bytes] = []
+
+    def hear(piece: bytes) -> None:
+        said.append(piece)
+        there.set()
+
+    sending = house.runtime.spawn(
+        "sender", Command(argv=(PYTHON, "-c", _SEND)), Output(stdout=hear, stderr=hear)
+    )
+    assert there.wait(60)
+    number, count = b"".join(said).split()
+    # It went as far as it could.
+    assert int(number) in (errno.EMFILE, errno.ETOOMANYREFS)
+    assert int(count) > MOST // 2
+    other = house.box("other")
+    assert other.sh("echo here").stdout == b"here\n"
+    sending.close_input()
+    assert sending.wait().exit_code == 0
+    for name in ("sender", "other"):
+        house.runtime.remove(name)
 
 
 def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Box) -> None:

@@ -43,7 +43,7 @@ class Cell:
     freezer: int
     """The descriptor of the file that takes a process into the group that can be frozen; -1 for none."""
     bounds: Mapping[str, int]
-    """Of one process each, where no control group bounds all: `data`, `processes`."""
+    """Of one process each, where no control group bounds all: `data`, `files`, `processes`."""
     filter: bytes
 
 
@@ -83,6 +83,8 @@ def _enter(cell: Cell) -> None:
     if cell.freezer >= 0:
         os.write(cell.freezer, b"0")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if "files" in cell.bounds:
+        _bound_files(cell.bounds["files"])
     if "data" in cell.bounds:
         resource.setrlimit(resource.RLIMIT_DATA, (cell.bounds["data"],) * 2)
     if "processes" in cell.bounds:
@@ -94,6 +96,12 @@ def _enter(cell: Cell) -> None:
     os.setresuid(cell.user, cell.user, cell.user)
     kernel.drop_capabilities()
     os.umask(0o022)
+
+
+def _bound_files(most: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _settle_signals() -> None:

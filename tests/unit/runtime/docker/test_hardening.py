@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from egress.runtime.descriptors import MOST
 from egress.runtime.docker.hardening import bound, hardened, in_network
 
 
@@ -16,7 +17,10 @@ def test_what_it_may_use_up_is_bounded() -> None:
     assert found["Memory"] == found["MemorySwap"] == 2**20
     assert (found["PidsLimit"], found["NanoCpus"]) == (8, 500_000_000)
     assert found["LogConfig"] == {"Type": "none"}
-    assert found["Ulimits"] == [{"Name": "core", "Soft": 0, "Hard": 0}]
+    assert found["Ulimits"] == [
+        {"Name": "core", "Soft": 0, "Hard": 0},
+        {"Name": "nofile", "Soft": MOST, "Hard": MOST},
+    ]
 
 
 def test_it_shares_nothing_and_never_comes_back_by_itself() -> None:

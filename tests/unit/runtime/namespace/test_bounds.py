@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from egress.runtime.descriptors import MOST
 from egress.runtime.namespace import bounds
 from egress.runtime.namespace.bounds import Hierarchy, hierarchies, of_each
 from egress.runtime.spec import MIB, Limits
@@ -80,8 +81,8 @@ def test_where_nothing_can_be_made_nothing_is_bounded(tmp_path: Path) -> None:
 
 def test_each_process_is_bounded_where_no_group_does() -> None:
     limits = Limits(memory_mib=64, processes=20)
-    assert of_each(limits, frozenset()) == {"data": 64 * MIB, "processes": 20}
-    assert of_each(limits, frozenset({"memory", "pids", "cpu"})) == {}
+    assert of_each(limits, frozenset()) == {"data": 64 * MIB, "files": MOST, "processes": 20}
+    assert of_each(limits, frozenset({"memory", "pids", "cpu"})) == {"files": MOST}
 
 
 def test_groups_are_taken_away(tmp_path: Path) -> None:
