@@ -14,6 +14,7 @@ from egress.fleet.faults import read_error
 from egress.fleet.fields import Fields
 from egress.fleet.link import Link
 from egress.fleet.wire import Frame, Kind, head, pieces, wrong
+from egress.runtime.outcome import Outcome
 from egress.runtime.output import Kept
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, ExecResult, Terminal
@@ -30,9 +31,7 @@ class RemoteProcess:
         self._forget = forget
         self._stdout = Kept(command.most_output, output.stdout)
         self._stderr = Kept(command.most_output, output.stderr)
-        self._result: ExecResult | None = None
-        self._failure: BaseException | None = None
-        self._done = threading.Event()
+        self._outcome = Outcome()
         self._writing = threading.Lock()
         self._room = threading.Semaphore(0)
         self._expect_begun()
@@ -45,7 +44,7 @@ class RemoteProcess:
     def write(self, data: bytes) -> None:
         with self._writing, suppress(OSError):
             for piece in pieces(Kind.INPUT, data):
-                if self._done.is_set():
+                if self._outcome.has_come():
                     return
                 self._link.send(piece)
                 # Given by what is taken, and by the end.
@@ -62,13 +61,7 @@ class RemoteProcess:
         self._say(head(say="kill", grace=grace))
 
     def wait(self, timeout: float | None = None) -> ExecResult:
-        if not self._done.wait(timeout):
-            raise TimeoutError
-        if self._failure is not None:
-            raise self._failure
-        if self._result is None:
-            raise RuntimeError("a command settled without a result")
-        return self._result
+        return self._outcome.wait(timeout)
 
     def leave(self) -> None:
         """Be done with it. Where it has not ended, and was in the foreground, it ends now."""
@@ -77,7 +70,7 @@ class RemoteProcess:
     # Inside
 
     def _say(self, frame: Frame) -> None:
-        if not self._done.is_set():
+        if not self._outcome.has_come():
             with suppress(OSError):
                 self._link.send(frame)
 
@@ -95,19 +88,20 @@ class RemoteProcess:
             raise wrong()
 
     def _read(self) -> None:
+        came: ExecResult | BaseException | None = None
         try:
-            while self._result is None:
-                self._take(self._link.receive())
+            while came is None:
+                came = self._take(self._link.receive())
         except OSError:
-            self._failure = _gone()
+            came = _gone()
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
-            self._failure = error
-        finally:
-            self._done.set()
-            self._room.release()
-            self._forget()
+            came = error
+        self._outcome.settle(came)
+        self._room.release()
+        self._forget()
 
-    def _take(self, frame: Frame | None) -> None:
+    def _take(self, frame: Frame | None) -> ExecResult | None:
+        """Take what is said; returns what came of the command, when it is that."""
         if frame is None:
             raise _gone()
         match frame.kind:
@@ -118,12 +112,13 @@ class RemoteProcess:
             case Kind.TAKEN:
                 self._room.release()
             case _:
-                self._settle(Fields(frame.head), is_failure="error" in frame.head)
+                return self._settled(Fields(frame.head), is_failure="error" in frame.head)
+        return None
 
-    def _settle(self, fields: Fields, *, is_failure: bool) -> None:
+    def _settled(self, fields: Fields, *, is_failure: bool) -> ExecResult:
         if is_failure:
             raise read_error(fields.inner("error"))
-        self._result = codec.read_result(
+        return codec.read_result(
             fields.inner("result"),
             self._stdout.data(),
             self._stderr.data(),
@@ -136,7 +131,7 @@ class RemoteProcess:
         else:
             # What it is read from is the caller's, and can fail in any way.
             with suppress(OSError, ValueError):
-                while not self._done.is_set() and (piece := source.read(_PIECE)):
+                while not self._outcome.has_come() and (piece := source.read(_PIECE)):
                     self.write(piece)
         self.close_input()
 

@@ -25,6 +25,7 @@ from egress.runtime.errors import (
     SandboxStateError,
     UnsupportedError,
 )
+from egress.runtime.outcome import Outcome
 from egress.runtime.output import Kept
 from egress.runtime.protocol import Output
 from egress.runtime.spec import TIMED_OUT, Command, ExecResult, Terminal, Values
@@ -76,9 +77,7 @@ class DockerProcess:
         self._token = secrets.token_hex(8)
         self._stdout = Kept(command.most_output, output.stdout)
         self._stderr = Kept(command.most_output, output.stderr)
-        self._result: ExecResult | SandboxError | None = None
-        self._failure: BaseException | None = None
-        self._done = threading.Event()
+        self._outcome = Outcome()
         has_input = is_open or command.input is not None or command.terminal is not None
         engine = begun.engine
         self._id = engine.create_exec(
@@ -115,9 +114,9 @@ class DockerProcess:
     def kill(self, grace: float = 2.0) -> None:
         # The engine says that a command has begun before it has: then there is nobody to be found yet.
         for _ in range(_TRIES):
-            if self._done.is_set() or self._end(grace):
+            if self._outcome.has_come() or self._end(grace):
                 return
-            self._done.wait(_POLL[1])
+            self._outcome.has_come(_POLL[1])
 
     def _end(self, grace: float) -> bool:
         """Have its group ended; returns whether it was found, or cannot be."""
@@ -139,15 +138,7 @@ class DockerProcess:
             return False
 
     def wait(self, timeout: float | None = None) -> ExecResult:
-        if not self._done.wait(timeout):
-            raise TimeoutError
-        if self._failure is not None:
-            raise self._failure
-        if isinstance(self._result, ExecResult):
-            return self._result
-        if self._result is None:
-            raise RuntimeError("a command settled without a result")
-        raise self._result
+        return self._outcome.wait(timeout)
 
     # The threads
 
@@ -171,10 +162,11 @@ class DockerProcess:
     def _copy(self, source: BinaryIO) -> None:
         # What it is read from is the caller's, and can fail in any way: the command then gets what there was.
         with suppress(OSError, ValueError):
-            while not self._done.is_set() and (piece := source.read(_PIECE)):
+            while not self._outcome.has_come() and (piece := source.read(_PIECE)):
                 self._attached.write(piece)
 
     def _read(self) -> None:
+        came: ExecResult | BaseException
         try:
             giving_up = self._timer()
             try:
@@ -183,12 +175,13 @@ class DockerProcess:
                         (self._stdout if stream == "stdout" else self._stderr).add(data)
             finally:
                 giving_up.cancel()
-            self._result = self._settled()
+            came = self._settled()
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
-            self._failure = error
-        finally:
+            came = error
+        try:
             self._attached.close()
-            self._done.set()
+        finally:
+            self._outcome.settle(came)
 
     def _timer(self) -> threading.Timer:
         """What ends the reading when neither supervisor nor engine does."""

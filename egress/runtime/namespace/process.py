@@ -23,6 +23,7 @@ from typing import BinaryIO, Final
 
 from egress.runtime.errors import PathNotFoundError, SandboxDiedError, SandboxError, SandboxStateError
 from egress.runtime.namespace.inside import wire
+from egress.runtime.outcome import Outcome
 from egress.runtime.output import Kept
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, ExecResult, Terminal, Values
@@ -57,9 +58,7 @@ class NamespaceProcess:
         self._command = command
         self._stdout = Kept(command.most_output, output.stdout)
         self._stderr = Kept(command.most_output, output.stderr)
-        self._result: ExecResult | SandboxError | None = None
-        self._failure: BaseException | None = None
-        self._done = threading.Event()
+        self._outcome = Outcome()
         self._writing = threading.Lock()
         self._kept: dict[int, Kept] = {}
         self._input = -1
@@ -92,7 +91,7 @@ class NamespaceProcess:
         self._is_there.wait()
         left = memoryview(data)
         with self._writing:
-            while left and self._input >= 0 and not self._done.is_set():
+            while left and self._input >= 0 and not self._outcome.has_come():
                 poll = select.poll()
                 poll.register(self._input, select.POLLOUT)
                 if not poll.poll(_GLANCE):
@@ -125,15 +124,7 @@ class NamespaceProcess:
             self._line.send(json.dumps({"kill": grace}).encode())
 
     def wait(self, timeout: float | None = None) -> ExecResult:
-        if not self._done.wait(timeout):
-            raise TimeoutError
-        if self._failure is not None:
-            raise self._failure
-        if isinstance(self._result, ExecResult):
-            return self._result
-        if self._result is None:
-            raise RuntimeError("a command settled without a result")
-        raise self._result
+        return self._outcome.wait(timeout)
 
     # Its beginning
 
@@ -176,18 +167,18 @@ class NamespaceProcess:
     def _copy(self, source: BinaryIO) -> None:
         # What it is read from is the caller's, and can fail in any way: the command then gets what there was.
         with suppress(OSError, ValueError):
-            while not self._done.is_set() and (piece := source.read(_PIECE)):
+            while not self._outcome.has_come() and (piece := source.read(_PIECE)):
                 self.write(piece)
 
     def _read(self) -> None:
+        came: ExecResult | BaseException
         try:
-            self._result = self._settled(self._followed())
+            came = self._settled(self._followed())
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
-            self._failure = error
-        finally:
-            self._done.set()
-            self._is_there.set()
-            self._close()
+            came = error
+        self._outcome.settle(came)
+        self._is_there.set()
+        self._close()
 
     def _followed(self) -> Mapping[str, object]:
         """Read until the end is told; returns what was told."""
