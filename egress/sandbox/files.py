@@ -21,6 +21,10 @@ from egress.sandbox.place import Place
 from egress.sandbox.watch import Change, changes
 
 Kind = Literal["file", "folder", "other"]
+_FIRST: Final = int(datetime.min.replace(tzinfo=UTC).timestamp())
+_LAST: Final = int(datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp())
+_NONSENSE: Final = 1
+"""The status of a program that does not do what it should."""
 _MOST_READ: Final = 64 * MIB
 
 
@@ -42,6 +46,22 @@ class FileStat:
     @property
     def is_folder(self) -> bool:
         return self.kind == "folder"
+
+
+def _known(said: bytes) -> FileStat:
+    """Read what a sandbox says. Raises `ValueError` where it is something else."""
+    mode, size, seconds, *link = said.split()
+    bits = int(mode, 16)
+    kind: Kind = "file" if modes.S_ISREG(bits) else "folder" if modes.S_ISDIR(bits) else "other"
+    # A file can be of a time that no calendar has: whoever owns it says of which.
+    moment = min(max(int(seconds), _FIRST), _LAST)
+    return FileStat(
+        kind=kind,
+        size=int(size),
+        mode=modes.S_IMODE(bits),
+        modified=datetime.fromtimestamp(moment, UTC),
+        is_link=bool(link),
+    )
 
 
 class Files:
@@ -96,16 +116,10 @@ class Files:
         >>> sandbox.files.stat("notes/today.txt").size  # doctest: +SKIP
         5
         """
-        mode, size, seconds, *link = do(self._place, "stat", path).split()
-        bits = int(mode, 16)
-        kind: Kind = "file" if modes.S_ISREG(bits) else "folder" if modes.S_ISDIR(bits) else "other"
-        return FileStat(
-            kind=kind,
-            size=int(size),
-            mode=modes.S_IMODE(bits),
-            modified=datetime.fromtimestamp(int(seconds), UTC),
-            is_link=bool(link),
-        )
+        try:
+            return _known(do(self._place, "stat", path))
+        except ValueError:
+            raise refused(_NONSENSE, path, self._place.name) from None
 
     def exists(self, path: Where) -> bool:
         """Return whether there is a file or a folder. A link that leads nowhere is none.

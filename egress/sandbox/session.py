@@ -42,6 +42,8 @@ _PATIENCE: Final = 10.0
 _GRACE: Final = 2.0
 _REST: Final = 0.02
 _STRAY: Final = 1 * MIB
+_LONGEST_STATUS: Final = 3
+_FAILED: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +283,9 @@ class _Call:
 
     @property
     def status(self) -> int:
-        return int(self._marks[1])
+        # A program that looked into the shell can have said it.
+        said = self._marks[1]
+        return int(said) if said.isdigit() and len(said) <= _LONGEST_STATUS else _FAILED
 
     def close(self) -> None:
         for cutter in self.cutters:

@@ -16,7 +16,7 @@ from pathlib import Path
 from posixpath import basename, join, normpath
 from typing import Final, Literal
 
-from egress.runtime.errors import SpecError, UnsupportedError
+from egress.runtime.errors import SandboxStateError, SpecError, UnsupportedError
 from egress.runtime.spec import MIB, Command
 from egress.sandbox.paths import TEMPORARY, Where
 from egress.sandbox.place import Place
@@ -68,19 +68,34 @@ def compared(before: Listing, now: Listing, asked: str) -> Iterator[Change]:
 
 
 def _listings(process: Process, mark: bytes) -> Iterator[Listing]:
-    held = b""
+    end = mark + b"end\n"
+    held = bytearray()
     for piece in process.stdout.chunks():
+        begin = max(0, len(held) - len(end))
         held += piece
-        *whole, held = held.split(mark + b"end\n")
-        for text in whole:
-            yield read(text, mark)
+        while (at := held.find(end, begin)) >= 0:
+            yield read(bytes(held[:at]), mark)
+            del held[: at + len(end)]
+            begin = 0
+        if len(held) > _KEPT:
+            raise _unlike()
     # It ends by itself where the sandbox does, or where it cannot begin: the first is raised here.
     process.wait()
     raise UnsupportedError("the folder cannot be watched", "the image needs sh, find, stat and sleep")
 
 
 def read(text: bytes, mark: bytes) -> Listing:
-    """Read a list as the sandbox sends it."""
+    """Read a list as the sandbox sends it. Raises `SandboxStateError` for what is none.
+
+    Programs in it know the mark, and can write where the list is written.
+    """
+    try:
+        return _read(text, mark)
+    except ValueError:
+        raise _unlike() from None
+
+
+def _read(text: bytes, mark: bytes) -> Listing:
     found = {}
     for entry in text.split(mark)[1:]:
         facts, _, name = entry.removesuffix(b"\n").partition(b"\n")
@@ -93,3 +108,9 @@ def read(text: bytes, mark: bytes) -> Listing:
             facts = number + mode
         found[normpath(path)] = facts
     return found
+
+
+def _unlike() -> SandboxStateError:
+    return SandboxStateError(
+        "what comes in the place of a list of files is none", "see what else runs in the sandbox"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from egress.sandbox.lines import lines
+from egress.sandbox.lines import LONGEST, lines
 
 
 @given(some.text(alphabet="aü€\n", max_size=30), some.integers(min_value=1, max_value=5))
@@ -21,3 +21,9 @@ def test_ends_of_both_kinds_go_and_what_is_no_text_is_shown() -> None:
 
 def test_a_prompt_is_seen_before_its_line_ends() -> None:
     assert list(lines([b"log", b"in: ", b"x\n"], is_whole=False)) == ["log", "login: ", "login: x"]
+
+
+def test_a_line_without_an_end_is_cut() -> None:
+    letters = [b"x" * LONGEST, b"y", b"z\n", b"next\n"]
+    assert list(lines(letters)) == ["x" * LONGEST + "y", "z", "next"]
+    assert max(len(line) for line in lines(iter([b"x" * 65536] * 100))) <= LONGEST + 65536
