@@ -64,6 +64,8 @@ def prune(
     if not is_forced:
         _check(directory, key)
     try:
+        if not files.numbers(directory):
+            raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
         descriptor = files.lock_oldest(directory)
     except OSError as error:
         raise _unreadable(directory, error) from None

@@ -133,6 +133,7 @@ def _show_bundle(path: Path, found: Evidence, *, is_named: bool) -> None:
         render.line(("the log was not sound when this was made; its faults are in the statement", BAD))
     pruned = log.get("pruned")
     if isinstance(pruned, dict):
-        render.line(f"old lines had been deleted: it began with line {pruned.get('seq')}")
+        who = f"{pruned.get('by')} at {pruned.get('at')}"
+        render.line(f"it began with line {pruned.get('seq')}: what was before it had been deleted by {who}")
     compare = "" if is_named else ": compare it with the one that you were told"
     render.line(("signed by: ", DIM), f"{found.fingerprint}{compare}")

@@ -91,6 +91,14 @@ def test_with_another_key_nothing_is_deleted(log: Path) -> None:
     assert len(files(log)) == there
 
 
+@pytest.mark.parametrize("is_forced", [True, False])
+def test_where_there_is_no_log_it_says_so(is_forced: bool, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="there is no audit log"):
+        prune(tmp_path, KEY, Retention(files=1), is_forced=is_forced)
+    with pytest.raises(UnreadableError, match="no such file"):
+        prune(tmp_path / "none", KEY, Retention(files=1), is_forced=is_forced)
+
+
 def test_a_policy_that_keeps_everything_is_refused(log: Path) -> None:
     with pytest.raises(UsageError):
         prune(log, KEY, Retention())
@@ -146,6 +154,13 @@ def test_where_no_proxy_runs_the_line_is_written_at_once(log: Path) -> None:
     assert record(log, KEY, Clock())
     assert told(log) == ["root"]
     check(log)
+
+
+def test_an_anchor_that_was_changed_since_is_not_called_recorded(log: Path) -> None:
+    prune(log, KEY, Retention(files=2))
+    (log / disk.ANCHOR).write_bytes(b"something else")
+    assert not record(log, KEY, Clock())
+    assert told(log) == []
 
 
 def test_nothing_is_recorded_where_nothing_was_deleted(log: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError, UsageError
-from tests.unit.audit.sample import files
+from tests.unit.audit.sample import NAME, files, opened, read
 from tests.unit.cli.log.sample import make, run
 
 
@@ -48,6 +48,17 @@ def test_a_bundle_that_was_touched_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"\x1b[2J")
     with pytest.raises(UnreadableError, match="no bundle"):
         run("verify", "a.zip")
+
+
+def test_a_bundle_says_who_deleted_what_was_before(log: Path) -> None:
+    sink = opened(log, rotate_at=1)
+    sink.refusal(NAME)
+    sink.close()
+    run("prune", "--keep-files", "1")
+    by = next(line["by"] for line in read(log) if line["event"] == "pruned")
+    run("export")
+    told = run("verify", "evidence.zip")[1].splitlines()[2]
+    assert told.startswith(f"it began with line 10: what was before it had been deleted by {by} at 20")
 
 
 def test_a_log_that_is_not_sound_is_exported_and_says_so(log: Path) -> None:

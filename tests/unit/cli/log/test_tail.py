@@ -48,6 +48,13 @@ def test_columns_line_up_and_grow_with_what_comes(log: Path, monkeypatch: pytest
     assert at[0] < at[1] == at[3] < at[2]
 
 
+def test_many_lines_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, together, _ = run("tail")
+    monkeypatch.setattr("egress.cli.log.tail.MOST_WAITING", 1)
+    _, alone, _ = run("tail")
+    assert alone.split() == together.split()
+
+
 def test_nothing_hangs_behind_the_last_cell() -> None:
     _, said, _ = run("tail")
     assert all(line == line.rstrip() for line in said.splitlines())
