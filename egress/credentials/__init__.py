@@ -8,7 +8,7 @@ cannot carry its credential is refused as a value, never sent bare.
 from __future__ import annotations
 
 from egress.credentials.apply import apply
-from egress.credentials.canary import Canaries
+from egress.credentials.canary import Canaries, Seen
 from egress.credentials.outcome import Applied, CredentialedHead, Refused
 from egress.credentials.search import NO_PLACEHOLDERS, Placeholders, Sighting
 from egress.credentials.value import secret_from
@@ -21,6 +21,7 @@ __all__ = [
     "CredentialedHead",
     "Placeholders",
     "Refused",
+    "Seen",
     "Sighting",
     "Watch",
     "apply",

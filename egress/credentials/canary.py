@@ -11,7 +11,7 @@ limits: what is compressed, encrypted, escaped in JSON or taken apart is not fou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import unquote_to_bytes
@@ -19,7 +19,7 @@ from urllib.parse import unquote_to_bytes
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from egress.credentials.search import Placeholder, Placeholders, base64_needles
-from egress.types import Head, Shape
+from egress.types import Head, RuleRef, Shape
 
 SEEN = "canary.seen"
 STOPPED = "canary.stopped"
@@ -27,11 +27,22 @@ STOPPED = "canary.stopped"
 _LABEL = "canary "
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A canary in what a sandbox sends."""
+
+    code: str
+    rule: RuleRef | None = None
+    """Which one, as the rules call it; None where it stands too deep to be told."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Canaries:
     """All canaries of one sandbox; immutable."""
 
     _values: Placeholders
+    _rules: Mapping[str, RuleRef] = field(default_factory=dict)
+    """What the rules call each, by label."""
     _stops: frozenset[str] = frozenset()
     _plain: BytesAhoCorasick = field(init=False, compare=False)
     _coded: BytesAhoCorasick = field(init=False, compare=False)
@@ -48,11 +59,12 @@ class Canaries:
         object.__setattr__(self, "longest", max((3 * len(each) for each in (*values, *coded)), default=1))
 
     @classmethod
-    def of(cls, key: bytes, wanted: Iterable[tuple[str, Shape, bool]]) -> Self:
+    def of(cls, key: bytes, wanted: Iterable[tuple[RuleRef, Shape, bool]]) -> Self:
         """Make the canaries of the sandbox that owns `key`, by name and shape, and whether each stops it."""
-        named = list(wanted)
-        values = Placeholders.of(key, [(_LABEL + name, like) for name, like, _ in named])
-        return cls(values, frozenset(_LABEL + name for name, _, stops in named if stops))
+        named = {_LABEL + rule.id: (rule, like, stops) for rule, like, stops in wanted}
+        values = Placeholders.of(key, [(label, like) for label, (_, like, _) in named.items()])
+        rules = {label: rule for label, (rule, _, _) in named.items()}
+        return cls(values, rules, frozenset(label for label, (_, _, stops) in named.items() if stops))
 
     @property
     def all(self) -> tuple[Placeholder, ...]:
@@ -61,18 +73,26 @@ class Canaries:
             Placeholder(each.secret.removeprefix(_LABEL), each.like, each.value) for each in self._values.all
         )
 
-    def seen_in(self, head: Head) -> str:
-        """The code for a head that carries one; empty where it carries none."""
+    def seen_in(self, head: Head) -> Seen | None:
+        """What a head says of those it carries; None where it carries none."""
         if not self._values.is_in(head):
-            return ""
+            return None
         found = {sighting.secret for sighting in self._values.find(head)}
         # What nests too deep to be searched is told as one: no honest client nests that deep.
-        return self._code(found - {None}) or (SEEN if found else "")
+        return self._seen(found - {None}) or (Seen(SEEN) if found else None)
 
-    def seen_among(self, data: bytes) -> str:
+    def seen_among(self, data: bytes) -> Seen | None:
         """The same for bytes of a body."""
         found = self._in_layer(data)
-        return self._code(found | self._in_layer(unquote_to_bytes(data)) if b"%" in data else found)
+        return self._seen(found | self._in_layer(unquote_to_bytes(data)) if b"%" in data else found)
+
+    def masked(self, path: str) -> str:
+        """A path for the log: parts that carry one are masked. No spelling of one holds a `/`."""
+        if not self._values.is_in_text(path):
+            return path
+        return "/".join(
+            "*" * len(part) if self._values.is_in_text(part) else part for part in path.split("/")
+        )
 
     def _in_layer(self, data: bytes) -> set[str | None]:
         values = self._values.all
@@ -82,10 +102,13 @@ class Canaries:
             values[index // 3].secret for index, _, _ in self._coded.find_matches_as_indexes(data)
         }
 
-    def _code(self, names: set[str | None]) -> str:
+    def _seen(self, labels: set[str | None]) -> Seen | None:
+        """Of several, one that stops the sandbox: it is what follows from them."""
+        names = sorted(label for label in labels if label is not None)
         if not names:
-            return ""
-        return SEEN if self._stops.isdisjoint(names) else STOPPED
+            return None
+        stopping = [name for name in names if name in self._stops]
+        return Seen(STOPPED if stopping else SEEN, self._rules[(stopping or names)[0]])
 
     def __repr__(self) -> str:
         return f"Canaries({', '.join(each.secret for each in self.all)})"

@@ -78,6 +78,10 @@ class Placeholders:
             parts += header
         return bool(self._hits("\n".join(parts)))
 
+    def is_in_text(self, text: str) -> bool:
+        """Say the same of a piece of a head."""
+        return bool(self.all) and bool(self._hits(text))
+
     def find(self, head: Head) -> tuple[Sighting, ...]:
         """List every secret whose placeholder stands in the head, and the kind of place."""
         if not self.all:

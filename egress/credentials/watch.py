@@ -6,7 +6,7 @@ the value. Must not keep more than the longest spelling of a value.
 
 from __future__ import annotations
 
-from egress.credentials.canary import Canaries
+from egress.credentials.canary import Canaries, Seen
 from egress.types import Head
 
 
@@ -19,11 +19,15 @@ class Watch:
         self._canaries = canaries
         self._tail = b""
 
-    def head(self, head: Head) -> str:
-        """The code for a head that carries a canary; empty where it carries none."""
+    def head(self, head: Head) -> Seen | None:
+        """What there is to say of a head that carries a canary; None where it carries none."""
         return self._canaries.seen_in(head)
 
-    def piece(self, piece: bytes) -> str:
+    def shown(self, path: str) -> str:
+        """The path of that head, for the log."""
+        return self._canaries.masked(path)
+
+    def piece(self, piece: bytes) -> Seen | None:
         """The same for the next piece of the body, and for what began in the pieces before."""
         data = self._tail + piece
         self._tail = data[1 - self._canaries.longest :] if self._canaries.longest > 1 else b""

@@ -174,8 +174,8 @@ class Exchange:
         if isinstance(read, Deny):
             return self._deny(read.code)
         head, length = read
-        if self._watch is not None and (code := self._watch.head(head)):
-            return self._deny(code)
+        if self._watch is not None and (seen := self._watch.head(head)):
+            return self._deny(self._account.blame(seen))
         self._decision = decision = decide(self._policy, self._identity, head, now)
         if not decision.allowed:
             return self._deny(decision.code)
@@ -235,8 +235,8 @@ class Exchange:
         stage = self._enter(Stage.SENT, Stage.BODY, Stage.FRAMES)
         if self._most_up is not None and self._account.up + len(chunk) > self._most_up:
             return self._cut("limit.request_body")
-        if self._watch is not None and (code := self._watch.piece(chunk)):
-            return self._cut(code)
+        if self._watch is not None and (seen := self._watch.piece(chunk)):
+            return self._cut(self._account.blame(seen))
         self._account.up += len(chunk)
         self._stage = stage
         return None
@@ -375,8 +375,8 @@ class Exchange:
             path=self._shown_path(),
             verdict=Verdict.ALLOW if account.is_sent else Verdict.DENY,
             code=account.code or (decision.code if decision else "internal"),
-            rule=decision.rule if decision else None,
-            place=decision.place if decision else None,
+            rule=account.rule or (decision.rule if decision else None),
+            place=account.rule.place if account.rule else decision.place if decision else None,
             observed=decision.observed if decision else False,
             status=account.status,
             injected=account.injected if sent else (),
@@ -470,9 +470,10 @@ class Exchange:
         return self._most_down is not None and self._account.down + len(chunk) > self._most_down
 
     def _shown_path(self) -> str:
-        """The canonical path, or the raw one; a secret that the sandbox knew and wrote there is masked."""
+        """The canonical path, or the raw one; what is secret and stands there is masked."""
         target = self._decision.target if self._decision else ""
-        path = shown_path(target or (self._request.target if self._request else ""))
+        watch = None if self._decision else self._watch
+        path = shown_path(target or (self._request.target if self._request else ""), watch)
         needles = self._needles
         return needles.mask_text(path).text if needles is not None and holds(needles, path) else path
 

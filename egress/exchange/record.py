@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from egress.credentials import Seen, Watch
 from egress.errors import CODES
 from egress.exchange.values import Destination
 from egress.rules.paths import MAX_PATH
@@ -53,12 +54,19 @@ class Account:
 
     code: str = ""
     status: int = 0
+    rule: RuleRef | None = None
+    """What ended it, where that was none of the rules that decide: a canary."""
     is_sent: bool = False
     injected: tuple[tuple[str, Slot], ...] = ()
     replaced: bool = False
     found: Counter[str] = field(default_factory=Counter)
     up: int = 0
     down: int = 0
+
+    def blame(self, seen: Seen) -> str:
+        """Note which canary ended it, and return the code."""
+        self.rule = seen.rule
+        return seen.code
 
     def close(self, code: str) -> None:
         """Note why it ended. The first reason stays: what follows from it explains nothing."""
@@ -72,6 +80,7 @@ def shown_method(method: str) -> str:
     return method if _METHOD.fullmatch(method) else ""
 
 
-def shown_path(target: str) -> str:
-    """The path of a target: never what stands behind `?` or `#`."""
-    return target.partition("?")[0].partition("#")[0][:MAX_PATH]
+def shown_path(target: str, watch: Watch | None = None) -> str:
+    """The path of a target: never what stands behind `?` or `#`, and no canary that `watch` looks for."""
+    path = target.partition("?")[0].partition("#")[0]
+    return (path if watch is None else watch.shown(path))[:MAX_PATH]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import BinaryIO, Final
 
@@ -25,7 +25,7 @@ from egress.fleet.member import Member
 from egress.fleet.preview import Previews
 from egress.fleet.protocol import About, Preview, Standing
 from egress.fleet.terms import FOREVER, Terms, differences, term_differences
-from egress.runtime.errors import SandboxExistsError, SandboxNotFoundError
+from egress.runtime.errors import SandboxExistsError, SandboxNotFoundError, SandboxStateError
 from egress.runtime.protocol import SILENT, Output, Process, Runtime
 from egress.runtime.spec import NOTHING, Command, Event, ExecResult, Info, Spec, Values
 
@@ -49,6 +49,11 @@ def _everything(_: Spec) -> None:
     """Whatever it sees of this machine, it may."""
 
 
+def _nobody() -> Collection[str]:
+    """Nobody did anything."""
+    return ()
+
+
 class Fleet:
     """`Sandboxes` in this process."""
 
@@ -60,6 +65,7 @@ class Fleet:
         check: Callable[[], None] = _nothing,
         refuse: Callable[[Values], None] = _anything,
         lend: Callable[[Spec], None] = _everything,
+        guilty: Callable[[], Collection[str]] = _nobody,
         clock: Callable[[], float] = time.monotonic,
         tick: float | None = TICK,
     ) -> None:
@@ -67,14 +73,17 @@ class Fleet:
 
         `check` raises where no sandbox can be served just now, and `refuse` for variables that must not enter
         one: it is asked about those of sandboxes and of commands. `lend` raises for a sandbox that would see
-        of this machine what it must not. Without `tick` nobody looks for those who have to go, but for
-        whoever calls `reap`.
+        of this machine what it must not. `guilty` names those that sent a canary which stops them. Without
+        `tick` nobody looks for those who have to go or to stop, but for whoever calls `reap` and `judge`.
         """
         self.about = about
         self._runtime = runtime
         self._check = check
         self._refuse = refuse
         self._lend = lend
+        self._guilty = guilty
+        self._judged: set[str] = set()
+        """Those that were stopped for what they sent; whoever is started again is guilty still."""
         self._clock = clock
         self._members: dict[str, Member] = {}
         self._busy: set[str] = set()
@@ -106,6 +115,7 @@ class Fleet:
 
     def start(self, name: str) -> Info:
         self._check()
+        self._refuse_guilty(name)
         with self._used(name):
             return self._runtime.start(name)
 
@@ -238,6 +248,37 @@ class Fleet:
     def _look(self, tick: float | None) -> None:
         while not self._closing.wait(tick):
             self.reap()
+            self.judge()
+
+    def judge(self) -> None:
+        """Stop those that sent a canary which says so. What they have written stays, for whoever looks."""
+        try:
+            guilty = self._guilty()
+        except EgressError as error:
+            # Without a proxy there is no way out for anybody.
+            _log.debug("sandboxes.not_judged", cause=error.message)
+            return
+        with self._changed:
+            self._judged.intersection_update(guilty)
+            found = sorted(set(guilty) - self._judged)
+        for name in found:
+            self._stop_guilty(name)
+
+    def _stop_guilty(self, name: str) -> None:
+        """Stop one, unless it was removed in the meantime, and another one has its name."""
+        try:
+            with self._alone(name):
+                if name in self._guilty():
+                    # First: nobody starts it again in between.
+                    self._judged.add(name)
+                    self._runtime.stop(name)
+                    _log.warning("sandbox.stopped", sandbox=name, reason="it sent a canary")
+        except EgressError as error:
+            # The next look tries again.
+            with self._changed:
+                self._judged.discard(name)
+            if not isinstance(error, SandboxNotFoundError):
+                _log.warning("sandbox.not_stopped", sandbox=name, cause=error.message, hint=error.hint)
 
     def _due(self) -> tuple[str, ...]:
         now = self._clock()
@@ -271,6 +312,7 @@ class Fleet:
         self._runtime.remove(name)
         with self._changed:
             self._members.pop(name, None)
+            self._judged.discard(name)
 
     # Who is in use
 
@@ -318,6 +360,13 @@ class Fleet:
         _refuse_other(member, spec, terms)
         with self._used(spec.name):
             return self._runtime.info(spec.name)
+
+    def _refuse_guilty(self, name: str) -> None:
+        if name in self._judged and name in self._guilty():
+            raise SandboxStateError(
+                f"the sandbox {name} sent a canary that stops it, and has no access any more",
+                f"see what it did by `egress log query --sandbox {name}`, and remove it",
+            )
 
     def _refuse_closed(self) -> None:
         if self._is_closed:

@@ -98,12 +98,20 @@ def embedded(
         dress = kitted(public_roots()) if stand_ins is None else kitted(public_roots(), stand_ins)
         home = folders.home(folder, choice.kind)
         guarded = (folder, private, state)
-        made, about = open_runtime(choice, Place(ProxyGateway(private), home, dress, guarded, seccomp))
+        gateway = ProxyGateway(private)
+        made, about = open_runtime(choice, Place(gateway, home, dress, guarded, seccomp))
         about = replace(about, audit=audit, runtime_dir=private)
         # By the environment that the proxy was started with: its secrets are read from there.
         withheld = Withheld.by(private, environ)
         lending = Lending.by(private, environ)
-        fleet = Fleet(made, about=about, check=proxy.check, refuse=withheld.refuse, lend=lending.refuse)
+        fleet = Fleet(
+            made,
+            about=about,
+            check=proxy.check,
+            refuse=withheld.refuse,
+            lend=lending.refuse,
+            guilty=gateway.guilty,
+        )
         parts.callback(fleet.close)
         yield fleet
 

@@ -152,7 +152,7 @@ class Desk:
         finally:
             self.finished += 1
             if record.code == "canary.stopped":
-                self.engine.alarm(self.sandbox.identity.sandbox)
+                self.engine.alarm(self.sandbox)
             if isinstance(ticket, Ticket):
                 self.engine.secrets.let_go(self._carried.pop(ticket, ()))
         # Last: what goes wrong in counting changes no record.

@@ -8,24 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
 from egress.audit.sink import Sink
 from egress.ca.authority import Authority
 from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
-from egress.credentials.search import Placeholder
 from egress.exchange import Spend
 from egress.proxy.clock import Clock
 from egress.proxy.dial import Dialer
 from egress.proxy.live import Carried, Live
 from egress.proxy.metrics import Metrics
 from egress.rules import limits
-from egress.rules.policy import Policy
+from egress.rules.policy import VALUE, Canary, Policy
 from egress.secrets.resolver import Resolver
-from egress.types import Identity, InjectPlaceholder, Limit
+from egress.types import Identity, InjectPlaceholder, Limit, RuleRef
 
 log = structlog.get_logger(__name__)
+
+
+CANARIES: Final = "canaries"
+"""Under which canaries are recorded: `canaries#decoy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One canary of one sandbox, with its value."""
+
+    canary: Canary
+    value: str = field(repr=False)
+
+    @property
+    def content(self) -> str:
+        """What the file says in which it is planted."""
+        return self.canary.text.replace(VALUE, self.value)
 
 
 @dataclass(slots=True)
@@ -35,6 +52,8 @@ class Sandbox:
     identity: Identity
     authority: Authority
     placeholder_key: bytes = field(repr=False)
+    canary_key: bytes = field(default=b"", repr=False)
+    """What its canaries are made from; empty where that is the other key."""
     _canaries: tuple[str, Canaries | None] = field(default=("", None), repr=False)
     _placeholders: tuple[str, Placeholders] = field(default=("", NO_PLACEHOLDERS), repr=False)
 
@@ -58,15 +77,18 @@ class Sandbox:
         """The values that are planted in this sandbox; None where there are none."""
         digest, made = self._canaries
         if digest != policy.digest or not digest:
-            wanted = [(each.name, each.like, each.stop) for each in policy.canaries]
-            made = Canaries.of(self.placeholder_key, wanted) if wanted else None
+            wanted = [
+                (RuleRef(CANARIES, each.name, each.place), each.like, each.stop) for each in policy.canaries
+            ]
+            made = Canaries.of(self.canary_key or self.placeholder_key, wanted) if wanted else None
             self._canaries = (policy.digest, made)
         return made
 
-    def planted(self, policy: Policy) -> tuple[Placeholder, ...]:
-        """The same as names and values, for whoever plants them."""
+    def planted(self, policy: Policy) -> tuple[Planted, ...]:
+        """The same with where each is planted, for whoever plants them."""
         made = self.canaries(policy)
-        return () if made is None else made.all
+        values = {} if made is None else {each.secret: each.value for each in made.all}
+        return tuple(Planted(canary, values[canary.name]) for canary in policy.canaries)
 
 
 class Counts:
@@ -114,8 +136,8 @@ class Counts:
         return int(self._clock.monotonic() * limits.SECOND)
 
 
-def _unheard(sandbox: str) -> None:
-    log.error("canary.unheard", sandbox=sandbox)
+def _unheard(sandbox: Sandbox) -> None:
+    log.error("canary.unheard", sandbox=sandbox.identity.sandbox)
 
 
 @dataclass(slots=True)
@@ -133,7 +155,7 @@ class Engine:
     live: Live = field(default_factory=Live)
     metrics: Metrics = field(default_factory=Metrics)
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
-    alarm: Callable[[str], None] = _unheard
+    alarm: Callable[[Sandbox], None] = _unheard
     """Hears of a sandbox that is to lose its access: it sent a canary that says so."""
     stopping: bool = False
     """No new work is taken; what runs may come to its end."""

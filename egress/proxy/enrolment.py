@@ -2,24 +2,28 @@
 
 Whoever asks is the proxy's own user, and still everything that is said is checked: a runtime takes names from
 people. The answer to an addition is what the sandbox is to hold, and nothing else of it: the certificate to
-trust, and its stand-ins.
+trust, its stand-ins, and its canaries with where each is planted. What they are made from comes along, and
+comes back when the sandbox is added to another proxy: what was planted stays what is looked for.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 import structlog
 
+from egress.credentials.placeholder import MIN_KEY_BYTES
 from egress.errors import EgressError
 from egress.proxy.control import Body, Reply, Routes
-from egress.proxy.engine import Engine, Sandbox
+from egress.proxy.engine import Engine, Planted, Sandbox
 from egress.proxy.sandboxes import Sandboxes
 
 _log = structlog.get_logger(__name__)
 
-_KEYS: Final = frozenset({"name", "profile"})
+_KEYS: Final = frozenset({"name", "profile", "seed"})
+_SEED: Final = re.compile(rf"(?:[0-9a-f]{{{2 * MIN_KEY_BYTES}}})?")
 
 
 class Enrolment:
@@ -37,12 +41,13 @@ class Enrolment:
     async def _add(self, body: Body) -> Reply:
         if self._sandboxes is None:
             return _not_here()
-        name, profile = body.get("name"), body.get("profile")
-        if not isinstance(name, str) or not isinstance(profile, str | None) or not body.keys() <= _KEYS:
+        asked = _read(body)
+        if asked is None:
             hint = 'send {"name": "...", "profile": null}'
             return Reply(400, {"error": "this names no sandbox", "hint": hint})
+        name, profile, seed = asked
         try:
-            sandbox = self._sandboxes.add(name, profile)
+            sandbox = self._sandboxes.add(name, profile, seed)
         except EgressError as error:
             return _refused(error)
         _log.info("sandbox.added", sandbox=name, profile=profile)
@@ -70,8 +75,28 @@ class Enrolment:
         return {
             "ca": sandbox.authority.certificate_pem.decode("ascii"),
             "placeholders": stand_ins,
-            "canaries": {each.secret: each.value for each in sandbox.planted(self._engine.policy)},
+            "canaries": [_planted(each) for each in sandbox.planted(self._engine.policy)],
+            "seed": sandbox.canary_key.hex(),
         }
+
+
+def _read(body: Body) -> tuple[str, str | None, bytes] | None:
+    """A name, a profile, and what canaries are made from; None for what is no such thing."""
+    name, profile, seed = body.get("name"), body.get("profile"), body.get("seed", "")
+    if not isinstance(name, str) or not isinstance(profile, str | None) or not body.keys() <= _KEYS:
+        return None
+    if not isinstance(seed, str) or not _SEED.fullmatch(seed):
+        return None
+    return name, profile, bytes.fromhex(seed)
+
+
+def _planted(each: Planted) -> Body:
+    """A canary, and where the runtime is to plant it."""
+    canary = each.canary
+    where: dict[str, object] = {"env": canary.env} if canary.env else {}
+    if canary.file:
+        where |= {"file": canary.file, "content": each.content}
+    return {"name": canary.name, "value": each.value, **where}
 
 
 def _refused(error: EgressError) -> Reply:

@@ -79,7 +79,10 @@ class Names:
 
     async def _close(self, listeners: Collection[Listener]) -> None:
         for listener in listeners:
-            await self._servers.pop(listener).close()
+            # Somebody else may be closing it.
+            server = self._servers.pop(listener, None)
+            if server is not None:
+                await server.close()
 
     def _record(self, listener: str) -> Callable[[Identity, str, str, HostDecision], None]:
         def record(identity: Identity, name: str, code: str, decision: HostDecision) -> None:

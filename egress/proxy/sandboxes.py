@@ -1,7 +1,8 @@
 """Sandboxes that come and go while the proxy runs: added by name, with listeners that are handed over.
 
-Each gets an authority and a key for stand-ins of its own. Both exist in memory alone and end with it, so
-nothing that one was given is worth anything to another, or to a later one of the same name.
+Each gets an authority, and keys for its stand-ins and its canaries. All exist in memory alone and end with
+it, so nothing that one was given is worth anything to another, or to a later one of the same name. Only the
+key of its canaries can be handed in: they lie in the sandbox, and a proxy that returns has to know them.
 
 Who may add one is settled by the sockets on which it is asked for. The sandbox of the settings is none of
 these: it is not added, not removed, and takes no listeners.
@@ -11,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_address
 from typing import Final
@@ -62,6 +65,8 @@ class Sandboxes:
         self._tls = tls
         self._constrain = constrain
         self._added: dict[str, _Added] = {}
+        self._closing: Counter[str] = Counter()
+        """Names whose listeners are being closed: who comes in the meantime would lose his."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._added
@@ -76,8 +81,11 @@ class Sandboxes:
 
     # Coming and going
 
-    def add(self, name: str, profile: str | None = None) -> Sandbox:
-        """Make a sandbox. Raises `UsageError` for a name or a profile that cannot be."""
+    def add(self, name: str, profile: str | None = None, seed: bytes = b"") -> Sandbox:
+        """Make a sandbox. Raises `UsageError` for a name or a profile that cannot be.
+
+        `seed` is what the canaries are made from that it holds already: another proxy gave it.
+        """
         self._check(name, profile)
         now, policy = self._engine.clock.now(), self._engine.policy
         limits = Constraints.for_policy(policy, profile) if self._constrain else None
@@ -85,6 +93,7 @@ class Sandboxes:
             Identity(name, profile),
             Authority.create(name, now, limits, LIFE),
             secrets.token_bytes(MIN_KEY_BYTES),
+            seed or secrets.token_bytes(MIN_KEY_BYTES),
         )
         # What the last one of this name left is nothing of this one.
         self._forget(name)
@@ -103,14 +112,26 @@ class Sandboxes:
         del self._added[name]
         # First: what is at the door meanwhile belongs to nobody.
         del self._engine.sandboxes[name]
-        await self._close_listeners(name)
-        cut = [carried for carried in self._engine.live if carried.arrival.identity.sandbox == name]
-        for carried in cut:
-            carried.close(_CODE)
-        await self._until_gone(name)
-        self._forget(name)
-        self._record("sandbox.removed", sandbox=name, connections=len(cut))
+        with self._until_closed(name):
+            await self._close_listeners(name)
+            cut = [carried for carried in self._engine.live if carried.arrival.identity.sandbox == name]
+            for carried in cut:
+                carried.close(_CODE)
+            await self._until_gone(name)
+            self._forget(name)
+            self._record("sandbox.removed", sandbox=name, connections=len(cut))
         return len(cut)
+
+    @contextmanager
+    def _until_closed(self, name: str) -> Iterator[None]:
+        """Let nobody come under this name until all is over that goes by it."""
+        self._closing[name] += 1
+        try:
+            yield
+        finally:
+            self._closing[name] -= 1
+            if not self._closing[name]:
+                del self._closing[name]
 
     def _check(self, name: str, profile: str | None) -> None:
         if not is_plain_name(name):
@@ -119,7 +140,7 @@ class Sandboxes:
             raise UsageError(
                 "there is a sandbox of this name already", "remove it first, or take another name"
             )
-        if self._door.connections(name):
+        if self._door.connections(name) or self._closing[name]:
             raise UsageError("connections of the last sandbox of this name are still closing", "try again")
         if len(self._added) >= MOST:
             raise UsageError(f"there are {MOST} sandboxes already", "remove one first")
@@ -167,13 +188,15 @@ class Sandboxes:
         """Close the listeners of a sandbox; what is inside a lane goes on."""
         if name not in self._added:
             raise UsageError("There is no such sandbox.", "Add it first.")
-        await self._close_listeners(name)
+        with self._until_closed(name):
+            await self._close_listeners(name)
 
     async def shut(self, name: str) -> None:
         """Take the listeners of a sandbox away, and take no other ones for it."""
         if name in self._added:
             self._added[name].is_shut = True
-            await self._close_listeners(name)
+            with self._until_closed(name):
+                await self._close_listeners(name)
 
     def reopen(self, name: str) -> None:
         """Take listeners for it again: those it had are closed, and have to be handed over anew."""

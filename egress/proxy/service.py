@@ -19,7 +19,7 @@ from egress import __version__
 from egress.errors import EgressError
 from egress.proxy import metrics, remarks
 from egress.proxy.control import Body, Reply, Routes
-from egress.proxy.engine import Engine
+from egress.proxy.engine import Engine, Sandbox
 from egress.proxy.enrolment import Enrolment
 from egress.proxy.listening import Listening
 from egress.proxy.reload import Outcome, Reloader
@@ -75,6 +75,8 @@ class Service:
         self._reloader = Reloader(self.withdrawals, process.read, self._told)
         self._enrolment = Enrolment(engine, sandboxes, self.withdrawals.forget)
         self._warming: set[asyncio.Task[None]] = set()
+        self._guilty: dict[str, Sandbox] = {}
+        """Those that sent a canary which stops them, until they are removed, or given back."""
         engine.alarm = self._alarmed
 
     # Reloading
@@ -150,9 +152,10 @@ class Service:
         await self.engine.secrets.warm(policy.secrets.values(), remarks.unscrubbed(policy))
 
     async def _shut(self, sandbox: str) -> None:
-        await self._listening.shut(sandbox)
+        # First: this marks it before anything else can happen.
         if self._sandboxes is not None:
             await self._sandboxes.shut(sandbox)
+        await self._listening.shut(sandbox)
 
     async def _reopen(self, sandbox: str) -> None:
         await self._listening.reopen(sandbox)
@@ -173,6 +176,7 @@ class Service:
             ("GET", "/status"): self._status,
             ("GET", "/metrics"): self._metrics,
             ("GET", "/placeholders"): self._placeholders,
+            ("GET", "/stopped"): self._told_to_end,
             ("POST", "/reload"): self._reload,
             ("POST", "/kill"): self._kill,
             ("POST", "/stop"): self._stopped,
@@ -305,7 +309,7 @@ class Service:
                     for each in sandbox.placeholders(policy).all
                 ]
                 + [
-                    {"canary": each.secret, "like": each.like, "value": each.value}
+                    {"canary": each.canary.name, "like": each.canary.like, "value": each.value}
                     for each in sandbox.planted(policy)
                 ]
                 for name, sandbox in self.engine.sandboxes.items()
@@ -339,19 +343,32 @@ class Service:
             {"kind": done.kind, "name": done.name, "connections": done.connections, "known": done.was_known},
         )
 
-    def _alarmed(self, sandbox: str) -> None:
+    def _alarmed(self, sandbox: Sandbox) -> None:
         """A sandbox has sent a canary that stops it. Its own lane says so: the rest comes after."""
         stopping = asyncio.get_running_loop().create_task(self._stop_sandbox(sandbox))
         self._warming.add(stopping)
         stopping.add_done_callback(self._warming.discard)
 
-    async def _stop_sandbox(self, sandbox: str) -> None:
-        if sandbox in self.withdrawals.all()["sandbox"] or sandbox not in self.engine.sandboxes:
+    async def _stop_sandbox(self, sandbox: Sandbox) -> None:
+        name = sandbox.identity.sandbox
+        # By itself, and not by its name: another one may have that by now.
+        if self.engine.sandboxes.get(name) is not sandbox:
+            return
+        self._guilty[name] = sandbox
+        if name in self.withdrawals.all()["sandbox"]:
             return
         try:
-            self._say_killed(await self.withdrawals.withdraw("sandbox", sandbox), undo=False)
+            self._say_killed(await self.withdrawals.withdraw("sandbox", name), undo=False)
         except EgressError as error:
-            _log.error("sandbox.not_stopped", sandbox=sandbox, error=error.message)
+            _log.error("sandbox.not_stopped", sandbox=name, error=error.message)
+
+    async def _told_to_end(self, _: Body) -> Reply:
+        """The sandboxes that sent a canary which stops them: whoever runs them ends their processes."""
+        there, killed = self.engine.sandboxes, self.withdrawals.all()["sandbox"]
+        self._guilty = {
+            name: each for name, each in self._guilty.items() if there.get(name) is each and name in killed
+        }
+        return Reply(200, {"sandboxes": sorted(self._guilty)})
 
     def _say_killed(self, done: Withdrawn, *, undo: bool) -> None:
         if not done.was_known:

@@ -142,6 +142,9 @@ class Withdrawals:
         if kind == "sandbox":
             # First: what is at the door meanwhile must not be in a lane afterwards.
             await self._shut(name)
+            if name not in self._of[kind]:
+                # It has ended meanwhile; one that has its name by now did nothing.
+                return Withdrawn(kind, name)
         concerned = [carried for carried in self._engine.live if _concerns(carried, kind, name)]
         if kind == "host":
             self.swap(self.policy)

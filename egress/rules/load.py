@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from egress.rules import document as documents
 from egress.rules import entries, matching
 from egress.rules import presets as preset_files
-from egress.rules.canaries import canary
+from egress.rules.canaries import Places, canary
 from egress.rules.cases import read_case
 from egress.rules.document import Document, Missing, Value
 from egress.rules.entry import Entry, Mode, NetworkEntry, Rule
@@ -105,6 +105,7 @@ class _Gathered:
     profiles: dict[str, tuple[ProfileItem, At]] = field(default_factory=dict)
     has_profiles: bool = False
     canaries: dict[str, Canary] = field(default_factory=dict)
+    planted: Places = field(default_factory=Places)
     tests: list[tuple[str | TestItem, At, Pattern | None]] = field(default_factory=list)
     mode: tuple[Mode, Place] | None = None
     limit: Limit | None = None
@@ -182,7 +183,8 @@ class _Loader:
             if name in self._all.canaries:
                 self._conflict("canary", name, at / name, self._all.canaries[name].place)
             else:
-                self._all.canaries[name] = canary(name, model, at / name)
+                made = self._all.canaries[name] = canary(name, model, at / name)
+                self._all.planted.take(made, at / name)
 
     def read_hosts(self, section: Value, at: At) -> None:
         for key, value in self._mapping(section, at).items():

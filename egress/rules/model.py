@@ -290,7 +290,16 @@ class CanaryItem(Model):
     like: Literal["github", "openai", "anthropic", "aws", "uuid", "hex32"] = Field(
         description="What the value looks like; it is made for each sandbox and never stands in a file."
     )
-    stop: bool = Field(False, description="Also take all access back from a sandbox that sends it.")
+    env: str | None = Field(None, description="The variable of the sandbox in which it is planted.")
+    file: str | None = Field(
+        None, description="The file of the sandbox in which it is planted: a whole path, or one below `~/`."
+    )
+    text: str | None = Field(
+        None, description="What that file says, with `{value}` where the value goes; it alone when left out."
+    )
+    stop: bool = Field(
+        False, description="Also take all access back from a sandbox that sends it, and end its processes."
+    )
 
 
 class Network(Model):
@@ -334,7 +343,7 @@ class RuleFile(Model):
     use: list[Use] | None = Field(None, description="Presets: a name, or `{name: {parameter: value}}`.")
     networks: list[Network] | None = Field(None, description="Addresses that may be asked for directly.")
     canaries: dict[str, CanaryItem] | None = Field(
-        None, description="Values to plant in a sandbox: a request that carries one is denied."
+        None, description="Values that are planted in each sandbox: a request that carries one is denied."
     )
     profiles: dict[str, ProfileItem] | None = Field(
         None, description="Parts of the rules for kinds of sandboxes."

@@ -41,6 +41,10 @@ class SecretSpec:
         return any(binding.port == port and binding.pattern.matches(host) for binding in self.bindings)
 
 
+VALUE = "{value}"
+"""Stands in the text of a planted file where the value goes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Canary:
     """A planted value that has no use; made for each sandbox, from its key and this name."""
@@ -50,6 +54,12 @@ class Canary:
     like: Shape
     stop: bool = False
     """Whoever sends it loses all access."""
+    env: str = ""
+    """The variable in which it is planted; empty for none."""
+    file: str = ""
+    """The file in which it is planted, whole or below `~/`; empty for none."""
+    text: str = VALUE
+    """What stands in that file, with one `VALUE` in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from egress.rules.entry import Entry, Handling, InjectItem, Rule
 from egress.rules.matching import IMPLICIT
-from egress.rules.policy import Canary, Policy, Profile, SecretSpec
+from egress.rules.policy import VALUE, Canary, Policy, Profile, SecretSpec
 from egress.rules.predicates import NamedGlob, Predicates
 from egress.types import (
     InjectBasic,
@@ -235,8 +235,14 @@ def secret_fields(spec: SecretSpec) -> Fields:
 
 
 def canary_fields(canary: Canary) -> Fields:
-    """A canary by its shape; its value is made for each sandbox."""
+    """A canary by its shape and where it is planted; its value is made for each sandbox."""
     fields: Fields = {"like": canary.like}
+    if canary.env:
+        fields["env"] = canary.env
+    if canary.file:
+        fields["file"] = canary.file
+    if canary.text != VALUE:
+        fields["text"] = canary.text
     return fields | ({"stop": True} if canary.stop else {})
 
 

@@ -34,6 +34,20 @@ _START: Final = "start one with `egress serve --handover`, as the same user"
 
 
 @dataclass(frozen=True, slots=True)
+class Canary:
+    """A value that nothing has a use for, and where it is planted."""
+
+    name: str
+    value: str = field(repr=False)
+    env: str = ""
+    """The variable; empty for none."""
+    file: str = ""
+    """The path inside, whole or below `~/`; empty for none."""
+    content: str = field(default="", repr=False)
+    """What that file says, the value in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Admission:
     """What a sandbox that was admitted is to hold."""
 
@@ -42,6 +56,9 @@ class Admission:
     """The certificate that its programs have to trust."""
     placeholders: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Its stand-ins, by secret and form."""
+    canaries: tuple[Canary, ...] = ()
+    seed: str = field(default="", repr=False)
+    """What its canaries are made from: whoever admits it again, to a proxy that has returned, says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +74,11 @@ class Handed:
 class Gateway(Protocol):
     """A proxy that takes sandboxes."""
 
-    def admit(self, name: str, profile: str | None = None) -> Admission:
-        """Add a sandbox. Raises `SandboxExistsError`, or `GatewayError` where it is not taken."""
+    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+        """Add a sandbox. Raises `SandboxExistsError`, or `GatewayError` where it is not taken.
+
+        `seed` is that of the admission before, where canaries of it are planted already.
+        """
 
     def hand_over(self, name: str, listeners: Iterable[Handed]) -> None:
         """Let the proxy serve these for it, from now on. They stay open here. Raises `GatewayError`."""
@@ -90,8 +110,9 @@ class ProxyGateway:
     def __repr__(self) -> str:
         return f"ProxyGateway({str(self._control.parent)!r})"
 
-    def admit(self, name: str, profile: str | None = None) -> Admission:
-        status, answer = self._ask("POST", "/sandboxes", {"name": name, "profile": profile})
+    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+        again = {"seed": seed} if seed else {}
+        status, answer = self._ask("POST", "/sandboxes", {"name": name, "profile": profile, **again})
         if status == 201:
             return _admission(name, answer)
         error, hint = _text(answer, "error"), _text(answer, "hint")
@@ -121,6 +142,16 @@ class ProxyGateway:
     def dismiss(self, name: str) -> None:
         with suppress(GatewayError):
             self._ask("DELETE", f"/sandboxes/{name}", {})
+
+    def guilty(self) -> frozenset[str]:
+        """Name those that sent a canary which stops them: they have no access. Raises `GatewayError`."""
+        _, answer = self._ask("GET", "/stopped", {})
+        found = answer.get("sandboxes")
+        return (
+            frozenset(each for each in found if isinstance(each, str))
+            if isinstance(found, list)
+            else frozenset()
+        )
 
     def meet(self) -> Meeting:
         return _Conversation(_connected(self._handover, patience=None))
@@ -209,4 +240,12 @@ def _admission(name: str, answer: Mapping[str, object]) -> Admission:
         raise GatewayRefusedError(
             f"the proxy named no authority for the sandbox {name}", "bring proxy and runtime to one version"
         )
-    return Admission(name, authority, found)
+    return Admission(name, authority, found, _canaries(answer), _text(answer, "seed"))
+
+
+def _canaries(answer: Mapping[str, object]) -> tuple[Canary, ...]:
+    found = answer.get("canaries")
+    each = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return tuple(
+        Canary(*(_text(item, key) for key in ("name", "value", "env", "file", "content"))) for item in each
+    )

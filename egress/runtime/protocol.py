@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
-from egress.runtime.gateway import Admission
+from egress.runtime.gateway import Admission, Canary
 from egress.runtime.spec import NOTHING, Command, Event, ExecResult, Info, Spec, Terminal, Values
 
 Chunk = Callable[[bytes], object]
@@ -47,6 +47,8 @@ class Outfit:
     overmounts: Mapping[str, str] = field(default_factory=dict)
     """Which of the files stands at another path too, by that path."""
     variables: Values = NOTHING
+    planted: tuple[Canary, ...] = ()
+    """Files that the sandbox has for its own, to be written or taken away; see `egress.runtime.planting`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,10 @@ class Runtime(Protocol):
         """Let them go on."""
 
     def stop(self, name: str) -> None:
-        """End its processes. What it has written stays, and it can be started again."""
+        """End its processes. It can be started again, and finds what it has written.
+
+        Not what lies in memory: a disk that is bounded is empty at every start.
+        """
 
     def remove(self, name: str) -> None:
         """Take it away, with all that it has written. Nothing happens where it is not."""

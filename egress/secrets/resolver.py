@@ -351,7 +351,10 @@ class Resolver:
 
     def _usable(self, spec: SecretSpec, now: float, unscrubbed: Collection[str]) -> Secret | None:
         """Return the secret if it may be used; else see to it that the reason was told, once."""
-        held = self._of(spec)
+        held = self._held.get((spec.scheme, spec.reference))
+        if held is None or spec.name not in held.names:
+            # Other rules came into force in the meantime, and do not have it: it is not put back.
+            return None
         secret = held.good(spec.name, spec.ttl, now)
         if secret is None:
             if self._running(held) and not held.is_told_slow:

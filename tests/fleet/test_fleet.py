@@ -11,9 +11,11 @@ from egress.fleet import Fleet, Terms
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError, SandboxDiffersError
 from egress.runtime.errors import (
     EngineError,
+    GatewayError,
     SandboxDiedError,
     SandboxExistsError,
     SandboxNotFoundError,
+    SandboxStateError,
     SpecError,
 )
 from egress.runtime.fake import FakeRuntime
@@ -252,6 +254,118 @@ def test_a_thread_looks_for_those_who_have_to_go() -> None:
 
 def _fail(_: str) -> None:
     raise EngineError("the engine did not do it", "try again")
+
+
+# Those who sent a canary that stops them ----------------------------------------------------------------
+
+
+@pytest.fixture
+def guilty() -> set[str]:
+    return set()
+
+
+@pytest.fixture
+def judged(guilty: set[str]) -> Iterator[Fleet]:
+    """A fleet with two sandboxes that run, and a proxy that names the guilty."""
+    fleet = Fleet(FakeRuntime(images={"any"}), guilty=lambda: frozenset(guilty), tick=None)
+    for name in ("one", "two"):
+        fleet.create(spec(name))
+        fleet.start(name)
+    yield fleet
+    fleet.close()
+
+
+def states(fleet: Fleet) -> list[str]:
+    return [each.state for each in fleet.list()]
+
+
+def test_who_sent_one_is_stopped_and_not_started_again(judged: Fleet, guilty: set[str]) -> None:
+    judged.judge()
+    assert states(judged) == ["running", "running"]
+    process = judged.spawn("one", FOREVER)
+    guilty.add("one")
+    judged.judge()
+    judged.judge()
+    assert states(judged) == ["stopped", "running"]
+    with pytest.raises(SandboxDiedError):
+        process.wait(30)
+    with pytest.raises(SandboxStateError, match="sent a canary") as caught:
+        judged.start("one")
+    assert "egress log query --sandbox one" in caught.value.hint
+    judged.start("two")
+    guilty.clear()
+    judged.start("one")
+    judged.judge()
+    guilty.add("one")
+    judged.judge()
+    assert states(judged) == ["stopped", "running"]
+
+
+def test_the_next_one_of_its_name_is_innocent_until_it_sends_one(judged: Fleet, guilty: set[str]) -> None:
+    guilty.add("one")
+    judged.judge()
+    judged.remove("one")
+    guilty.clear()
+    judged.create(spec("one"))
+    judged.start("one")
+    judged.judge()
+    assert states(judged) == ["running", "running"]
+    guilty.add("one")
+    judged.judge()
+    assert states(judged) == ["stopped", "running"]
+
+
+def test_one_that_was_replaced_while_it_was_judged_goes_on(guilty: set[str]) -> None:
+    """The name is asked about once more when nobody else can make or remove it."""
+    answers = iter([frozenset({"one"}), frozenset()])
+    fleet = Fleet(FakeRuntime(images={"any"}), guilty=lambda: next(answers), tick=None)
+    fleet.create(spec("one"))
+    fleet.start("one")
+    fleet.judge()
+    assert states(fleet) == ["running"]
+    fleet.close()
+
+
+def test_who_is_not_of_this_fleet_is_left_alone(judged: Fleet, guilty: set[str]) -> None:
+    guilty.add("somebody")
+    judged.judge()
+    judged.judge()
+    assert states(judged) == ["running", "running"]
+
+
+def test_one_that_cannot_be_stopped_is_tried_again(
+    judged: Fleet, guilty: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guilty.add("one")
+    with monkeypatch.context() as patch:
+        patch.setattr(judged._runtime, "stop", _fail)
+        judged.judge()
+    assert states(judged) == ["running", "running"]
+    judged.judge()
+    assert states(judged) == ["stopped", "running"]
+
+
+def test_without_a_proxy_nobody_is_judged() -> None:
+    def gone() -> frozenset[str]:
+        raise GatewayError("no proxy is running here", "start one")
+
+    fleet = Fleet(FakeRuntime(images={"any"}), guilty=gone, tick=None)
+    fleet.create(spec("one"))
+    fleet.start("one")
+    fleet.judge()
+    assert states(fleet) == ["running"]
+    fleet.close()
+
+
+def test_a_thread_looks_for_the_guilty() -> None:
+    fleet = Fleet(FakeRuntime(images={"any"}), guilty=lambda: {"one"}, tick=0.01)
+    try:
+        with fleet.events() as events:
+            fleet.create(spec())
+            fleet.start("one")
+            assert "died" in iter(lambda: next(events).kind, None)
+    finally:
+        fleet.close()
 
 
 # The whole --------------------------------------------------------------------------------------------

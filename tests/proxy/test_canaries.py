@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.proxy.engine import Sandbox
 from tests.proxy.lab.certs import Certificates
 from tests.proxy.lab.client import Peer
 from tests.proxy.lab.raw import RawUpstream
@@ -51,6 +52,11 @@ def codes(stack: Stack) -> list[object]:
     return [line["code"] for line in stack.exchanges()]
 
 
+def blamed(stack: Stack) -> list[object]:
+    """What the lines name as their reason: a rule, or a canary."""
+    return [line["rule"] for line in stack.exchanges()]
+
+
 @pytest.mark.parametrize("where", ["path", "query", "header", "basic"])
 async def test_in_a_head_it_is_denied_and_recorded(tmp_path: Path, upstream: RawUpstream, where: str) -> None:
     async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack:
@@ -65,6 +71,8 @@ async def test_in_a_head_it_is_denied_and_recorded(tmp_path: Path, upstream: Raw
         async with await stack.visit(upstream) as peer:
             assert (await peer.get("/echo", host)).status == 200
         assert codes(stack) == ["canary.seen", "rule.allowed"]
+        assert blamed(stack) == ["canaries#decoy", f"{NAME}#host"]
+        assert value not in str(stack.lines())
 
 
 async def test_in_a_body_it_is_cut_off(tmp_path: Path, upstream: RawUpstream) -> None:
@@ -75,6 +83,8 @@ async def test_in_a_body_it_is_cut_off(tmp_path: Path, upstream: RawUpstream) ->
         async with await stack.visit(upstream) as peer:
             assert await posted(peer, host, b"a=" + value[:-1]) == 200
         assert codes(stack) == ["canary.seen", "rule.allowed"]
+        assert blamed(stack) == ["canaries#decoy", f"{NAME}#host"]
+        assert value.decode() not in str(stack.lines())
 
 
 async def test_it_is_seen_before_the_rules_are_asked(tmp_path: Path, upstream: RawUpstream) -> None:
@@ -89,11 +99,11 @@ async def test_where_it_is_set_the_sandbox_is_named_to_be_stopped(
     tmp_path: Path, upstream: RawUpstream
 ) -> None:
     async with Stack(tmp_path, CERTS, rules(upstream.port, stop=True)) as stack:
-        heard: asyncio.Queue[str] = asyncio.Queue()
+        heard: asyncio.Queue[Sandbox] = asyncio.Queue()
         stack.engine.alarm = heard.put_nowait
         async with await stack.visit(upstream) as peer:
             assert (await peer.get("/echo", f"{NAME}:{upstream.port}")).status == 200
             assert heard.empty()
             await peer.get(f"/{value_in(stack)}", f"{NAME}:{upstream.port}")
-        assert await heard.get() == SANDBOX
+        assert await heard.get() is stack.engine.sandboxes[SANDBOX]
         assert "canary.stopped" in codes(stack)

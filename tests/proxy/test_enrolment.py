@@ -55,7 +55,7 @@ def boxes(served: Served) -> dict[str, dict[str, object]]:
 
 async def test_a_sandbox_is_added_served_and_removed(served: Served, upstream: RawUpstream) -> None:
     status, given = await asyncio.to_thread(served.ask, "POST", "/sandboxes", name="box")
-    assert (status, sorted(given)) == (201, ["ca", "canaries", "placeholders"])
+    assert (status, sorted(given)) == (201, ["ca", "canaries", "placeholders", "seed"])
     port, reply = await asyncio.to_thread(hand_over, served, "box")
     assert reply == {"ok": True, "error": ""}
     trust = trusting(str(given["ca"]).encode(), ("http/1.1",))
@@ -92,6 +92,10 @@ async def test_the_socket_lies_alone_in_a_folder_of_its_own(served: Served) -> N
         ({"name": 1}, 400),
         ({"name": "box", "profile": 1}, 400),
         ({"name": "box", "colour": "red"}, 400),
+        ({"name": "box", "seed": 1}, 400),
+        ({"name": "box", "seed": "00"}, 400),
+        ({"name": "box", "seed": "g" * 64}, 400),
+        ({"name": "box", "seed": "0" * 63}, 400),
         ({"name": "Box"}, 409),
         ({"name": "default"}, 409),
         ({"name": "box", "profile": "gardening"}, 409),
@@ -105,6 +109,34 @@ def test_what_cannot_be_added_is_told_with_its_cure(
     assert answer["error"]
     assert answer["hint"]
     assert list(boxes(served)) == ["default"]
+
+
+def test_canaries_come_with_where_they_are_planted_and_come_again(served: Served) -> None:
+    served.write(
+        served.rules.read_text()
+        + """\
+canaries:
+  both: {like: aws, env: KEY, file: ~/.env, text: "KEY={value}"}
+  alone: {like: uuid, file: /tmp/a}
+  nowhere: {like: hex32}
+"""
+    )
+    assert served.ask("POST", "/reload")[0] == 200
+    _, given = served.ask("POST", "/sandboxes", name="box")
+    found: list[dict[str, str]] = given["canaries"]  # type: ignore[assignment]
+    one, other, none = (each["value"] for each in found)
+    assert found == [
+        {"name": "both", "value": one, "env": "KEY", "file": "~/.env", "content": f"KEY={one}"},
+        {"name": "alone", "value": other, "file": "/tmp/a", "content": other},
+        {"name": "nowhere", "value": none},
+    ]
+    served.ask("DELETE", "/sandboxes/box")
+    _, again = served.ask("POST", "/sandboxes", name="box", seed=given["seed"])
+    assert (again["canaries"], again["seed"]) == (given["canaries"], given["seed"])
+    assert again["ca"] != given["ca"]
+    served.ask("DELETE", "/sandboxes/box")
+    _, fresh = served.ask("POST", "/sandboxes", name="box")
+    assert fresh["seed"] != given["seed"]
 
 
 @pytest.mark.parametrize("name", ["default", "nobody", "..", "Box"])

@@ -103,3 +103,11 @@ async def test_the_name_servers_of_one_sandbox_are_closed(house: House) -> None:
     writer.close()
     await house.names.close()
     await house.names.close()
+
+
+async def test_two_who_close_the_same_ones_do_not_meet(house: House) -> None:
+    """Somebody removes a sandbox while its access is taken back."""
+    own = await house.open("dns-tcp")
+    await asyncio.gather(house.names.close_sandbox(SANDBOX), house.names.close(), house.names.close())
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection(*own)

@@ -21,7 +21,7 @@ from tests.proxy.lab.certs import trusting
 from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import Peer, connect
 from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, SANDBOX, Stack
+from tests.proxy.lab.stack import NAME, SANDBOX, Stack, policy_of
 from tests.proxy.serving import certs
 from tests.unit.proxy.dns_messages import query, told
 
@@ -129,6 +129,23 @@ async def test_one_does_not_trust_the_authority_of_another(house: House, upstrea
         extra = f"authorization: Bearer {stand_in.value}\r\n"
         await peer.get("/echo", f"{NAME}:{upstream.port}", extra)
     assert all(SECRET.encode() not in head for link in upstream.links for head in link.heads)
+
+
+async def test_canaries_are_made_from_what_is_handed_in(house: House) -> None:
+    """What lies in a sandbox is looked for by the next proxy too; its stand-ins are new."""
+    policy = policy_of("version: 1\ncanaries: {decoy: {like: aws}}\n")
+
+    def planted(sandbox: Sandbox) -> str:
+        [each] = sandbox.planted(policy)
+        return each.value
+
+    first = house.add("one")
+    again = house.sandboxes.add("again", "coding", first.canary_key)
+    other = house.add("other")
+    assert planted(first) == planted(again)
+    assert planted(first) != planted(other)
+    assert first.placeholder_key != again.placeholder_key
+    assert first.canary_key not in (first.placeholder_key, b"")
 
 
 async def test_an_authority_is_constrained_where_that_is_asked_for(house: House) -> None:
@@ -251,6 +268,31 @@ async def test_a_removal_leaves_nothing(house: House, upstream: RawUpstream) -> 
     (event,) = house.events("sandbox.removed")
     assert (event["sandbox"], event["connections"]) == ("box", 1)
     assert house.add("box").authority.fingerprint != box.authority.fingerprint
+
+
+@pytest.mark.parametrize("how", ["remove", "shut", "release"])
+async def test_nobody_comes_under_a_name_whose_listeners_are_being_closed(
+    house: House, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """His would be closed with them."""
+    refused: list[str] = []
+    close = house.names.close_sandbox
+
+    async def meanwhile(name: str) -> None:
+        house.sandboxes._added.pop(name, None)
+        house.stack.engine.sandboxes.pop(name, None)
+        with pytest.raises(UsageError, match="still closing"):
+            house.add(name)
+        house.add("other")
+        refused.append(name)
+        await close(name)
+
+    house.add("box")
+    with monkeypatch.context() as patch:
+        patch.setattr(house.names, "close_sandbox", meanwhile)
+        await getattr(house.sandboxes, how)("box")
+    assert refused == ["box"]
+    house.add("box")
 
 
 async def test_the_sandbox_of_the_settings_is_not_removed(house: House) -> None:

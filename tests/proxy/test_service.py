@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.errors import UnreadableError
 from egress.proxy.control import Body, Reply
+from egress.proxy.engine import Sandbox
 from egress.proxy.listening import Listening, ports_of
 from egress.proxy.names import Names
 from egress.proxy.service import Process, Service
@@ -301,16 +303,48 @@ async def test_remarks_are_made_after_new_rules_and_only_then(running: Running) 
 # Canaries -----------------------------------------------------------------------------------------
 
 
+async def stopped(running: Running) -> object:
+    """Those that whoever runs them is to end."""
+    return (await running.ask("GET", "/stopped")).body["sandboxes"]
+
+
+async def alarmed(running: Running, guilty: Sandbox) -> None:
+    """Say that this one sent its canary, and wait for all that follows."""
+    running.stack.engine.alarm(guilty)
+    await asyncio.gather(*running.service._warming)
+
+
 async def test_a_sandbox_that_sent_a_stopping_canary_loses_its_access_once(running: Running) -> None:
-    running.stack.engine.alarm(SANDBOX)
-    running.stack.engine.alarm(SANDBOX)
-    while not running.events("killed"):  # noqa: ASYNC110 - nobody tells of it
-        await asyncio.sleep(0.001)
-    await asyncio.sleep(0)
+    guilty = running.stack.engine.sandboxes[SANDBOX]
+    assert await stopped(running) == []
+    await alarmed(running, guilty)
+    await alarmed(running, guilty)
+    assert await stopped(running) == [SANDBOX]
     (event,) = running.events("killed")
     assert (event["kind"], event["name"]) == ("sandbox", SANDBOX)
     assert running.service.withdrawals.all()["sandbox"] == [SANDBOX]
     assert not running.listening.addresses.get(SANDBOX)
+
+
+async def test_one_that_got_its_access_back_is_not_to_end(running: Running) -> None:
+    await alarmed(running, running.stack.engine.sandboxes[SANDBOX])
+    await running.ask("POST", "/kill", kind="sandbox", name=SANDBOX, undo=True)
+    assert await stopped(running) == []
+    # Taken back by hand, it goes on: nobody said that its processes are to end.
+    await running.ask("POST", "/kill", kind="sandbox", name=SANDBOX)
+    assert await stopped(running) == []
+
+
+async def test_the_next_one_of_its_name_does_not_answer_for_it(running: Running) -> None:
+    guilty = running.stack.engine.sandboxes[SANDBOX]
+    running.stack.engine.sandboxes[SANDBOX] = replace(guilty)
+    await alarmed(running, guilty)
+    assert running.events("killed") == []
+    assert running.service.withdrawals.all()["sandbox"] == []
+    assert await stopped(running) == []
+    await alarmed(running, running.stack.engine.sandboxes[SANDBOX])
+    running.stack.engine.sandboxes[SANDBOX] = guilty
+    assert await stopped(running) == []
 
 
 async def test_planted_values_are_told_to_whoever_plants_them(running: Running) -> None:

@@ -18,6 +18,7 @@ class Seen:
 
     path: str
     authorization: str
+    body: bytes = b""
 
 
 class StandIn:
@@ -59,12 +60,16 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        self.server.owner.seen.append(Seen(self.path, self.headers.get("authorization", "")))
+        given = self.rfile.read(int(self.headers.get("content-length", "0")))
+        self.server.owner.seen.append(Seen(self.path, self.headers.get("authorization", ""), given))
         body = b"hello from outside\n"
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.do_GET()
 
     @override
     def log_message(self, *_: object) -> None:

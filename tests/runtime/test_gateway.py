@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.errors import GatewayError, GatewayRefusedError, SandboxExistsError, SpecError
-from egress.runtime.gateway import Handed, ProxyGateway
+from egress.runtime.gateway import Canary, Handed, ProxyGateway
 from tests.proxy.served import Served
 
 RULES = "version: 1\nhosts:\n  api.example.test: {}\n"
@@ -151,6 +151,29 @@ def test_stand_ins_come_by_secret_and_form(impostor: Callable[[bytes], ProxyGate
     body = {"ca": CA, "placeholders": {"tracker": {"openai": "sk-x"}, "odd": "none", "empty": {}}}
     admission = impostor(http(201, body)).admit("one")
     assert admission.placeholders == {"tracker": {"openai": "sk-x"}, "empty": {}}
+
+
+def test_canaries_come_with_where_they_are_planted(impostor: Callable[[bytes], ProxyGateway]) -> None:
+    both = {"name": "b", "value": "v1", "env": "KEY", "file": "~/a", "content": "KEY=v1"}
+    body = {"ca": CA, "canaries": [both, {"name": "none", "value": "v2"}, "odd", {"name": 7}], "seed": "00ff"}
+    admission = impostor(http(201, body)).admit("one")
+    assert admission.canaries[:2] == (Canary("b", "v1", "KEY", "~/a", "KEY=v1"), Canary("none", "v2"))
+    assert admission.seed == "00ff"
+
+
+def test_canaries_that_are_none_are_none(impostor: Callable[[bytes], ProxyGateway]) -> None:
+    assert impostor(http(201, {"ca": CA, "canaries": "odd"})).admit("one").canaries == ()
+
+
+def test_one_that_is_admitted_again_keeps_its_canaries(served: Served) -> None:
+    served.write(RULES + "canaries: {decoy: {like: aws, env: KEY}}\n")
+    assert served.ask("POST", "/reload")[0] == 200
+    gateway = ProxyGateway(served.runtime)
+    first = gateway.admit("one")
+    gateway.dismiss("one")
+    again = gateway.admit("one", seed=first.seed)
+    assert (again.canaries, again.seed) == (first.canaries, first.seed)
+    assert gateway.admit("two").canaries != first.canaries
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0" * 100, b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nfour"])

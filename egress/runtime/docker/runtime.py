@@ -23,7 +23,7 @@ from typing import BinaryIO, Final
 
 import structlog
 
-from egress.runtime import transfer
+from egress.runtime import mounts, planting, transfer
 from egress.runtime.docker import container, isolation, labels, names, sample
 from egress.runtime.docker.blanks import Blank, Blanks, unworn
 from egress.runtime.docker.cells import Cell, Cells
@@ -72,6 +72,8 @@ class _Box:
     blank: Blank
     """What it began as."""
     outfit: Outfit
+    admission: Admission
+    """The one it was made by: what is planted in it stays when another proxy admits it."""
     is_started: bool = False
     """As somebody's: its container runs before."""
 
@@ -162,13 +164,19 @@ class DockerRuntime:
 
     def start(self, name: str) -> Info:
         box = self._box(name)
+        if box.spec.mounts and not self._condition(box).is_alive:
+            # The engine follows their paths again.
+            mounts.refuse_moved(box.spec.mounts)
         try:
+            was_alive = not box.outfit.planted or self._condition(box).is_alive
             # Nothing happens where it runs already.
             self._engine.start_container(box.container)
             with self._lock:
                 is_first, box.is_started = not box.is_started, True
             if is_first:
                 self._engine.rename_container(box.container, names.started(name, box.cell.id))
+            if not was_alive:
+                self._plant_again(box)
         except GoneError:
             raise ended(name, None) from None
         return self.info(name)
@@ -249,11 +257,13 @@ class DockerRuntime:
 
     def _begun(self, name: str, command: Command, output: Output, *, is_open: bool) -> DockerProcess:
         box = self._running(name)
-        spec = box.spec
+        return self._in_container(box.spec, box.container, box.outfit, command, output, is_open=is_open)
+
+    def _in_container(
+        self, spec: Spec, id_: str, outfit: Outfit, command: Command, output: Output, *, is_open: bool
+    ) -> DockerProcess:
         user = f"{spec.user}:{spec.group}"
-        begun = Begun(
-            self._engine, box.container, name, user, spec.workdir, container.variables(spec, box.outfit)
-        )
+        begun = Begun(self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, outfit))
         return DockerProcess(begun, command, output, is_open=is_open)
 
     # Files
@@ -301,7 +311,7 @@ class DockerRuntime:
 
     def _made(self, spec: Spec, image: str) -> _Box:
         # Before the proxy is asked: it would record that one came and went.
-        self._blanks.mounts(spec)
+        spec = replace(spec, mounts=self._blanks.mounts(spec))
         admission = self._gateway.admit(spec.name, spec.profile)
         try:
             return self._placed(spec, image, admission)
@@ -311,15 +321,37 @@ class DockerRuntime:
 
     def _placed(self, spec: Spec, image: str, admission: Admission) -> _Box:
         blank = self._taken(spec, image, admission) or self._blanks.made(
-            spec, image, lambda cell: self._dressed(admission, cell)
+            spec, image, lambda cell: self._dressed(admission, cell, spec)
         )
         try:
+            self._plant(spec, blank.container, blank.outfit)
             self._gateway.hand_over(spec.name, blank.cell.keeper.listeners)
             self._engine.rename_container(blank.container, names.taken(spec.name, blank.cell.id))
         except BaseException:
             blank.close()
             raise
-        return _Box(spec, blank, blank.outfit)
+        return _Box(spec, blank, blank.outfit, admission)
+
+    def _plant(self, spec: Spec, container_id: str, outfit: Outfit, *, again: bool = False) -> None:
+        def run(command: Command) -> ExecResult:
+            return self._in_container(spec, container_id, outfit, command, SILENT, is_open=False).wait()
+
+        try:
+            planting.plant(run, spec, outfit, again=again)
+        except EngineError:
+            condition = self._engine.condition(container_id)
+            if condition is not None and condition.is_alive:
+                raise
+            # Its own first process is a shell too.
+            raise ended(spec.name, condition) from None
+
+    def _plant_again(self, box: _Box) -> None:
+        """What lay in memory went with its end. Where it cannot be there again, nothing runs."""
+        try:
+            self._plant(box.spec, box.container, box.outfit, again=True)
+        except BaseException:
+            self._engine.stop_container(box.container, grace=0)
+            raise
 
     def _taken(self, spec: Spec, image: str, admission: Admission) -> Blank | None:
         """One that was made ahead, dressed; None where there is none, or none that fits."""
@@ -327,7 +359,7 @@ class DockerRuntime:
         if blank is None:
             return None
         try:
-            outfit = self._dressed(admission, blank.cell)
+            outfit = self._dressed(admission, blank.cell, spec)
             if blank.fits(outfit):
                 blank.laid.renew(outfit)
                 blank.outfit = outfit
@@ -339,10 +371,12 @@ class DockerRuntime:
         return None
 
     def _made_ahead(self, spec: Spec, image: str) -> Blank:
-        return self._blanks.made(spec, image, lambda cell: unworn(self._dressed(sample.admission(), cell)))
+        return self._blanks.made(
+            spec, image, lambda cell: unworn(self._dressed(sample.admission(), cell, spec))
+        )
 
-    def _dressed(self, admission: Admission, cell: Cell) -> Outfit:
-        return self._dress(admission, Entrance(cell.door, PROXY_PORT))
+    def _dressed(self, admission: Admission, cell: Cell, spec: Spec) -> Outfit:
+        return planting.dressed(self._dress, admission, Entrance(cell.door, PROXY_PORT), spec)
 
     @contextmanager
     def _while_busy(self, name: str) -> Iterator[None]:
@@ -382,9 +416,10 @@ class DockerRuntime:
 
     def _admit_again(self, box: _Box) -> None:
         name = box.spec.name
-        admission = self._gateway.admit(name, box.spec.profile)
+        admission = self._gateway.admit(name, box.spec.profile, box.admission.seed)
+        admission = replace(admission, canaries=box.admission.canaries)
         try:
-            outfit = self._dressed(admission, box.cell)
+            outfit = self._dressed(admission, box.cell, box.spec)
             # Before anybody answers with the new authority.
             box.blank.laid.renew(outfit)
             box.outfit = outfit

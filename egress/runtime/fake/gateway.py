@@ -6,25 +6,28 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from egress.runtime.errors import SandboxExistsError
-from egress.runtime.gateway import Admission, Handed, Meeting
+from egress.runtime.gateway import Admission, Canary, Handed, Meeting
 
 
 class FakeGateway:
     """A proxy that takes every sandbox, and remembers which."""
 
-    def __init__(self, placeholders: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    def __init__(
+        self, placeholders: Mapping[str, Mapping[str, str]] | None = None, canaries: tuple[Canary, ...] = ()
+    ) -> None:
         self._placeholders = placeholders or {}
+        self._canaries = canaries
         self.admitted: dict[str, str | None] = {}
         """Profiles by name."""
 
-    def admit(self, name: str, profile: str | None = None) -> Admission:
+    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
         if name in self.admitted:
             raise SandboxExistsError(
                 f"the proxy has a sandbox {name} already", "remove it, or take another name"
             )
         self.admitted[name] = profile
         authority = f"-----BEGIN CERTIFICATE-----\nfake {name}\n-----END CERTIFICATE-----\n"
-        return Admission(name, authority, self._placeholders)
+        return Admission(name, authority, self._placeholders, self._canaries, seed or name)
 
     def hand_over(self, name: str, listeners: Iterable[Handed]) -> None:
         """Nobody comes by them."""

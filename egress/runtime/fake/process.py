@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from posixpath import join, normpath
 from typing import Final
 
+from egress.runtime import planting
 from egress.runtime.errors import SandboxDiedError
 from egress.runtime.fake.files import Files
 from egress.runtime.output import Kept
 from egress.runtime.protocol import Outfit, Output
-from egress.runtime.spec import TIMED_OUT, Command, ExecResult, Spec, State, Terminal, Values
+from egress.runtime.spec import MIB, TIMED_OUT, Command, ExecResult, Spec, State, Terminal, Values
 
 _KILLED: Final = 143
+_HOME: Final = "/home/sandbox"
 
 
 class _EndedError(Exception):
@@ -203,17 +205,38 @@ class Box:
         self.spec = spec
         self.outfit = outfit
         self.state: State = "created"
-        self.files = Files()
-        self.files.make_folder(spec.workdir)
+        self.files = self._laid()
         self.processes: set[FakeProcess] = set()
         self.ports: dict[int, Callable[[socket.socket], object]] = {}
         """What listens, by port."""
         self._dead: set[FakeProcess] = set()
         self._changed = threading.Condition()
-        for target, data in outfit.files.items():
-            self.files.write(target, data)
-        for target, source in outfit.overmounts.items():
-            self.files.write(target, outfit.files[source])
+
+    def _laid(self) -> Files:
+        files = Files()
+        files.make_folder(self.spec.workdir)
+        for target, data in self.outfit.files.items():
+            files.write(target, data)
+        for target, source in self.outfit.overmounts.items():
+            files.write(target, self.outfit.files[source])
+        self._plant(files)
+        if self.spec.limits.disk_mib is not None:
+            files.bound(self.spec.limits.disk_mib * MIB)
+        return files
+
+    def _plant(self, files: Files) -> None:
+        """Write its canaries. Raises `SandboxStateError` where one has no place."""
+        home = self.variables.get("HOME", _HOME)
+        for canary in self.outfit.planted:
+            path = f"{home}{canary.file[1:]}" if canary.file.startswith("~/") else canary.file
+            if path in files:
+                raise planting.unplanted(self.spec.name, canary, planting.TAKEN)
+            files.write(path, canary.content.removesuffix("\n").encode() + b"\n")
+
+    def lose(self) -> None:
+        """What lies in memory is gone with the processes."""
+        if self.spec.limits.disk_mib is not None:
+            self.files = self._laid()
 
     @property
     def variables(self) -> dict[str, str]:

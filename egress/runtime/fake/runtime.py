@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from posixpath import join, normpath
 from typing import BinaryIO, Final
 
+from egress.runtime import planting
 from egress.runtime.archive import sift
 from egress.runtime.errors import (
     ImageMissingError,
@@ -83,7 +84,8 @@ class FakeRuntime:
                 )
             admission = self.gateway.admit(spec.name, spec.profile)
             try:
-                self._boxes[spec.name] = Box(spec, self._dress(admission, _ENTRANCE))
+                outfit = planting.dressed(self._dress, admission, _ENTRANCE, spec)
+                self._boxes[spec.name] = Box(spec, outfit)
             except BaseException:
                 self.gateway.dismiss(spec.name)
                 raise
@@ -102,6 +104,7 @@ class FakeRuntime:
         if box.state in ("running", "paused"):
             box.become("stopped")
             box.end_all()
+            box.lose()
             self._tell("died", name)
 
     def remove(self, name: str) -> None:
@@ -204,7 +207,7 @@ class FakeRuntime:
                 if entry.isdir():
                     files.make_folder(target)
                 elif data := tar.extractfile(entry) if not entry.issym() else None:
-                    files.write(target, data.read())
+                    _write(files, name, target, data.read())
 
     @contextmanager
     def get(self, name: str, path: str) -> Iterator[BinaryIO]:
@@ -280,6 +283,17 @@ class FakeRuntime:
 def _serve(serve: Callable[[socket.socket], object], sock: socket.socket) -> None:
     with sock:
         serve(sock)
+
+
+def _write(files: Files, name: str, target: str, data: bytes) -> None:
+    try:
+        files.write(target, data)
+    except OSError:
+        folder = PurePosixPath(target).parent
+        raise SandboxStateError(
+            f"not all of the archive could be laid down in {folder} of the sandbox {name}",
+            "see whether there is room",
+        ) from None
 
 
 def _feed(process: FakeProcess, source: bytes | BinaryIO) -> None:

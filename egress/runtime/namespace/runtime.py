@@ -19,13 +19,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import structlog
 
-from egress.runtime import mounts, transfer
+from egress.runtime import mounts, planting, transfer
 from egress.runtime.door.keeper import PROXY_PORT, usual
 from egress.runtime.errors import (
     GatewayError,
@@ -128,12 +129,26 @@ class NamespaceRuntime:
         with box.using:
             if box.state in ("created", "stopped"):
                 box.space.start()
+                self._plant(box)
                 box.state = "running"
                 self._tell("started", name)
                 if not box.space.first:
                     # It was shorter than its beginning.
                     self._is_over(box)
         return self.info(name)
+
+    def _plant(self, box: Box) -> None:
+        """Before anybody else runs anything there. Raises `SandboxError`: then nobody does."""
+        try:
+            planting.plant(
+                lambda command: self._in_space(box, command, SILENT, is_open=False).wait(),
+                box.spec,
+                box.outfit,
+                again=box.state == "stopped",
+            )
+        except BaseException:
+            box.end()
+            raise
 
     def stop(self, name: str) -> None:
         box = self._box(name)
@@ -232,10 +247,12 @@ class NamespaceRuntime:
         return box
 
     def _begun(self, name: str, command: Command, output: Output, *, is_open: bool) -> NamespaceProcess:
-        box = self._running(name)
-        variables = plan.variables(box.spec, box.outfit)
+        return self._in_space(self._running(name), command, output, is_open=is_open)
+
+    def _in_space(self, box: Box, command: Command, output: Output, *, is_open: bool) -> NamespaceProcess:
+        spec, variables = box.spec, plan.variables(box.spec, box.outfit)
         return NamespaceProcess(
-            name, box.spec.workdir, variables, command, output, box.space.spawn, is_open=is_open
+            spec.name, spec.workdir, variables, command, output, box.space.spawn, is_open=is_open
         )
 
     # Files
@@ -294,10 +311,11 @@ class NamespaceRuntime:
         place = Place(self._home, str(self._lease.path), self._hierarchies)
         admission = self._gateway.admit(spec.name, spec.profile)
         try:
-            outfit = self._dress(admission, _ENTRANCE)
+            outfit = planting.dressed(self._dress, admission, _ENTRANCE, spec)
             taken = (*plan.OURS, outfit.folder, *outfit.overmounts)
             bound = mounts.checked(bound, self._guarded, taken)
             box = made(spec, place, image, bound, outfit, who, lambda: self._died(spec.name))
+            box.admission = admission
             with ExitStack() as undo:
                 undo.callback(box.parts.close)
                 box.keeper.open(usual(spec.ports))
@@ -353,9 +371,10 @@ class NamespaceRuntime:
 
     def _admit_again(self, box: Box) -> None:
         name = box.spec.name
-        admission = self._gateway.admit(name, box.spec.profile)
+        admission = self._gateway.admit(name, box.spec.profile, box.admission.seed)
+        admission = replace(admission, canaries=box.admission.canaries)
         try:
-            outfit = self._dress(admission, _ENTRANCE)
+            outfit = planting.dressed(self._dress, admission, _ENTRANCE, box.spec)
             # Before anybody answers with the new authority.
             box.laid.renew(outfit)
             box.outfit = outfit

@@ -6,13 +6,15 @@ from base64 import b64encode
 
 import pytest
 
-from egress.credentials import Canaries
+from egress.credentials import Canaries, Seen
 from egress.credentials.canary import SEEN, STOPPED
 from egress.credentials.placeholder import make
-from egress.types import Head
+from egress.types import Head, Place, RuleRef
 
 KEY = bytes(range(32))
-CANARIES = Canaries.of(KEY, [("decoy", "aws", False), ("trap", "github", True)])
+DECOY = RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
+TRAP = RuleRef("canaries", "trap", Place("hosts.yaml", 4, 3))
+CANARIES = Canaries.of(KEY, [(DECOY, "aws", False), (TRAP, "github", True)])
 VALUES = {each.secret: each.value for each in CANARIES.all}
 
 
@@ -21,7 +23,7 @@ def head(target: str = "/", *headers: tuple[str, str]) -> Head:
 
 
 def test_each_sandbox_has_its_own_and_no_placeholder_is_one() -> None:
-    other = Canaries.of(bytes(32), [("decoy", "aws", False)])
+    other = Canaries.of(bytes(32), [(DECOY, "aws", False)])
     assert VALUES["decoy"].startswith("AKIA")
     assert other.all[0].value != VALUES["decoy"]
     assert make("aws", KEY, "decoy") != VALUES["decoy"]
@@ -32,7 +34,7 @@ def test_it_does_not_show_its_values() -> None:
 
 
 def test_a_head_without_one_passes() -> None:
-    assert CANARIES.seen_in(head("/a?b=c", ("authorization", "Bearer x"))) == ""
+    assert CANARIES.seen_in(head("/a?b=c", ("authorization", "Bearer x"))) is None
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_a_head_without_one_passes() -> None:
     ],
 )
 def test_one_is_seen_wherever_it_stands_in_a_head(found: Head) -> None:
-    assert CANARIES.seen_in(found) == SEEN
+    assert CANARIES.seen_in(found) == Seen(SEEN, DECOY)
 
 
 @pytest.mark.parametrize("layers", range(1, 9))
@@ -56,19 +58,43 @@ def test_one_is_not_missed_however_often_it_is_encoded(layers: int) -> None:
     value = "".join(f"%{ord(c):02x}" for c in VALUES["trap"])
     for _ in range(layers - 1):
         value = value.replace("%", "%25")
-    assert CANARIES.seen_in(head(f"/?q={value}")) in (SEEN, STOPPED)
+    assert CANARIES.seen_in(head(f"/?q={value}")) in (Seen(STOPPED, TRAP), Seen(SEEN))
 
 
 def test_the_code_says_whether_the_sandbox_is_to_be_stopped() -> None:
-    assert CANARIES.seen_in(head(f"/{VALUES['trap']}")) == STOPPED
-    assert CANARIES.seen_in(head(f"/{VALUES['trap']}/{VALUES['decoy']}")) == STOPPED
+    assert CANARIES.seen_in(head(f"/{VALUES['trap']}")) == Seen(STOPPED, TRAP)
+    assert CANARIES.seen_in(head(f"/{VALUES['decoy']}")) == Seen(SEEN, DECOY)
+
+
+def test_of_several_that_one_is_named_by_which_the_sandbox_is_stopped() -> None:
+    both = f"{VALUES['decoy']}/{VALUES['trap']}"
+    assert CANARIES.seen_in(head(f"/{both}")) == Seen(STOPPED, TRAP)
+    assert CANARIES.seen_among(both.encode()) == Seen(STOPPED, TRAP)
 
 
 @pytest.mark.parametrize("offset", range(3))
 def test_one_is_seen_in_bytes_in_each_spelling(offset: int) -> None:
     value = VALUES["decoy"].encode()
-    assert CANARIES.seen_among(b"x" * offset + value) == SEEN
-    assert CANARIES.seen_among(b64encode(b"x" * offset + value + b"yy")) == SEEN
-    assert CANARIES.seen_among(b"%" + value[:1].hex().encode() + value[1:]) == SEEN
-    assert CANARIES.seen_among(value[:-1]) == ""
+    assert CANARIES.seen_among(b"x" * offset + value) == Seen(SEEN, DECOY)
+    assert CANARIES.seen_among(b64encode(b"x" * offset + value + b"yy")) == Seen(SEEN, DECOY)
+    assert CANARIES.seen_among(b"%" + value[:1].hex().encode() + value[1:]) == Seen(SEEN, DECOY)
+    assert CANARIES.seen_among(value[:-1]) is None
     assert len(value) * 3 <= CANARIES.longest
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        VALUES["decoy"],
+        VALUES["decoy"].lower(),
+        "a-" + VALUES["decoy"] + "-b",
+        "".join(f"%{ord(c):02x}" for c in VALUES["decoy"]),
+        b64encode(b"xx" + VALUES["decoy"].encode()).decode(),
+    ],
+)
+def test_the_log_has_paths_without_it(part: str) -> None:
+    assert CANARIES.masked(f"/v1/{part}/x") == f"/v1/{'*' * len(part)}/x"
+
+
+def test_a_path_without_it_is_shown_as_it_is() -> None:
+    assert CANARIES.masked("/v1/AKIA/x") == "/v1/AKIA/x"

@@ -29,6 +29,8 @@ def seen(head: Head) -> tuple[Sighting, ...]:
     """What `find` reports, having checked that the quick answer agrees."""
     sightings = SANDBOX.find(head)
     assert SANDBOX.is_in(head) == bool(sightings)
+    parts = [head.method, head.host, head.target, *(word for each in head.headers for word in each)]
+    assert any(map(SANDBOX.is_in_text, parts)) == bool(sightings)
     return sightings
 
 

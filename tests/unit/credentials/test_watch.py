@@ -7,29 +7,35 @@ from base64 import b64encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egress.credentials import Canaries, Watch
+from egress.credentials import Canaries, Seen, Watch
 from egress.credentials.canary import SEEN
-from egress.types import Head
+from egress.types import Head, Place, RuleRef
 
-CANARIES = Canaries.of(bytes(range(32)), [("decoy", "github", False)])
+DECOY = RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
+CANARIES = Canaries.of(bytes(range(32)), [(DECOY, "github", False)])
 VALUE = CANARIES.all[0].value.encode()
 SPELLINGS = [VALUE, VALUE.upper(), b64encode(b"x" + VALUE), b"".join(b"%%%02X" % byte for byte in VALUE)]
 
 
 def test_a_head_is_looked_at() -> None:
     head = Head("GET", "https", "a.example.com", 443, f"/{VALUE.decode()}")
-    assert Watch(CANARIES).head(head) == SEEN
+    assert Watch(CANARIES).head(head) == Seen(SEEN, DECOY)
+
+
+def test_its_path_is_shown_without_it() -> None:
+    assert Watch(CANARIES).shown(f"/a/{VALUE.decode()}") == "/a/" + "*" * len(VALUE)
 
 
 @settings(max_examples=200)
 @given(st.sampled_from(SPELLINGS), st.binary(max_size=20), st.lists(st.integers(1, 60), max_size=20))
 def test_one_is_seen_however_the_body_is_cut(spelling: bytes, around: bytes, sizes: list[int]) -> None:
     # What stands beside base64 must not be base64 itself: it would be another text.
-    body, watch, seen = b"." + around + b"." + spelling + b".", Watch(CANARIES), ""
+    body, watch = b"." + around + b"." + spelling + b".", Watch(CANARIES)
+    seen: Seen | None = None
     for size in [*sizes, len(body)]:
         seen = seen or watch.piece(body[:size])
         body = body[size:]
-    assert seen == SEEN
+    assert seen == Seen(SEEN, DECOY)
 
 
 @settings(max_examples=100)

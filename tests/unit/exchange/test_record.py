@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from egress.credentials import Canaries, Seen, Watch
 from egress.exchange.record import Account, shown_method, shown_path
+from egress.rules.paths import MAX_PATH
+from egress.types import Place, RuleRef
 
 
 @pytest.mark.parametrize("method", ["GET", "get", "M-SEARCH", "x" * 32])
@@ -33,6 +36,22 @@ def test_what_is_no_method_is_not_shown(method: str) -> None:
 )
 def test_a_path_is_shown_without_query_and_fragment(target: str, path: str) -> None:
     assert shown_path(target) == path
+
+
+def test_a_path_is_shown_without_canaries_also_where_it_is_too_long() -> None:
+    rule = RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
+    canaries = Canaries.of(bytes(32), [(rule, "aws", False)])
+    value = canaries.all[0].value
+    long = "/" + "a" * (MAX_PATH - 10) + "/" + value
+    for target, path in ((f"/a/{value}?b", "/a/" + "*" * len(value)), (long, long[:-20] + "*" * 8)):
+        assert shown_path(target, Watch(canaries)) == path
+    assert shown_path("/a/b?c", Watch(canaries)) == "/a/b"
+
+
+def test_a_canary_is_blamed_by_its_rule() -> None:
+    account, rule = Account(), RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
+    assert account.blame(Seen("canary.seen", rule)) == "canary.seen"
+    assert account.rule == rule
 
 
 def test_the_first_reason_stays() -> None:

@@ -167,6 +167,24 @@ async def test_the_digest_tells_the_two_apart(engine: Engine, withdrawals: Withd
     assert engine.policy.digest == before
 
 
+async def test_one_that_ends_while_it_is_shut_is_not_taken_back_from_the_next_of_its_name(
+    engine: Engine,
+) -> None:
+    async def shut(name: str) -> None:
+        withdrawals.forget(name)
+        next_ones.append(engine.connection(name, "api.example.com"))
+
+    async def reopen(_: str) -> None:
+        raise NotImplementedError
+
+    next_ones: list[Connection] = []
+    withdrawals = Withdrawals(engine, shut, reopen)
+    done = await withdrawals.withdraw("sandbox", "box")
+    assert done.connections == 0
+    assert [each.codes for each in next_ones] == [[]]
+    assert withdrawals.all()["sandbox"] == []
+
+
 def test_the_deny_says_where_it_comes_from() -> None:
     rules = narrowed(policy(), ["api.example.com", "*.example.org"])
     decision = decide_host(rules, Identity("box"), "a.example.org", 443, 0)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
+from egress.rules.canaries import MOST_TEXT, RESERVED
 from egress.rules.load import Source, load
+from egress.rules.policy import VALUE, Canary
 from egress.rules.show import as_text
 
 TEXT = "version: 1\ncanaries:\n  decoy: { like: aws }\n  trap: { like: github, stop: true }\n"
+PLANTED = """\
+version: 1
+canaries:
+  key: { like: aws, env: AWS_ACCESS_KEY_ID, file: ~/.aws/credentials, text: "[default]\\nkey = {value}\\n" }
+  netrc: { like: hex32, file: /srv/app/.netrc }
+"""
 
 
 def test_canaries_are_read_by_name_shape_and_what_follows() -> None:
@@ -26,6 +36,126 @@ def test_what_is_shown_means_the_same() -> None:
     assert [(e.name, e.like, e.stop) for e in again.canaries] == [
         (e.name, e.like, e.stop) for e in policy.canaries
     ]
+
+
+def canaries(text: str) -> tuple[Canary, ...]:
+    loaded = load([Source("hosts.yaml", text)])
+    assert loaded.policy is not None, [str(finding) for finding in loaded.findings]
+    return loaded.policy.canaries
+
+
+def complaints(*items: str) -> list[tuple[str, str]]:
+    """Where and what is wrong with canaries that are written like this, one under the other."""
+    text = "version: 1\ncanaries:\n" + "".join(f"  c{number}: {item}\n" for number, item in enumerate(items))
+    loaded = load([Source("h", text)])
+    assert loaded.policy is None or not loaded.findings
+    return [(str(finding.place), finding.message) for finding in loaded.findings]
+
+
+def test_where_one_is_planted_is_read() -> None:
+    key, netrc = canaries(PLANTED)
+    assert (key.env, key.file, key.text) == (
+        "AWS_ACCESS_KEY_ID",
+        "~/.aws/credentials",
+        "[default]\nkey = {value}\n",
+    )
+    assert (netrc.env, netrc.file, netrc.text) == ("", "/srv/app/.netrc", VALUE)
+
+
+def test_where_one_is_planted_is_shown() -> None:
+    [policy] = [load([Source("hosts.yaml", PLANTED)]).policy]
+    assert policy is not None
+    again = canaries(as_text(policy))
+    assert [(e.env, e.file, e.text) for e in again] == [(e.env, e.file, e.text) for e in canaries(PLANTED)]
+
+
+@pytest.mark.parametrize("name", ["1KEY", "A-B", "", "A B", "KÉY", "N" * 129, "A=B", "A\\nB"])
+def test_a_variable_has_a_name_that_shells_take(name: str) -> None:
+    [(place, message)] = complaints(f'{{ like: aws, env: "{name}" }}')
+    assert place == "h:3:25"
+    assert "is not the name of a variable" in message
+
+
+@pytest.mark.parametrize("name", sorted({*RESERVED, "LD_PRELOAD", "LD_LIBRARY_PATH"}))
+def test_a_variable_that_a_sandbox_needs_is_not_taken(name: str) -> None:
+    [(_, message)] = complaints(f"{{ like: aws, env: {name} }}")
+    assert "a sandbox needs itself" in message
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "",
+            "/",
+            "~",
+            "~/",
+            "relative",
+            "./a",
+            "../a",
+            "~other/a",
+            "/a/",
+            "/a//b",
+            "/a/./b",
+            "/a/../b",
+            "~/..",
+        ),
+        *("/a\\nb", "/a\\x00b", "/a\\x1b[2Jb", "/" + "n" * 256, "/" + "é" * 128, "/names" * 200),
+    ],
+)
+def test_a_file_has_a_plain_path(path: str) -> None:
+    [(place, message)] = complaints(f'{{ like: aws, file: "{path}" }}')
+    assert place == "h:3:26"
+    assert "is not a file in a sandbox" in message
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc/1/x", "/dev/shm/x", "/sys/x", "/run/x", "/etc/egress/ca.pem", "/proc"]
+)
+def test_nothing_is_planted_where_the_system_is(path: str) -> None:
+    [(_, message)] = complaints(f"{{ like: aws, file: {path} }}")
+    assert "nothing can be planted" in message
+    assert complaints("{ like: aws, file: /process/a }", "{ like: aws, file: /etc/egress.conf }") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no value", "{value}{value}", "{ value }", "{value}\\x00", "{value}\\r\\n"]
+)
+def test_a_text_holds_the_value_once(text: str) -> None:
+    [(place, _)] = complaints(f'{{ like: aws, file: /a, text: "{text}" }}')
+    assert place.startswith("h:3:")
+
+
+def test_a_text_has_an_end() -> None:
+    most = "x" * (MOST_TEXT - len(VALUE))
+    assert complaints(f'{{ like: aws, file: /a, text: "{most}{{value}}" }}') == []
+    [(_, message)] = complaints(f'{{ like: aws, file: /a, text: "x{most}{{value}}" }}')
+    assert str(MOST_TEXT) in message
+
+
+def test_a_text_without_a_file_is_none() -> None:
+    [(_, message)] = complaints('{ like: aws, text: "a={value}" }')
+    assert "there is no `file`" in message
+
+
+@pytest.mark.parametrize("key", ["env", "file", "text"])
+def test_a_credential_that_was_written_down_is_not_shown(key: str) -> None:
+    real = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    found = complaints(f'{{ like: aws, file: /a, {key}: "{real}" }}'.replace("file: /a, file", "file"))
+    assert any("looks like a credential" in message for _, message in found)
+    assert not any(real in message for _, message in found)
+
+
+def test_two_in_one_place_would_be_one() -> None:
+    for first, second in (("env: KEY", "env: KEY"), ("file: /a", "file: /a"), ("file: /a", "file: /a/b")):
+        for one, other in ((first, second), (second, first)):
+            [(place, message)] = complaints(f"{{ like: aws, {one} }}", f"{{ like: aws, {other} }}")
+            assert place.startswith("h:4:")
+            assert "`c0` is planted there (h:3:3)" in message
+    assert complaints("{ like: aws, file: /a }", "{ like: aws, file: /ab }") == []
+    over = [Source("a", PLANTED), Source("b", PLANTED.replace("key:", "two:").replace("netrc:", "three:"))]
+    assert [str(one.place) for one in load(over).findings] == ["b:3:26", "b:3:51", "b:4:31"]
 
 
 def test_mistakes_are_told() -> None:

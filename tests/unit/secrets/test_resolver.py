@@ -480,6 +480,20 @@ async def test_a_secret_that_left_the_policy_is_searched_for_an_hour(clock: Hand
     assert not of.all_needles().mask(TOKEN).hits
 
 
+async def test_a_secret_that_left_the_policy_while_it_was_waited_for_is_not_put_back(
+    clock: HandClock, tmp_path: Path
+) -> None:
+    slow = spec("vault", "command", waiting_script(tmp_path))
+    of = resolver(clock)
+    waiter = asyncio.create_task(of.resolve([slow]))
+    await begun(tmp_path)
+    await of.warm([])
+    await let_go(tmp_path)
+    assert await waiter == {}
+    assert of.lacking([slow]) == ()
+    assert not of._held
+
+
 async def test_a_destination_without_secrets_is_told_from_one_whose_values_are_not_known(
     clock: HandClock,
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from egress.runtime.errors import SandboxExistsError
 from egress.runtime.fake import FakeGateway
+from egress.runtime.gateway import Canary
 
 
 def test_names_are_taken_until_they_are_dismissed() -> None:
@@ -20,6 +21,15 @@ def test_names_are_taken_until_they_are_dismissed() -> None:
     gateway.dismiss("one")
     gateway.dismiss("one")
     assert gateway.admit("one").authority != gateway.admit("two").authority
+
+
+def test_canaries_come_with_what_they_are_made_from() -> None:
+    canary = Canary("decoy", "value", env="KEY")
+    gateway = FakeGateway(canaries=(canary,))
+    first = gateway.admit("one")
+    assert first.canaries == (canary,)
+    gateway.dismiss("one")
+    assert gateway.admit("one", seed=first.seed).seed == first.seed
 
 
 def test_it_never_ends_by_itself() -> None:

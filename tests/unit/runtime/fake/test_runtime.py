@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from egress.rules.load import Source, load
+from egress.rules.policy import VALUE
 from egress.runtime.errors import SandboxExistsError
 from egress.runtime.fake import Call, FakeGateway, FakeRuntime
+from egress.runtime.gateway import Canary
 from egress.runtime.protocol import Entrance, Outfit, Runtime
 from egress.runtime.spec import Command, Spec
+from tests.runtime import plantings
 from tests.unit.runtime.contract import CASES, Bench, Case
 
 
@@ -33,6 +37,36 @@ def bench() -> Iterator[Bench]:
 @pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
 def test_a_promise_is_kept(promise: Case, bench: Bench) -> None:
     promise(bench)
+
+
+class Planted(InMemory):
+    """One whose proxy plants, each time with a runtime of its own."""
+
+    def plant(self, *items: str) -> None:
+        text = "version: 1\ncanaries:\n" + "".join(f"  {item}\n" for item in items)
+        policy = load([Source("hosts.yaml", text)]).policy
+        assert policy is not None
+        self.gateway = FakeGateway(
+            canaries=tuple(
+                Canary(
+                    each.name,
+                    self.value("one", each.name),
+                    each.env,
+                    each.file,
+                    each.text.replace(VALUE, self.value("one", each.name)),
+                )
+                for each in policy.canaries
+            )
+        )
+        self.runtime = FakeRuntime(self.gateway, images={"any"})
+
+    def value(self, name: str, canary: str) -> str:
+        return f"value-of-{canary}-in-{name}"
+
+
+@pytest.mark.parametrize("promise", plantings.CASES, ids=lambda case: case.__name__)
+def test_canaries_are_planted(promise: plantings.Case) -> None:
+    promise(Planted())
 
 
 def test_programs_of_a_test_do_what_processes_do() -> None:
