@@ -8,13 +8,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import structlog
 
 from egress.runtime.archive import USUAL, sift
 from egress.runtime.errors import ArchiveError, PathNotFoundError, SandboxStateError, UnsupportedError
 from egress.runtime.protocol import SILENT, Chunk, Output
+from egress.runtime.room import Room
 from egress.runtime.spec import Command, ExecResult, check_path
 
 _log = structlog.get_logger(__name__)
@@ -56,8 +57,8 @@ def get(run: Run, name: str, path: str) -> Iterator[BinaryIO]:
     """An archive of what is at a path in the sandbox of this name; see `Runtime.get`."""
     check_path("path", path)
     with ExitStack() as parts:
-        with _kept():
-            raw, file = (parts.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        with _kept(), tempfile.TemporaryFile() as raw:
+            file = parts.enter_context(tempfile.TemporaryFile())
             _read(run, name, path, raw)
             raw.seek(0)
             _sift(raw, file)
@@ -91,7 +92,7 @@ def _kept() -> Iterator[None]:
 
 
 def _sift(source: BinaryIO, target: BinaryIO) -> None:
-    found = sift(source, target)
+    found = sift(source, cast("BinaryIO", Room(target)))
     if found.omitted:
         _log.info("archive.left_out", count=found.omitted)
 
@@ -102,13 +103,14 @@ def _bounded(file: BinaryIO) -> Chunk:
     Then it is over: a tar of the sandbox's own need never end.
     """
     left = _MOST_RAW
+    room = Room(file)
 
     def add(data: bytes) -> None:
         nonlocal left
         left -= len(data)
         if left < 0:
             raise ArchiveError(f"the archive holds more than {_MOST_RAW} bytes", "copy less at a time")
-        file.write(data)
+        room.write(data)
 
     return add
 

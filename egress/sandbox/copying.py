@@ -19,6 +19,7 @@ from typing import IO, BinaryIO
 from egress.errors import UnreadableError
 from egress.runtime.archive import sift
 from egress.runtime.errors import ArchiveError
+from egress.runtime.room import Room
 
 
 def unpack_folder(archive: BinaryIO, target: Path) -> None:
@@ -93,7 +94,7 @@ def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, parent: int, new: str) 
     with os.fdopen(number, "wb") as file:
         data = tar.extractfile(entry)
         if data is not None:
-            shutil.copyfileobj(data, file)
+            shutil.copyfileobj(data, Room(file))
         file.flush()
         os.fchmod(number, entry.mode & 0o777)
         os.utime(number, (entry.mtime, entry.mtime))
@@ -115,7 +116,7 @@ def save(data: IO[bytes], target: Path, mode: int = 0o600) -> None:
         number, path = tempfile.mkstemp(prefix=".egress-", dir=target.parent)
         try:
             with os.fdopen(number, "wb") as file:
-                shutil.copyfileobj(data, file)
+                shutil.copyfileobj(data, Room(file))
             Path(path).chmod(mode)
             Path(path).replace(target)
         except BaseException:
