@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from docker.errors import APIError
 
 from egress.ca import public_roots
 from egress.runtime.docker.engine import Engine
@@ -222,3 +223,22 @@ def test_an_engine_that_dies_settles_what_runs_and_leaves_nothing(
     assert engine.condition("nobody") is None
     # What would be left to the collector is blamed on this test, not on whichever runs then.
     gc.collect()
+
+
+def test_an_engine_that_fails_to_remove_once_leaves_nothing(
+    house: House, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.box("stubborn")
+    container = house.container("stubborn")
+    api = house.runtime._engine._api
+    remove, failures = api.remove_container, [APIError("it is busy")]
+
+    def once(each: str, **options: bool) -> None:
+        if each == container and failures:
+            raise failures.pop()
+        remove(each, **options)
+
+    monkeypatch.setattr(api, "remove_container", once)
+    house.runtime.remove("stubborn")
+    assert not failures
+    assert engine.condition(container) is None

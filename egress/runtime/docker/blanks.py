@@ -23,6 +23,7 @@ from egress.runtime.docker.engine import Engine
 from egress.runtime.docker.isolation import Isolation
 from egress.runtime.docker.workspace import give
 from egress.runtime.door.keeper import usual
+from egress.runtime.errors import SandboxError
 from egress.runtime.laid import Laid
 from egress.runtime.protocol import Outfit
 from egress.runtime.spec import Mount, Spec
@@ -115,7 +116,7 @@ class Blanks:
             shown=self._shown(spec, image, cell, parts),
         )
         made = self._engine.create_container(names.waiting(cell.id), container.config(spec, placing, bound))
-        parts.callback(self._engine.remove_container, made)
+        parts.callback(_twice, lambda: self._engine.remove_container(made))
         if workspace:
             # Not before: the engine copies what the image has there, and its owner.
             owning = _Aside(
@@ -172,6 +173,14 @@ class _Aside:
             self._act()
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             self._failure = error
+
+
+def _twice(act: Callable[[], None]) -> None:
+    """Once more where it fails: whoever asked for the end of a sandbox will not ask again."""
+    try:
+        act()
+    except SandboxError:
+        act()
 
 
 def _open(cell: Cell, spec: Spec) -> None:
