@@ -6,10 +6,12 @@ to make room, `anchor` says which file is now the first, the MAC that stood befo
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hmac
 import os
 import re
+import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +37,13 @@ def name(number: int) -> str:
 
 
 def numbers(directory: Path) -> list[int]:
-    """The numbers of the files that are there, in order. Raises `OSError`."""
-    found = (_NAME.fullmatch(entry.name) for entry in directory.iterdir())
+    """The numbers of the files that are there, in order. Raises `OSError`.
+
+    What only has the name of one, such as a link or a pipe, is none: reading it might never end.
+    """
+    with os.scandir(directory) as entries:
+        plain = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    found = map(_NAME.fullmatch, plain)
     return sorted(int(match[1]) for match in found if match and match[0] == name(int(match[1])))
 
 
@@ -50,8 +57,22 @@ def size(directory: Path, number: int) -> int:
 
 def open_to_append(directory: Path, number: int) -> int:
     """Open a file of the log, which may be a new one. Raises `OSError`."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(directory / name(number), flags, 0o640)
+    return _opened(directory / name(number), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+def read_start(path: Path, most: int) -> bytes:
+    """So many bytes of a small file, from its beginning. Raises `OSError`."""
+    with os.fdopen(_opened(path, os.O_RDONLY), "rb") as file:
+        return file.read(most)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Open a plain file, without waiting for the other end of a pipe. Raises `OSError`."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o640)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "this is not a plain file")
 
 
 def lock(directory: Path) -> int:
@@ -159,8 +180,7 @@ def write_anchor(
 def read_anchor(directory: Path, key: bytes) -> Anchor | None:
     """The anchor; None when there is none. Raises `ValueError` for one of another key, and `OSError`."""
     try:
-        with (directory / ANCHOR).open("rb") as file:
-            data = file.read(_LAYOUT.size + _MAC + 1)
+        data = read_start(directory / ANCHOR, _LAYOUT.size + _MAC + 1)
     except FileNotFoundError:
         return None
     body, mac = data[:-_MAC], data[-_MAC:]

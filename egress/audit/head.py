@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egress.audit.chain import NOTHING_BEFORE
-from egress.audit.files import put_whole
+from egress.audit.files import put_whole, read_start
 
 FILE = "head"
 _MAGIC = b"egrhead1"
@@ -63,8 +63,7 @@ def decode(data: bytes, key: bytes) -> Head | None:
 def read(directory: Path) -> bytes | None:
     """The bytes of the head file; None when there is none. Raises `OSError`."""
     try:
-        with (directory / FILE).open("rb") as file:
-            return file.read(SIZE + 1)
+        return read_start(directory / FILE, SIZE + 1)
     except FileNotFoundError:
         return None
 

@@ -26,6 +26,8 @@ from egress.errors import UnreadableError
 
 FaultKind = Literal["altered", "missing", "cut", "foreign", "file", "head", "anchor", "gap"]
 
+MOST_FAULTS = 1000
+"""So many are told one by one: whoever can write to the folder can make any number of them."""
 KEEP = "keep the folder as it is, and compare it with a copy from another place"
 HINTS: dict[FaultKind, str] = {
     "altered": KEEP,
@@ -106,20 +108,19 @@ def _verify(directory: Path, keys: Keys) -> Verified:
         raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
     walk = _Walk(Chain(keys.line), Quick(keys.line), known)
     first, pruning = _start(walk, directory, keys, there)
-    last = max([*there, known.written.file if known and known.written.seq else 0])
-    for number in range(first, last + 1):
-        if number in there:
-            walk.file(directory, number)
-        else:
-            walk.broken = True
-            walk.fault(files.name(number), 0, "file", "this file of the log is missing")
+    there = [number for number in there if number >= first]
+    due = first
+    for number in there:
+        walk.missing(due, number)
+        walk.file(directory, number)
+        due = number + 1
+    walk.missing(due, known.written.file + 1 if known and known.written.seq else due)
     if known is None and walk.bad and not walk.lines:
         raise UnreadableError(
             f"the audit log in {directory} was not written with this key", "give the right one with --key"
         )
     _end(walk, known, directory, keys)
-    read = sum(number >= first for number in there)
-    return Verified(walk.lines, read, tuple(walk.faults), walk.seq, walk.mac.hex(), walk.unfinished, pruning)
+    return Verified(walk.lines, len(there), walk.told(), walk.seq, walk.mac.hex(), walk.unfinished, pruning)
 
 
 def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> tuple[int, Pruning | None]:
@@ -148,7 +149,7 @@ def _end(walk: _Walk, known: Head | None, directory: Path, keys: Keys) -> None:
         walk.fault(walk.name or files.name(1), walk.number, "cut", ends)
     elif walk.seq < later.intended.seq:
         walk.unfinished = later.intended.seq - walk.seq
-        walk.bad.clear()
+        walk.forgive()
     walk.settle()
 
 
@@ -164,8 +165,14 @@ class _Walk:
     """-1 where the log begins behind deleted files."""
     lines: int = 0
     faults: list[Fault] = field(default_factory=list)
+    beyond: int = 0
+    """Faults that are only counted."""
     bad: list[Fault] = field(default_factory=list)
     """Faults that a gap may yet account for."""
+    bad_beyond: int = 0
+    """Of them those that are only counted."""
+    bad_at: tuple[str, int] = ("", 0)
+    """File and line of the newest of them."""
     others: tuple[bytes, ...] = ()
     """MACs that the next line may follow if the lines in `bad` are forgiven."""
     broken: bool = False
@@ -205,16 +212,40 @@ class _Walk:
         self.mac, self.seq = mac, last.seq
         return True
 
+    def missing(self, first: int, end: int) -> None:
+        """Tell of the files from this one up to another that is there, however many that are."""
+        if first >= end:
+            return
+        self.broken = True
+        all_of = "this file of the log is missing"
+        if end - first > 1:
+            all_of += f", and so are those behind it up to {files.name(end - 1)}"
+        self.fault(files.name(first), 0, "file", all_of)
+
     def fault(self, file: str, line: int, kind: FaultKind, message: str) -> None:
-        self.faults.append(Fault(file, line, kind, message))
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(Fault(file, line, kind, message))
+        else:
+            self.beyond += 1
+
+    def told(self) -> tuple[Fault, ...]:
+        """Every fault, or the first of very many and how many there are."""
+        if not self.beyond:
+            return tuple(self.faults)
+        last = self.faults[-1]
+        return (*self.faults, Fault(last.file, 0, last.kind, f"there are {self.beyond} faults more"))
 
     def settle(self) -> None:
         """What is bad stays bad."""
-        self.faults += self.bad
-        self._forgive()
+        for fault in self.bad:
+            self.fault(fault.file, fault.line, fault.kind, fault.message)
+        self.beyond += self.bad_beyond
+        self.forgive()
 
-    def _forgive(self) -> None:
+    def forgive(self) -> None:
+        """What is bad is accounted for."""
         self.bad.clear()
+        self.bad_beyond = 0
         self.others = ()
         self.fragment = Fragment()
 
@@ -244,9 +275,16 @@ class _Walk:
         self.fragment.add(text)
         content, tail = text[: -TAIL - 1], text[-TAIL - 1 : -1]
         # Of a changed line either the content or the MAC may still be what it was.
-        self.others = (mac_in(tail) or NOTHING_BEFORE, self.chain.expected(self.mac, content))
-        if not self.bad or self.bad[-1].line != self.number or self.bad[-1].file != self.name:
+        self.others = (
+            (mac_in(tail) or NOTHING_BEFORE, self.chain.expected(self.mac, content)) if content else ()
+        )
+        if self.bad and self.bad_at == (self.name, self.number):
+            return
+        self.bad_at = (self.name, self.number)
+        if len(self.bad) < MOST_FAULTS:
             self.bad.append(Fault(self.name, self.number, kind, message))
+        else:
+            self.bad_beyond += 1
 
     def _follows(self, line: Line, *, is_next: bool) -> None:
         """Take an authentic line, and account for what stands in front of it."""
@@ -265,6 +303,6 @@ class _Walk:
         if gap.kind != "killed":
             self.fault(self.name, self.number, "gap", GAPS[gap.kind])
         elif is_next and gap.size and self.fragment.is_of(gap):
-            self._forgive()
+            self.forgive()
         elif not self.bad and not self.broken and (gap.size or not is_next):
             self.fault(self.name, self.number, "missing", "bytes are missing before this gap")

@@ -46,6 +46,33 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         files.open_to_append(tmp_path, 1)
 
 
+@pytest.mark.parametrize("what", ["pipe", "folder", "link"])
+def test_what_is_no_plain_file_is_none_of_the_log(what: str, tmp_path: Path) -> None:
+    """Reading a pipe, or a link to a device, would never end."""
+    (tmp_path / files.name(1)).touch()
+    planted(tmp_path / files.name(2), what)
+    assert files.numbers(tmp_path) == [1]
+
+
+def planted(path: Path, what: str) -> None:
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "link"])
+def test_nobody_waits_at_what_stands_in_the_place_of_a_file(what: str, tmp_path: Path) -> None:
+    planted(tmp_path / files.name(1), what)
+    with pytest.raises(OSError, match=r"plain file|No such device|Is a directory|symbolic links"):
+        os.close(files.open_to_append(tmp_path, 1))
+    planted(tmp_path / files.ANCHOR, what)
+    with pytest.raises(OSError, match=r"plain file|symbolic links"):
+        files.read_anchor(tmp_path, bytes(32))
+
+
 @pytest.fixture
 def no_umask() -> Iterator[None]:
     before = os.umask(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,12 @@ def test_a_damaged_head_is_written_anew(tmp_path: Path) -> None:
     head.commit(HERE)
     head.close()
     assert known(tmp_path) == Head(HERE, HERE)
+
+
+def test_nobody_waits_at_a_pipe_in_its_place(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / FILE)
+    with pytest.raises(OSError, match="not a plain file"):
+        read(tmp_path)
 
 
 def test_there_may_be_none(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from egress.audit import Verified, verify
 from egress.audit.files import ANCHOR
 from egress.audit.head import FILE
-from egress.audit.verify import HINTS, FaultKind
+from egress.audit.verify import HINTS, MOST_FAULTS, FaultKind
 from egress.errors import UnreadableError
 from tests.unit.audit.sample import KEY, NAME, abandon, check, files, moments, opened, read, sound
 
@@ -108,6 +108,31 @@ def test_a_file_that_is_missing_is_named(number: int, log: Path) -> None:
 def test_a_missing_file_in_the_middle_is_one_fault(log: Path) -> None:
     files(log)[1].unlink()
     assert places(check(log)) == [("audit-000002.jsonl", 0, "file")]
+
+
+def test_a_file_far_beyond_the_others_is_one_fault(log: Path) -> None:
+    """An empty file is enough to name a billion that are missing."""
+    (log / "audit-999999999999.jsonl").touch()
+    (fault,) = check(log).faults
+    assert str(fault) == (
+        "audit-000004.jsonl: this file of the log is missing,"
+        " and so are those behind it up to audit-999999999998.jsonl"
+    )
+
+
+def test_very_many_faults_are_counted(log: Path) -> None:
+    file = files(log)[2]
+    file.write_bytes(file.read_bytes() + b"\n" * (MOST_FAULTS + 500))
+    *told, last = check(log).faults
+    assert len(told) == MOST_FAULTS
+    assert last.message == "there are 500 faults more"
+
+
+def test_very_many_faults_hide_none_behind_them(log: Path) -> None:
+    file = files(log)[1]
+    data = file.read_bytes()
+    file.write_bytes(b"\n" * MOST_FAULTS + data.replace(b"evil", b"good", 1))
+    assert check(log).faults[-1].message == "there are 1 faults more"
 
 
 def test_files_that_changed_names_are_found(log: Path) -> None:
