@@ -17,8 +17,9 @@ from typing import Final
 
 from egress.fleet.errors import PreviewError
 from egress.fleet.preview_carry import Carry, Dial, Touch
-from egress.fleet.preview_gate import Shown, judge, label
+from egress.fleet.preview_gate import Passed, Shown, Turned, Verdict, judge, label
 from egress.fleet.protocol import Preview
+from egress.http1 import RequestHead
 from egress.runtime.spec import check_ports
 
 _HOST: Final = "127.0.0.1"
@@ -26,6 +27,8 @@ _OTHER_HOST: Final = "::1"
 _TRIES: Final = 20
 _MOST: Final = 256
 """Connections at a time, of all browsers."""
+_MOST_OF_ONE: Final = 64
+"""Of those, to one port: a page that it shows can open as many as it likes."""
 _TOKEN: Final = 32
 _PAUSE: Final = 0.05
 
@@ -39,7 +42,8 @@ class Previews:
         self._touch = touch
         self._lock = threading.Lock()
         self._shown: dict[str, Shown] = {}
-        self._carries: set[Carry] = set()
+        self._carries: dict[Carry, None] = {}
+        """In the order in which they came."""
         self._listener: socket.socket | None = None
         self._twin: socket.socket | None = None
         self._is_closed = False
@@ -122,12 +126,19 @@ class Previews:
             self._take(sock)
 
     def _take(self, sock: socket.socket) -> None:
-        carry = Carry(sock, lambda head: judge(head, self._now()), self._dial, self._touch)
+        carry = Carry(sock, lambda head: self._judged(head, carry), self._dial, self._touch)
         with self._lock:
-            if len(self._carries) >= _MOST or self._is_closed:
+            full = len(self._carries) >= _MOST
+            # Anybody on this machine can connect and say nothing.
+            silent = next((each for each in self._carries if each.shown is None), None) if full else None
+            if self._is_closed or (full and silent is None):
                 sock.close()
                 return
-            self._carries.add(carry)
+            if silent is not None:
+                del self._carries[silent]
+            self._carries[carry] = None
+        if silent is not None:
+            silent.close()
         threading.Thread(target=self._run, args=(carry,), name="egress-preview", daemon=True).start()
 
     def _run(self, carry: Carry) -> None:
@@ -135,11 +146,15 @@ class Previews:
             carry.run()
         finally:
             with self._lock:
-                self._carries.discard(carry)
+                self._carries.pop(carry, None)
 
-    def _now(self) -> dict[str, Shown]:
+    def _judged(self, head: RequestHead, carry: Carry) -> Verdict:
         with self._lock:
-            return dict(self._shown)
+            verdict = judge(head, self._shown)
+            if not isinstance(verdict, Passed):
+                return verdict
+            others = sum(each.shown is verdict.to for each in self._carries if each is not carry)
+        return verdict if others < _MOST_OF_ONE else Turned(429, "Too much looks at this port already.")
 
 
 def _listening() -> tuple[socket.socket, socket.socket | None]:

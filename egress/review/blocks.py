@@ -113,7 +113,7 @@ class Block:
                     found = slowly(parse(line))
                     key = number(found[0])
             except NotALineError as error:
-                self.odd.append(Odd(self.at + size, len(line) + 1, error.kind))
+                self._pass_over(self.at + size, len(line) + 1, error.kind)
                 size += len(line) + 1
                 continue
             _, moment, requests, up, down, took, request, connection, text = found
@@ -132,6 +132,14 @@ class Block:
             size += len(line) + 1
         self.size = size
         return last
+
+    def _pass_over(self, at: int, size: int, kind: OddKind) -> None:
+        """Take what is no line: such that stand one behind the other are one, however many they are."""
+        last = self.odd[-1] if self.odd else None
+        if last is not None and last.kind == kind and last.at + last.size == at:
+            self.odd[-1] = Odd(last.at, last.size + size, kind)
+        else:
+            self.odd.append(Odd(at, size, kind))
 
     def _count(self, key: tuple[int, int], requests: int, up: int, down: int, took: int) -> None:
         total = self.totals.get(key)

@@ -27,9 +27,8 @@ from egress.audit import Verified, files
 from egress.audit.clock import stamp
 from egress.errors import UnreadableError
 from egress.review import signing
-from egress.review.entry import Entry
+from egress.review.entry import Entry, NotALineError, parse
 from egress.review.filters import Filters
-from egress.review.index import Index
 from egress.review.merkle import Tree, leaf
 from egress.review.moments import shown
 from egress.review.reading import CHUNK, pieces
@@ -70,8 +69,15 @@ class Order:
     now: int = 0
 
 
-def make(target: Path, index: Index, order: Order, key: Ed25519PrivateKey) -> Made:
-    """Write a bundle. Raises `UnreadableError` when the file is there already or cannot be written."""
+def make(target: Path, log: Path, order: Order, key: Ed25519PrivateKey) -> Made:
+    """Write a bundle of the log in a folder.
+
+    What goes into it is found in the lines alone: an index can be changed by who cannot change a line
+    unseen, and would leave out what somebody wants to be left out.
+
+    Raises `UnreadableError` when the file is there already or cannot be written, and when the log is not
+    the one any more that was checked.
+    """
     fresh = target.with_name(f"{target.name}.new")
     try:
         if target.exists():
@@ -79,7 +85,7 @@ def make(target: Path, index: Index, order: Order, key: Ed25519PrivateKey) -> Ma
         descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "w+b") as file:
-                made = _Bundle(file, index, order).write(key)
+                made = _Bundle(file, log, order).write(key)
             fresh.rename(target)
         except BaseException:
             fresh.unlink(missing_ok=True)
@@ -91,9 +97,9 @@ def make(target: Path, index: Index, order: Order, key: Ed25519PrivateKey) -> Ma
 
 
 class _Bundle:
-    def __init__(self, file: IO[bytes], index: Index, order: Order) -> None:
+    def __init__(self, file: IO[bytes], log: Path, order: Order) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6)
-        self._index = index
+        self._log = log
         self._order = order
         self._members: dict[str, dict[str, object]] = {}
         self._tree = Tree()
@@ -129,21 +135,21 @@ class _Bundle:
 
     def _lines(self) -> Iterator[bytes]:
         """The lines that are wanted, while the tree is made of all of them."""
-        wanted = self._index.each(self._order.filters)
-        entry = next(wanted, None)
-        for number, end in self._index.ends():
-            for at, digest in leaves(self._index.directory, number, end):
-                is_shown = entry is not None and (entry.file, entry.at) == (number, at)
-                if is_shown and entry is not None and leaf(entry.raw) == digest:
+        verified = self._order.verified
+        is_same = not verified.lines
+        for number in files.numbers(self._log):
+            for at, digest, line in leaves(self._log, number, files.size(self._log, number)):
+                entry = _read(line, number, at)
+                is_shown = entry is not None and self._order.filters.admits(entry)
+                if entry is not None and entry.seq == verified.newest:
+                    is_same = is_same or entry.text("mac") == verified.mac
+                if entry is not None and is_shown:
                     self._summary.add(entry)
-                    yield entry.raw + b"\n"
-                elif is_shown:
-                    raise UnreadableError(
-                        "a line of the log was changed while it was exported", "run `egress log verify`"
-                    )
+                    yield line + b"\n"
                 self._tree.add(digest, is_shown=is_shown)
-                while entry is not None and (entry.file, entry.at) <= (number, at):
-                    entry = next(wanted, None)
+        if not is_same or self._tree.leaves < verified.lines:
+            message = "the log was changed while it was exported"
+            raise UnreadableError(message, "run `egress log verify`")
 
     def _statement(self, root: str, fingerprint: str) -> dict[str, object]:
         order, verified = self._order, self._order.verified
@@ -223,19 +229,29 @@ class _Summary:
         }
 
 
-def leaves(directory: Path, number: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Every line of a file up to a place, whatever it is: where it begins, and its leaf."""
+def _read(line: bytes, number: int, at: int) -> Entry | None:
+    try:
+        return parse(line, number, at)
+    except NotALineError:
+        return None
+
+
+def leaves(directory: Path, number: int, end: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """Every line of a file up to a place, whatever it is: where it begins, its leaf, and the line itself.
+
+    One that is too long to be ours is not held, and comes as an empty one.
+    """
     with (directory / files.name(number)).open("rb") as file:
         for piece in pieces(file):
             at = piece.at
             if at >= end:
                 return
             if piece.skipped:
-                yield at, _long_leaf(directory / files.name(number), at, piece.skipped - 1)
+                yield at, _long_leaf(directory / files.name(number), at, piece.skipped - 1), b""
             for line in piece.lines:
                 if at >= end:
                     return
-                yield at, leaf(line)
+                yield at, leaf(line), line
                 at += len(line) + 1
 
 

@@ -8,7 +8,7 @@ Nothing here proves that a line is authentic: `egress.audit.verify` does.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -33,6 +33,10 @@ OWN: Final = frozenset(
     )
 )
 """The events that this version knows. Others are of a later version, and are shown as they are."""
+
+
+DEEPEST: Final = 16
+"""Values within values; ours are nested three times."""
 
 
 class NotALineError(ContentError):
@@ -123,7 +127,7 @@ def parse(raw: bytes, file: int = 0, at: int = 0) -> Entry:
         found = json.loads(raw)
     except (ValueError, RecursionError):
         raise NotALineError(kind) from None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or _is_deep(raw, found):
         raise NotALineError(kind)
     seq, time, event = found.get("seq"), found.get("time"), found.get("event")
     if not is_whole(seq) or not isinstance(time, str) or not isinstance(event, str) or "mac" not in found:
@@ -132,6 +136,22 @@ def parse(raw: bytes, file: int = 0, at: int = 0) -> Entry:
         return Entry(whole(seq), time, read_moment(time), event, found, raw, file, at)
     except NoMomentError:
         raise NotALineError(kind) from None
+
+
+def _is_deep(raw: bytes, found: object) -> bool:
+    """Whether values are nested deeper than in any line of ours: what goes through them does so by itself."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return False
+    level = [found]
+    for _ in range(DEEPEST):
+        level = [inner for value in level for inner in _inside(value)]
+    return bool(level)
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 # Fields, whatever they turn out to be -----------------------------------------------------------

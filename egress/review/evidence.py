@@ -23,6 +23,7 @@ from egress.review.merkle import Node, rebuilt
 
 MOST_STATEMENT = 32 * 1024 * 1024
 MOST_MEMBERS = 1000
+PACKED = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,9 @@ def check(path: Path, expected: str = "") -> Evidence:
 def _checked(archive: zipfile.ZipFile, expected: str) -> Evidence:
     names = archive.namelist()
     if len(names) > MOST_MEMBERS or len(set(names)) != len(names):
+        raise ValueError
+    if any(member.compress_type not in PACKED for member in archive.infolist()):
+        # Others can ask for gigabytes of memory before the first byte is out, and fail in ways of their own.
         raise ValueError
     data = _small(archive, bundle.STATEMENT, MOST_STATEMENT)
     key = signing.read_public(_small(archive, bundle.KEY, signing.MOST))
@@ -133,11 +137,28 @@ def _tree_faults(archive: zipfile.ZipFile, found: Evidence) -> Iterator[str]:
         yield "the statement does not say how long the log was"
         return
     if not {bundle.LINES, bundle.PROOF} <= set(archive.namelist()):
+        yield "there are no lines in it, or no proof of them"
         return
     with archive.open(bundle.LINES) as lines, archive.open(bundle.PROOF) as proof:
-        made = rebuilt(_nodes(_texts(proof)), _texts(lines), leaves)
+        counted = _Counted(_texts(lines))
+        made = rebuilt(_nodes(_texts(proof)), counted, leaves)
     if made is None or made.hex() != root:
         yield "the lines and their proof do not make the log that was signed"
+    elif counted.number != found.part("taken").get("lines"):
+        yield "there are more or fewer lines in it than the statement says"
+
+
+class _Counted(Iterator[bytes]):
+    """Lines, and how many were taken."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self.number = 0
+
+    def __next__(self) -> bytes:
+        line = next(self._lines)
+        self.number += 1
+        return line
 
 
 def _texts(member: IO[bytes]) -> Iterator[bytes]:

@@ -23,6 +23,7 @@ from typing import BinaryIO
 from egress.audit import files
 from egress.review import histogram
 from egress.review.blocks import Block, Total
+from egress.review.entry import MOST_NUMBER
 from egress.review.moments import DAY, HOUR
 from egress.review.numbering import Numbering
 from egress.review.reading import pieces
@@ -281,7 +282,7 @@ class Filling:
         for key, total in totals.items():
             sums[key].add(total)
         rows = [
-            (*values, *key, total.requests, total.up, total.down, histogram.packed(total.took))
+            (*values, *key, *map(_held, (total.requests, total.up, total.down)), histogram.packed(total.took))
             for key, total in sorted(sums.items(), key=itemgetter(0))
         ]
         self._connection.executemany(
@@ -317,6 +318,11 @@ class Filling:
                 (number,),
             )
         self._connection.execute(f"DELETE FROM block WHERE {where}", (number,))  # noqa: S608
+
+
+def _held(number: int) -> int:
+    """A number as the database can hold it: lines that nobody wrote for us may come to more."""
+    return max(-MOST_NUMBER, min(number, MOST_NUMBER))
 
 
 def _tail(file: BinaryIO, end: int) -> bytes:

@@ -115,7 +115,7 @@ class Totals:
         if first is None:
             return 1, 0
         since, until = self._filters.since, self._filters.until
-        return max(first, since or 0), last if until is None else min(last, until - 1)
+        return first if since is None else max(first, since), last if until is None else min(last, until - 1)
 
     # Groups -------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from egress.fleet import preview
 from egress.fleet.errors import PreviewError
 from egress.fleet.preview import Previews
 from egress.runtime.errors import SandboxNotFoundError, SpecError
@@ -180,17 +181,56 @@ def test_only_ports_of_sandboxes_that_are_there_are_shown(estate: Estate) -> Non
 
 def test_what_looks_at_a_port_ends_with_its_showing(estate: Estate) -> None:
     location, cookie = opened(estate.fleet.expose("one", 8000))
-    parts = urlsplit(location)
-    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=20)
-    connection.putrequest("POST", "/", skip_host=True)
-    for name, value in (("Host", parts.netloc), ("Cookie", cookie), ("Content-Length", "10")):
-        connection.putheader(name, value)
-    connection.endheaders()
+    connection = begun(location, cookie)
     while not any(carry.shown for carry in list(estate.fleet._previews._carries)):
         pass
     estate.fleet.unexpose("one", 8000)
     assert connection.sock.recv(100) == b""
     connection.close()
+
+
+def test_who_says_nothing_keeps_no_browser_away(estate: Estate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user of the machine can connect; the token is asked for only then."""
+    monkeypatch.setattr(preview, "_MOST", 4)
+    url = estate.fleet.expose("one", 8000)
+    address = ("127.0.0.1", urlsplit(url).port or 80)
+    silent = [socket.create_connection(address, timeout=20) for _ in range(8)]
+    _, cookie = opened(url)
+    with asked(url.partition("?")[0], cookie) as response:
+        assert response.status == 200
+    assert silent[0].recv(1) == b""
+    for each in silent:
+        each.close()
+
+
+def test_one_port_does_not_take_the_places_of_all(estate: Estate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that it shows can begin as many connections as it likes."""
+    monkeypatch.setattr(preview, "_MOST_OF_ONE", 2)
+    estate.fleet.create(spec("two"))
+    estate.fleet.start("two")
+    estate.runtime.ports["two", 8000] = estate.runtime.ports["one", 8000]
+    location, cookie = opened(estate.fleet.expose("one", 8000))
+    waiting = [begun(location, cookie) for _ in range(2)]
+    while sum(carry.shown is not None for carry in list(estate.fleet._previews._carries)) < 2:
+        pass
+    with asked(location, cookie) as response:
+        assert response.status == 429
+    other, key = opened(estate.fleet.expose("two", 8000))
+    with asked(other, key) as response:
+        assert response.status == 200
+    for each in waiting:
+        each.close()
+
+
+def begun(url: str, cookie: str) -> http.client.HTTPConnection:
+    """A request whose body does not come."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=20)
+    connection.putrequest("POST", "/", skip_host=True)
+    for name, value in (("Host", parts.netloc), ("Cookie", cookie), ("Content-Length", "10")):
+        connection.putheader(name, value)
+    connection.endheaders()
+    return connection
 
 
 def test_nothing_is_shown_after_the_end() -> None:

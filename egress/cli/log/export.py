@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="An Ed25519 key in PEM; made when there is none. [`evidence.key` beside that of the log]",
 )
-@places.of_index
+@places.of_log
 def export(
     target: Path,
     files: tuple[Path, ...],
@@ -50,7 +50,6 @@ def export(
     signing_key: Path | None,
     state_dir: Path | None,
     directory: Path | None,
-    place: Path | None,
     **options: Unpack[asked.Asked],
 ) -> int:
     """Put lines of the audit log into a signed bundle, with proof that they are part of the whole.
@@ -70,11 +69,10 @@ def export(
     known = places.read_key(file, folder)
     kept = _rules(files)
     private = signing.read_or_create(signing_key or file.with_name(signing.NAME))
-    with places.opened(state_dir, folder, place) as index:
-        verified = verify(folder, known)
-        policy = rulefiles.policy(files)[1].digest if files else ""
-        order = bundle.Order(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
-        made = bundle.make(target, index, order, private)
+    verified = verify(folder, known)
+    policy = rulefiles.policy(files)[1].digest if files else ""
+    order = bundle.Order(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
+    made = bundle.make(target, folder, order, private)
     if not verified.is_sound:
         render.line(
             ("note: ", DOUBT),

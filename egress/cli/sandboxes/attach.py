@@ -62,7 +62,9 @@ def _raw() -> Iterator[None]:
         tty.setraw(STDIN)
         yield
     finally:
-        termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
+        # It may be gone, and us with it.
+        with suppress(termios.error):
+            termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
 
 
 # Pipes --------------------------------------------------------------------------------------------
@@ -126,6 +128,9 @@ class Signals:
 
     def __enter__(self) -> Self:
         handlers = {**dict.fromkeys(_ENDING, self._end), signal.SIGWINCH: self._resize}
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+            # `nohup` means the command too.
+            del handlers[signal.SIGHUP]
         self._before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         return self
 

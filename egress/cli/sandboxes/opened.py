@@ -27,6 +27,9 @@ from egress.runtime.environ import Asked, Kind, environment
 from egress.runtime.errors import ImageMissingError
 
 type Command = Callable[..., int]
+type Handler = Callable[[int, FrameType | None], None]
+
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 def options(command: Command) -> Command:
@@ -63,26 +66,39 @@ def fleet(
     `image` has to be there, or nothing is started; and so have those that are served, for `keep`. A signal
     that would end this process unwinds it instead, so that nothing is left behind.
     """
-    before = signal.signal(signal.SIGTERM, _unwind)
-    try:
-        with ExitStack() as parts:
-            if keep:
-                _check_kept(rules, runtime_dir, seccomp)
-            with told():
-                found = parts.enter_context(
-                    open_fleet(
-                        rules=tuple(rules) or None,
-                        runtime=runtime,
-                        runtime_dir=runtime_dir,
-                        seccomp=seccomp,
-                        images=(image,) if image else (),
-                    )
+    with unwound(_unwind), ExitStack() as parts:
+        if keep:
+            _check_kept(rules, runtime_dir, seccomp)
+        with told():
+            found = parts.enter_context(
+                open_fleet(
+                    rules=tuple(rules) or None,
+                    runtime=runtime,
+                    runtime_dir=runtime_dir,
+                    seccomp=seccomp,
+                    images=(image,) if image else (),
                 )
-            if keep and not is_shared(found):
-                raise _not_kept()
-            yield found
+            )
+        if keep and not is_shared(found):
+            raise _not_kept()
+        yield found
+
+
+@contextmanager
+def unwound(end: Handler, *more: signal.Signals) -> Iterator[None]:
+    """Meanwhile have signals that would end this process call this instead: of a terminal that closes too.
+
+    That one stays ignored where it is, as under `nohup`.
+    """
+    numbers = [*_ENDING, *more]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        numbers.remove(signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _check_kept(rules: Sequence[Path], runtime_dir: Path | None, seccomp: Path | None) -> None:
@@ -218,4 +234,12 @@ def _rules(about: About) -> Mapping[str, object]:
 
 
 def _unwind(number: int, _frame: FrameType | None) -> None:
+    # One is enough: another would cut short what is being taken away.
+    for each in _ENDING:
+        if signal.getsignal(each) is _unwind:
+            signal.signal(each, _nothing)
     raise SystemExit(128 + number)
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """Go on. Unlike a signal that is ignored, this holds for no process that is begun."""

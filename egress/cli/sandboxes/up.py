@@ -8,8 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -85,7 +84,11 @@ def _stay(
 ) -> int:
     environ = settings.environment()
     ended = threading.Event()
-    with _signals(ended), ExitStack() as parts:
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    with opened.unwound(end, signal.SIGINT), ExitStack() as parts:
         with opened.told():
             choice = choose(read_kind(runtime, environ.get(VARIABLE)))
             check(choice, seccomp)
@@ -100,20 +103,6 @@ def _stay(
             service.close()
     render.line("egress: all sandboxes are gone")
     return 0
-
-
-@contextmanager
-def _signals(ended: threading.Event) -> Iterator[None]:
-    def end(_number: int, _frame: FrameType | None) -> None:
-        ended.set()
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, end) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _announce(about: About) -> None:

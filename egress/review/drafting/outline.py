@@ -27,6 +27,7 @@ from egress.rules.globs import path_glob
 from egress.rules.hosts import is_address, is_canonical
 from egress.rules.literals import looks_like_credential
 from egress.rules.overlap import covers, may_meet
+from egress.rules.show import scalar
 
 WIDER = "wider than seen"
 """Marks each place where a rule allows more than what passed."""
@@ -217,10 +218,9 @@ def _without_clashes(outline: Outline, rules: list[Rule]) -> list[Rule]:
     if not crowded or not (_mix_secrets(rules) or any(_is_crowded(rule.group) for rule in rules)):
         return rules
     lost = {(name, slot) for slot in crowded for name in slots[slot][1:]}
-    outline.remarks += [
-        f"the secret {name} is not injected: {slots[slot][0]} goes into the same slot more often"
-        for name, slot in sorted(lost)
-    ]
+    for name, slot in sorted(lost):
+        other = f"{scalar(slots[slot][0])} goes into the same slot more often"
+        outline.remarks.append(f"the secret {scalar(name)} is not injected: {other}")
     for pair in lost:
         del outline.secrets[pair]
     return [replace(rule, group=replace(rule.group, secrets=rule.group.secrets - lost)) for rule in rules]

@@ -74,6 +74,8 @@ class _Work:
     steps: list[Step] = field(default_factory=list)
     is_text: bool = True
     """The texts still say what the policy does."""
+    is_wider: bool = False
+    """A path is written with a `*`, and fits others too."""
 
     @property
     def head(self) -> Head:
@@ -139,6 +141,8 @@ def _risks(work: _Work, before: Policy, final: Decision | HostDecision) -> tuple
             *risks(work.policy, replace_method(work.head), Decision(final.verdict, final.code)),
         )
     found = risks(work.policy, work.head, final)
+    if work.is_wider:
+        found = ("wider than what was asked for: a `*` in the path stands for any name there", *found)
     both = readings(before)
     if not both.is_told and decide(both.hopeful, work.identity, work.head, work.now).allowed:
         found = (
@@ -353,6 +357,7 @@ def _pattern(work: _Work) -> str:
         shape = shape_of(segment) if segment else None
         segments.append(shape.pattern if shape is not None and shape.must else segment)
     text = "/".join(segments)
+    work.is_wider |= "*" in text
     try:
         return path_glob(text, encoded_slash=True).text
     except GlobError:

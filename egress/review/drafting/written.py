@@ -36,7 +36,9 @@ def text_of(found: list[Outline], left_out: list[LeftOut], carried: Carried, dro
 
 
 def _laid_out(lines: Iterable[Line]) -> Iterator[str]:
-    for line in lines:
+    for each in lines:
+        # Whatever was forgotten to be quoted: it stays on its line.
+        line = Line(_on_one_line(each.text), _on_one_line(each.remark))
         if not line.remark:
             yield line.text
             continue
@@ -46,6 +48,10 @@ def _laid_out(lines: Iterable[Line]) -> Iterator[str]:
         else:
             indent = " " * (len(line.text) - len(line.text.lstrip()))
             yield from (f"{indent}# {line.remark}", line.text)
+
+
+def _on_one_line(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _file(

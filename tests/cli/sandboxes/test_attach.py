@@ -97,3 +97,24 @@ def test_a_key_goes_in_as_it_is(terminal: tuple[int, int]) -> None:
             process.wait(0.2)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 143
+
+
+def test_a_terminal_that_closes_ends_the_command_and_nothing_else() -> None:
+    ours, theirs = pty.openpty()
+    with at((ours, theirs), "stuck") as process:
+        assert os.read(ours, 100).startswith(b"begun")
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(PATIENCE) == 129
+    os.close(theirs)
+
+
+def test_a_command_under_nohup_outlives_the_terminal() -> None:
+    shield = ["/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]
+    pipe = subprocess.PIPE
+    with ended(subprocess.Popen([*shield, *JOINED, "pipes", "stuck"], stdin=pipe, stdout=pipe)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 143

@@ -25,12 +25,50 @@ def test_those_that_are_served_are_taken(fleet: Fleet, folder: Path) -> None:
         assert found.about == fleet.about
 
 
-def test_a_signal_unwinds_what_was_opened(fleet: Fleet, folder: Path) -> None:
-    before = signal.getsignal(signal.SIGTERM)
+ENDING = [signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_unwinds_what_was_opened(folder: Path, number: signal.Signals) -> None:
+    before = signal.getsignal(number)
     with pytest.raises(SystemExit) as caught, opened.fleet((), None, folder, None):
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert caught.value.code == 143
-    assert signal.getsignal(signal.SIGTERM) == before
+        os.kill(os.getpid(), number)
+    assert caught.value.code == 128 + number
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.usefixtures("fleet")
+def test_another_signal_does_not_cut_short_what_the_first_began(folder: Path) -> None:
+    """Who ends a session sends several."""
+    ended = []
+
+    def end(number: signal.Signals) -> None:
+        with opened.fleet((), None, folder, None):
+            try:
+                os.kill(os.getpid(), number)
+            finally:
+                for each in ENDING:
+                    os.kill(os.getpid(), each)
+                ended.append(number)
+
+    for number in ENDING:
+        with pytest.raises(SystemExit) as caught:
+            end(number)
+        assert caught.value.code == 128 + number
+    assert ended == ENDING
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_signal_that_is_ignored_stays_so(folder: Path) -> None:
+    """As under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with opened.fleet((), None, folder, None):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_one_that_is_kept_is_one_of_those_that_are_served(fleet: Fleet, folder: Path) -> None:

@@ -21,3 +21,10 @@ def box(house: House) -> Iterator[Sandbox]:
     fleet = Fleet(house.runtime, about=About(kind="docker"), tick=None)
     with Sandbox.create(image=house.image, runtime=fleet) as box:
         yield box
+
+
+@pytest.fixture
+def small(house: House) -> Iterator[Sandbox]:
+    fleet = Fleet(house.runtime, about=About(kind="docker"), tick=None)
+    with Sandbox.create(image=house.image, runtime=fleet, size="2m", temporary=1) as box:
+        yield box

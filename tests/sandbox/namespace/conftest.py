@@ -22,3 +22,10 @@ def box(house: House) -> Iterator[Sandbox]:
     fleet = Fleet(house.runtime, about=About(kind="namespace"), tick=None)
     with Sandbox.create(image=beyond.HOST, runtime=fleet) as box:
         yield box
+
+
+@pytest.fixture
+def small(house: House) -> Iterator[Sandbox]:
+    fleet = Fleet(house.runtime, about=About(kind="namespace"), tick=None)
+    with Sandbox.create(image=beyond.HOST, runtime=fleet, size="2m", temporary=1) as box:
+        yield box

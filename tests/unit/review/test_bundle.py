@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import stat
 import zipfile
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -27,11 +30,9 @@ def made(
     log = folder / "log"
     if not log.exists():
         write(log, rotate_at=rotate_at)
-    with Index(log, reserve=0) as index:
-        index.catch_up()
-        rules = [RuleFile("1-hosts.yaml", b"version: 1\n")]
-        order = Order(filters or Filters(), verify(log, KEY), rules, "5f2b8c0d", START)
-        return make(folder / name, index, order, read_or_create(folder / "key"))
+    rules = [RuleFile("1-hosts.yaml", b"version: 1\n")]
+    order = Order(filters or Filters(), verify(log, KEY), rules, "5f2b8c0d", START)
+    return make(folder / name, log, order, read_or_create(folder / "key"))
 
 
 def test_the_lines_are_as_they_are(tmp_path: Path) -> None:
@@ -81,11 +82,37 @@ def test_a_bundle_of_the_same_log_has_the_same_root(tmp_path: Path) -> None:
     assert (part.lines, none.lines) == (2, 0)
 
 
+def test_an_index_that_was_changed_hides_no_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    write(log, rotate_at=900)
+    with Index(log, reserve=0) as index:
+        index.catch_up()
+        place = index.place
+    with closing(sqlite3.connect(place)) as changed, changed:
+        changed.execute("UPDATE shape SET host = 'elsewhere'")
+    with Index(log, reserve=0) as index:
+        assert not index.query(Filters(host="mail.example.com")).entries
+    assert made(tmp_path, Filters(host="mail.example.com")).lines == 1
+
+
+def test_a_log_that_is_another_one_since_it_was_checked_is_not_signed(tmp_path: Path) -> None:
+    made(tmp_path)
+    checked = verify(tmp_path / "log", KEY)
+    order = Order(Filters(), replace(checked, mac="0" * 64), now=START)
+    with pytest.raises(UnreadableError, match="was changed while it was exported"):
+        make(tmp_path / "other.zip", tmp_path / "log", order, read_or_create(tmp_path / "key"))
+    files(tmp_path / "log")[0].unlink()
+    order = Order(Filters(), checked, now=START)
+    with pytest.raises(UnreadableError, match="was changed while it was exported"):
+        make(tmp_path / "other.zip", tmp_path / "log", order, read_or_create(tmp_path / "key"))
+    assert not (tmp_path / "other.zip").exists()
+
+
 def test_every_line_of_a_file_is_a_leaf_whatever_it_is(tmp_path: Path) -> None:
     long = b"y" * 300_000
     data = b"a\n\nb#\n" + long + b"\nrest"
     (tmp_path / "audit-000001.jsonl").write_bytes(data)
-    expected = [(0, leaf(b"a")), (2, leaf(b"")), (3, leaf(b"b#")), (6, leaf(long))]
+    expected = [(0, leaf(b"a"), b"a"), (2, leaf(b""), b""), (3, leaf(b"b#"), b"b#"), (6, leaf(long), b"")]
     assert list(leaves(tmp_path, 1, len(data) - 4)) == expected
     assert list(leaves(tmp_path, 1, 3)) == expected[:2]
 

@@ -28,7 +28,7 @@ from egress.runtime.errors import (
     SpecError,
 )
 from egress.runtime.protocol import Output, Runtime
-from egress.runtime.spec import Command, Event, ExecResult, Spec
+from egress.runtime.spec import MIB, Command, Event, ExecResult, Limits, Spec
 
 
 class Bench(Protocol):
@@ -374,3 +374,29 @@ def what_was_written_outlives_a_stop_and_not_a_removal(bench: Bench) -> None:
     runtime.remove("one")
     running(bench)
     assert run(bench, "cat", "a").exit_code == 1
+
+
+@case
+def a_bounded_disk_has_an_end_and_is_empty_after_a_stop(bench: Bench) -> None:
+    runtime = running(bench, limits=Limits(disk_mib=1))
+    with pytest.raises(SandboxStateError, match="not all of the archive"):
+        runtime.put("one", "/workspace", archive(large=bytes(2 * MIB)))
+    runtime.stop("one")
+    runtime.start("one")
+    runtime.put("one", "/workspace", archive(a=b"fits"))
+    assert run(bench, "cat", "a").stdout == b"fits"
+    runtime.stop("one")
+    runtime.start("one")
+    assert run(bench, "cat", "a").exit_code == 1
+    assert run(bench, "pwd").text == "/workspace\n"
+
+
+@case
+def what_is_ready_is_bounded_for_whoever_asked_for_that_alone(bench: Bench) -> None:
+    bounded = Limits(disk_mib=1)
+    bench.runtime.prepare(bench.spec("ready", limits=bounded), 1)
+    running(bench).put("one", "/workspace", archive(large=bytes(2 * MIB)))
+    runtime = running(bench, "two", limits=bounded)
+    with pytest.raises(SandboxStateError, match="not all of the archive"):
+        runtime.put("two", "/workspace", archive(large=bytes(2 * MIB)))
+    bench.runtime.prepare(bench.spec("ready", limits=bounded), 0)

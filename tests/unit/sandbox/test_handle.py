@@ -72,6 +72,8 @@ def test_in_a_fleet_the_same_again_is_the_one_that_is_there(fake: FakeRuntime) -
         Sandbox.create(name="one", image="any", memory="2g", timeout=60, runtime=fleet)
     with pytest.raises(SandboxDiffersError, match="timeout"):
         Sandbox.create(name="one", image="any", memory="1g", runtime=fleet)
+    with pytest.raises(SandboxDiffersError, match=r"limits\.disk_mib"):
+        Sandbox.create(name="one", image="any", memory="1g", size="1g", timeout=60, runtime=fleet)
 
 
 def test_a_runtime_alone_says_what_it_cannot(fake: FakeRuntime) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from egress.runtime.fake import Files
@@ -24,3 +26,21 @@ def test_a_folder_knows_what_it_holds() -> None:
     files.write("/a/b/c", b"")
     files.write("/ab", b"")
     assert list(files.below("/a")) == ["/a/b", "/a/b/c"]
+
+
+def test_a_bound_counts_what_is_written_from_then_on() -> None:
+    files = Files()
+    files.write("/etc/there", bytes(100))
+    files.bound(10)
+    files.write("/a", bytes(6))
+    with pytest.raises(OSError, match="No space left") as caught:
+        files.write("/new/b", bytes(5))
+    assert caught.value.errno == errno.ENOSPC
+    assert "/new" not in files
+    assert not files.is_folder("/new")
+    # What is written over makes room, and that of /tmp is another.
+    files.write("/a", bytes(10))
+    files.write("/tmp/a", bytes(50))
+    with pytest.raises(OSError, match="No space left"):
+        files.write("/tmpa", bytes(1))
+    assert files.read("/a") == bytes(10)
