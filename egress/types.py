@@ -60,6 +60,8 @@ class Finding:
     severity: Severity
     message: str
     hint: str = ""
+    is_idle: bool = False
+    """The rule that stands there can do nothing."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}"

@@ -88,6 +88,7 @@ def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
                     rule.ref.place,
                     f"{rule.ref} can never allow anything: {deny.ref} denies all of it (at {deny.ref.place})",
                     "remove one of the two",
+                    is_idle=True,
                 )
                 break
     named = _named_elsewhere(policy, entry)
@@ -101,6 +102,7 @@ def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
                 other.ref.place,
                 f"the deny {other.ref} adds nothing to {one.ref} (at {one.ref.place})",
                 "remove it",
+                is_idle=True,
             )
 
 
@@ -129,6 +131,7 @@ def _shadowed(wide: Rule, narrow: Rule, report: Report) -> None:
             narrow.ref.place,
             f"the rule {narrow.ref} adds nothing: {wide.ref} allows all of it (at {wide.ref.place})",
             "narrow the wider rule, or remove this one",
+            is_idle=True,
         )
 
 

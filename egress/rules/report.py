@@ -33,8 +33,8 @@ class Report:
     def error(self, place: Place, message: str, hint: str = "") -> None:
         self.findings.append(Finding(place, Severity.ERROR, message, hint))
 
-    def warning(self, place: Place, message: str, hint: str = "") -> None:
-        self.findings.append(Finding(place, Severity.WARNING, message, hint))
+    def warning(self, place: Place, message: str, hint: str = "", *, is_idle: bool = False) -> None:
+        self.findings.append(Finding(place, Severity.WARNING, message, hint, is_idle))
 
     @property
     def error_count(self) -> int:

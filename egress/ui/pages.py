@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
@@ -205,11 +206,16 @@ async def rules(site: Site, request: Request) -> Response:
     if wanted.problem:
         raise UsageError(wanted.problem)
     filters = Filters(since=wanted.filters.since, until=wanted.filters.until, sandbox=wanted.filters.sandbox)
-    hits = dict((await site.desk.ask(lambda index: index.stats(filters, "rule", MOST_RULES))).rows)
+    passed_on = replace(filters, event="tunnel")
+
+    def ask(index: Index) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
+        hits = index.stats(filters, "rule", MOST_RULES).rows
+        return dict(hits), dict(index.stats(passed_on, "host", MOST_RULES).rows)
+
+    hits, tunnels = await site.desk.ask(ask)
     at_hand = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
-    return site.page(
-        "rules.html", here="rules", asked=wanted, rules=at_hand, rows=rulebook.rows(at_hand, hits)
-    )
+    rows = rulebook.rows(at_hand, hits, tunnels)
+    return site.page("rules.html", here="rules", asked=wanted, rules=at_hand, rows=rows)
 
 
 async def draft(site: Site, request: Request) -> Response:

@@ -1,5 +1,8 @@
 """The rules at hand beside what they did: hits of each, those that nothing hit, those that can do nothing.
 
+A canary is a deny of its own name, and one that nothing sent is as it should be. What passes unread is
+recorded without a rule, for no rule looked at it: such an entry is counted by its hosts.
+
 The files are read anew for each page and never written. A line of the log names a place in a file; that
 line is shown only when the file is one of these, for a log could name any file.
 """
@@ -15,13 +18,17 @@ from egress.policy.files import find_rule_files
 from egress.policy.shipped import preset_texts
 from egress.policy.text import NotTextError, read_text, shown
 from egress.review import Numbers
-from egress.rules.entry import Rule
+from egress.review.numbers import Sum
+from egress.rules.decide import matching_entries
+from egress.rules.entry import Entry, Rule
 from egress.rules.load import Source, load
-from egress.rules.policy import Policy
-from egress.rules.show import flow, rule_fields
+from egress.rules.policy import Canary, Policy
+from egress.rules.show import canary_fields, flow, rule_fields
 from egress.types import Finding, Place
 
 NONE = Numbers()
+CANARIES = "canaries"
+"""The key of their rules in a line."""
 AROUND = 3
 """Lines shown before and after the one that decided."""
 
@@ -48,6 +55,8 @@ class Row:
     numbers: Numbers
     marks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unread: str = ""
+    """Of an entry that passes bytes unread: its hosts, as a filter names them."""
 
 
 def read(files: Sequence[Path], now: int) -> Rules:
@@ -64,9 +73,16 @@ def read(files: Sequence[Path], now: int) -> Rules:
     return Rules(sources, loaded.policy, loaded.findings, problem)
 
 
-def rows(rules: Rules, hits: Mapping[str, Numbers]) -> list[Row]:
-    """Every rule at hand with its hits, in the order of the files; then those that only the log knows."""
-    found = [_row(rule, verdict, rules, hits) for verdict, rule in _each(rules.policy)]
+def rows(
+    rules: Rules, hits: Mapping[str, Numbers], tunnels: Mapping[str, Numbers] | None = None
+) -> list[Row]:
+    """Every rule at hand with its hits, in the order of the files; then those that only the log knows.
+
+    `hits` are by rule, `tunnels` by host.
+    """
+    unread = _unread(rules.policy, tunnels or {})
+    found = [_row(rule, verdict, rules, hits, unread) for verdict, rule in _each(rules.policy)]
+    found += [_planted(canary, hits) for canary in (rules.policy.canaries if rules.policy else ())]
     known = {row.name for row in found}
     gone = (
         Row(name, "", "", "", numbers, ("not in the files",))
@@ -80,23 +96,58 @@ def _each(policy: Policy | None) -> Iterator[tuple[str, Rule]]:
     if policy is None:
         return
     yield from (("deny", rule) for rule in policy.deny)
-    for entry in (*policy.entries.values(), *(network.entry for network in policy.networks)):
+    for entry in _entries(policy):
         yield from (("deny", rule) for rule in entry.deny)
         yield from (("allow", rule) for rule in entry.allow)
 
 
-def _row(rule: Rule, verdict: str, rules: Rules, hits: Mapping[str, Numbers]) -> Row:
+def _entries(policy: Policy) -> Iterator[Entry]:
+    yield from (*policy.entries.values(), *(network.entry for network in policy.networks))
+
+
+def _unread(policy: Policy | None, tunnels: Mapping[str, Numbers]) -> dict[str, tuple[str, Numbers]]:
+    """Of each rule that lets bytes pass unread: its hosts, and what its entry carried."""
+    if policy is None:
+        return {}
+    entries = [entry for entry in _entries(policy) if not entry.intercept]
+    carried = {entry.key: Sum() for entry in entries}
+    for host, numbers in tunnels.items():
+        chosen = next(iter(matching_entries(policy, host)), None)
+        if chosen is not None and chosen.key in carried:
+            carried[chosen.key].add(Sum(numbers.requests, numbers.denied))
+    return {
+        str(rule.ref): (entry.key, carried[entry.key].numbers()) for entry in entries for rule in entry.allow
+    }
+
+
+def _row(
+    rule: Rule,
+    verdict: str,
+    rules: Rules,
+    hits: Mapping[str, Numbers],
+    unread: Mapping[str, tuple[str, Numbers]],
+) -> Row:
     name = str(rule.ref)
-    numbers = hits.get(name, NONE)
-    notes = tuple(finding.message for finding in rules.findings if finding.place == rule.ref.place)
+    hosts, carried = unread.get(name, ("", NONE))
+    numbers = hits.get(name, carried)
+    about = [finding for finding in rules.findings if finding.place == rule.ref.place]
+    notes = [finding.message for finding in about]
     marks = ["unused"] if not numbers.requests else []
-    if any("adds nothing" in note or "can never" in note for note in notes):
+    if any(finding.is_idle for finding in about):
         marks.append("shadowed")
     elif notes:
         marks.append("doubtful")
+    if hosts:
+        notes.append("bytes pass unread here, and no rule looks at them: the hits are those of its hosts")
     fields = {name: value for name, value in rule_fields(rule).items() if name != "id"}
     text = flow(fields) if fields else "everything"
-    return Row(name, verdict, text, _short(rule.ref.place), numbers, tuple(marks), notes)
+    return Row(name, verdict, text, _short(rule.ref.place), numbers, tuple(marks), tuple(notes), hosts)
+
+
+def _planted(canary: Canary, hits: Mapping[str, Numbers]) -> Row:
+    name = f"{CANARIES}#{canary.name}"
+    text = flow(canary_fields(canary))
+    return Row(name, "deny", text, _short(canary.place), hits.get(name, NONE))
 
 
 def _short(place: Place) -> str:

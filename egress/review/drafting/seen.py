@@ -24,6 +24,7 @@ _LOG_ALONE = frozenset({"rule.allowed", "host.allowed", "observed", "client.left
 """Codes that nobody is answered with."""
 _RULES = ("host.", "profile.", "rule.", "method.", "path.")
 _ALSO_RULES = frozenset({"secret.expired", "secret.unbound"})
+_CANARIES = frozenset({"canary.seen", "canary.stopped"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class Seen:
     def passed(self) -> bool:
         """Whether it was let through."""
         return self.verdict is Verdict.ALLOW
+
+    @property
+    def is_canary(self) -> bool:
+        """Whether it carried a value that nothing may send; also where that was found in a body under way."""
+        return self.code in _CANARIES
 
     @property
     def is_denied_by_rules(self) -> bool:

@@ -6,7 +6,10 @@ until it passes or nothing more may be done about it. Where the place in a file 
 of the file is changed and loaded; elsewhere the change is made to the loaded rules, and the entry is
 printed as it would have to be.
 
-Denies are never undone, and nothing is suggested for internal addresses or metadata services.
+Denies are never undone, and nothing is suggested for internal addresses or metadata services. What was
+not denied by the rules is not theirs to allow: a canary above all, for which there is never any YAML, but
+also a limit, an upstream that did not prove its name, or an override in a header. Where the line does not
+hold what was denied, the rules decide again without it, and their answer would be a false one.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from egress.errors import CODES
 from egress.review.drafting import edits
+from egress.review.drafting.beyond import beyond
 from egress.review.drafting.doubt import readings
 from egress.review.drafting.edits import Edit
 from egress.review.drafting.identifiers import shape_of
@@ -49,7 +53,7 @@ class Suggestion:
     """What would allow a request; or in `refusal` why nothing is suggested."""
 
     code: str
-    """Why it is denied by the rules at hand; empty where they allow it."""
+    """Why it is denied: by what no rule lifts, or by the rules at hand; empty where nothing would."""
     refusal: str = ""
     steps: tuple[Step, ...] = ()
     risks: tuple[str, ...] = ()
@@ -106,14 +110,15 @@ def suggest(
         return Suggestion("", "the rules at hand do not load: `egress check` says why")
     work = _Work(one, Identity("suggest", one.profile), now, list(sources), presets, policy)
     verdict = work.verdict()
+    if not one.passed and not one.is_canary and (never := refusal(one.host, address, one.code)):
+        return Suggestion(verdict.code, never)
+    if why := beyond(one):
+        also = "" if one.passed or verdict.allowed else f". The rules at hand deny it too ({verdict.code})"
+        return Suggestion(one.code or verdict.code, why + also)
     if one.passed:
         return Suggestion("", "it was let through")
-    never = refusal(one.host, address, one.code)
-    if never:
-        return Suggestion(verdict.code, never)
     if verdict.allowed:
-        fine = "the rules at hand allow it" if one.is_denied_by_rules else _not_the_rules(one)
-        return Suggestion("", fine)
+        return Suggestion("", _allowed(work, policy))
     if one.is_cut:
         return Suggestion(verdict.code, "its path is not whole in the log")
     try:
@@ -129,9 +134,17 @@ def suggest(
     )
 
 
-def _not_the_rules(one: Seen) -> str:
-    hint = CODES[one.code].hint if one.code in CODES else ""
-    return f"the rules did not deny it, and a rule cannot help ({one.code}). {hint}".strip()
+def _allowed(work: _Work, policy: Policy) -> str:
+    """What is said where the rules at hand allow it, as far as a line tells."""
+    both = readings(policy)
+    if isinstance(work.verdict(), Decision) and not both.is_told:
+        gloomy = decide(both.gloomy, work.identity, work.head, work.now)
+        if not gloomy.allowed:
+            return (
+                "the rules at hand allow it, unless for its query, headers or media type:"
+                f" these are in no line, and {gloomy.rule or 'a rule'} looks at them"
+            )
+    return "the rules at hand allow it"
 
 
 def _risks(work: _Work, before: Policy, final: Decision | HostDecision) -> tuple[str, ...]:

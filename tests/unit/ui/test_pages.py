@@ -146,6 +146,43 @@ def test_the_rules_page_counts_and_marks(tmp_path: Path) -> None:
     assert "api.github.com#narrow" in text
 
 
+PLANTED = """\
+version: 1
+canaries: { key: { like: aws, env: AWS_ACCESS_KEY_ID } }
+hosts:
+  pinned.example.com: { intercept: never }
+  api.github.com: { methods: [GET] }
+"""
+
+
+def test_canaries_and_what_passes_unread_are_no_unknown_rules(tmp_path: Path) -> None:
+    canary = {"code": "canary.seen", "rule": "canaries#key", "place": "hosts.yaml:2"}
+    unread = {"event": "tunnel", "host": "pinned.example.com", "rule": None, "code": "host.allowed"}
+    site = app(tmp_path, [denied(1, **canary), line(2, **unread)])
+    rules(tmp_path).write_text(PLANTED)
+    text = ask(site, "/rules").text
+    assert "canaries#key" in text
+    assert "not in the files" not in text
+    assert "is not in the rule files" not in ask(site, "/rule?name=canaries%23key").text
+    rows = {row.split("</a>")[0].rpartition(">")[2]: row for row in text.split("<tr")[2:]}
+    assert "unused" not in rows["pinned.example.com#host"]
+    assert "unused" in rows["api.github.com#host"]
+    one = ask(site, "/rule?name=pinned.example.com%23host")
+    assert one.status == 200
+    assert "/?event=tunnel&amp;host=pinned.example.com" in one.text
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_canary_gets_no_yaml_whether_the_rules_allow_its_request_or_not(
+    tmp_path: Path, method: str
+) -> None:
+    site = app(tmp_path, [denied(1, code="canary.seen", rule="canaries#key", method=method, path="/gists")])
+    text = ask(site, "/suggest?id=r-1").text
+    assert 'class="problem">Nothing is suggested: it carried a canary' in text
+    assert "Write <b>" not in text
+    assert "verdict is" not in text
+
+
 def test_drafts_and_replays(tmp_path: Path) -> None:
     site = app(tmp_path)
     assert "api.github.com:" in ask(site, "/draft?what=draft&since=7d").text

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from egress.proxy import engine
 from egress.review import Numbers
-from egress.ui.rulebook import around, read, rows
+from egress.ui.rulebook import CANARIES, around, read, rows
 from tests.unit.ui.asking import RULES, rules
 
 HITS = {
@@ -22,6 +23,59 @@ def test_rules_that_nothing_hit_and_that_add_nothing_are_marked(tmp_path: Path) 
     assert found["api.github.com#narrow"].marks == ("unused", "shadowed")
     assert found["gone.example.com#old"].marks == ("not in the files",)
     assert "" not in found
+
+
+UNREAD = """\
+version: 1
+canaries:
+  key: { like: aws, env: AWS_ACCESS_KEY_ID }
+  quiet: { like: uuid, file: ~/.token, stop: true }
+hosts:
+  pinned.example.com: { intercept: never }
+  "*.pinned.example.com": { intercept: never }
+  read.example.com: {}
+"""
+
+
+def test_a_canary_is_a_deny_and_one_that_nothing_sent_is_as_it_should_be(tmp_path: Path) -> None:
+    file = rules(tmp_path)
+    file.write_text(UNREAD)
+    hits = {f"{engine.CANARIES}#key": Numbers(requests=2, denied=2)}
+    found = {row.name: row for row in rows(read([file], 0), hits)}
+    seen, quiet = found[f"{CANARIES}#key"], found[f"{CANARIES}#quiet"]
+    assert (seen.verdict, seen.numbers.requests, seen.marks) == ("deny", 2, ())
+    assert seen.text == "{like: aws, env: AWS_ACCESS_KEY_ID}"
+    assert seen.place == f"{file}:3"
+    assert (quiet.numbers.requests, quiet.marks) == (0, ())
+
+
+def test_what_passes_unread_is_counted_by_its_hosts(tmp_path: Path) -> None:
+    file = rules(tmp_path)
+    file.write_text(UNREAD)
+    at_hand = read([file], 0)
+    tunnels = {
+        "pinned.example.com": Numbers(3),
+        "read.example.com": Numbers(9),
+        "elsewhere.example.org": Numbers(9),
+    }
+    found = {row.name: row for row in rows(at_hand, {}, tunnels)}
+    used = found["pinned.example.com#host"]
+    assert (used.numbers.requests, used.marks, used.unread) == (3, (), "pinned.example.com")
+    assert "pass unread" in used.notes[-1]
+    assert found["*.pinned.example.com#host"].marks == ("unused",)
+    # What is read is recorded with its rule: a tunnel says nothing about it.
+    assert found["read.example.com#host"].marks == ("unused",)
+
+
+def test_a_deny_that_adds_nothing_is_shadowed_too(tmp_path: Path) -> None:
+    file = rules(tmp_path)
+    file.write_text(
+        "version: 1\nhosts:\n  a.example.com:\n    methods: [GET]\n    deny:\n"
+        '      - { id: wide, paths: ["/a/**"] }\n      - { id: narrow, paths: ["/a/b/**"] }\n'
+    )
+    found = {row.name: row.marks for row in rows(read([file], 0), {})}
+    assert "shadowed" in found["a.example.com#narrow"]
+    assert "shadowed" not in found["a.example.com#wide"]
 
 
 def test_what_is_wrong_with_a_file_is_told(tmp_path: Path) -> None:

@@ -55,6 +55,18 @@ def test_says_why_nothing_is_suggested() -> None:
     assert "\x1b" not in result.output
 
 
+@pytest.mark.parametrize("path", ["/a", "/b"])
+def test_a_canary_gets_no_yaml_whether_the_rules_allow_its_request_or_not(path: str) -> None:
+    put(Path("audit"), denied("canary.seen", path=path))
+    result = run("c-1-1")
+    assert result.return_value == 1
+    assert "nothing is suggested: it carried a canary" in result.output
+    assert "tried:" not in result.output
+    assert "write" not in result.output
+    data = json.loads(run("c-1-1", "--json").output)
+    assert (data["code"], data["steps"], data["outcome"]) == ("canary.seen", [], "")
+
+
 def test_as_json_for_programs() -> None:
     data = json.loads(run("c-1-1", "--json").output)
     assert data["code"] == "rule.none"

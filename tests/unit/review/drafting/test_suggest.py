@@ -121,7 +121,7 @@ def test_a_rule_with_another_query_may_be_the_better_way() -> None:
         (denied("path.ambiguous", path="/a//b"), "in different ways"),
         (denied("rule.none", path="/a*b\N{HORIZONTAL ELLIPSIS}"), "not whole"),
         (denied("method.refused", "TRACE"), "no rule can allow it"),
-        (denied("limit.requests"), "a rule cannot help"),
+        (denied("limit.requests"), "YAML alone will not help"),
         (denied("rule.none"), "the rules at hand allow it"),
         (exchange(), "it was let through"),
         (refusal("host.closed", "shut.example.com"), "what was asked for is not known"),
@@ -132,6 +132,65 @@ def test_refuses_with_a_reason(line: dict[str, object], why: str) -> None:
     assert why in answer.refusal
     assert not answer.steps
     assert not answer.outcome
+
+
+OTHERS = (
+    *("canary.seen", "canary.stopped", "request.mismatch", "request.malformed", "request.upgrade"),
+    *("method.override", "path.override", "path.ambiguous", "address.refused", "secret.unavailable"),
+    *("secret.existing", "placeholder.misplaced", "limit.requests", "upstream.tls", "redirect.refused"),
+    *("proxy.identity", "access.withdrawn", "internal", "of.a.later.version", ""),
+)
+"""What no rule that is added would allow; of the path, as it is here, the query must have been the reason."""
+
+
+@pytest.mark.parametrize("code", OTHERS)
+@pytest.mark.parametrize("path", ["/user", "/gists"])
+def test_there_is_no_yaml_for_what_the_rules_did_not_deny(code: str, path: str) -> None:
+    """The rules allow the one path and deny the other, so only the other would have got any."""
+    assert asked(denied("rule.none", path="/gists")).steps
+    answer = asked(denied(code, path=path))
+    assert not answer.steps
+    assert not answer.outcome
+    assert answer.code
+    assert answer.refusal
+    assert "the rules at hand allow it" not in answer.refusal
+
+
+@pytest.mark.parametrize("code", ["canary.seen", "canary.stopped"])
+@pytest.mark.parametrize("host", ["api.example.com", "new.example.org", "10.0.0.1"])
+def test_a_canary_is_said_to_be_one(code: str, host: str) -> None:
+    answer = asked(denied(code, host=host, path="/gists"))
+    assert answer.refusal.startswith(f"it carried a canary, a value that nothing may send ({code})")
+    assert "The rules at hand deny it too" in answer.refusal
+    assert answer.code == code
+
+
+def test_a_canary_in_a_body_that_was_under_way_is_said_too() -> None:
+    answer = asked(exchange(code="canary.seen"))
+    assert answer.refusal.startswith("it carried a canary")
+    assert answer.code == "canary.seen"
+
+
+def test_what_was_let_through_and_then_ended_is_said() -> None:
+    assert asked(exchange(code="limit.response_body")).refusal.startswith(
+        "it was let through, and then ended"
+    )
+
+
+def test_what_the_operator_can_do_is_said() -> None:
+    assert "`limits` of the rules" in asked(denied("limit.requests")).refusal
+
+
+@pytest.mark.parametrize(
+    "what", ["deny: [{ id: d, query: {page: '1'} }]", "allow: [{ id: a, query: {page: {absent: true}} }]"]
+)
+def test_a_denial_for_what_is_in_no_line_is_not_called_allowed(what: str) -> None:
+    rules = f"version: 1\nhosts:\n  a.example.com:\n    methods: [GET]\n    {what}\n"
+    if what.startswith("allow"):
+        rules = rules.replace("    methods: [GET]\n", "")
+    code = "rule.denied" if what.startswith("deny") else "rule.none"
+    answer = asked(denied(code, host="a.example.com"), rules)
+    assert answer.refusal.startswith("the rules at hand allow it, unless for its query")
 
 
 def test_an_address_that_the_name_led_to_is_looked_at() -> None:
