@@ -4,8 +4,9 @@ A name that the rules allow has one address, the one this listener was told to g
 has no data, so there is nothing about encrypted hellos or QUIC to be had. Every other name does not exist. No
 question leaves this process, so a name that carries data carries it nowhere.
 
-Who asks is known by the listener. What is refused is told to `on_refused`, one call a question: names are the
-oldest way out of a closed network. Everything is bounded: bytes, questions a second, connections, time.
+Who asks is known by the listener. What is refused is told to `on_refused`, one call a message, also where it
+is no question, or no DNS at all: names are the oldest way out of a closed network. Everything is bounded:
+bytes, questions a second, connections, time.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from egress.rules.decide import decide_host
 from egress.rules.policy import Policy
 from egress.types import HostDecision, Identity
 
-OnRefused = Callable[[Identity, str, str, HostDecision], None]
-"""Identity, name (canonical, or as spelled where it has no such form), code, decision."""
+OnRefused = Callable[[Identity, str, str, HostDecision | None], None]
+"""Identity, name, code, and the decision where the rules were asked.
+
+The name is canonical, or as spelled where it has no such form, and empty where none was read.
+"""
 
 _AT_A_TIME: Final = 32
 _LENGTH: Final = struct.Struct(">H")
@@ -43,7 +47,7 @@ class Bounds:
     questions: int = 100
     """Most questions on one connection."""
     patience: float = 10.0
-    """Seconds within which each next question on a connection must have arrived."""
+    """Seconds within which each next question on a connection must have arrived, and its answer left."""
 
 
 class Responder:
@@ -67,10 +71,17 @@ class Responder:
         """Answer a message; None for what gets no answer."""
         message = dnswire.read(data)
         if message is None:
+            self.note("protocol.refused")
             return None
         if isinstance(message, Fault):
+            is_malformed = message.rcode is Rcode.FORMERR
+            self.note("request.malformed" if is_malformed else "protocol.refused", message.name)
             return dnswire.refuse(message)
         return self._answer(message)
+
+    def note(self, code: str, name: str = "") -> None:
+        """Tell of what was refused without a look at any rule."""
+        self._on_refused(self._identity, name, code, None)
 
     def _answer(self, question: Question) -> bytes:
         # A name without a canonical spelling goes to the rules too: they know why it is refused.
@@ -152,20 +163,21 @@ class DnsServer:
         try:
             if len(self._open) <= self._bounds.connections:
                 await self._converse(reader, writer)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            # The peer is gone, or too slow.
+            else:
+                self._responder.note("limit.connections")
+        except (OSError, TimeoutError):
+            # The peer is gone, or does not read.
             return
         finally:
             self._open.discard(writer)
             writer.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for _ in range(self._bounds.questions):
+        for number in range(self._bounds.questions):
+            data = await self._message(reader, is_first=not number)
+            if data is None:
+                return
             async with asyncio.timeout(self._bounds.patience):
-                (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-                if length > dnswire.MAX_MESSAGE:
-                    return
-                data = await reader.readexactly(length)
                 await asyncio.sleep(self._budget.wait())
                 self._budget.spend()
                 reply = self._responder.reply(data)
@@ -173,6 +185,26 @@ class DnsServer:
                     return
                 writer.write(_LENGTH.pack(len(reply)) + reply)
                 await writer.drain()
+
+    async def _message(self, reader: asyncio.StreamReader, *, is_first: bool) -> bytes | None:
+        """Return the next message; None where no whole one comes."""
+        head = b""
+        try:
+            async with asyncio.timeout(self._bounds.patience):
+                head = await reader.readexactly(_LENGTH.size)
+                (length,) = _LENGTH.unpack(head)
+                if length <= dnswire.MAX_MESSAGE:
+                    return await reader.readexactly(length)
+            self._responder.note("request.malformed")
+        except asyncio.IncompleteReadError as error:
+            # Whoever leaves between two questions is nobody's fault.
+            if head or error.partial:
+                self._responder.note("request.malformed")
+        except TimeoutError:
+            # As is whoever is slow to leave.
+            if head or is_first:
+                self._responder.note("request.timeout")
+        return None
 
 
 class _Budget:

@@ -13,7 +13,7 @@ have, have none. Compression is refused: no question needs it.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from ipaddress import IPv4Address
 from typing import Final
@@ -78,6 +78,8 @@ class Fault:
     recursion: bool
     rcode: Rcode
     edns: bool = False
+    name: str = ""
+    """The name that was asked for, canonical or as it came; empty where none could be read."""
 
 
 def read(data: bytes) -> Question | Fault | None:
@@ -90,7 +92,7 @@ def read(data: bytes) -> Question | Fault | None:
     opcode = (flags & _OPCODE) >> 11
     fault = Fault(number, opcode, bool(flags & _RECURSION_DESIRED), Rcode.FORMERR)
     if opcode:
-        return _with(fault, Rcode.NOTIMP)
+        return replace(fault, rcode=Rcode.NOTIMP)
     if flags & _TRUNCATED or len(data) > MAX_MESSAGE:
         return fault
     if questions != 1 or answers or authorities or additional > 1:
@@ -102,6 +104,8 @@ def _read_question(data: bytes, fault: Fault, *, has_more: bool) -> Question | F
     labels = _labels(data)
     if labels is None:
         return fault
+    name, spelled = _canonical(labels), ".".join(map(_spelled, labels))
+    fault = replace(fault, name=name or spelled)
     end = _HEADER.size + sum(len(label) + 1 for label in labels) + 1
     if len(data) < end + _TYPE_AND_CLASS.size:
         return fault
@@ -111,22 +115,18 @@ def _read_question(data: bytes, fault: Fault, *, has_more: bool) -> Question | F
     if (version is None) if has_more else (len(data) != end):
         return fault
     if version:
-        return _with(fault, Rcode.BADVERS, edns=True)
+        return replace(fault, rcode=Rcode.BADVERS, edns=True)
     if space != _INTERNET or kind in _TRANSFERS or not labels:
-        return _with(fault, Rcode.REFUSED, edns=has_more)
+        return replace(fault, rcode=Rcode.REFUSED, edns=has_more)
     return Question(
         id=fault.id,
         recursion=fault.recursion,
         wire=data[_HEADER.size : end],
-        name=_canonical(labels),
-        spelled=".".join(map(_spelled, labels)),
+        name=name,
+        spelled=spelled,
         kind=kind,
         edns=has_more,
     )
-
-
-def _with(fault: Fault, rcode: Rcode, *, edns: bool = False) -> Fault:
-    return Fault(fault.id, fault.opcode, fault.recursion, rcode, edns)
 
 
 def _labels(data: bytes) -> list[bytes] | None:

@@ -1,21 +1,21 @@
 """The name servers of all sandboxes: which sockets are answered, with what address, and for whom.
 
 A listener belongs to one sandbox here as at the door, so who asks follows from the socket. What is refused is
-recorded as a refusal with the entry `dns`; the audit folds floods of them.
+recorded as a refusal with the entry `dns`, be it a question or not; the audit folds floods of them.
 
 It opens no socket, and holds no connection that the door would have to count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from ipaddress import IPv4Address
 from typing import Protocol
 
 from egress.audit.values import Refusal
 from egress.errors import UsageError
 from egress.proxy.clock import Clock
-from egress.proxy.dns import DnsServer, Responder
+from egress.proxy.dns import DnsServer, OnRefused, Responder
 from egress.proxy.listener import Listener, check
 from egress.proxy.metrics import Metrics
 from egress.proxy.wired import Audit, Known
@@ -84,8 +84,8 @@ class Names:
             if server is not None:
                 await server.close()
 
-    def _record(self, listener: str) -> Callable[[Identity, str, str, HostDecision], None]:
-        def record(identity: Identity, name: str, code: str, decision: HostDecision) -> None:
+    def _record(self, listener: str) -> OnRefused:
+        def record(identity: Identity, name: str, code: str, decision: HostDecision | None) -> None:
             self._engine.audit.refusal(
                 Refusal(
                     identity=identity,
@@ -93,8 +93,8 @@ class Names:
                     entry="dns",
                     host=name,
                     code=code,
-                    rule=decision.rule,
-                    place=decision.place,
+                    rule=decision.rule if decision else None,
+                    place=decision.place if decision else None,
                     policy=self._engine.policy.digest,
                 )
             )

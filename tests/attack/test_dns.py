@@ -70,7 +70,7 @@ class Asked:
         self.refused: list[tuple[str, str]] = []
         self._responder = Responder(Identity("box"), IPv4Address(DOOR), lambda: RULES, Clock(), self._note)
 
-    def _note(self, identity: Identity, name: str, code: str, decision: HostDecision) -> None:
+    def _note(self, identity: Identity, name: str, code: str, decision: HostDecision | None) -> None:
         self.refused.append((name, code))
 
     def __call__(self, data: bytes) -> bytes | None:
@@ -148,27 +148,42 @@ def test_a_closed_host_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "name", "code"),
     [
-        query("api.example.com", flags=0x2800),
-        query("api.example.com", flags=0x2000),
-        query("version.bind", TXT, space=3),
-        query("example.com", 252),
-        query("api.example.com", counts=(1, 0, 0, 1), more=OPT + b"\x00"),
-        query("api.example.com", counts=(2, 0, 0, 0), more=wire_name(b"a") + b"\x00\x01\x00\x01"),
-        query(b"\xc0\x0c"),
-        query(b"\x03api\xc0\x0c"),
-        bytes(MAX_MESSAGE),
-        b"\xff" * MAX_MESSAGE,
+        (query("api.example.com", flags=0x2800), "", "protocol.refused"),
+        (query("api.example.com", flags=0x2000), "", "protocol.refused"),
+        (query("api.example.com", flags=0x8180), "", "protocol.refused"),
+        (query("version.bind", TXT, space=3), "version.bind", "protocol.refused"),
+        (query(TUNNEL, 252), TUNNEL, "protocol.refused"),
+        (query(b"\x00", NS), "", "protocol.refused"),
+        (query(TUNNEL, counts=(1, 0, 0, 1), more=OPT + b"\x00"), TUNNEL, "request.malformed"),
+        (query(wire_name(b"a b", b"evil"), more=b"\x00"), "a\\032b.evil", "request.malformed"),
+        (
+            query("api.example.com", counts=(2, 0, 0, 0), more=wire_name(b"a") + b"\x00\x01\x00\x01"),
+            "",
+            "request.malformed",
+        ),
+        (query(b"\xc0\x0c"), "", "request.malformed"),
+        (query(b"\x03api\xc0\x0c"), "", "request.malformed"),
+        (bytes(MAX_MESSAGE), "", "request.malformed"),
+        (b"\xff" * MAX_MESSAGE, "", "protocol.refused"),
+        (b"is anybody there?", "", "protocol.refused"),
+        (b"GET / HTTP/1.1\r\n\r\n", "", "protocol.refused"),
+        (b"hello", "", "protocol.refused"),
+        (b"", "", "protocol.refused"),
     ],
 )
-def test_what_is_no_plain_question_gets_no_data(data: bytes, no_resolver: list[str]) -> None:
+def test_what_is_no_plain_question_gets_no_data_and_is_on_record(
+    data: bytes, name: str, code: str, no_resolver: list[str]
+) -> None:
     """S-46: updates, transfers, other classes, several questions, compression, garbage."""
-    reply = Asked()(data)
+    ask = Asked()
+    reply = ask(data)
     if reply is not None:
         assert told(reply).rcode != NOERROR
         assert told(reply).addresses == ()
         assert len(reply) <= len(data)
+    assert ask.refused == [(name, code)]
     assert no_resolver == []
 
 

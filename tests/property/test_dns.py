@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from egress.proxy.dns import Responder
 from egress.rules.decide import decide_host
 from egress.types import HostDecision, Identity
-from tests.unit.proxy.dns_messages import OPT, Told, query, told, wire_name
+from tests.unit.proxy.dns_messages import NOERROR, NXDOMAIN, OPT, Told, query, told, wire_name
 from tests.unit.rules.written import NOW, policy
 
 RULES = policy('hosts: {api.example.com: {}, "**.deep.example.com": {}}')
 WHO = Identity("box")
 DOOR = "10.9.0.1"
 MOST_ADDED = 16
+OF_FAULTS = {"request.malformed", "protocol.refused"}
 
 
 class Clock:
@@ -58,15 +59,16 @@ queries = st.builds(
 messages = st.one_of(queries, st.binary(max_size=1300))
 
 
-def reply(data: bytes) -> tuple[bytes | None, list[str]]:
-    """The answer, and the names that were reported as refused."""
-    refused: list[str] = []
+def reply(data: bytes) -> tuple[bytes | None, list[tuple[str, str]]]:
+    """The answer, and the names and codes that were reported as refused."""
+    refused: list[tuple[str, str]] = []
 
-    def note(identity: Identity, name: str, code: str, decision: HostDecision) -> None:
+    def note(identity: Identity, name: str, code: str, decision: HostDecision | None) -> None:
         assert identity == WHO
-        assert not decision.allowed
-        assert decision.code == code
-        refused.append(name)
+        if decision is not None:
+            assert not decision.allowed
+            assert decision.code == code
+        refused.append((name, code))
 
     return Responder(WHO, IPv4Address(DOOR), lambda: RULES, Clock(), note).reply(data), refused
 
@@ -90,11 +92,14 @@ def test_only_the_address_of_the_door_is_ever_given_and_only_for_allowed_names(d
 
 
 @given(messages)
-def test_every_name_that_does_not_exist_is_reported_and_nothing_else(data: bytes) -> None:
+def test_whatever_is_not_answered_with_what_there_is_is_reported_and_nothing_else(data: bytes) -> None:
     answer, refused = reply(data)
-    does_not_exist = answer is not None and told(answer).rcode == 3
-    assert len(refused) == does_not_exist
-    assert all(name.isascii() and name.isprintable() for name in refused)
+    is_answered = answer is not None and told(answer).rcode == NOERROR
+    assert len(refused) == (not is_answered)
+    for name, code in refused:
+        assert name.isascii()
+        assert name.isprintable() or not name
+        assert (code in OF_FAULTS) == (answer is None or told(answer).rcode != NXDOMAIN)
 
 
 @given(messages)
@@ -102,7 +107,7 @@ def test_what_is_answered_is_never_answered_again(data: bytes) -> None:
     """An answer of ours that comes back starts nothing."""
     answer, _ = reply(data)
     if answer is not None:
-        assert reply(answer) == (None, [])
+        assert reply(answer) == (None, [("", "protocol.refused")])
 
 
 def name_of(found: Told) -> str:

@@ -48,7 +48,7 @@ class Served:
         self.udp_address = self.udp.getsockname()
         self.tcp_address = self.tcp.getsockname()
 
-    def _note(self, identity: Identity, name: str, code: str, decision: HostDecision) -> None:
+    def _note(self, identity: Identity, name: str, code: str, decision: HostDecision | None) -> None:
         assert identity == WHO
         self.refused.append((name, code))
 
@@ -119,7 +119,7 @@ async def test_every_name_is_answered_while_everything_is_observed() -> None:
         assert served.refused == [("closed.example.com", "host.closed")]
 
 
-async def test_scraps_and_responses_get_no_answer(served: Served) -> None:
+async def test_scraps_and_responses_get_no_answer_and_are_reported(served: Served) -> None:
     """The question behind them gets the first answer."""
     loop = asyncio.get_running_loop()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
@@ -128,11 +128,13 @@ async def test_scraps_and_responses_get_no_answer(served: Served) -> None:
         for message in (b"", b"x", query("api.example.com", flags=0x8180, number=1), query("a.b", number=2)):
             await loop.sock_sendall(asking, message)
         assert told(await loop.sock_recv(asking, 4096)).number == 2
+    assert served.refused == [*[("", "protocol.refused")] * 3, ("a.b", "host.unknown")]
 
 
 async def test_a_datagram_that_is_too_long_is_malformed(served: Served) -> None:
     (answer,) = await served.ask(query("api.example.com", more=bytes(2000)))
     assert told(answer).rcode == 1
+    assert served.refused == [("", "request.malformed")]
 
 
 async def test_a_flood_waits_in_the_kernel_until_there_is_something_to_spend_again() -> None:
@@ -191,17 +193,29 @@ async def test_questions_on_one_connection_are_answered_in_order(served: Served)
     assert [(reply.number, reply.rcode) for reply in found] == [(1, NOERROR), (2, NXDOMAIN), (3, NXDOMAIN)]
 
 
-async def test_half_a_message_is_dropped(served: Served) -> None:
-    asked = framed(query("api.example.com")) + framed(query("api.example.com"))[:-1]
+@pytest.mark.parametrize("kept", [1, 2, 20])
+async def test_half_a_message_is_dropped_and_reported(served: Served, kept: int) -> None:
+    asked = framed(query("api.example.com")) + framed(query("api.example.com"))[:kept]
     assert len(await converse(served, asked)) == 1
+    assert served.refused == [("", "request.malformed")]
 
 
-async def test_a_long_message_ends_the_connection(served: Served) -> None:
-    assert await converse(served, struct.pack(">H", 1233) + bytes(1233)) == []
+@pytest.mark.parametrize("words", [struct.pack(">H", 1233) + bytes(1233), b"GET / HTTP/1.1\r\n\r\n"])
+async def test_a_long_message_ends_the_connection_and_is_reported(served: Served, words: bytes) -> None:
+    """What is no DNS mostly begins with such a length."""
+    assert await converse(served, words) == []
+    assert served.refused == [("", "request.malformed")]
 
 
 async def test_a_message_that_gets_no_answer_ends_the_connection(served: Served) -> None:
     assert await converse(served, framed(query("a.b", flags=0x8180)) + framed(query("a.b"))) == []
+    assert served.refused == [("", "protocol.refused")]
+
+
+async def test_whoever_leaves_without_a_word_is_not_reported(served: Served) -> None:
+    assert await converse(served, b"") == []
+    assert len(await converse(served, framed(query("api.example.com")))) == 1
+    assert served.refused == []
 
 
 async def test_a_connection_is_good_for_so_many_questions() -> None:
@@ -209,15 +223,26 @@ async def test_a_connection_is_good_for_so_many_questions() -> None:
         assert len(await converse(served, framed(query("api.example.com")) * 9)) == 3
 
 
-async def test_a_silent_connection_is_closed() -> None:
+async def test_a_silent_connection_is_closed_and_reported() -> None:
     async with Served(RULES, Bounds(patience=0.05)) as served:
+        for said in (b"", b"\x00", b"\x00\x14", b"\x00\x14half"):
+            reader, writer = await asyncio.open_connection(*served.tcp_address)
+            writer.write(said)
+            assert await reader.read() == b""
+            writer.close()
+        assert served.refused == [("", "request.timeout")] * 4
+
+
+async def test_a_connection_that_is_kept_too_long_after_an_answer_is_closed_without_a_word() -> None:
+    async with Served(RULES, Bounds(patience=1)) as served:
         reader, writer = await asyncio.open_connection(*served.tcp_address)
-        writer.write(b"\x00")
-        assert await reader.read() == b""
+        writer.write(framed(query("api.example.com")))
+        assert await reader.read()
         writer.close()
+        assert served.refused == []
 
 
-async def test_one_connection_too_many_is_closed_at_once() -> None:
+async def test_one_connection_too_many_is_closed_at_once_and_reported() -> None:
     async with Served(RULES, Bounds(connections=1)) as served:
         first, writing = await asyncio.open_connection(*served.tcp_address)
         writing.write(framed(query("api.example.com")))
@@ -225,6 +250,7 @@ async def test_one_connection_too_many_is_closed_at_once() -> None:
         second, other = await asyncio.open_connection(*served.tcp_address)
         assert await second.read() == b""
         other.close()
+        assert served.refused == [("", "limit.connections")]
         writing.write(framed(query("api.example.com")))
         assert await first.readexactly(2)
         writing.close()

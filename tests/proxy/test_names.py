@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
 
+from egress.audit.fold import WHOLE
 from egress.errors import UsageError
+from egress.proxy.clock import SystemClock
 from egress.proxy.listener import Kind, Listener, listen, listen_udp
 from egress.proxy.names import Names
 from tests.proxy.lab.certs import Certificates
@@ -23,6 +25,13 @@ version: 1
 deny: [{id: bad, hosts: [bad.example.com]}]
 hosts: {api.example.com: {}, bad.example.com: {}}
 """
+
+
+class Standing(SystemClock):
+    """No second ever ends."""
+
+    def monotonic(self) -> float:
+        return 1.0
 
 
 class House:
@@ -75,6 +84,47 @@ async def test_a_refused_name_is_recorded_with_what_refused_it(house: House) -> 
     assert (unknown["host"], unknown["code"], unknown["rule"]) == ("other.example.com", "host.unknown", None)
     assert unknown["policy"] == house.stack.engine.policy.digest
     assert house.stack.audit.tally.refused == 2
+
+
+async def send(at: tuple[str, int], messages: Iterable[bytes]) -> None:
+    """Send datagrams, and wait until all have been looked at: the last is a question."""
+
+    def sent() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(20)
+            sock.connect(at)
+            for message in messages:
+                sock.send(message)
+            sock.send(query("api.example.com", number=4711))
+            while told(sock.recv(2000)).number != 4711:
+                pass
+
+    await asyncio.to_thread(sent)
+
+
+async def test_what_is_no_question_is_recorded_too(house: House) -> None:
+    await send(await house.open(), [b"is anybody there?", query("data.evil.example", 252), b"scrap"])
+    lines = house.stack.lines()
+    assert [(each["event"], each["entry"], each["code"], each["host"]) for each in lines] == [
+        ("refusal", "dns", "protocol.refused", ""),
+        ("refusal", "dns", "protocol.refused", "data.evil.example"),
+        ("refusal", "dns", "protocol.refused", ""),
+    ]
+    assert {(each["rule"], each["place"]) for each in lines} == {(None, None)}
+    assert {each["policy"] for each in lines} == {house.stack.engine.policy.digest}
+
+
+async def test_a_flood_of_what_is_no_question_is_folded(tmp_path: Path) -> None:
+    """Else whoever sends it would fill the log, which nobody could do with names."""
+    async with Stack(tmp_path, Certificates(), RULES, clock=Standing()) as stack:
+        house = House(stack)
+        try:
+            await send(await house.open(), [b"junk %d" % number for number in range(100)])
+        finally:
+            await house.names.close()
+    lines = [line for line in stack.lines() if line["event"] in ("refusal", "folded")]
+    assert [line["event"] for line in lines] == ["refusal"] * WHOLE + ["folded"]
+    assert (lines[-1]["code"], lines[-1]["count"]) == ("protocol.refused", 100 - WHOLE)
 
 
 async def test_names_follow_the_rules_in_force(house: House) -> None:

@@ -184,3 +184,20 @@ def test_an_error_carries_nothing_of_the_question() -> None:
     found = read(query("c2VjcmV0.evil.example", more=b"\x00"))
     assert isinstance(found, Fault)
     assert len(refuse(found)) == 12
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (query("C2VjcmV0.evil.example", more=b"\x00"), "c2vjcmv0.evil.example"),
+        (query(wire_name(b"a.b", b"\xff"), 252), "a\\046b.\\255"),
+        (query(b"\x00", 2), ""),
+        (query("a.b", flags=0x2800), ""),
+        (query(b"\x03api\xc0\x0c"), ""),
+    ],
+)
+def test_an_error_knows_the_name_where_one_was_read(data: bytes, name: str) -> None:
+    """It is for the record: data can be in a name whatever is wrong behind it."""
+    found = read(data)
+    assert isinstance(found, Fault)
+    assert found.name == name
