@@ -209,6 +209,32 @@ class AsyncSandbox(Twin[Sandbox]):
         return cls(made)
 
     @classmethod
+    @said_by(Sandbox.prepare)
+    async def prepare(
+        cls,
+        count: int,
+        *,
+        image: str | None = None,
+        memory: Size | None = None,
+        cpus: float | None = None,
+        pids: int | None = None,
+        size: Size | None = None,
+        temporary: Size | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        await in_thread(
+            Sandbox.prepare,
+            count,
+            image=image,
+            memory=memory,
+            cpus=cpus,
+            pids=pids,
+            size=size,
+            temporary=temporary,
+            runtime=runtime,
+        )
+
+    @classmethod
     @said_by(Sandbox.connect)
     async def connect(cls, name: str, *, runtime: Runtime | None = None) -> Self:
         return cls(await in_thread(Sandbox.connect, name, runtime=runtime))

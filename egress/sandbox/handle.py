@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Final, Self
 
 from egress.fleet.terms import Terms
 from egress.runtime.protocol import Output, Runtime
@@ -27,6 +27,9 @@ from egress.sandbox.process import KEPT, Process, Told
 from egress.sandbox.session import Session
 from egress.sandbox.shared import SHARED
 from egress.sandbox.terminal import Pty
+
+_NOBODYS: Final = "ready"
+"""What is made ahead has no name yet."""
 
 
 class Sandbox:
@@ -108,10 +111,13 @@ class Sandbox:
         home = runtime or SHARED.get()
         called = options.made_up_name() if name is None else name
         place = Place(home, called)
+        user, group = options.whose()
         spec = Spec(
             name=called,
             image=beyond.image_of(home, image),
             profile=profile,
+            user=user,
+            group=group,
             env=options.variables(env, place.caller),
             limits=options.limits(memory=memory, cpus=cpus, pids=pids, size=size, temporary=temporary),
             mounts=options.mounts(volumes),
@@ -120,6 +126,41 @@ class Sandbox:
         beyond.make(home, spec, Terms(timeout=timeout, idle_timeout=idle_timeout))
         home.start(called)
         return cls(home, called)
+
+    @classmethod
+    def prepare(
+        cls,
+        count: int,
+        *,
+        image: str | None = None,
+        memory: Size | None = None,
+        cpus: float | None = None,
+        pids: int | None = None,
+        size: Size | None = None,
+        temporary: Size | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        """Keep so many sandboxes ready for `create` with the same arguments; 0 ends it.
+
+        Each is used once, and another one is made in its place; name, profile, env and labels are given to it
+        when it is taken. It returns before they are ready, and they go with whatever `runtime` they are in.
+        Arguments are those of `create`; a sandbox with volumes is not made ahead. Namespaces are made as
+        fast without, so nothing is kept of them.
+
+        Raises `SpecError` for more than are kept, and `ImageMissingError`.
+
+        >>> Sandbox.prepare(2, memory="1g")  # doctest: +SKIP
+        """
+        home = runtime or SHARED.get()
+        user, group = options.whose()
+        spec = Spec(
+            name=_NOBODYS,
+            image=beyond.image_of(home, image),
+            user=user,
+            group=group,
+            limits=options.limits(memory=memory, cpus=cpus, pids=pids, size=size, temporary=temporary),
+        )
+        home.prepare(spec, count)
 
     @classmethod
     def connect(cls, name: str, *, runtime: Runtime | None = None) -> Self:

@@ -6,6 +6,7 @@ the host are named one by one. It reads nothing of the caller's environment but 
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,11 +31,19 @@ Size = float | str
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt])(?:i?b)?", re.IGNORECASE)
 _UNITS: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _NO_NEEDLES: Final = Needles({})
+NOBODY_IN_PARTICULAR: Final = 1000
+"""Who a sandbox runs as when its maker is root: certainly not root."""
 
 
 def made_up_name() -> str:
     """Return a name that nobody else has."""
     return f"box-{secrets.token_hex(5)}"
+
+
+def whose() -> tuple[int, int]:
+    """User and group inside: those of the caller, so that what is mounted can be written; never root."""
+    user, group = os.getuid(), os.getgid()
+    return (user or NOBODY_IN_PARTICULAR, group or NOBODY_IN_PARTICULAR)
 
 
 def words(line: Line) -> tuple[str, ...]:

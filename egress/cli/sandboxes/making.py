@@ -16,6 +16,7 @@ from egress.errors import UsageError
 from egress.fleet import About, Sandboxes, Terms
 from egress.runtime.environ import Asked, Kind, environment, read_asked
 from egress.runtime.spec import NOTHING, Command, Spec, Values
+from egress.sandbox.options import whose
 from egress.scrub import Needles
 
 
@@ -33,7 +34,7 @@ class Wish:
 
 def wish(given: Given) -> Wish:
     """Read all options. Raises what a wrong one deserves, and names it."""
-    user, group = wanted.whose()
+    user, group = whose()
     with wanted.by_option():
         spec = Spec(
             name=given["name"] or wanted.fresh_name(),
@@ -60,7 +61,7 @@ def spec_of(fleet: Sandboxes, wish: Wish, *, quiet: bool = False) -> Spec:
 
 def usual_spec(about: About) -> Spec:
     """What is made for somebody who asks for nothing special, but for its name and its environment."""
-    user, group = wanted.whose()
+    user, group = whose()
     image = opened.image(about, None)
     return Spec(name="usual", image=image, user=user, group=group, limits=wanted.limits(None, None, None))
 

@@ -21,9 +21,6 @@ from egress.sandbox.options import mib
 
 type Command = Callable[..., int]
 
-NOBODY_IN_PARTICULAR: Final = 1000
-"""Who a sandbox runs as when its maker is root: certainly not root."""
-
 
 class Given(TypedDict):
     """The options of `making`, as they were typed."""
@@ -46,12 +43,6 @@ class Given(TypedDict):
 def fresh_name() -> str:
     """A name that nobody has."""
     return f"run-{secrets.token_hex(4)}"
-
-
-def whose() -> tuple[int, int]:
-    """User and group inside: those of the caller, so that what is mounted can be written; never root."""
-    user, group = os.getuid(), os.getgid()
-    return (user or NOBODY_IN_PARTICULAR, group or NOBODY_IN_PARTICULAR)
 
 
 def read_mount(text: str) -> Mount:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -65,12 +64,3 @@ def test_what_is_not_asked_for_is_as_usual() -> None:
 def test_a_size_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="--memory"):
         wanted.limits("a lot", None, None)
-
-
-def test_nobody_is_root_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: 0)
-    monkeypatch.setattr(os, "getgid", lambda: 0)
-    assert wanted.whose() == (1000, 1000)
-    monkeypatch.setattr(os, "getuid", lambda: 501)
-    monkeypatch.setattr(os, "getgid", lambda: 20)
-    assert wanted.whose() == (501, 20)

@@ -62,6 +62,7 @@ def test_what_waits_is_awaited() -> None:
 
 async def test_it_comes_and_goes_with_its_block() -> None:
     runtime = FakeRuntime()
+    await aio.AsyncSandbox.prepare(1, image="any", runtime=runtime)
     async with await aio.AsyncSandbox.create(name="one", image="any", runtime=runtime) as sandbox:
         assert repr(sandbox) == "<AsyncSandbox 'one'>"
         assert sandbox.name == "one"

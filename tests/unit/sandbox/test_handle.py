@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from egress.errors import UsageError
@@ -16,6 +18,8 @@ from egress.runtime.errors import (
     UnsupportedError,
 )
 from egress.runtime.fake import FakeRuntime
+from egress.runtime.spec import MOST_READY, Info, Spec
+from egress.sandbox import options
 from egress.sandbox.handle import Sandbox
 from tests.unit.sandbox.contract import CASES, Case
 
@@ -111,3 +115,45 @@ def test_a_process_in_memory_is_used_alike(fake: FakeRuntime) -> None:
     with pytest.raises(SandboxDiedError):
         process.wait(30)
     assert "lost" in repr(process)
+
+
+class Recording(FakeRuntime):
+    """One that remembers what it was to make, and to have ready."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[Spec] = []
+        self.ready: list[tuple[Spec, int]] = []
+
+    def create(self, spec: Spec) -> Info:
+        self.made.append(spec)
+        return super().create(spec)
+
+    def prepare(self, spec: Spec, count: int) -> None:
+        super().prepare(spec, count)
+        self.ready.append((spec, count))
+
+
+def test_what_is_made_ahead_is_of_the_kind_that_is_made_then() -> None:
+    """All but what is given to it when it is taken: a runtime would not take it otherwise."""
+    runtime = Recording()
+    Sandbox.prepare(2, image="any", memory="1g", cpus=0.5, pids=64, size="2g", temporary=8, runtime=runtime)
+    Sandbox.create(
+        image="any", memory="1g", cpus=0.5, pids=64, size="2g", temporary=8, env={"A": "b"}, runtime=runtime
+    )
+    [(ready, count)], [made] = runtime.ready, runtime.made
+    assert count == 2
+    assert replace(made, name=ready.name, env={}) == ready
+
+
+def test_more_than_are_kept_is_an_error(fake: FakeRuntime) -> None:
+    with pytest.raises(SpecError, match="count"):
+        Sandbox.prepare(MOST_READY + 1, image="any", runtime=fake)
+
+
+def test_it_is_whoever_makes_it_that_runs_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what is mounted can be written; as `egress run` has it."""
+    monkeypatch.setattr(options, "whose", lambda: (501, 20))
+    runtime = Recording()
+    Sandbox.create(image="any", runtime=runtime)
+    assert (runtime.made[0].user, runtime.made[0].group) == (501, 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,12 @@ def test_the_environment_is_not_looked_at_without_need() -> None:
 
 def test_names_are_not_made_up_twice() -> None:
     assert options.made_up_name() != options.made_up_name()
+
+
+def test_nobody_is_root_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(os, "getgid", lambda: 0)
+    assert options.whose() == (1000, 1000)
+    monkeypatch.setattr(os, "getuid", lambda: 501)
+    monkeypatch.setattr(os, "getgid", lambda: 20)
+    assert options.whose() == (501, 20)

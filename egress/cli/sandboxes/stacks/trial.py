@@ -20,6 +20,7 @@ from egress.fleet import Sandboxes
 from egress.fleet.choice import Choice
 from egress.fleet.opening import embedded
 from egress.runtime.spec import Command, Spec
+from egress.sandbox.options import whose
 
 _PATIENCE: Final = 120.0
 _MOST_OUTPUT: Final = 64 * 1024
@@ -64,7 +65,7 @@ class Trial:
 
     def look(self, image: str, stacks: tuple[Stack, ...] = STACKS) -> Iterator[Found]:
         """Make a sandbox of the image and try each stack there is. Raises what keeps it from being made."""
-        user, group = wanted.whose()
+        user, group = whose()
         spec = Spec(
             name=wanted.fresh_name(), image=image, user=user, group=group, ports=(self.upstream.port,)
         )
