@@ -49,6 +49,13 @@ class Lease:
             self._file = -1
 
 
+def own_folder(home: Path) -> Path:
+    """Make the folder for files of sandboxes, which is this user's alone; returns its real path."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.chmod(0o700)
+    return home.resolve()
+
+
 def write_owner(folder: Path, lease: str) -> None:
     """Say in a folder whose it is."""
     (folder / _OWNER).write_text(lease, encoding="utf-8")

@@ -35,7 +35,7 @@ def test_one_that_was_ready_has_its_own(house: House, bed: Bed[Box]) -> None:
     [(_, _, shelf)] = pool._kinds
     blank = shelf._things[0]
     box = house.box("one")
-    assert house.runtime._boxes["one"].blank is blank
+    assert house.runtime._register.get("one").blank is blank
     pool.close()
     assert box.run("cat", "/tmp/key").text == bed.value("one", "key") + "\n"
     assert f"KEY={bed.value('one', 'key')}" in box.run("env").text.splitlines()

@@ -128,7 +128,7 @@ def test_a_runtime_clears_away_what_the_last_one_left(own_house: House, engine: 
     killed(home)
     own_house.box("mine")
     other = own_house.open_runtime()
-    assert sorted(own_house.runtime._boxes) == ["mine"]
+    assert own_house.runtime._register.names == ["mine"]
     other.create(own_house.spec("left"))
     other.close()
     assert [name for name in things(engine, home) if "mine" not in name and "door" not in name and name[-8:]]

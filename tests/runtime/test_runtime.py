@@ -216,7 +216,7 @@ def test_a_command_in_a_terminal_has_one(house: House, bench: Bench) -> None:
 def test_a_sandbox_whose_container_is_removed_says_so(house: House, bench: Bench, engine: Engine) -> None:
     house.box("one")
     process = house.runtime.spawn("one", Command(argv=("sleep", "300")))
-    engine.remove_container(house.runtime._boxes["one"].container)
+    engine.remove_container(house.runtime._register.get("one").container)
     with pytest.raises(SandboxDiedError):
         process.wait(30)
     with pytest.raises(SandboxDiedError):
@@ -265,7 +265,7 @@ def test_what_is_ready_is_taken_and_made_anew(image: str, engine: Engine, tmp_pa
         assert house.runtime._cells.shelf.until_ready()
         ready = house.runtime._cells.shelf._things[0].id
         box = house.box("one")
-        assert house.runtime._boxes["one"].cell.id == ready
+        assert house.runtime._register.get("one").cell.id == ready
         assert box.get("/x").exit_code == 0
         assert house.runtime._cells.shelf.until_ready()
         assert house.runtime._cells.shelf._things[0].id != ready
@@ -295,13 +295,13 @@ def test_one_that_was_ready_is_taken_once_and_is_like_any_other(house: House, re
     bundle = blank.cell.folder / "files" / "outfit" / "bundle.pem"
     assert bundle.read_bytes() == b""
     box = house.box("one", env={"ONE": "1"})
-    assert house.runtime._boxes["one"].blank is blank
+    assert house.runtime._register.get("one").blank is blank
     assert b"CERTIFICATE" in bundle.read_bytes()
     assert box.get("/x").check().stdout == b"hello from outside\n"
     assert "ONE=1\n" in box.run("env").text
     assert pool.until_ready()
     other = house.box("two")
-    assert house.runtime._boxes["two"].blank is not blank
+    assert house.runtime._register.get("two").blank is not blank
     assert other.get("/x").exit_code == 0
     third = house.box("three", read_only=True)
     assert third.run("true").exit_code == 0
@@ -316,7 +316,7 @@ def test_what_has_ended_on_the_shelf_is_not_given(
     engine.remove_container(blank.container if part == "container" else f"egress-door-{blank.cell.id}")
     until(lambda: part == "container" or not blank.cell.keeper.is_there, "the door to be gone")
     box = house.box("one")
-    assert house.runtime._boxes["one"].blank is not blank
+    assert house.runtime._register.get("one").blank is not blank
     assert box.get("/x").exit_code == 0
 
 
@@ -336,7 +336,7 @@ def test_an_outfit_that_does_not_fit_is_not_put_on(house: House, ready: Bench) -
         box = house.box("one")
     finally:
         house.runtime._dress = dress
-    assert house.runtime._boxes["one"].blank is not blank
+    assert house.runtime._register.get("one").blank is not blank
     assert box.run("ls", "/etc/egress").exit_code
 
 
@@ -402,7 +402,7 @@ def test_a_runtime_that_the_engine_has_not_is_named(house: House, engine: Engine
     runtime = DockerRuntime(gateway, house.served.runtime / "x", ready=0, runtime="runc")
     try:
         runtime.create(Spec(name="one", image=house.image))
-        found = engine._api.inspect_container(runtime._boxes["one"].container)
+        found = engine._api.inspect_container(runtime._register.get("one").container)
         assert found["HostConfig"]["Runtime"] == "runc"
     finally:
         runtime.close()

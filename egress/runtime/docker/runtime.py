@@ -16,7 +16,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -32,20 +32,18 @@ from egress.runtime.docker.happenings import happenings
 from egress.runtime.docker.pool import Pool
 from egress.runtime.docker.process import Begun, DockerProcess, ended
 from egress.runtime.docker.reaper import reap
-from egress.runtime.door.keeper import PROXY_PORT, usual
+from egress.runtime.door.keeper import PROXY_PORT, Keeper, usual
 from egress.runtime.errors import (
     EngineError,
-    GatewayError,
-    GatewayRefusedError,
     SandboxError,
-    SandboxExistsError,
-    SandboxNotFoundError,
     SandboxStateError,
 )
 from egress.runtime.gateway import Admission, Gateway
-from egress.runtime.lease import Lease
+from egress.runtime.laid import Laid
+from egress.runtime.lease import Lease, own_folder
 from egress.runtime.presence import Presence
 from egress.runtime.protocol import SILENT, Dresser, Entrance, Outfit, Output, undressed
+from egress.runtime.register import Register
 from egress.runtime.spec import (
     NOTHING,
     Command,
@@ -85,6 +83,14 @@ class _Box:
     def container(self) -> str:
         return self.blank.container
 
+    @property
+    def laid(self) -> Laid:
+        return self.blank.laid
+
+    @property
+    def keeper(self) -> Keeper:
+        return self.cell.keeper
+
 
 class DockerRuntime:
     """A `Runtime` of the Docker engine on this machine."""
@@ -109,7 +115,7 @@ class DockerRuntime:
         `seccomp` a profile in the engine's form: both are passed on for sandboxes.
         """
         with ExitStack() as parts:
-            self._home = _own_folder(home)
+            self._home = own_folder(home)
             self._gateway = gateway
             self._dress = dress
             self._engine = Engine(engine)
@@ -128,12 +134,9 @@ class DockerRuntime:
             )
             self._pool = Pool(self._engine, self._made_ahead)
             parts.callback(self._pool.close)
-            self._boxes: dict[str, _Box] = {}
-            self._busy: set[str] = set()
-            """Names of those that are being made, or taken away."""
-            self._lock = threading.RLock()
-            self._returns = 0
-            self._presence = Presence(gateway, self._returned)
+            self._register = Register[_Box](gateway, self._dressed_again)
+            self._lock = threading.Lock()
+            self._presence = Presence(gateway, self._register.returned)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
@@ -146,24 +149,11 @@ class DockerRuntime:
 
     def create(self, spec: Spec) -> Info:
         image = self._engine.image_id(spec.image)
-        with self._lock:
-            if spec.name in self._boxes or spec.name in self._busy:
-                raise SandboxExistsError(
-                    f"there is a sandbox {spec.name} already", "remove it first, or take another name"
-                )
-            self._busy.add(spec.name)
-        with self._while_busy(spec.name):
-            returns = self._returns
-            box = self._made(spec, image)
-            with self._lock:
-                self._boxes[spec.name] = box
-                was_missed = returns != self._returns
-        if was_missed:
-            self._readmit(box)
+        self._register.add(spec.name, lambda: self._made(spec, image))
         return self.info(spec.name)
 
     def start(self, name: str) -> Info:
-        box = self._box(name)
+        box = self._register.get(name)
         if box.spec.mounts and not self._condition(box).is_alive:
             # The engine follows their paths again.
             mounts.refuse_moved(box.spec.mounts)
@@ -182,7 +172,7 @@ class DockerRuntime:
         return self.info(name)
 
     def stop(self, name: str) -> None:
-        box = self._box(name)
+        box = self._register.get(name)
         condition = self._condition(box)
         if condition.state == "created":
             return
@@ -191,18 +181,15 @@ class DockerRuntime:
         self._engine.stop_container(box.container, grace=1)
 
     def remove(self, name: str) -> None:
-        with self._lock:
-            box = self._boxes.pop(name, None)
+        with self._register.leaving(name) as box:
             if box is None:
                 return
-            self._busy.add(name)
-        with self._while_busy(name):
             self._gateway.dismiss(name)
             box.cell.end_network()
             box.blank.close()
 
     def pause(self, name: str) -> None:
-        box = self._box(name)
+        box = self._register.get(name)
         condition = self._condition(box)
         if condition.state == "running":
             self._engine.pause_container(box.container)
@@ -210,7 +197,7 @@ class DockerRuntime:
             raise _unfit(name, condition)
 
     def resume(self, name: str) -> None:
-        box = self._box(name)
+        box = self._register.get(name)
         condition = self._condition(box)
         if condition.state == "paused":
             try:
@@ -223,17 +210,15 @@ class DockerRuntime:
             raise _unfit(name, condition)
 
     def close(self) -> None:
-        with self._lock:
-            names = list(self._boxes)
         try:
             with ThreadPoolExecutor(_AT_A_TIME) as pool:
-                list(pool.map(self.remove, names))
+                list(pool.map(self.remove, self._register.names))
         finally:
             self._parts.close()
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
-        box = self._box(name)
+        box = self._register.get(name)
         opened = box.cell.keeper.open(usual(ports))
         self._gateway.hand_over(name, opened)
 
@@ -277,7 +262,7 @@ class DockerRuntime:
     # Looking
 
     def info(self, name: str) -> Info:
-        box = self._box(name)
+        box = self._register.get(name)
         condition = _as_told(box, self._engine.condition(box.container))
         state = _STATES.get(condition.state, "stopped") if condition else "stopped"
         return Info(
@@ -291,15 +276,7 @@ class DockerRuntime:
         )
 
     def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
-        with self._lock:
-            boxes = sorted(self._boxes.items())
-        found = []
-        for name, box in boxes:
-            if labels.items() <= box.spec.labels.items():
-                # It may go meanwhile.
-                with suppress(SandboxNotFoundError):
-                    found.append(self.info(name))
-        return tuple(found)
+        return self._register.told(labels, self.info)
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
@@ -378,67 +355,13 @@ class DockerRuntime:
     def _dressed(self, admission: Admission, cell: Cell, spec: Spec) -> Outfit:
         return planting.dressed(self._dress, admission, Entrance(cell.door, PROXY_PORT), spec)
 
-    @contextmanager
-    def _while_busy(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._busy.discard(name)
-
-    # A proxy that has returned
-
-    def _returned(self) -> None:
-        with self._lock:
-            self._returns += 1
-            boxes = list(self._boxes.values())
-        for box in boxes:
-            self._readmit(box)
-
-    def _readmit(self, box: _Box) -> None:
-        """Have a new proxy serve a sandbox of the old one. Raises `GatewayError` where it is gone again.
-
-        One that the new proxy does not take stays without any network.
-        """
-        name = box.spec.name
-        try:
-            self._admit_again(box)
-        except SandboxExistsError:
-            _log.info("sandbox.known", sandbox=name)
-        except GatewayError as error:
-            if not isinstance(error, GatewayRefusedError):
-                raise
-            _log.error("sandbox.not_readmitted", sandbox=name, error=error.message, hint=error.hint)
-        except (SandboxError, OSError) as error:
-            _log.error("sandbox.not_readmitted", sandbox=name, error=str(error))
-        else:
-            _log.info("sandbox.readmitted", sandbox=name)
-
-    def _admit_again(self, box: _Box) -> None:
-        name = box.spec.name
-        admission = self._gateway.admit(name, box.spec.profile, box.admission.seed)
-        admission = replace(admission, canaries=box.admission.canaries)
-        try:
-            outfit = self._dressed(admission, box.cell, box.spec)
-            # Before anybody answers with the new authority.
-            box.blank.laid.renew(outfit)
-            box.outfit = outfit
-            self._gateway.hand_over(name, box.cell.keeper.listeners)
-        except BaseException:
-            self._gateway.dismiss(name)
-            raise
+    def _dressed_again(self, box: _Box, admission: Admission) -> Outfit:
+        return self._dressed(admission, box.cell, box.spec)
 
     # Inside
 
-    def _box(self, name: str) -> _Box:
-        with self._lock:
-            box = self._boxes.get(name)
-        if box is None:
-            raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
-        return box
-
     def _running(self, name: str) -> _Box:
-        box = self._box(name)
+        box = self._register.get(name)
         condition = self._condition(box)
         if condition.state != "running":
             raise _unfit(name, condition)
@@ -463,9 +386,3 @@ def _unfit(name: str, condition: Condition) -> SandboxError:
         return ended(name, condition)
     cure = "resume it" if condition.state == "paused" else "start it"
     return SandboxStateError(f"the sandbox {name} is {condition.state}", cure)
-
-
-def _own_folder(home: Path) -> Path:
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    home.chmod(0o700)
-    return home.resolve()

@@ -18,8 +18,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -29,22 +28,19 @@ import structlog
 from egress.runtime import mounts, planting, transfer
 from egress.runtime.door.keeper import PROXY_PORT, usual
 from egress.runtime.errors import (
-    GatewayError,
-    GatewayRefusedError,
     PortClosedError,
     SandboxDiedError,
     SandboxError,
-    SandboxExistsError,
-    SandboxNotFoundError,
     SandboxStateError,
 )
-from egress.runtime.gateway import Gateway
-from egress.runtime.lease import Lease
+from egress.runtime.gateway import Admission, Gateway
+from egress.runtime.lease import Lease, own_folder
 from egress.runtime.namespace import bounds, cautions, ids, images, plan, support, sweep
 from egress.runtime.namespace.box import KILLED, Box, Place, made
 from egress.runtime.namespace.process import NamespaceProcess
 from egress.runtime.presence import Presence
-from egress.runtime.protocol import SILENT, Dresser, Entrance, Output, undressed
+from egress.runtime.protocol import SILENT, Dresser, Entrance, Outfit, Output, undressed
+from egress.runtime.register import Register
 from egress.runtime.spec import (
     NOTHING,
     Command,
@@ -78,7 +74,7 @@ class NamespaceRuntime:
         """
         with ExitStack() as parts:
             support.check()
-            self._home = _own_folder(home)
+            self._home = own_folder(home)
             self._gateway = gateway
             self._dress = dress
             self._guarded = (*guarded, self._home)
@@ -87,13 +83,10 @@ class NamespaceRuntime:
             sweep.sweep(self._home, gateway)
             self._lease = parts.enter_context(Lease(self._home))
             self._hierarchies = bounds.of_machine()
-            self._boxes: dict[str, Box] = {}
-            self._busy: set[str] = set()
-            """Names of those that are being made, or taken away."""
-            self._lock = threading.RLock()
-            self._returns = 0
+            self._register = Register[Box](gateway, self._dressed)
+            self._lock = threading.Lock()
             self._listeners: set[queue.SimpleQueue[Event | None]] = set()
-            self._presence = Presence(gateway, self._returned)
+            self._presence = Presence(gateway, self._register.returned)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
@@ -107,25 +100,12 @@ class NamespaceRuntime:
 
     def create(self, spec: Spec) -> Info:
         image = images.folder(spec.image, self._guarded)
-        with self._lock:
-            if spec.name in self._boxes or spec.name in self._busy:
-                raise SandboxExistsError(
-                    f"there is a sandbox {spec.name} already", "remove it first, or take another name"
-                )
-            self._busy.add(spec.name)
-        with self._while_busy(spec.name):
-            returns = self._returns
-            box = self._made(spec, image)
-            with self._lock:
-                self._boxes[spec.name] = box
-                was_missed = returns != self._returns
-        if was_missed:
-            self._readmit(box)
+        self._register.add(spec.name, lambda: self._made(spec, image))
         self._tell("created", spec.name)
         return self.info(spec.name)
 
     def start(self, name: str) -> Info:
-        box = self._box(name)
+        box = self._register.get(name)
         with box.using:
             if box.state in ("created", "stopped"):
                 box.space.start()
@@ -151,18 +131,15 @@ class NamespaceRuntime:
             raise
 
     def stop(self, name: str) -> None:
-        box = self._box(name)
+        box = self._register.get(name)
         with box.using:
             if self._is_over(box):
                 box.end()
 
     def remove(self, name: str) -> None:
-        with self._lock:
-            box = self._boxes.pop(name, None)
+        with self._register.leaving(name) as box:
             if box is None:
                 return
-            self._busy.add(name)
-        with self._while_busy(name):
             self._gateway.dismiss(name)
             # First of all: from then on nothing comes out of it.
             box.keeper.close()
@@ -183,11 +160,9 @@ class NamespaceRuntime:
         images.folder(spec.image, self._guarded)
 
     def close(self) -> None:
-        with self._lock:
-            names = list(self._boxes)
         try:
             with ThreadPoolExecutor(_AT_A_TIME) as pool:
-                list(pool.map(self.remove, names))
+                list(pool.map(self.remove, self._register.names))
         finally:
             self._parts.close()
             for listener in list(self._listeners):
@@ -195,12 +170,12 @@ class NamespaceRuntime:
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
-        box = self._box(name)
+        box = self._register.get(name)
         opened = box.keeper.open(usual(ports))
         self._gateway.hand_over(name, opened)
 
     def _switch(self, name: str, *, is_paused: bool) -> None:
-        box = self._box(name)
+        box = self._register.get(name)
         with box.using:
             if box.state == ("paused" if is_paused else "running"):
                 return
@@ -241,7 +216,7 @@ class NamespaceRuntime:
         return sock
 
     def _running(self, name: str) -> Box:
-        box = self._box(name)
+        box = self._register.get(name)
         if box.state != "running":
             raise _unfit(name, box.state)
         return box
@@ -268,7 +243,7 @@ class NamespaceRuntime:
     # Looking
 
     def info(self, name: str) -> Info:
-        box = self._box(name)
+        box = self._register.get(name)
         return Info(
             name=name,
             image=box.spec.image,
@@ -280,15 +255,7 @@ class NamespaceRuntime:
         )
 
     def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
-        with self._lock:
-            boxes = sorted(self._boxes.items())
-        found = []
-        for name, box in boxes:
-            if labels.items() <= box.spec.labels.items():
-                # It may go meanwhile.
-                with suppress(SandboxNotFoundError):
-                    found.append(self.info(name))
-        return tuple(found)
+        return self._register.told(labels, self.info)
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
@@ -328,67 +295,12 @@ class NamespaceRuntime:
 
     def _died(self, name: str) -> None:
         """Its processes have ended, asked for or not."""
-        with self._lock:
-            box = self._boxes.get(name)
+        box = self._register.find(name)
         if box is not None:
             self._is_over(box)
 
-    @contextmanager
-    def _while_busy(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._busy.discard(name)
-
-    # A proxy that has returned
-
-    def _returned(self) -> None:
-        with self._lock:
-            self._returns += 1
-            boxes = list(self._boxes.values())
-        for box in boxes:
-            self._readmit(box)
-
-    def _readmit(self, box: Box) -> None:
-        """Have a new proxy serve a sandbox of the old one. Raises `GatewayError` where it is gone again.
-
-        One that the new proxy does not take stays without any network.
-        """
-        name = box.spec.name
-        try:
-            self._admit_again(box)
-        except SandboxExistsError:
-            _log.info("sandbox.known", sandbox=name)
-        except GatewayError as error:
-            if not isinstance(error, GatewayRefusedError):
-                raise
-            _log.error("sandbox.not_readmitted", sandbox=name, error=error.message, hint=error.hint)
-        except (SandboxError, OSError) as error:
-            _log.error("sandbox.not_readmitted", sandbox=name, error=str(error))
-        else:
-            _log.info("sandbox.readmitted", sandbox=name)
-
-    def _admit_again(self, box: Box) -> None:
-        name = box.spec.name
-        admission = self._gateway.admit(name, box.spec.profile, box.admission.seed)
-        admission = replace(admission, canaries=box.admission.canaries)
-        try:
-            outfit = planting.dressed(self._dress, admission, _ENTRANCE, box.spec)
-            # Before anybody answers with the new authority.
-            box.laid.renew(outfit)
-            box.outfit = outfit
-            self._gateway.hand_over(name, box.keeper.listeners)
-        except BaseException:
-            self._gateway.dismiss(name)
-            raise
-
-    def _box(self, name: str) -> Box:
-        with self._lock:
-            box = self._boxes.get(name)
-        if box is None:
-            raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
-        return box
+    def _dressed(self, box: Box, admission: Admission) -> Outfit:
+        return planting.dressed(self._dress, admission, _ENTRANCE, box.spec)
 
 
 def _unfit(name: str, state: str) -> SandboxError:
@@ -396,9 +308,3 @@ def _unfit(name: str, state: str) -> SandboxError:
         return SandboxDiedError(f"the sandbox {name} has ended", "start it again, or remove it")
     cure = "resume it" if state == "paused" else "start it"
     return SandboxStateError(f"the sandbox {name} is {state}", cure)
-
-
-def _own_folder(home: Path) -> Path:
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    home.chmod(0o700)
-    return home.resolve()

@@ -157,7 +157,7 @@ def test_what_it_may_use_up_is_bounded(house: House, bench: Bench) -> None:
 
 def test_processor_time_is_bounded_or_the_runtime_says_that_it_is_not(house: House, bench: Bench) -> None:
     house.box("one", limits=Limits(cpus=0.5))
-    folders = house.runtime._boxes["one"].groups.folders
+    folders = house.runtime._register.get("one").groups.folders
     is_bounded = any(
         (folder / name).exists() and "50000" in (folder / name).read_text()
         for folder in folders
@@ -348,7 +348,7 @@ def test_what_is_in_a_terminal_ends_by_the_end_of_input_and_when_it_is_killed(
 
 def test_a_job_in_a_terminal_does_not_notice_a_pause(house: House, bench: Bench) -> None:
     box = house.box("one")
-    if not house.runtime._boxes["one"].freezes:
+    if not house.runtime._register.get("one").freezes:
         pytest.skip("needs a control group that can be written")
     shell = house.runtime.spawn("one", Command(argv=("bash", "-i"), terminal=Terminal()))
     shell.write(b"sleep 1; echo do''ne\n")
@@ -385,7 +385,7 @@ def test_nothing_goes_on_while_it_is_paused(house: House, bench: Bench) -> None:
 
 def test_a_first_process_that_ends_is_noticed(house: House, bench: Bench) -> None:
     house.box("one")
-    space = house.runtime._boxes["one"].space
+    space = house.runtime._register.get("one").space
     process = house.runtime.spawn("one", Command(argv=("sleep", "300")))
     with house.runtime.events() as events:
         assert space.first > 1
@@ -404,7 +404,7 @@ def test_a_launcher_that_ends_takes_all_along(house: House, bench: Bench) -> Non
     house.box("one")
     mark = f"4712.{os.getpid()}"
     process = house.runtime.spawn("one", Command(argv=("/bin/sleep", mark)))
-    os.kill(house.runtime._boxes["one"].space.number, 9)
+    os.kill(house.runtime._register.get("one").space.number, 9)
     with pytest.raises(SandboxDiedError):
         process.wait(30)
     until(lambda: house.runtime.info("one").state == "stopped", "the end to be noticed")
