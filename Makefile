@@ -7,7 +7,7 @@ JOBS = auto
 # `make test ARGS="-k redirect"` hands arguments to pytest.
 ARGS =
 
-.PHONY: help run test check lint fmt types contracts bench clients fuzz soak mutants lock schema docs setup clean
+.PHONY: help run test check lint fmt types contracts bench clients fuzz soak mutants lock schema docs pictures setup clean
 
 help: ## list these targets
 	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -40,8 +40,8 @@ bench: setup ## measure; prints numbers, judges nothing
 clients: setup ## run every client there is a test for, and write what works to docs/clients.md
 	@$(BIN)/python -m scripts.clients $(CLIENTS) && $(BIN)/python -m scripts.docs
 
-fuzz: setup ## send it what nobody should, for five minutes or as long as ARGS say
-	@$(BIN)/python -m tests.fuzz $(or $(ARGS),--seconds 300)
+fuzz: setup ## send it what nobody should: what was found once, then 50 000 exchanges, or what ARGS say
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 soak: setup ## run mixed traffic for half an hour, and judge memory and the log
 	@$(BIN)/python -m tests.soak $(ARGS)
@@ -58,6 +58,9 @@ schema: setup ## write config/hosts.schema.json, which editors complete rule fil
 
 docs: setup ## write the generated parts of docs/
 	@$(BIN)/python -m scripts.docs
+
+pictures: setup ## make the pictures of docs/ anew, with Chromium (ARGS="--look FOLDER": every page, to look at)
+	@$(BIN)/python -m scripts.pictures $(ARGS)
 
 setup: ## make .venv what the lock says (the other targets do this themselves)
 	@sh scripts/setup

@@ -41,9 +41,9 @@ def ui(
 ) -> int:
     """Show the audit log in a browser.
 
-    There are requests as they come, charts, the rules, and drafts of rules. It prints a link that
-    carries a login token, made anew at each start; the page of a unix socket needs none, for only you
-    may open that. The page only reads. It needs the extra `ui`.
+    There are requests as they come, charts, the rules, and drafts of rules. It brings the index of the
+    log up to the lines, then prints a link that carries a login token, made anew at each start; the page
+    of a unix socket needs none, for only you may open that. The page only reads. It needs the extra `ui`.
 
     \b
     Examples:
@@ -55,7 +55,9 @@ def ui(
         from egress.ui import Desk, Guard, Session, Watch, make
         from egress.ui.listen import port, serve, unix
     except ModuleNotFoundError:
-        raise UnreadableError("the review page is not installed", "pip install 'egress[ui]'") from None
+        raise UnreadableError(
+            "the review page is not installed", "in a checkout: `make setup`, or pip install '.[ui]'"
+        ) from None
     host, number = address(listen)
     with places.opened(state_dir, directory, place) as index:
         log, at = index.directory, index.place

@@ -6,8 +6,8 @@ that did not happen is left out. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from egress.errors import CODES
 from egress.review.entry import Entry
@@ -20,14 +20,24 @@ class Stage:
     name: str
     text: str
     took_us: int = 0
-    """How long it took, where that was measured."""
+    """How long it took, where that was measured; the last one tells it of all."""
     note: str = ""
+    after_us: int = 0
+    """How long those before it took."""
 
 
 def story(entry: Entry) -> tuple[Stage, ...]:
     """The stages of a line."""
     teller = _TELLERS.get(entry.event, _other)
-    return tuple(stage for stage in teller(entry) if stage.text)
+    return tuple(_in_time(stage for stage in teller(entry) if stage.text))
+
+
+def _in_time(stages: Iterable[Stage]) -> Iterator[Stage]:
+    """Each with what was before it: no line says when a stage began, but they follow one another."""
+    after = 0
+    for stage in stages:
+        yield replace(stage, after_us=after)
+        after += stage.took_us
 
 
 def _exchange(entry: Entry) -> Iterator[Stage]:
@@ -117,7 +127,8 @@ def _answered(entry: Entry) -> Iterator[Stage]:
     status = entry.number("status")
     if entry.event == "exchange":
         text = f"with {status}" if status else "not at all: the sandbox had left"
-        yield Stage("answered", text, entry.number("first_byte_us"), note="until the first byte")
+        took = entry.number("first_byte_us")
+        yield Stage("answered", text, took, note="until the first byte" if took else "")
     found = entry.fields.get("scrubbed")
     scrubbed = found if isinstance(found, dict) else {}
     yield Stage("scrubbed", ", ".join(f"{name} {count} times" for name, count in scrubbed.items()))

@@ -92,9 +92,15 @@ async def charts(site: Site, request: Request) -> Response:
     wanted = asked(request.query_params, site.now())
     if wanted.problem:
         raise UsageError(wanted.problem)
-    charts, total = await site.desk.ask(lambda index: _charts(index, wanted.filters))
-    tables = await site.desk.ask(lambda index: index.tables(wanted.filters, (*KINDS, "code"), TOP))
+    filters = _unsearched(wanted.filters)
+    charts, total = await site.desk.ask(lambda index: _charts(index, filters))
+    tables = await site.desk.ask(lambda index: index.tables(filters, (*KINDS, "code"), TOP))
     return site.page("charts.html", here="charts", asked=wanted, charts=charts, total=total, tables=tables)
+
+
+def _unsearched(filters: Filters) -> Filters:
+    """Without the text: to add up what has it in it, every line would have to be read. The page says so."""
+    return replace(filters, grep="")
 
 
 def _charts(
@@ -113,22 +119,28 @@ def _thing(kind: str) -> Page:
         name = _text(request, "name", 500)
         if not name:
             raise UsageError(f"this page needs the name of a {kind}", "take a link of another page")
-        wanted = asked({**request.query_params, kind: name}, site.now())
+        rules = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
+        rows = rulebook.rows(rules, {}) if kind == "rule" else []
+        rule = next((row for row in rows if row.name == name), None)
+        about = {kind: name}
+        if rule is not None and rule.unread:
+            # Its tunnels are recorded without a rule.
+            about = {"event": "tunnel", "host": rule.unread}
+        wanted = asked({**request.query_params, **about}, site.now())
         if wanted.problem:
             raise UsageError(wanted.problem)
         others = tuple(other for other in (*KINDS, "code") if other != kind)
+        filters = _unsearched(wanted.filters)
 
         def ask(index: Index) -> tuple[tuple[drawn.Chart, ...], Numbers, dict[str, Stats], tuple[Entry, ...]]:
-            charts, total = _charts(index, wanted.filters)
+            charts, total = _charts(index, filters)
             recent = index.query(wanted.filters, TOP).entries
-            return charts, total, index.tables(wanted.filters, others, TOP), recent
+            return charts, total, index.tables(filters, others, TOP), recent
 
         charts, total, tables, entries = await site.desk.ask(ask)
-        rules = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
-        rows = rulebook.rows(rules, {}) if kind == "rule" else []
         return site.page(
             "thing.html",
-            200 if entries or any(row.name == name for row in rows) else 404,
+            200 if entries or rule else 404,
             here=kind,
             kind=kind,
             name=name,
@@ -137,10 +149,10 @@ def _thing(kind: str) -> Page:
             total=total,
             tables=tables,
             entries=entries,
-            rule=next((row for row in rows if row.name == name), None),
+            rule=rule,
             spec=rules.policy.secrets.get(name) if rules.policy and kind == "secret" else None,
             rules=rules,
-            around=next((rulebook.around(rules, row.place) for row in rows if row.name == name), []),
+            around=rulebook.around(rules, rule.place) if rule else [],
         )
 
     return page

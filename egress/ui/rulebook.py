@@ -105,8 +105,8 @@ def _entries(policy: Policy) -> Iterator[Entry]:
     yield from (*policy.entries.values(), *(network.entry for network in policy.networks))
 
 
-def _unread(policy: Policy | None, tunnels: Mapping[str, Numbers]) -> dict[str, tuple[str, Numbers]]:
-    """Of each rule that lets bytes pass unread: its hosts, and what its entry carried."""
+def _unread(policy: Policy | None, tunnels: Mapping[str, Numbers]) -> dict[str, tuple[Entry, Numbers]]:
+    """Of each rule that lets bytes pass unread: its entry, and what that carried."""
     if policy is None:
         return {}
     entries = [entry for entry in _entries(policy) if not entry.intercept]
@@ -115,9 +115,7 @@ def _unread(policy: Policy | None, tunnels: Mapping[str, Numbers]) -> dict[str, 
         chosen = next(iter(matching_entries(policy, host)), None)
         if chosen is not None and chosen.key in carried:
             carried[chosen.key].add(Sum(numbers.requests, numbers.denied))
-    return {
-        str(rule.ref): (entry.key, carried[entry.key].numbers()) for entry in entries for rule in entry.allow
-    }
+    return {str(rule.ref): (entry, carried[entry.key].numbers()) for entry in entries for rule in entry.allow}
 
 
 def _row(
@@ -125,10 +123,10 @@ def _row(
     verdict: str,
     rules: Rules,
     hits: Mapping[str, Numbers],
-    unread: Mapping[str, tuple[str, Numbers]],
+    unread: Mapping[str, tuple[Entry, Numbers]],
 ) -> Row:
     name = str(rule.ref)
-    hosts, carried = unread.get(name, ("", NONE))
+    entry, carried = unread.get(name, (None, NONE))
     numbers = hits.get(name, carried)
     about = [finding for finding in rules.findings if finding.place == rule.ref.place]
     notes = [finding.message for finding in about]
@@ -137,8 +135,10 @@ def _row(
         marks.append("shadowed")
     elif notes:
         marks.append("doubtful")
-    if hosts:
-        notes.append("bytes pass unread here, and no rule looks at them: the hits are those of its hosts")
+    if entry is not None:
+        notes.append("bytes pass unread here, and no rule looks at them: what is counted are the tunnels")
+    # A network is no name that a filter could look for.
+    hosts = entry.key if entry is not None and entry.pattern is not None else ""
     fields = {name: value for name, value in rule_fields(rule).items() if name != "id"}
     text = flow(fields) if fields else "everything"
     return Row(name, verdict, text, _short(rule.ref.place), numbers, tuple(marks), tuple(notes), hosts)

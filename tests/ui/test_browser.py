@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from egress.ui import listen
+from scripts import chromium
 from tests.ui.served import TOKEN, Served
 from tests.unit.ui.asking import denied, line
 
@@ -36,9 +37,27 @@ PAYLOADS = {
 TEMPLATE = "{{7*191}}{%x%}\u202e\x1b]0;x\x07"
 """The same for whoever fills in templates, and for terminals."""
 COMES_TO = "1337"
-FIELDS = ("sandbox", "profile", "host", "path", "method", "code", "rule", "place", "sni", "address", "policy")
+FIELDS = (
+    *("sandbox", "profile", "listener", "entry", "connection", "scheme", "host", "address", "sni", "method"),
+    *("path", "code", "rule", "place", "client_tls", "upstream_tls", "alpn", "upstream_alpn", "policy"),
+)
+"""Every field of a line that is text, but for the id and the time, without which there is no page of it."""
+FILTERS = (
+    "grep",
+    "host",
+    "sandbox",
+    "secret",
+    "rule",
+    "code",
+    "event",
+    "method",
+    "verdict",
+    "status",
+    "since",
+)
+"""What an address can ask for: a link to the page is enough to choose it."""
+SCHEMES: tuple[chromium.Scheme, ...] = ("light", "dark")
 MARKUP = "return document.querySelectorAll('main img, main script, [href^=javascript]').length"
-NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 
 
 def until(browser: Chrome, script: str, what: object = True) -> object:
@@ -123,14 +142,21 @@ def test_nothing_is_fetched_elsewhere_and_the_policy_is_not_offended(browser: Ch
 def test_no_text_of_a_line_runs(browser: Chrome, served: Served, payload: str) -> None:
     bad = dict.fromkeys(FIELDS, payload)
     secret = [{"secret": payload, "slot": payload}]
-    served.more(line(4, **bad, injected=secret), denied(5, **bad), line(6, event=payload, verdict=None))
+    scrubbed = {payload: 2}
+    served.more(line(4, **bad, injected=secret, scrubbed=scrubbed), denied(5, **bad))
+    served.more(line(6, event=payload, verdict=None))
     served.more(line(8, **{payload: payload}), line(9, request=payload))
     served.more(line(10, event="pruned", by=payload, files=1, verdict=None, host=""))
     browser.get(served.link)
     ids = ("r-4", "r-5", "r-6", "r-8", "r-10")
     paths = ["/", "/charts", "/rules", "/suggest?id=r-5", *(f"/request?id={name}" for name in ids)]
     paths += [f"/draft?what={what}&since=7d" for what in ("draft", "replay")]
-    paths += [f"/{kind}?name={quote(payload)}" for kind in ("sandbox", "host", "secret", "rule")]
+    typed = quote(payload)
+    paths += [f"/{kind}?name={typed}" for kind in ("sandbox", "host", "secret", "rule")]
+    paths += [f"/request?id={typed}", f"/draft?what=draft&profile={typed}", f"/draft?since={typed}"]
+    paths += [f"/?{name}={typed}" for name in ("grep", "host")] + [f"/charts?grep={typed}"]
+    every = "&".join(f"{name}={typed}" for name in FILTERS)
+    paths += [f"/?{every}", f"/charts?{every}"]
     for path in paths:
         browser.get(served.root + path)
         browser.execute_script("document.querySelectorAll('details').forEach(it => it.open = true)")
@@ -184,19 +210,17 @@ def test_another_port_of_this_machine_reads_nothing(browser: Chrome, served: Ser
 
 def test_dark_where_the_reviewer_likes_it_dark(browser: Chrome, served: Served) -> None:
     grounds = []
-    for scheme in ("light", "dark"):
-        wish = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wish)
+    for scheme in SCHEMES:
+        chromium.prefer(browser, scheme)
         browser.get(served.link)
         grounds.append(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
     assert grounds == ["rgb(250, 250, 248)", "rgb(20, 24, 28)"]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_a_narrow_window_is_never_scrolled_sideways(browser: Chrome, served: Served) -> None:
     long = "a" * 1500
     served.more(line(4, path=f"/{long}", host=f"{long}.example", sandbox=long, rule=f"{long}#{long}"))
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
+    chromium.size(browser, 390, 800)
     browser.get(served.link)
     paths = ("/", "/charts", "/rules", "/draft?what=replay&since=7d", "/draft?what=draft&since=7d", "/chain")
     for path in (*paths, "/request?id=r-4", "/suggest?id=r-2", "/host?name=api.github.com"):

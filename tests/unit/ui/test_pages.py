@@ -98,8 +98,27 @@ def test_a_request_has_all_its_stages_and_the_line_that_decided(tmp_path: Path) 
     text = ask(app(tmp_path, [line(1, place=place)]), "/request?id=r-1").text
     for stage in ("came in", "decided", "answered", "ended"):
         assert stage in text
+    assert "5 ms in all" in text
     assert "id: read, methods: [GET, HEAD]" in text
     assert "What would allow it?" not in text
+
+
+def test_the_stages_stand_one_after_the_other(tmp_path: Path) -> None:
+    """Each bar begins where the one before it ended; the last one is what was left of the whole."""
+    took = {"secret_us": 100, "connect_us": 200, "first_byte_us": 500, "total_us": 1000}
+    text = ask(app(tmp_path, [line(1, **took)]), "/request?id=r-1").text
+    bars = re.findall(r'class="accent" x="([\d.]+)" y="0" width="([\d.]+)"', text)
+    assert [(float(x), float(width)) for x, width in bars] == [(0, 10), (10, 20), (30, 50), (80, 20)]
+
+
+def test_times_that_do_not_add_up_leave_the_bars_inside(tmp_path: Path) -> None:
+    """A line is data: its parts may come to more than the whole."""
+    text = ask(
+        app(tmp_path, [line(1, connect_us=900, first_byte_us=900, total_us=10)]), "/request?id=r-1"
+    ).text
+    bars = re.findall(r'class="accent" x="([\d.]+)" y="0" width="([\d.]+)"', text)
+    assert len(bars) == 3
+    assert all(float(x) + float(width) <= 100 for x, width in bars)
 
 
 def test_a_denied_request_leads_to_what_would_allow_it(tmp_path: Path) -> None:
@@ -139,6 +158,23 @@ def test_every_thing_has_its_page(tmp_path: Path, kind: str, name: str) -> None:
     assert ask(app(tmp_path), f"/{kind}?name=none").status == 404
 
 
+@pytest.mark.parametrize("path", ["/charts?", "/host?name=api.github.com&"])
+def test_charts_leave_out_a_text_and_say_so(tmp_path: Path, path: str) -> None:
+    """The totals are those without the text: searching every line would take minutes."""
+    site = app(tmp_path)
+
+    def totals(text: str) -> str:
+        found = re.search(r'<dl class="tiles">.*?</dl>', text, re.DOTALL)
+        assert found is not None
+        return found[0]
+
+    plain, searched = ask(site, path).text, ask(site, f"{path}grep=gists").text
+    assert totals(searched) == totals(plain)
+    assert "do not search" in searched
+    assert "do not search" not in plain
+    assert "/?grep=gists" in searched or "&amp;grep=gists" in searched
+
+
 def test_the_rules_page_counts_and_marks(tmp_path: Path) -> None:
     text = ask(app(tmp_path), "/rules").text
     assert "shadowed" in text
@@ -169,7 +205,10 @@ def test_canaries_and_what_passes_unread_are_no_unknown_rules(tmp_path: Path) ->
     assert "unused" in rows["api.github.com#host"]
     one = ask(site, "/rule?name=pinned.example.com%23host")
     assert one.status == 200
-    assert "/?event=tunnel&amp;host=pinned.example.com" in one.text
+    # What it shows are its tunnels, for they name no rule.
+    assert "/?host=pinned.example.com&amp;event=tunnel" in one.text
+    assert "r-2" in one.text
+    assert "The log has nothing of it" not in one.text
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -185,7 +224,9 @@ def test_a_canary_gets_no_yaml_whether_the_rules_allow_its_request_or_not(
 
 def test_drafts_and_replays(tmp_path: Path) -> None:
     site = app(tmp_path)
-    assert "api.github.com:" in ask(site, "/draft?what=draft&since=7d").text
+    made = ask(site, "/draft?what=draft&since=7d").text
+    assert "api.github.com:" in made
+    assert "It denies nothing that passed. 3 as before." in made
     assert "deny 1 request that passed" in ask(site, "/draft?what=replay&since=7d").text
     assert ask(site, "/draft").status == 200
     assert ask(site, "/draft?what=draft&since=soon").status == 400
