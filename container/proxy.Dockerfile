@@ -1,6 +1,6 @@
 # The proxy, to run beside a workload. Small, not root, with nothing to write but two folders.
 #
-# Build it from a checkout with `container/build proxy`, or without a registry as container/README.md says.
+# Build it with `egress image build proxy`, or from a checkout with `container/build proxy`.
 # The context holds egress/, container/ and requirements.lock; with wheels/ as well it needs no package index.
 # Every package has to have a hash that the lock file names.
 

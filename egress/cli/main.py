@@ -33,6 +33,7 @@ COMMANDS = {
     "cp": ("egress.cli.sandboxes.cp:cp", "Copy files into a sandbox, or out of it."),
     "logs": ("egress.cli.sandboxes.logs:logs", "Show what a sandbox asked for."),
     "rm": ("egress.cli.sandboxes.rm:rm", "Take sandboxes away."),
+    "image": ("egress.cli.sandboxes.image:image", "Build the images, and get what runs them."),
     "trust": ("egress.cli.trust:trust", "Say that you have read a rule file and trust it."),
     "status": ("egress.cli.status:status", "Ask a running proxy how it is."),
     "metrics": ("egress.cli.metrics:metrics", "Print the numbers of a running proxy for Prometheus."),

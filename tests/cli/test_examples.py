@@ -61,7 +61,7 @@ WANTING = {
     "egress ps --json": "no sandboxes are served here",
     "egress rm --all": "no sandboxes are served here",
     "egress rm run-4f2a9c1e": "no sandboxes are served here",
-    'egress run --agent claude-code --image my-agents -- claude -p "fix the test"': "there are no rules here",
+    'egress run --agent claude-code --image my-agents -- claude -p "fix the test"': "my-agents",
     "egress run --mount .:/workspace:rw -- bash": "there are no rules here",
     "egress run -- curl https://api.example.com/v1/me": "there are no rules here",
     "egress serve --rules hosts.yaml": "there is no file hosts.yaml",
@@ -74,6 +74,9 @@ WANTING = {
     "egress status --json": "no proxy is running here",
 }
 """Examples that want something that is not here, and what they say then; tests of the proxy have it."""
+
+BUILDING = {"egress image build all", "egress image build sandbox --base debian:stable-slim"}
+"""Examples that take minutes, and an engine: tests of images have them."""
 
 
 def commands(group: click.Group, context: click.Context) -> list[click.Command]:
@@ -94,10 +97,10 @@ def examples() -> list[str]:
 
 def test_there_are_examples_and_the_denials_are_among_them() -> None:
     assert len(examples()) > 10
-    assert set(examples()) >= DENIED | WANTING.keys()
+    assert set(examples()) >= DENIED | BUILDING | WANTING.keys()
 
 
-@pytest.mark.parametrize("example", sorted(set(examples()) - WANTING.keys()))
+@pytest.mark.parametrize("example", sorted(set(examples()) - BUILDING - WANTING.keys()))
 def test_an_example_runs_as_it_stands(example: str, tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     shutil.copy(CONFIG, tmp_path / "config")

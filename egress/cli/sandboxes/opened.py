@@ -30,6 +30,8 @@ type Command = Callable[..., int]
 type Handler = Callable[[int, FrameType | None], None]
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+_OURS: Final = ("egress-sandbox", "egress-sandbox:latest")
+"""An image that can be made here."""
 
 
 def options(command: Command) -> Command:
@@ -69,7 +71,7 @@ def fleet(
     with unwound(_unwind), ExitStack() as parts:
         if keep:
             _check_kept(rules, runtime_dir, seccomp)
-        with told():
+        with told(image):
             found = parts.enter_context(
                 open_fleet(
                     rules=tuple(rules) or None,
@@ -117,13 +119,14 @@ def _not_kept() -> UsageError:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def told(image: str | None = None) -> Iterator[None]:
     """Tell what keeps sandboxes from being opened by the option that it came by, and mistakes in rules."""
     try:
         with wanted.by_option():
             yield
     except ImageMissingError as error:
-        raise ImageMissingError(f"--image: {error.message}", error.hint) from None
+        hint = "`egress image build sandbox` makes it" if image in _OURS else error.hint
+        raise ImageMissingError(f"--image: {error.message}", hint) from None
     except ProxyFailedError as error:
         cause, *findings = error.message.splitlines()
         for line in findings:

@@ -100,6 +100,9 @@ def test_mistakes_in_rules_stand_in_lines_of_their_own(capsys: pytest.CaptureFix
 def test_an_image_that_is_not_there_is_told_by_its_option() -> None:
     with pytest.raises(ImageMissingError, match="--image: there is no image some"), opened.told():
         raise ImageMissingError("there is no image some", "make it")
+    with pytest.raises(ImageMissingError) as caught, opened.told("egress-sandbox"):
+        raise ImageMissingError("there is no image egress-sandbox", "make it")
+    assert caught.value.hint == "`egress image build sandbox` makes it"
 
 
 def test_where_none_are_served_it_is_said_how_to_begin(folder: Path) -> None:

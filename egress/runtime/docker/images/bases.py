@@ -95,9 +95,9 @@ def of_debian(engine: Engine, say: Say = silent) -> str:
 
 def _need_debootstrap() -> None:
     if shutil.which("debootstrap", path=f"{os.defpath}:{PATH}") is None:
-        raise UnsupportedError("debootstrap is missing", "apt-get install debootstrap")
+        raise UnsupportedError("debootstrap is missing", "apt-get install debootstrap, or name a base")
     if os.geteuid() != 0:
-        raise UnsupportedError("a base of packages is made by root alone", "run this with sudo")
+        raise UnsupportedError("a base of packages is made by root alone", "be root, or name a base")
 
 
 def _source() -> tuple[str, str]:

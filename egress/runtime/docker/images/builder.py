@@ -83,6 +83,7 @@ def build(
 
 def _follow(said: Iterable[Mapping[str, object]], say: Say) -> None:
     lines: list[str] = []
+    pulling: set[str] = set()
     for each in said:
         if "error" in each:
             text = " | ".join([*lines[-_LAST_LINES:], _plain(str(each["error"]))])
@@ -92,6 +93,11 @@ def _follow(said: Iterable[Mapping[str, object]], say: Say) -> None:
             if text := _plain(line):
                 lines.append(text)
                 say(text)
+        # Of a base that is fetched: each stage once, not each piece of each layer.
+        stage = _plain(str(each.get("status", "")))
+        if stage and stage not in pulling:
+            pulling.add(stage)
+            say(stage)
 
 
 def _plain(line: str) -> str:

@@ -55,6 +55,15 @@ def door_image(engine: Engine, base: str | None = None, say: Say = silent) -> st
     return _built(engine, DOOR, recipes.for_door(), base, say, is_offline=True)
 
 
+def named(engine: Engine, image: str, name: str) -> None:
+    """Give an image a name of its user's besides: `NAME` or `NAME:TAG`. Raises `ImageMissingError`."""
+    # What stands behind the last colon may be a port with a path.
+    repository, _, tag = name.rpartition(":")
+    if not repository or "/" in tag:
+        repository, tag = name, "latest"
+    engine.tag_image(image, repository, tag)
+
+
 def _built(engine: Engine, repository: str, recipe: Recipe, base: str, say: Say, *, is_offline: bool) -> str:
     name = _name(engine, repository, recipe, base)
     if _is_there(engine, name):

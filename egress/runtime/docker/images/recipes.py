@@ -22,6 +22,7 @@ from egress.runtime.errors import UnsupportedError
 _PACKAGE: Final = Path(egress.__file__).parent
 _LOCK: Final = "requirements.lock"
 _RECIPES: Final = "container"
+_RUNNING: Final = ("compose.yaml", "kubernetes.yaml", "resolv.conf", "rules/*", "shipping/*", "workload/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,11 @@ def for_door() -> Recipe:
     program = "egress/runtime/door/program.py"
     file = "container/door/Dockerfile"
     return Recipe(file, {file: folder() / "door/Dockerfile", program: _PACKAGE.parent / program})
+
+
+def for_running() -> Mapping[str, Path]:
+    """What runs images and is there to be edited, by the path within a folder of its own."""
+    return {name: folder() / name for name in sorted(_own(*_RUNNING))}
 
 
 def _own(*patterns: str) -> Iterator[str]:

@@ -32,3 +32,19 @@ def test_a_base_that_nobody_has_is_told_with_what_to_do_without_a_registry() -> 
     with pytest.raises(EngineError) as caught:
         _follow([{"stream": "Step 3/8 : RUN true\n"}, {"error": "no such host"}], silent)
     assert caught.value.hint == "put right what the last step says"
+
+
+def test_each_stage_of_a_base_that_is_fetched_is_told_once() -> None:
+    said: list[str] = []
+    layers = [{"status": "Downloading", "id": name, "progress": "[=>  ]"} for name in "aab"]
+    _follow(
+        [{"status": "Pulling from library/x"}, *layers, {"status": "Pull complete", "id": "a"}], said.append
+    )
+    assert said == ["Pulling from library/x", "Downloading", "Pull complete"]
+
+
+def test_a_base_that_could_not_be_fetched_is_told_as_one() -> None:
+    lines = [{"stream": "Step 2/8 : FROM ${BASE_IMAGE}\n"}, {"status": "Pulling from library/x"}]
+    with pytest.raises(EngineError) as caught:
+        _follow([*lines, {"error": "unauthorized"}], silent)
+    assert "without a registry" in caught.value.hint

@@ -52,3 +52,22 @@ def test_what_is_there_is_taken(make: object) -> None:
     said: list[str] = []
     assert make(engine("base", name), "base", said.append) == name  # type: ignore[operator]
     assert said == []
+
+
+@pytest.mark.parametrize(
+    ("name", "repository", "tag"),
+    [
+        ("mine", "mine", "latest"),
+        ("mine:2", "mine", "2"),
+        ("registry.example.com:5000/team/mine", "registry.example.com:5000/team/mine", "latest"),
+        ("registry.example.com:5000/team/mine:2", "registry.example.com:5000/team/mine", "2"),
+    ],
+)
+def test_a_name_of_ones_own_may_have_a_tag_and_a_registry(name: str, repository: str, tag: str) -> None:
+    class Tagging(Shelf):
+        def tag_image(self, *words: str) -> None:
+            self.tagged = words
+
+    tagging = Tagging()
+    products.named(cast("Engine", tagging), "made", name)
+    assert tagging.tagged == ("made", repository, tag)

@@ -92,3 +92,15 @@ def test_an_installation_holds_them_in_the_package(tmp_path: Path, monkeypatch: 
         recipes.lock()
     (place / "requirements.lock").touch()
     assert recipes.lock() == place / "requirements.lock"
+
+
+def test_every_file_of_the_recipes_is_of_use_where_it_was_installed() -> None:
+    """Or of a checkout alone: the page about it, and a script for whoever has one."""
+    used = {
+        name.removeprefix("container/")
+        for each in (for_proxy(), for_sandbox(), for_door())
+        for name in each.files
+    }
+    used |= recipes.for_running().keys() | {"README.md", "build"}
+    found = {path.relative_to(recipes.folder()) for path in recipes.folder().rglob("*") if path.is_file()}
+    assert {path.as_posix() for path in found if path.suffix != ".pyc"} <= used
