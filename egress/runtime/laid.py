@@ -7,12 +7,26 @@ not be seen. What lies in the folder of the outfit is mounted as a folder, so th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from egress.runtime.errors import SpecError
+from egress.runtime.errors import EngineUnavailableError, SpecError
 from egress.runtime.protocol import Outfit
+
+
+@contextmanager
+def usable(folder: Path) -> Iterator[None]:
+    """Tell that a folder is full, or not what it was. Raises `EngineUnavailableError`."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise EngineUnavailableError(
+            f"the files of a sandbox cannot be written in {folder}: {reason}",
+            "make room there, or name another folder with --runtime-dir",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +51,14 @@ class Laid:
 
     def renew(self, outfit: Outfit) -> None:
         """Write them again, in place. What the last outfit had and this one has not stays."""
-        self._dressed.mkdir(mode=0o755, parents=True, exist_ok=True)
-        for number, (_, data) in enumerate(sorted(self.own.items())):
-            _write(self._own(number), data)
-        for target, data in outfit.files.items():
-            place = self._dressed / _inside(outfit, target)
-            place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            _write(place, data)
+        with usable(self.folder):
+            self._dressed.mkdir(mode=0o755, parents=True, exist_ok=True)
+            for number, (_, data) in enumerate(sorted(self.own.items())):
+                _write(self._own(number), data)
+            for target, data in outfit.files.items():
+                place = self._dressed / _inside(outfit, target)
+                place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                _write(place, data)
 
     @property
     def _dressed(self) -> Path:

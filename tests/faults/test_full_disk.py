@@ -5,37 +5,15 @@ S-67 with everything real: the disk, the process, and the traffic. The story is 
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import LEFT_OUT
-
-ROOT = Path(__file__).parents[2]
-PATIENCE = 100
+from tests.faults import mounted
 
 
 def story(request: pytest.FixtureRequest, folder: Path, mode: str) -> dict[str, object]:
-    rights = [] if os.geteuid() == 0 else ["--map-root-user"]
-    command = [sys.executable, "-m", "tests.faults.tiny_disk", str(folder), mode]
-    done = subprocess.run(
-        ["unshare", "--mount", *rights, *command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    if "unshare failed" in done.stderr or "mount:" in done.stderr:
-        request.node.user_properties.append((LEFT_OUT, "a mount namespace, which this user may not have"))
-        pytest.skip("this user may not mount a disk here")
-    assert done.returncode == 0, done.stderr
-    facts: dict[str, object] = json.loads(done.stdout)
-    return facts
+    return mounted.story(request, "tests.faults.tiny_disk", str(folder), mode)
 
 
 def log(facts: dict[str, object]) -> dict[str, object]:

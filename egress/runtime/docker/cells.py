@@ -24,6 +24,7 @@ from egress.runtime.docker.networks import Network
 from egress.runtime.docker.shelf import Shelf
 from egress.runtime.door.keeper import Keeper, usual
 from egress.runtime.errors import SandboxError
+from egress.runtime.laid import usable
 from egress.runtime.lease import write_owner
 
 _IPV6: Final = Path("/proc/sys/net/ipv6")
@@ -106,13 +107,14 @@ class Cells:
         number = secrets.token_hex(4)
         with ExitStack() as parts:
             folder = self._home / number
-            folder.mkdir(mode=0o700)
-            parts.callback(shutil.rmtree, folder, ignore_errors=True)
-            write_owner(folder, self._lease)
             meeting = folder / "door"
-            meeting.mkdir()
-            # The door's own user has to find the socket in it. Nobody else gets as far as here.
-            meeting.chmod(0o711)
+            with usable(self._home):
+                folder.mkdir(mode=0o700)
+                parts.callback(shutil.rmtree, folder, ignore_errors=True)
+                write_owner(folder, self._lease)
+                meeting.mkdir()
+                # The door's own user has to find the socket in it. Nobody else gets as far as here.
+                meeting.chmod(0o711)
             lifeline = Lifeline(folder / "lifeline")
             parts.callback(lifeline.close)
             network = networks.create(self._engine, names.network(number), self._lease)

@@ -14,7 +14,7 @@ from typing import Final
 from egress.runtime import disk
 from egress.runtime.door.keeper import Keeper
 from egress.runtime.gateway import Admission
-from egress.runtime.laid import Laid
+from egress.runtime.laid import Laid, usable
 from egress.runtime.lease import write_owner
 from egress.runtime.namespace import bounds, plan, sweep
 from egress.runtime.namespace.bounds import Groups, Hierarchy
@@ -87,14 +87,16 @@ def made(
     """Make one, with its door there and nothing open yet. Where that fails nothing is left of it."""
     with ExitStack() as parts:
         folder = place.home / secrets.token_hex(4)
-        folder.mkdir(mode=0o700)
-        parts.callback(sweep.remove, folder)
-        write_owner(folder, place.lease)
+        with usable(place.home):
+            folder.mkdir(mode=0o700)
+            parts.callback(sweep.remove, folder)
+            write_owner(folder, place.lease)
         groups = bounds.make(folder.name, spec.limits, place.hierarchies)
         parts.callback(groups.remove)
-        sweep.note(folder, place.lease, spec.name, groups.folders)
         folders = plan.Folders.below(folder)
-        folders.make(ids.owner)
+        with usable(place.home):
+            sweep.note(folder, place.lease, spec.name, groups.folders)
+            folders.make(ids.owner)
         hostname = plan.hostname(spec.name)
         laid = Laid(folder / "files", plan.own_files(spec, image, hostname))
         layout = plan.file_system(spec, image, folders, laid.lay(outfit), mounts)

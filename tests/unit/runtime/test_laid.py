@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.errors import SpecError
+from egress.runtime.errors import EngineUnavailableError, SpecError
 from egress.runtime.laid import Laid
 from egress.runtime.protocol import Outfit
 
@@ -50,3 +50,11 @@ def test_without_an_outfit_there_is_no_folder_for_it(tmp_path: Path) -> None:
 def test_an_outfit_stays_in_its_folder(outfit: Outfit, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="outfit"):
         Laid(tmp_path / "files", {}).lay(outfit)
+
+
+def test_what_cannot_be_written_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(EngineUnavailableError, match="not a directory") as caught:
+        Laid(tmp_path / "file" / "below", {}).lay(OUTFIT)
+    assert str(tmp_path) in caught.value.message
+    assert "--runtime-dir" in caught.value.hint
