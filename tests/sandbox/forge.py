@@ -1,4 +1,4 @@
-"""A git server that wants a credential, a proxy that has it, and sandboxes of namespaces that do not."""
+"""A git server that wants a credential, a proxy that has it, and sandboxes that do not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import subprocess
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from egress.ca import public_roots
 from egress.fleet import Fleet
 from egress.fleet.protocol import About
+from egress.runtime.docker.runtime import DockerRuntime
 from egress.runtime.dressing import kitted
 from egress.runtime.gateway import ProxyGateway
 from egress.runtime.namespace.runtime import NamespaceRuntime
@@ -66,8 +67,9 @@ class Server:
 class Forge:
     """All of it, from `with` to its end."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: Literal["namespace", "docker"] = "namespace") -> None:
         self._folder = folder
+        self._kind = kind
         self._parts = ExitStack()
 
     def __enter__(self) -> Self:
@@ -78,13 +80,13 @@ class Forge:
             self.upstream = parts.enter_context(Server(served)).upstream
             self.proxy = parts.enter_context(self._proxy())
             guarded = (self.proxy.runtime, self.proxy.state)
-            made = NamespaceRuntime(
+            made = (DockerRuntime if self._kind == "docker" else NamespaceRuntime)(
                 ProxyGateway(self.proxy.runtime),
                 self.proxy.runtime / "sandboxes",
                 kitted(public_roots()),
                 guarded=guarded,
             )
-            self.fleet = Fleet(made, about=About(kind="namespace"), tick=None)
+            self.fleet = Fleet(made, about=About(kind=self._kind), tick=None)
             parts.callback(self.fleet.close)
             self._parts = parts.pop_all()
         return self
