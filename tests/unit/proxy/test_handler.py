@@ -272,6 +272,16 @@ async def test_a_recheck_is_about_the_addresses_in_use(scene: Scene) -> None:
     assert (await under_way(scene, step)).records == ["access.withdrawn"]
 
 
+async def test_a_close_is_told_in_the_record_of_what_was_under_way(scene: Scene) -> None:
+    async def step(_: Scene, found: Handler) -> None:
+        found.close("access.withdrawn")
+
+    assert (await under_way(scene, step)).records == ["access.withdrawn"]
+    assert [line["code"] for line in scene.stack.exchanges() if line["path"] == "/story"] == [
+        "access.withdrawn"
+    ]
+
+
 async def test_a_close_that_cannot_be_recorded_is_one_nevertheless(scene: Scene) -> None:
     async def step(scene: Scene, found: Handler) -> None:
         scene.patch.setattr(Desk, "refuse", fails)
