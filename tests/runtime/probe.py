@@ -36,6 +36,17 @@ def udp(host: str, port: int) -> None:
         heard(sock.recv(64))
 
 
+def say(host: str, port: int, words: str) -> str:
+    """Send these words by TCP, and say what came back until it was closed; words stand for bytes."""
+    with socket.create_connection((host, port), PATIENCE) as sock:
+        sock.settimeout(3 * PATIENCE)
+        sock.sendall(words.encode("latin-1"))
+        answer = b""
+        while piece := sock.recv(4096):
+            answer += piece
+    return answer.decode("latin-1") or "nothing"
+
+
 def ping(host: str, how: int) -> None:
     """By the way that is open to everybody, or by raw sockets."""
     packet = bytearray(struct.pack("!BBHHH", 8, 0, 0, 7, 1) + HELLO + b"\0")
@@ -83,11 +94,11 @@ def vsock() -> None:
     socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM).close()
 
 
-def take_address(host: str) -> None:
+def take_address(host: str, device: str) -> None:
     """Give the interface another address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         address = struct.pack("!HH4s8x", socket.htons(socket.AF_INET), 0, socket.inet_aton(host))
-        fcntl.ioctl(sock, 0x8916, struct.pack("16s16s", b"eth0", address))
+        fcntl.ioctl(sock, 0x8916, struct.pack("16s16s", device.encode(), address))
 
 
 def spoof(source: str, host: str, port: int) -> None:
@@ -124,7 +135,8 @@ def heard(answer: bytes) -> None:
 
 
 _ALL: tuple[Callable[..., object], ...] = (
-    *(tcp, udp, ping, sctp, name, packets, raw, vsock, take_address, spoof, become, enable_ipv6, open_ports),
+    *(tcp, udp, say, ping, sctp, name, packets, raw, vsock, take_address, spoof, become, enable_ipv6),
+    open_ports,
 )
 WAYS: dict[str, Callable[..., object]] = {way.__name__: way for way in _ALL}
 

@@ -1,8 +1,8 @@
 """Ways out of a sandbox of namespaces that are not the proxy: S-40, S-41 and S-44 to S-53, from inside.
 
-Each has its good twin. What the proxy lets through works from the same sandbox, with the credential that the
-sandbox never had; and the same probe, run on this machine outside of any sandbox, comes through where the
-sandbox does not.
+The list that every sandbox is held to stands in `tests.runtime.escapes`; here is what is only asked of
+namespaces. The good twin is the same probe on this machine, outside of any sandbox, and for what this machine
+has not, in a network of its own that has it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ import errno
 import json
 import os
 import resource
-import signal
-import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
-from itertools import pairwise
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import pytest
 
@@ -30,12 +28,25 @@ from egress.runtime.namespace.plan import DOOR
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, Mount
 from tests.proxy.served import until
-from tests.runtime.namespace.house import NAME, PYTHON, SECRET, Box, House
+from tests.runtime.escapes import (
+    METADATA,
+    PROBE,
+    SANDBOXES,
+    Attempt,
+    Escapes,
+    Ground,
+    assert_nothing_is_reached,
+    assert_works,
+    lines,
+    probed,
+)
+from tests.runtime.machine import Machine
+from tests.runtime.namespace.house import PYTHON, SECRET, Box, House
+from tests.runtime.namespace.world import INTERNET
 
-PROBE: Final = Path(__file__).parents[1].joinpath("probe.py").read_text(encoding="utf-8")
-METADATA: Final = "169.254.169.254"
-
-Attempt = tuple[str | int, ...]
+ROOT: Final = Path(__file__).parents[3]
+_WORLD: Final = ("unshare", "-Urnm", sys.executable, "-m", "tests.runtime.namespace.world")
+"""Runs the probe where there is no wall, and more than this machine has."""
 
 _ABSTRACT: Final = """
 import socket, sys
@@ -91,6 +102,24 @@ for name, attempt in tries.items():
     if name == "clone users" and found == 0:
         os._exit(0)
 """
+_TAKING: Final = """
+import errno, socket, sys
+tcp, udp = socket.SOCK_STREAM, socket.SOCK_DGRAM
+address, *ports = sys.argv[1:]
+for kind, port in [(tcp, int(port)) for port in ports] + [(udp, 53)]:
+    for host in (address, "0.0.0.0"):
+        for options in ((), (2,), (15,), (2, 15)):
+            with socket.socket(socket.AF_INET, kind) as sock:
+                for option in options:
+                    sock.setsockopt(socket.SOL_SOCKET, option, 1)
+                try:
+                    sock.bind((host, port))
+                    if kind == tcp:
+                        sock.listen()
+                    print(kind.name, port, host, "taken")
+                except OSError as error:
+                    print(kind.name, port, host, errno.errorcode[error.errno])
+"""
 _FAMILIES: Final = """
 import socket
 for family in range(1, 46):
@@ -110,129 +139,84 @@ def box(house: House, request: pytest.FixtureRequest) -> Iterator[Box]:
     house.runtime.remove(name)
 
 
-class Outside:
-    """This machine, listening: on all of its addresses by TCP and UDP, and at a name of no file."""
-
-    def __enter__(self) -> Self:
-        with ExitStack() as parts:
-            self._tcp = parts.enter_context(socket.create_server(("", 0)))
-            self.port = int(self._tcp.getsockname()[1])
-            self._udp = parts.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            self._udp.bind(("", self.port))
-            self._abstract = parts.enter_context(socket.socket(socket.AF_UNIX))
-            self.abstract = f"@egress-test-{os.getpid()}-{self.port}"
-            self._abstract.bind(self.abstract.replace("@", "\0"))
-            self._abstract.listen()
-            serves = (self._serve_tcp, self._serve_udp)
-            self._threads = [threading.Thread(target=each, daemon=True) for each in serves]
-            for thread in self._threads:
-                thread.start()
-            self._parts = parts.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._tcp.shutdown(socket.SHUT_RDWR)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.sendto(b"", ("127.0.0.1", self.port))
-        for thread in self._threads:
-            thread.join()
-        self._parts.close()
-
-    @property
-    def addresses(self) -> list[str]:
-        text = Path("/proc/net/fib_trie").read_text(encoding="ascii").splitlines()
-        found = {one.split()[-1] for one, two in pairwise(text) if "|--" in one and "/32 host LOCAL" in two}
-        return sorted(found)
-
-    def _serve_tcp(self) -> None:
-        while True:
-            try:
-                client, _ = self._tcp.accept()
-            except OSError:
-                return
-            with client:
-                client.sendall(b"here I am")
-
-    def _serve_udp(self) -> None:
-        while True:
-            data, peer = self._udp.recvfrom(512)
-            if not data:
-                return
-            self._udp.sendto(b"here I am", peer)
-
-
 @pytest.fixture
-def outside() -> Iterator[Outside]:
-    with Outside() as outside:
+def outside() -> Iterator[Machine]:
+    with Machine() as outside:
         yield outside
 
 
-def lines(attempts: Iterable[Attempt]) -> bytes:
-    return b"".join(json.dumps(attempt).encode() + b"\n" for attempt in attempts)
+class Bare(Ground):
+    """A sandbox of namespaces, and what is around it."""
+
+    device = "lo"
+    # It is in one network with its door.
+    door = address = DOOR
+    gateway = "198.18.0.1"
+    internet = INTERNET
+    foreign = ("10.1.2.3", gateway, SANDBOXES, METADATA)
+
+    def __init__(self, box: Box, outside: Machine) -> None:
+        self.room = box
+        self.machine, self.port = outside.addresses, outside.port
+
+    def twin(self, attempts: Iterable[Attempt]) -> Mapping[str, object]:
+        here: list[Attempt] = []
+        elsewhere: list[Attempt] = []
+        for attempt in attempts:
+            (here if attempt[2:3] and attempt[2] in self.machine else elsewhere).append(attempt)
+        found = twin(here) if here else {}
+        return {**found, **(twin(elsewhere, *_WORLD) if elsewhere else {})}
+
+    def datagrams(self) -> str:
+        return self.room.run("cat", "/proc/net/udp").check().text
 
 
-def probed(box: Box, attempts: Iterable[Attempt], timeout: float = 60) -> Mapping[str, object]:
-    """How far the attempts came in the sandbox."""
-    found = json.loads(box.python(PROBE, input=lines(attempts), timeout=timeout).check().stdout)
-    assert isinstance(found, dict)
-    return found
+@pytest.fixture
+def ground(box: Box, outside: Machine) -> Bare:
+    return Bare(box, outside)
 
 
-def twin(attempts: Iterable[Attempt]) -> Mapping[str, object]:
+@pytest.fixture
+def root_ground(house: House, outside: Machine) -> Iterator[Bare]:
+    yield Bare(house.box("root", user=0, group=0), outside)
+    house.runtime.remove("root")
+
+
+@pytest.fixture
+def own_ground(own_house: House, outside: Machine) -> Bare:
+    return Bare(own_house.box("box"), outside)
+
+
+def twin(attempts: Iterable[Attempt], *words: str) -> Mapping[str, object]:
     """How far they come outside."""
-    words = [PYTHON, "-c", PROBE]
-    done = subprocess.run(words, input=lines(attempts), capture_output=True, check=True)
+    command = words or (sys.executable, "-c", PROBE)
+    done = subprocess.run(command, input=lines(attempts), capture_output=True, check=True, cwd=ROOT)
     found = json.loads(done.stdout)
     assert isinstance(found, dict)
     return found
 
 
-def assert_works(box: Box) -> None:
-    """The good twin of everything: the proxy is reached by name, and adds what the sandbox does not have."""
-    seen = box.house.upstream.seen
-    before = len(seen)
-    for options in ((), ("--noproxy", "*")):
-        assert box.get("/ok", *options).check().stdout == b"hello from outside\n"
-    assert [each.authorization for each in seen[before:]] == [f"Bearer {SECRET}"] * 2
+class TestNamespaces(Escapes):
+    """The whole list."""
 
 
 # The network --------------------------------------------------------------------------------------
 
 
-def test_nothing_leads_to_this_machine_or_through_it(box: Box, outside: Outside) -> None:
-    """S-44, S-45, S-48: every address of the machine, its loopback, and what lies behind."""
-    machine: list[Attempt] = [
-        *((f"tcp {each}", "tcp", each, outside.port) for each in outside.addresses),
-        ("udp", "udp", "127.0.0.1", outside.port),
+def test_no_way_out_is_told_at_once(box: Box, outside: Machine) -> None:
+    """S-44, S-45: nothing is there but loopback, its own, so nobody waits for an answer."""
+    attempts: list[Attempt] = [
+        ("internet", "tcp", INTERNET, 443),
+        ("internet by udp", "udp", INTERNET, 443),
+        ("machine", "tcp", next(each for each in outside.addresses if not each.startswith("127.")), 80),
     ]
-    beyond: list[Attempt] = [
-        ("internet", "tcp", "192.0.2.1", 443),
-        ("internet by udp", "udp", "192.0.2.1", 443),
-        ("internet by ping", "ping", "192.0.2.1", 2),
-        ("metadata", "tcp", METADATA, 80),
-        ("host.docker.internal", "name", "host.docker.internal"),
-        ("proxy", "tcp", "127.0.0.1", 3128),
-    ]
-    assert set(twin(machine).values()) == {"reached"}
-    found = probed(box, [*machine, *beyond])
-    assert "reached" not in found.values()
-    # At once: there is no way, and nobody waits for one.
-    assert found["internet"] == "ENETUNREACH"
-    assert_works(box)
+    assert set(probed(box, attempts).values()) == {"ENETUNREACH"}
+    assert probed(box, [("proxy", "tcp", "127.0.0.1", 3128)]) == {"proxy": "ECONNREFUSED"}
+    devices = box.run("cat", "/proc/net/dev").text.splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in devices] == ["lo"]
 
 
-def test_a_client_that_is_told_to_take_no_proxy_comes_nowhere_by_address(box: Box, outside: Outside) -> None:
-    """S-44, as people would write it."""
-    here = f"http://127.0.0.1:{outside.port}/"
-    assert twin([("here", "tcp", "127.0.0.1", outside.port)]) == {"here": "reached"}
-    for url in (here, "https://192.0.2.1/"):
-        assert box.run("curl", "-sSk", "--noproxy", "*", "--max-time", "6", url).exit_code == 7
-    refused = box.run("curl", "-sS", "--max-time", "6", "http://192.0.2.1/")
-    assert b"host." in refused.stdout
-    assert_works(box)
-
-
-def test_names_of_no_file_are_those_of_the_sandbox(box: Box, outside: Outside) -> None:
+def test_names_of_no_file_are_those_of_the_sandbox(box: Box, outside: Machine) -> None:
     """Unix sockets without a file belong to a network, and its own is empty."""
     done = subprocess.run([PYTHON, "-c", _ABSTRACT, outside.abstract], capture_output=True, check=True)
     assert done.stdout == b"reached\n"
@@ -249,7 +233,7 @@ def test_nothing_leads_to_another_sandbox(house: House, box: Box) -> None:
         mine = ("curl", "-s", "--noproxy", "*", f"http://{DOOR}:8000/")
         until(lambda: not other.run(*mine).exit_code, "the other to listen")
         attempts: list[Attempt] = [(each, "tcp", each, 8000) for each in (DOOR, "127.0.0.1", "198.18.0.3")]
-        assert "reached" not in probed(box, attempts).values()
+        assert_nothing_is_reached(box, attempts)
         other.sh("echo theirs > /tmp/theirs; echo theirs > /dev/shm/theirs").check()
         assert box.sh("cat /tmp/theirs /dev/shm/theirs").stdout == b""
         assert b"http.server" in other.sh("cat /proc/[0-9]*/cmdline").stdout
@@ -260,30 +244,9 @@ def test_nothing_leads_to_another_sandbox(house: House, box: Box) -> None:
     assert_works(box)
 
 
-def test_ipv6_is_off(box: Box) -> None:
-    """S-45: no address of it, not even of loopback, and no way to get one."""
-    attempts: list[Attempt] = [
-        ("loopback", "tcp", "::1", 80),
-        ("everybody", "udp", "ff02::1%lo", 5353),
-        ("enable", "enable_ipv6"),
-    ]
-    assert "reached" not in probed(box, attempts).values()
-    assert box.run("cat", "/proc/net/if_inet6").stdout == b""
-    devices = box.run("cat", "/proc/net/dev").text.splitlines()[2:]
-    assert [line.split(":")[0].strip() for line in devices] == ["lo"]
-
-
-def test_no_packet_is_made_by_hand(box: Box) -> None:
-    """S-45, S-50: raw sockets, other protocols, and addresses."""
-    attempts: list[Attempt] = [
-        ("packets", "packets"),
-        ("raw", "raw"),
-        ("raw ping", "ping", DOOR, 3),
-        ("sctp", "sctp", DOOR, 443),
-        ("vsock", "vsock"),
-        ("address", "take_address", "10.1.2.3"),
-    ]
-    assert "reached" not in probed(box, attempts).values()
+def test_sockets_of_other_families_are_refused(box: Box) -> None:
+    """S-45: AF_VSOCK, which knows no networks, and all else that nobody needs there."""
+    assert_nothing_is_reached(box, [("vsock", "vsock")])
     families = {tuple(map(int, line.split())) for line in box.python(_FAMILIES).check().text.splitlines()}
     assert families == {(1, 1), (1, 2), (1, 3), (1, 5), (2, 1), (2, 2), (10, 1), (10, 2), (16, 2), (16, 3)}
     # Interfaces can be listed, which many programs do.
@@ -292,14 +255,22 @@ def test_no_packet_is_made_by_hand(box: Box) -> None:
     assert twin([("vsock", "vsock")])["vsock"] in ("reached", "EAFNOSUPPORT")
 
 
-def test_the_door_has_the_ports_it_was_asked_for_and_no_others(box: Box) -> None:
-    """S-48, S-49: nothing of the proxy that is for its operator is there."""
-    wanted = sorted([53, 80, 443, 3128, box.house.upstream.port])
-    for address, there in ((DOOR, wanted), ("127.0.0.1", [])):
-        ports = probed(box, [("ports", "open_ports", address)], timeout=100)["ports"]
-        # Whoever dials a port that is his own by chance meets himself: no server has one of those.
-        found = [port for port in ports if port < 32768 or port in wanted] if isinstance(ports, list) else []
-        assert found == there, address
+def test_no_port_of_the_door_is_taken_from_it(box: Box) -> None:
+    """S-48: they share an address. Whoever took its port would answer in the name of every host."""
+    ports = " ".join(map(str, (53, 80, 443, 3128, box.house.upstream.port)))
+    told = box.python(_TAKING, DOOR, *ports.split()).check().text.splitlines()
+    assert len(told) == 2 * 4 * 6
+    assert {line.split()[-1] for line in told} == {"EADDRINUSE"}, told
+    # The twin: at any other port one may listen.
+    assert set(box.python(_TAKING, DOOR, "8000").check().text.split()[3::4]) >= {"taken"}
+
+
+def test_addresses_of_loopback_are_its_own(box: Box) -> None:
+    """S-48: there is one network for it and its door, and nothing listens at any other address of it."""
+    ports = probed(box, [("ports", "open_ports", "127.0.0.1")], timeout=100)["ports"]
+    # Whoever dials a port that is his own by chance meets himself: no server has one of those.
+    found = [port for port in ports if port < 32768] if isinstance(ports, list) else []
+    assert found == []
 
 
 def test_what_listens_inside_is_dialled_by_the_door(house: House, box: Box) -> None:
@@ -310,27 +281,6 @@ def test_what_listens_inside_is_dialled_by_the_door(house: House, box: Box) -> N
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert sock.recv(9) == b"HTTP/1.0 "
     server.kill()
-
-
-# Names --------------------------------------------------------------------------------------------
-
-
-def test_names_are_answered_by_the_door_alone(box: Box) -> None:
-    """S-46, S-47: an allowed name leads to the door; data in others goes nowhere, whoever is asked."""
-    secret = "c2vzyw1l.exfil.example.test"
-    attempts: list[Attempt] = [
-        ("by the system", "name", secret),
-        ("by the door", "name", secret, DOOR),
-        ("by loopback", "name", secret, "127.0.0.1"),
-        ("by the engine", "name", secret, "127.0.0.11"),
-        ("by the public", "name", secret, "192.0.2.53"),
-    ]
-    assert "reached" not in probed(box, attempts).values()
-    assert box.run("getent", "hosts", NAME).check().text.split() == [DOOR, NAME]
-    served = box.house.served
-    until(
-        lambda: secret in [each["host"] for each in served.records("refusal")], "the refusal in the records"
-    )
 
 
 # What it is -----------------------------------------------------------------------------------------
@@ -412,7 +362,7 @@ def test_processes_of_the_machine_are_neither_seen_nor_ended(house: House, box: 
     mine = os.getpid()
     numbers = box.sh("cd /proc; echo [0-9]*").text.split()
     assert len(numbers) < 10
-    for number in (mine, house.runtime._boxes[box.name].space.number):
+    for number in (mine, house.runtime._register.get(box.name).space.number):
         if str(number) not in numbers:
             assert box.sh(f"kill -0 {number}").exit_code
     closed = ("cat environ", "cat mem", "cat maps", "ls root/", "ls cwd/", "ls fd/", "readlink ns/net exe")
@@ -543,7 +493,7 @@ def test_nothing_of_the_caller_is_inherited(
         assert "CALLERS_TOKEN" not in everything
         assert SECRET not in everything
         assert box.sh("ls /proc/self/fd").text.split() == ["0", "1", "2", "3"]
-        held = own_house.runtime._boxes["box"].space
+        held = own_house.runtime._register.get("box").space
         # Nobody but root may look into the first process.
         for number in (held.number, *((held.first,) if os.geteuid() == 0 else ())):
             names = [str(each.readlink()) for each in Path(f"/proc/{number}/fd").iterdir()]
@@ -598,29 +548,3 @@ def test_what_it_was_not_given_to_write_is_read_only(box: Box) -> None:
     assert {"/", "/usr", "/dev", "/dev/null", "/etc/passwd", "/etc/egress", "/proc/sys"} <= {
         each[1] for each in found
     }
-
-
-# The proxy's end ------------------------------------------------------------------------------------
-
-
-def test_without_a_proxy_there_is_no_network(own_house: House, outside: Outside) -> None:
-    """S-52, S-53: nothing is open meanwhile, and a proxy that comes back finds the same doors."""
-    box = own_house.box("box")
-    assert_works(box)
-    own_house.served.process.send_signal(signal.SIGKILL)
-    own_house.served.process.wait()
-    attempts: list[Attempt] = [
-        ("internet", "tcp", "192.0.2.1", 443),
-        ("machine", "tcp", outside.addresses[0], outside.port),
-        ("door", "tcp", DOOR, 443),
-        ("names", "name", NAME),
-    ]
-    assert "reached" not in probed(box, attempts).values()
-    assert box.get("/none", "--max-time", "3").exit_code
-    before = len(own_house.upstream.seen)
-    own_house.served.kill()
-    own_house.served.start()
-    until(lambda: box.get("/again", "--max-time", "3").exit_code == 0, "the sandbox to be served again")
-    assert_works(box)
-    assert {each.authorization for each in own_house.upstream.seen[before:]} == {f"Bearer {SECRET}"}
-    assert [each["sandbox"] for each in own_house.served.records("sandbox.added")] == ["box", "box"]
