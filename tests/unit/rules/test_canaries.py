@@ -111,7 +111,7 @@ def test_a_file_has_a_plain_path(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/proc/1/x", "/dev/shm/x", "/sys/x", "/run/x", "/etc/egress/ca.pem", "/proc"]
+    "path", ["/proc/1/x", "/dev/shm/x", "/sys/x", "/run/x", "/etc/egress/ca.pem", "/proc", "/.egress/x"]
 )
 def test_nothing_is_planted_where_the_system_is(path: str) -> None:
     [(_, message)] = complaints(f"{{ like: aws, file: {path} }}")
@@ -132,6 +132,15 @@ def test_a_text_has_an_end() -> None:
     assert complaints(f'{{ like: aws, file: /a, text: "{most}{{value}}" }}') == []
     [(_, message)] = complaints(f'{{ like: aws, file: /a, text: "x{most}{{value}}" }}')
     assert str(MOST_TEXT) in message
+
+
+def test_a_path_has_an_end() -> None:
+    most = "/names" * 170 + "/abc"
+    assert len(most) == 1024
+    assert complaints(f"{{ like: aws, file: {most} }}") == []
+    [(_, message)] = complaints(f"{{ like: aws, file: {most}d }}")
+    assert "is not a file in a sandbox" in message
+    assert complaints(f"{{ like: aws, file: /{'n' * 255} }}") == [], "what a name in a folder may have"
 
 
 def test_a_text_without_a_file_is_none() -> None:

@@ -128,6 +128,9 @@ def test_neither_a_header_nor_a_parameter_names_another_method(name: str) -> Non
         assert (by_header.code, by_query.code) == ("method.override", "method.override")
         for sounds_alike in (f"x{spelling}", f"{spelling}x"):
             assert ask(rules, "POST https://a.example/", headers=((sounds_alike, "PUT"),)).allowed
+    escaped = name.replace("m", "%6d").replace("M", "%4D")
+    assert ask(rules, f"POST https://a.example/?{escaped}=PUT").code == "method.override"
+    assert ask(rules, f"POST https://a.example/?{name.upper()}=PUT").code == "method.override"
 
 
 @pytest.mark.parametrize("name", PATH_OVERRIDES)
