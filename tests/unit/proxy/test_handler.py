@@ -293,6 +293,15 @@ async def test_a_close_that_cannot_be_recorded_is_one_nevertheless(scene: Scene)
     assert "connection.failed" in scene.log.text
 
 
+async def test_a_lane_that_is_left_records_what_was_under_way(scene: Scene) -> None:
+    async def step(_: Scene, found: Handler) -> None:
+        found.leave()
+        assert found.gone.done()
+        found.leave()
+
+    assert (await under_way(scene, step)).records == ["proxy.stopping"]
+
+
 async def test_a_connection_that_cannot_begin_is_recorded(scene: Scene) -> None:
     async def story(scene: Scene) -> None:
         scene.patch.setattr(Handler, "_entry", fails)
