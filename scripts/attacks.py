@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.attack.catalogue.covered import CASES, ELSEWHERE
+from tests.attack.catalogue.covered import CASES, ELSEWHERE, WHOLE
 from tests.attack.catalogue.held import held_here, held_in_sandboxes
 
 _TESTS = "../../tests"
@@ -14,7 +14,9 @@ INTRODUCTION = (
     "as a process with its usual settings, in networks of their own: with names, hosts and certificates of",
     "an attacker, and an eye on every packet. Each of them is also tried on a proxy that makes every",
     "mistake, and has to find the harm there; a few, for which such a proxy has nothing to try, have a twin",
-    "that finds it in another way. Each is framed by an allowed request that has to work.",
+    "that finds it in another way. Each is framed by an allowed request that has to work. Where something",
+    "has to fail around the proxy, such as a clock that jumps or a source of secrets that hangs, the test is",
+    "one below `tests/faults`: it runs the whole proxy as well, without such a twin.",
     "[The lab](../../tests/attack/lab/README.md) tells how. Those **from a sandbox** run in a real one, of",
     "containers and of namespaces. Those **of parts** take one part by itself.",
     "",
@@ -27,7 +29,8 @@ def rows() -> Iterator[str]:
     """The table, one attack a line."""
     outside, inside = held_here(), held_in_sandboxes()
     for number, what in CASES.items():
-        by = (outside.get(number, ()), inside.get(number, ()), ELSEWHERE.get(number, ()))
+        whole = (*outside.get(number, ()), *WHOLE.get(number, ()))
+        by = (whole, inside.get(number, ()), ELSEWHERE.get(number, ()))
         yield f"| {number} | {what} | {' | '.join(_listed(nodes) for nodes in by)} |"
 
 

@@ -1,4 +1,4 @@
-"""What holds for every test: no stray sockets, modest hypothesis runs, nothing left out in silence.
+"""What holds for every test: no stray sockets, modest hypothesis runs, no harm forgiven, no silence.
 
 It must not hold fixtures of one subject: those belong beside the tests that use them.
 """
@@ -61,6 +61,30 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             patch.setattr(socket.socket, name, _refuse)
         patch.setattr(socket, "getaddrinfo", _refuse)
         return (yield)
+
+
+# Harm -----------------------------------------------------------------------------------------
+
+HARM = os.environ.get("EGRESS_TEST_HARM", "")
+"""A file that .ci/run looks at: a leak that comes once in two runs is a leak."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write down what no repetition makes good: a test that caught Egress doing harm."""
+    if HARM and call.excinfo is not None and _is_harm(call.excinfo.value):
+        with Path(HARM).open("a", encoding="utf-8") as file:
+            file.write(f"{item.nodeid}: {call.excinfo.value}\n")
+    return (yield)
+
+
+def _is_harm(error: BaseException) -> bool:
+    """Whether an exception says so; those of tests/attack/lab/harm.py do."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_harm(each) for each in error.exceptions)
+    return bool(getattr(error, "unforgivable", False))
 
 
 # Programs of the operating system ---------------------------------------------------------------

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.attack.lab.harm import Finding, Harm, HarmDoneError
+
 ROOT = Path(__file__).parents[2]
 
 OF_EVERY_DEBIAN = {"apt-get", "bash", "chroot", "mount", "prlimit", "setpriv", "unshare"}
@@ -67,6 +69,70 @@ def test_under_ci_a_missing_program_is_a_failure(tmp_path: Path, monkeypatch: py
     assert result.returncode == 1
     assert "no-such-program is missing: add some-package to the packages in .ci/run" in result.stdout
     assert "left out" not in result.stdout
+
+
+DOES_HARM = """
+import pytest
+
+class Harm(Exception):
+    unforgivable = True
+
+def test_leaks():
+    raise Harm("a secret")
+
+def test_steals():
+    raise ExceptionGroup("at once", [ValueError("x"), Harm("a host")])
+
+def test_breaks():
+    assert False, "something else"
+
+def test_finds_where_it_should():
+    with pytest.raises(Harm):
+        raise Harm("the naive proxy")
+
+@pytest.fixture
+def proxy():
+    yield
+    raise Harm("at its end")
+
+def test_is_well(proxy):
+    pass
+"""
+
+
+def test_harm_is_written_down_whatever_a_second_try_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By every worker, of fixtures too; not what was expected, and no other failure."""
+    told = tmp_path / "harm"
+    monkeypatch.setenv("EGRESS_TEST_HARM", str(told))
+    result = run(tmp_path / "suite", "tests/unit/test_it.py", DOES_HARM, jobs=2)
+    assert "3 failed, 2 passed, 1 error" in result.stdout
+    assert sorted(told.read_text(encoding="utf-8").splitlines()) == [
+        "tests/unit/test_it.py::test_is_well: at its end",
+        "tests/unit/test_it.py::test_leaks: a secret",
+        "tests/unit/test_it.py::test_steals: at once (2 sub-exceptions)",
+    ]
+
+
+def test_harm_that_was_done_is_what_the_file_asks_for() -> None:
+    """A secret anywhere; but not a wait, which may be the machine's."""
+    stolen, starved = Finding(Harm.STOLEN, "x"), Finding(Harm.STARVED, "y")
+    assert stolen.unforgivable
+    assert not starved.unforgivable
+    assert HarmDoneError("here", [starved, stolen]).unforgivable
+    assert not HarmDoneError("here", [starved]).unforgivable
+
+
+def test_a_run_under_ci_is_refused_for_harm() -> None:
+    """Before a second try, and after it; the file is gone at the start."""
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    begins, first, second = (
+        script.index(words)
+        for words in ('rm -f "$EGRESS_TEST_HARM"', "make --no-print-directory test; then", "--last-failed ")
+    )
+    refused = [found.start() for found in re.finditer(r"^ *refuse_harm$", script, re.MULTILINE)]
+    assert begins < first < refused[0] < second < refused[1]
 
 
 def test_sockets_are_refused_outside_their_rooms(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 After each start the log has to tell of every request that reached an upstream, once: in a line of its own,
 or as lost. And of nothing that was never begun.
+
+Chance chooses as its seed says. For a long run, with another seed each time (it is printed where it fails):
+`EGRESS_TEST_KILLS=200 EGRESS_TEST_KILLS_SEED=$RANDOM python -m pytest tests/faults/test_kills.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,7 +24,8 @@ from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import RefusedError
 from tests.proxy.lab.http2 import Http2Client
 
-ROUNDS = 4
+ROUNDS = int(os.environ.get("EGRESS_TEST_KILLS", "4"))  # noqa: TID251 - how long a run may take
+SEED = int(os.environ.get("EGRESS_TEST_KILLS_SEED", "1"))  # noqa: TID251 - and where it goes
 AT_ONCE = 6
 """Clients of each kind."""
 
@@ -86,7 +91,8 @@ class Crowd:
                 assert (await peer.get("/echo/x", self.estate.host(OPEN))).status == 200
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.timeout(90 + 30 * ROUNDS)
+@pytest.mark.parametrize("seed", [SEED])
 async def test_what_reached_an_upstream_is_told_exactly_once(tmp_path: Path, seed: int) -> None:
     chance, books = Chance("kill", seed), Books()
     async with Estate.of(tmp_path) as estate:

@@ -1,8 +1,10 @@
 """`python -m tests.fuzz`: fuzz Egress for a while, and say how to see again what was found.
 
-`--seconds 300` is all of it, with a seed of chance; `--level proxy --exchanges 50000 --seed 7` is the whole
-proxy with this seed; `--level inside --cases 300000` what runs in this process. A finding is printed with the
-command that plays its case alone, `--level proxy --seed 7 --case 123`; `--save FOLDER` keeps its sample.
+Without any argument it plays what was kept in the corpus, then so many cases in this process, then the whole
+proxy until it has had so many exchanges, with a seed of chance. `--seconds 300` is as much as comes in that
+time; `--level proxy --exchanges 200000 --seed 7` the whole proxy alone, with this seed. A finding is printed
+with the command that plays its case alone, `--level proxy --seed 7 --case 123`; `--save FOLDER` keeps its
+sample.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from tests.fuzz.hosts import MARK
 from tests.fuzz.run import Run, egress_of, play
 from tests.fuzz.sample import Sample, read, written
 
+CASES = 200_000
+EXCHANGES = 50_000
+"""How much is played where nobody says."""
 MOST_SHOWN = 20
 CORPUS = Path(__file__).with_name("corpus")
 UNMARKED = 900_000_000
@@ -61,8 +66,8 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def fuzz_inside(options: argparse.Namespace, findings: Findings) -> None:
-    """The readers, the rules and the relay, in this process."""
+def fuzz_inside(options: argparse.Namespace, findings: Findings) -> str:
+    """The readers, the rules and the relay, in this process; returns what was played."""
     began, counts, case = time.monotonic(), Counter[str](), options.case or 1
     for number, sample in kept("") if options.corpus else ():
         if not sample.target.startswith("proxy."):
@@ -76,6 +81,7 @@ def fuzz_inside(options: argparse.Namespace, findings: Findings) -> None:
     spent = time.monotonic() - began
     say(f"inside: {counts.total()} cases in {spent:.0f} s, {counts.total() / spent:.0f} a second")
     say("  " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    return f"{counts.total()} cases inside"
 
 
 def judge(sample: Sample, findings: Findings, case: int) -> None:
@@ -88,8 +94,8 @@ def judge(sample: Sample, findings: Findings, case: int) -> None:
         findings.add(kind, str(error)[:300], case)
 
 
-def fuzz_proxy(options: argparse.Namespace, findings: Findings) -> None:
-    """A whole proxy, in networks of its own."""
+def fuzz_proxy(options: argparse.Namespace, findings: Findings) -> str:
+    """A whole proxy, in networks of its own; returns what was played."""
     with (
         tempfile.TemporaryDirectory(prefix="fuzz-") as folder,
         Lab(Path(folder)) as lab,
@@ -110,6 +116,7 @@ def fuzz_proxy(options: argparse.Namespace, findings: Findings) -> None:
         for trouble in run.troubles:
             findings.add(trouble.kind, trouble.what, trouble.case)
         report(run, proxy, time.monotonic() - began)
+        return f"{run.exchanges} exchanges of the proxy"
 
 
 def made_in(lab: Lab, options: argparse.Namespace) -> Proxy:
@@ -153,7 +160,9 @@ def report(run: Run, proxy: Proxy, spent: float) -> None:
     )
     if run.resident:
         first, most, last = run.resident[0], max(run.resident), run.resident[-1]
-        say(f"  resident MB: first {first:.0f}, most {most:.0f}, last {last:.0f}, growth {run.growth():+.1f}")
+        rise = max(run.rises[1:], default=0.0)
+        said = f"first {first:.0f}, most {most:.0f}, last {last:.0f}, growth {run.growth():+.1f}"
+        say(f"  resident MB: {said}, at most {rise:.0f} more at once")
     if run.ledger:
         say("  lines: " + ", ".join(f"{name} {count}" for name, count in run.ledger.events.most_common()))
         say("  codes: " + ", ".join(f"{name} {count}" for name, count in run.ledger.codes.most_common()))
@@ -163,35 +172,45 @@ def until(options: argparse.Namespace, most: int | None) -> Callable[[int], bool
     """Whether to go on, by what was done so far: up to a number, else for a time."""
     if options.case is not None:
         return lambda done: done < 1
-    end = time.monotonic() + options.seconds / (2 if options.level == "both" else 1)
-    return lambda done: done < most if most else time.monotonic() < end
+    end = time.monotonic() + (options.seconds or 0) / (2 if options.level == "both" else 1)
+    return lambda done: time.monotonic() < end if most is None else done < most
 
 
 def main() -> int:
     """Run; 1 where something was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Fuzz Egress.")
     parser.add_argument("--level", choices=("inside", "proxy", "both"), default="both")
-    parser.add_argument("--seconds", type=float, default=300, help="how long, where no number is given")
-    parser.add_argument("--cases", type=int, help="how many cases inside")
-    parser.add_argument("--exchanges", type=int, help="how many exchanges of the whole proxy")
+    parser.add_argument("--seconds", type=float, help="how long, instead of a number")
+    parser.add_argument("--cases", type=int, help=f"how many cases inside ({CASES})")
+    parser.add_argument("--exchanges", type=int, help=f"how many exchanges of the whole proxy ({EXCHANGES})")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000_000))
     parser.add_argument("--case", type=int, help="play this one alone")
     parser.add_argument("--save", type=Path, help="a folder for samples of what is found")
-    parser.add_argument("--corpus", action="store_true", help="play what was kept first")
+    parser.add_argument(
+        "--corpus",
+        action=argparse.BooleanOptionalAction,
+        help="play what was kept first (unless --case says)",
+    )
     parser.add_argument("--naive", action="store_true", help="fuzz the proxy that must be found out")
     options = parser.parse_args()
+    if options.seconds is None:
+        options.cases = options.cases or CASES
+        options.exchanges = options.exchanges or EXCHANGES
+    if options.corpus is None:
+        options.corpus = options.case is None and not options.naive
     # Clients that have left are what the hosts of the lab write to all day.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     say(f"seed {options.seed}")
     if options.save:
         options.save.mkdir(parents=True, exist_ok=True)
-    found = 0
+    found, played = 0, []
     for level, fuzz in (("inside", fuzz_inside), ("proxy", fuzz_proxy)):
         if options.level in (level, "both"):
             findings = Findings(level, options.seed, options.save)
-            fuzz(options, findings)
+            played.append(fuzz(options, findings))
             found += findings.total
-    say(f"found {found}" if found else "found nothing")
+    total = f"seed {options.seed}: {' and '.join(played)}"
+    say(f"{total}: found {found}" if found else f"{total}: found nothing")
     return 1 if found else 0
 
 

@@ -22,6 +22,7 @@ from egress.rules.load import Source, load
 from tests.attack.lab import harm, names
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.proxies import Egress, Proxy
+from tests.faults import proc
 from tests.faults.chance import Chance
 from tests.fuzz import cases, inside
 from tests.fuzz.client import Got, Sandbox
@@ -32,10 +33,13 @@ from tests.fuzz.sample import Sample
 
 WINDOW: Final = 400
 WORKERS: Final = 8
+MB: Final = 1e6
 PATIENCE: Final = 20.0
 """Seconds in which what is on its way has to come."""
-MOST_RESIDENT: Final = 400.0
+MOST_RESIDENT: Final = 250.0
 """MB that a proxy may take, whatever it is sent."""
+MOST_AT_ONCE: Final = 50.0
+"""MB that its memory may rise to above what it had when a window of cases began."""
 MOST_GROWTH: Final = 30.0
 """MB that it may take more, from the second quarter of a run to the last."""
 OPTIONS: Final = (
@@ -94,6 +98,9 @@ class Run:
         self.marks: Counter[Mark | None] = Counter()
         """Requests that hosts got."""
         self.resident: list[float] = []
+        self.rises: list[float] = []
+        """MB that each window has cost at its worst."""
+        self._baseline = 0
         self._ids: list[str] = []
         """What clients were told to quote."""
         self._sent: Counter[Mark | None] = Counter()
@@ -135,6 +142,9 @@ class Run:
             self.hosts.expect(case, sample)
             if sample.target == cases.BARRED:
                 self._barred.add(case)
+        if self.proxy.process is not None:
+            proc.forget_peak(self.proxy.process.pid)
+            self._baseline = proc.resident(self.proxy.process.pid)
 
     def _play(self, numbered: Numbered) -> Got | None:
         try:
@@ -182,10 +192,7 @@ class Run:
         self.marks += heard
         found += self._records(heard)
         found += self._logs()
-        if self.proxy.process is not None:
-            self.resident.append(resident(self.proxy.process.pid))
-            if self.resident[-1] > MOST_RESIDENT:
-                found.append(Trouble("memory", f"{self.resident[-1]:.0f} MB resident"))
+        found += self._memory()
         self._forget()
         self.troubles += [each for each in found if each.case is not None]
         return [each for each in found if each.case is None]
@@ -260,8 +267,19 @@ class Run:
         if self.ledger is not None:
             wrong = (line for line in fresh if _BAD_LOG.search(line) and not _REFUSED.search(line))
             yield from (Trouble("log", line[:500]) for line in wrong)
-        if self.detector.suspects("\n".join(fresh).encode()):
+        if self.detector.holds("\n".join(fresh).encode()):
             yield Trouble("logged", "a secret is in what the proxy printed")
+
+    def _memory(self) -> Iterable[Trouble]:
+        if self.proxy.process is None:
+            return
+        self.resident.append(resident(self.proxy.process.pid))
+        self.rises.append((proc.peak(self.proxy.process.pid) - self._baseline) / MB)
+        if self.resident[-1] > MOST_RESIDENT:
+            yield Trouble("memory", f"{self.resident[-1]:.0f} MB resident")
+        # What was made for the first time, such as leaves of the authority, comes in the first window.
+        if len(self.rises) > 1 and self.rises[-1] > MOST_AT_ONCE:
+            yield Trouble("memory", f"it rose by {self.rises[-1]:.0f} MB at once")
 
     def _forget(self) -> None:
         self.hosts.forget()
@@ -278,7 +296,7 @@ class Run:
             self._finish(self.proxy, self.ledger)
         for path in sorted(self.proxy.folder.rglob("*")):
             inner = path.relative_to(self.proxy.folder).parts
-            if path.is_file() and "secrets" not in inner and self.detector.suspects(path.read_bytes()):
+            if path.is_file() and "secrets" not in inner and self.detector.holds(path.read_bytes()):
                 self.troubles.append(Trouble("logged", f"a secret is in {path.name}"))
 
     def _finish(self, proxy: Egress, ledger: Ledger) -> None:

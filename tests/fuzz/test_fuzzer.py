@@ -16,6 +16,7 @@ from egress.proxy import clienthello
 from egress.relay.http1_upstream import Http1Upstream
 from egress.scrub import Needles
 from egress.types import Head
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.cli.command import ROOT
 from tests.fuzz import cases, inside
 from tests.fuzz.ledger import Ledger
@@ -111,4 +112,21 @@ def test_a_naive_proxy_is_found_out() -> None:
 @pytest.mark.system("ip", "iproute2")
 def test_egress_holds_against_the_corpus_and_a_moment_of_chance() -> None:
     done = fuzz("--level", "proxy", "--corpus", "--seed", "1", "--exchanges", "500")
+    must_be_none(harms_of(done.stdout), "the fuzzer")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def harms_of(said: str) -> list[Finding]:
+    """What it found that is harm, and not a matter of time or memory."""
+    kinds = {str(harm): harm for harm in Harm} | {"record": Harm.FORGED}
+    told = (line.removeprefix("FOUND ") for line in said.splitlines() if line.startswith("FOUND "))
+    found = (line.partition(": ") for line in told)
+    return [Finding(kinds[kind], what) for kind, _, what in found if kind in kinds]
+
+
+def test_harm_that_was_found_is_told_from_what_hangs_on_the_machine() -> None:
+    said = "seed 1\nFOUND control: the control failed\nFOUND stolen: stolen: 16 bytes of api at evil.test\n"
+    (found,) = harms_of(said)
+    assert found.harm is Harm.STOLEN
+    assert found.unforgivable
+    assert harms_of("seed 1\nFOUND memory: 90 MB\nfound 1\n") == []

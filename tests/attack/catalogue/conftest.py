@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attack.catalogue import entries, wider
+from tests.attack.lab.harm import must_be_none
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.network import NoLabError
 from tests.attack.lab.proxies import Egress, Naive, Proxy, running
@@ -40,7 +41,7 @@ def egress(lab: Lab) -> Iterator[Egress]:
     with lab.egress() as proxy:
         yield proxy
         found = lab.at_the_end(proxy)
-    assert not found, "after its case: " + "; ".join(map(str, found))
+    must_be_none(found)
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +50,7 @@ def everywhere(lab: Lab) -> Iterator[Egress]:
     with lab.egress(entries.rules(lab), *entries.ARGUMENTS, free=entries.PORTS) as proxy:
         yield proxy
         found = lab.at_the_end(proxy)
-    assert not found, "after its case: " + "; ".join(map(str, found))
+    must_be_none(found)
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +62,7 @@ def wide(lab: Lab) -> Iterator[Egress]:
         assert "Traceback" not in proxy.said
         assert [each for each in proxy.records("exchange") if each["code"] == "internal"] == []
         found = lab.at_the_end(proxy)
-    assert not found, "after its case: " + "; ".join(map(str, found))
+    must_be_none(found)
 
 
 @pytest.fixture(scope="session")

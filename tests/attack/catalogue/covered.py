@@ -92,6 +92,33 @@ CASES: Final = {
 }
 """What is tried, by the number that tests and their docstrings name."""
 
+WHOLE: Final[dict[str, tuple[str, ...]]] = {
+    "S-29": ("faults/test_slow_secrets.py::test_one_that_hangs_denies_after_its_time_and_nobody_else_waits",),
+    "S-30": ("faults/test_reload_storm.py::test_each_request_is_decided_by_one_whole_policy",),
+    "S-35": ("faults/test_slow_secrets.py::test_what_is_no_value_is_not_sent",),
+    "S-36": (
+        "faults/test_slow_secrets.py::test_one_that_flips_gives_each_request_one_whole_value",
+        "faults/test_clock.py::test_a_replaced_secret_is_seen_in_time",
+    ),
+    "S-37": (
+        "faults/test_slow_secrets.py::test_one_that_fails_denies_at_once_and_is_left_alone_for_a_while",
+    ),
+    "S-69": ("faults/test_kills.py::test_what_reached_an_upstream_is_told_exactly_once",),
+    "S-71": (
+        "faults/test_clock.py::test_records_go_on_whatever_time_it_is",
+        "faults/test_clock.py::test_an_authority_that_is_not_valid_signs_nothing",
+        "faults/test_clock.py::test_a_certificate_holds_at_the_time_that_it_is_shown",
+        "faults/test_clock.py::test_an_upstream_whose_certificate_has_ended_is_sent_nothing",
+        "faults/test_clock.py::test_what_has_expired_is_closed_and_what_is_under_way_is_cut",
+    ),
+}
+"""Tests of a whole proxy, below tests/, that make something fail around it. They have no naive twin."""
+
+OF_PARTS_ALONE: Final = {
+    "S-28": "a fault is put into the calls of the process itself, which nobody outside of it can do",
+}
+"""Cases that no test holds from outside of the proxy or from inside of a sandbox, and why."""
+
 ELSEWHERE: Final[dict[str, tuple[str, ...]]] = {
     "S-01": ("attack/test_destination.py::test_a_name_that_is_only_alike_is_denied_at_every_entry",),
     "S-02": ("attack/test_reload.py::test_without_sound_rules_it_does_not_start",),

@@ -32,6 +32,7 @@ from tests.attack.lab.harm import Finding, Harm
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ADDRESSES, ANY, API, DOOR, EVIL, NAME_SERVER, OTHER
 from tests.attack.lab.proxies import Egress, Proxy
+from tests.attack.lab.shapes import one_by_one
 from tests.proxy.lab.raw import Close, Say
 from tests.proxy.served import until
 from tests.unit.proxy.dns_messages import NOERROR, NXDOMAIN
@@ -147,13 +148,29 @@ SPELLED = (
     "api.good.test@169.254.169.254",
     f"{METADATA}\\.good.test",
 )
+ASKS = "the resolver of the naive proxy asks for it as for any name; others cut the dot off"
+WIDE = "that resolver knows no wide digits and stops; browsers and IDNA make them narrow"
+ZONE = "that resolver wants a zone of link-local addresses alone; others drop it"
+MIXED = "that resolver knows no such number inside of IPv6; nobody is known to"
+NO_RESOLVER_TAKES = {
+    "127.0.0.1.": ASKS,
+    "169.254.169.254.": ASKS,
+    f"{METADATA}\\.good.test": "a name there, which does not exist; browsers end a host at the backslash",
+    "①⑥⑨.②⑤④.①⑥⑨.②⑤④": WIDE,
+    "169。254。169。254": WIDE,
+    "[::1%lo]": ZONE,
+    "[::1%25lo]": ZONE,
+    "[::ffff:0xa9fea9fe]": MIXED,
+}
+"""Those that lead the naive proxy nowhere, because of the machine's own resolver; and why they are tried."""
 
 
 @case("S-18", "an address instead of a name", Harm.REACHED)
 def test_an_address_instead_of_a_name(lab: Lab, proxy: Proxy) -> None:
     """Public ones too, and that of the api: what no `networks:` opens is no destination."""
     literal = (403, "host.literal")
-    for address in LITERALS:
+
+    def attempt(address: str) -> None:
         # A mapped address has two spellings, and one of them is none.
         wanted = (literal, (400, "host.malformed"))
         proxy.expects(by_connect(proxy, address, 80), *wanted)
@@ -163,10 +180,14 @@ def test_an_address_instead_of_a_name(lab: Lab, proxy: Proxy) -> None:
         if ":" not in address:
             expects_name(proxy, by_name(proxy, address), NXDOMAIN)
 
+    one_by_one(lab, proxy, Harm.REACHED, LITERALS, attempt)
+
 
 @case("S-18", "an address in a spelling that some resolver understands", Harm.REACHED)
 def test_an_address_in_a_spelling_that_some_resolver_understands(lab: Lab, proxy: Proxy) -> None:
-    for spelled in SPELLED:
+    """Each by every way in; the naive proxy comes to an address by all but a few of them."""
+
+    def attempt(spelled: str) -> None:
         text = spelled.encode().decode("latin-1")
         wanted = ((400, "host.malformed"), (400, "request.malformed"), (403, "host.literal"))
         proxy.expects(by_connect(proxy, text, 80), *wanted)
@@ -174,6 +195,8 @@ def test_an_address_in_a_spelling_that_some_resolver_understands(lab: Lab, proxy
         proxy.expects(by_host(proxy, text), *wanted)
         if spelled.isascii() and "[" not in spelled and ":" not in spelled:
             expects_name(proxy, by_name(proxy, spelled.strip(".")), NXDOMAIN)
+
+    one_by_one(lab, proxy, Harm.REACHED, SPELLED, attempt, NO_RESOLVER_TAKES)
 
 
 # Resolved to --------------------------------------------------------------------------------------
@@ -203,20 +226,33 @@ REFUSED_ADDRESSES = (
     *("fe80::1", "febf::1", "fec0::1", "ff02::1", "ff0e::1", "5f00::1", "1000::1", "4000::1", "a000::1"),
     *("fd20:ce::254", "fd00:42::42", "fe80::a9fe:a9fe", "64:ff9b:1::1", "::2"),
 )
+MANY = "a kernel connects to no group and to no broadcast address"
+LINK = "a kernel connects to no address of a link without being told which link"
+NOBODY_CONNECTS = {
+    **dict.fromkeys(("224.0.0.1", "239.255.255.255", "255.255.255.255", "127.255.255.255"), MANY),
+    **dict.fromkeys(("ff02::1", "ff0e::1"), MANY),
+    **dict.fromkeys(("fe80::1", "febf::1", "fe80::a9fe:a9fe"), LINK),
+}
+"""Those that the naive proxy does not come to, because of the kernel below it."""
 
 
 @case("S-19", "an allowed name that leads to an address nobody may reach", Harm.REACHED)
 def test_an_allowed_name_that_leads_to_an_address_nobody_may_reach(lab: Lab, proxy: Proxy) -> None:
-    for address in REFUSED_ADDRESSES:
+    def attempt(address: str) -> None:
         proxy.expects(ask(proxy, leading_to(lab, address)), INSIDE)
+
+    one_by_one(lab, proxy, Harm.REACHED, REFUSED_ADDRESSES, attempt, NOBODY_CONNECTS)
 
 
 @case("S-19", "an address that is packed into another one", Harm.REACHED)
 def test_an_address_that_is_packed_into_another_one(lab: Lab, proxy: Proxy) -> None:
     """Mapped, compatible, translated, NAT64, 6to4, Teredo from both ends, ISATAP."""
-    for inner in (METADATA, "127.0.0.1", "10.0.0.1"):
-        for address in packed(inner):
-            proxy.expects(ask(proxy, leading_to(lab, address)), INSIDE)
+
+    def attempt(address: str) -> None:
+        proxy.expects(ask(proxy, leading_to(lab, address)), INSIDE)
+
+    every = [address for inner in (METADATA, "127.0.0.1", "10.0.0.1") for address in packed(inner)]
+    one_by_one(lab, proxy, Harm.REACHED, every, attempt)
 
 
 @case("S-79", "an allowed name that leads back to the machine", Harm.REACHED)
@@ -228,18 +264,21 @@ def test_an_allowed_name_that_leads_back_to_the_machine(lab: Lab, proxy: Proxy) 
     if proxy.name == "egress":
         # Nobody lives there, which takes long to find out for whoever tries.
         places += [f"{wire}.200", f"{wire_six}200"]
-    for address in places:
-        proxy.expects(ask(proxy, leading_to(lab, address)), INSIDE)
     own = OWN_NETWORK.partition("/")[0]
-    for address in (own, f"{own[:-1]}7", *packed(own)):
+    places += [own, f"{own[:-1]}7", *packed(own)]
+
+    def attempt(address: str) -> None:
         proxy.expects(ask(proxy, leading_to(lab, address)), INSIDE)
+
+    one_by_one(lab, proxy, Harm.REACHED, places, attempt, {f"{wire}.255": MANY})
     proxy.expects(ask(proxy, leading_to(lab, PUBLIC)), (200, ""))
 
 
 @case("S-19", "the same for what is carried unread, and in clear text", Harm.REACHED)
 def test_the_same_for_what_is_carried_unread_and_in_clear_text(lab: Lab, proxy: Proxy) -> None:
     """Other lanes than that of TLS which is read: each of them dials, and each has to look first."""
-    for address in (METADATA, "127.0.0.1", "10.0.0.1", "::1", proxy.room.four, *packed("127.0.0.1")[:4]):
+
+    def attempt(address: str) -> None:
         clear, unread = f"to-{next(NUMBERS)}.{BELOW_CLEAR}", f"to-{next(NUMBERS)}.{BELOW_UNREAD}"
         for name in (clear, unread):
             lab.dns.set(name, PUBLIC, address)
@@ -252,6 +291,9 @@ def test_the_same_for_what_is_carried_unread_and_in_clear_text(lab: Lab, proxy: 
                 if line.place == (DOOR, 443):
                     line.to_tls(proxy.ca_pem, unread, verify=False)
                 assert proxy.name == "naive" or "ACCESS_DENIED" in line.failure, line.failure
+
+    places = (METADATA, "127.0.0.1", "10.0.0.1", "::1", proxy.room.four, *packed("127.0.0.1")[:4])
+    one_by_one(lab, proxy, Harm.REACHED, places, attempt)
 
 
 @case("S-18 S-19", "rules that open too much", Harm.REACHED)
@@ -289,7 +331,7 @@ def test_one_bad_address_among_good_ones(lab: Lab, proxy: Proxy) -> None:
     """First, last, of the other family, and the last of hundreds: which one is dialled is left to chance."""
     many = [f"45.99.{number // 250}.{number % 250 + 1}" for number in range(300)]
     good = [PUBLIC]
-    for answers in (
+    rows = (
         [METADATA, *good],
         [*good, "10.0.0.1"],
         [*good, "::1"],
@@ -301,8 +343,17 @@ def test_one_bad_address_among_good_ones(lab: Lab, proxy: Proxy) -> None:
         [*many, "127.0.0.1"],
         ["127.0.0.1", *many],
         [f"2606:4700::{number:x}" for number in range(1, 300)] + ["fe80::1"],
-    ):
-        proxy.expects(ask(proxy, leading_to(lab, *answers)), INSIDE)
+    )
+    answers = {f"{len(row)} from {row[0]} to {row[-1]}": row for row in rows}
+    assert len(answers) == len(rows)
+
+    def attempt(what: str) -> None:
+        proxy.expects(ask(proxy, leading_to(lab, *answers[what])), INSIDE)
+
+    first = "the resolver puts the good address first, and that one answers"
+    lucky = ([METADATA, *good], [*good, "10.0.0.1"], [*good, "fd00::1"], [*good, f"::ffff:{METADATA}"])
+    immune = {what: first for what, row in answers.items() if row in lucky}
+    one_by_one(lab, proxy, Harm.REACHED, answers, attempt, immune)
 
 
 HUNDREDS = tuple(f"45.10.200.{number}" for number in range(1, 200))

@@ -30,7 +30,7 @@ from tests.attack.lab.boxes import boxes, control
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import Answer, request
 from tests.attack.lab.commands import program_in, run_in
-from tests.attack.lab.harm import Finding, Harm
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import API, HTTP2, PLAIN, SCOPED
@@ -57,7 +57,7 @@ def egress(lab: Lab) -> Iterator[Egress]:
         yield proxy
         found = lab.at_the_end(proxy)
         verified = proxy.egress("log", "verify")
-    assert not found, "after its case: " + "; ".join(map(str, found))
+    must_be_none(found)
     assert verified.status == 0, verified.said
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.attack.catalogue.covered import CASES, ELSEWHERE
+from tests.attack.catalogue.covered import CASES, ELSEWHERE, OF_PARTS_ALONE, WHOLE
 from tests.attack.catalogue.held import (
     IN_SANDBOXES,
     SHARED,
@@ -19,12 +19,18 @@ TESTS = Path(__file__).parents[2]
 
 
 def test_every_case_has_a_test() -> None:
-    held = {*held_here(), *ELSEWHERE, *held_in_sandboxes()}
+    held = {*held_here(), *WHOLE, *ELSEWHERE, *held_in_sandboxes()}
     assert [number for number in CASES if number not in held] == []
 
 
+def test_every_case_is_tried_on_the_whole() -> None:
+    """From outside of the proxy, or from inside of a sandbox: tests of parts miss what lies between them."""
+    tried = {*held_here(), *WHOLE, *held_in_sandboxes()}
+    assert [number for number in CASES if number not in tried] == [*OF_PARTS_ALONE]
+
+
 def test_no_case_is_made_up() -> None:
-    assert {*held_here(), *ELSEWHERE, *held_in_sandboxes()} <= {*CASES}
+    assert {*held_here(), *WHOLE, *ELSEWHERE, *held_in_sandboxes()} <= {*CASES}
 
 
 def test_what_a_sandbox_may_try_is_tried_from_inside_of_both_kinds() -> None:
@@ -50,7 +56,7 @@ def test_both_kinds_of_sandboxes_are_held_to_the_list_that_they_share() -> None:
 
 def test_every_test_that_is_named_exists() -> None:
     gone = []
-    for nodes in ELSEWHERE.values():
+    for nodes in (*ELSEWHERE.values(), *WHOLE.values()):
         for node in nodes:
             file, _, name = node.partition("::")
             if not (TESTS / file).is_file() or name not in functions(TESTS / file):

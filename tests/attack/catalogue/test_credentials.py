@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,10 +20,11 @@ from tests.attack.lab.client import basic, request
 from tests.attack.lab.harm import Finding, Harm
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
-from tests.attack.lab.names import API, BASIC, COOKIE, KEYED, OTHER, PLAIN, QUERY, STANDIN
-from tests.attack.lab.proxies import Egress, Proxy
-from tests.attack.lab.shapes import MARK, in_turn, try_all
+from tests.attack.lab.names import ANY, API, BASIC, COOKIE, KEYED, OTHER, PLAIN, QUERY, STANDIN
+from tests.attack.lab.proxies import Egress, Proxy, running
+from tests.attack.lab.shapes import MARK, arrived, in_turn, tell, try_all
 from tests.proxy.lab.http1 import Request
+from tests.proxy.lab.visit import Visit
 from tests.proxy.served import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
@@ -419,6 +425,156 @@ _SPOILT = (
     lambda file: file.write_bytes(b"x" * (1 << 20)),
     _a_folder,
 )
+
+
+_INSIDE: dict[str, bytes] = {
+    "a line end": b"\n",
+    "a carriage return": b"\r",
+    "both": b"\r\n",
+    "a field": b"\r\nx-smuggled: 1",
+    "a field behind a carriage return": b"\rx-smuggled: 1",
+    "a request": f"\r\n\r\nDELETE /smuggled HTTP/1.1\r\nhost: {own('fleeting')}\r\n\r\n".encode(),
+    "a NUL": b"\0",
+    "an escape": b"\x1b[2J",
+    "a tab": b"\t",
+    "a delete": b"\x7f",
+}
+
+
+@case("S-35", "line ends and control bytes in the file of a secret", Harm.SENT)
+def test_line_ends_and_control_bytes_in_a_secret(lab: Lab, proxy: Proxy) -> None:
+    """Nothing of it is sent, neither what stands before the byte nor what stands behind it."""
+    fronts = {what: f"front-{secrets.token_hex(9)}".encode() for what in _INSIDE}
+    files = {what: f"odd-{at}" for at, what in enumerate(_INSIDE)}
+    text = lab.rules() + "".join(
+        f"  {own(name)}: {{allow: all, inject: [{{bearer: {name}}}]}}\n" for name in files.values()
+    )
+    for name in files.values():
+        entry = f'secrets:\n  {name}: {{from: "file:{{secrets}}/{name}", hosts: [{own(name)}]}}\n'
+        text = text.replace("secrets:\n", entry, 1)
+    other = lab.make_egress(text) if isinstance(proxy, Egress) else lab.make_naive()
+    (other.folder / "secrets").mkdir(mode=0o700, exist_ok=True)
+    for what, inside in _INSIDE.items():
+        bad = fronts[what] + inside + b"behind-" + fronts[what]
+        wider.put_secret(other.folder / "secrets", files[what], bad)
+    with running(other) as tried:
+        lab.begin(tried)
+        for name in files.values():
+            answer = tell(tried, own(name), request(own(name), "/small", "connection: close"))
+            tried.expects(answer, (502, "secret.unavailable"))
+        # At the naive proxy, each of them has to have come.
+        if sent := arrived(lab, tried, f"*.{ANY}", fronts):
+            raise Finding(Harm.SENT, f"secrets with something inside: {', '.join(sent)}")
+        assert tried.said.count("has a control character inside") >= len(_INSIDE), "nobody is told why"
+        lab.hold(tried)
+
+
+class _Traffic:
+    """Clients that ask on and on; what the host was sent meanwhile, and by whom it could have been."""
+
+    def __init__(self, proxy: Proxy, host: str, values: Sequence[bytes]) -> None:
+        self.seen: list[tuple[int, list[str]]] = []
+        """The newest value that had come when a request began, and what it came with."""
+        self.newest = 0
+        self.answers: Counter[tuple[int, str]] = Counter()
+        self._proxy, self._host = proxy, host
+        self._lines = [f"Bearer {value.decode()}" for value in values]
+        self._over = threading.Event()
+
+    async def note(self, visit: Visit) -> None:
+        """The host."""
+        await visit.body()
+        since, found = int(visit.request.target.rpartition("=")[2]), visit.request.headers("authorization")
+        self.seen.append((since, found))
+        if (number := self.number(found)) is not None:
+            self.newest = max(self.newest, number)
+        await visit.answer(b"ok")
+
+    def number(self, found: list[str]) -> int | None:
+        """Which of the values it is; None for no whole one."""
+        return self._lines.index(found[0]) if len(found) == 1 and found[0] in self._lines else None
+
+    @contextmanager
+    def flows(self) -> Iterator[None]:
+        with ThreadPoolExecutor(4) as pool:
+            clients = [pool.submit(self._ask, is_alone=at % 2 == 0) for at in range(4)]
+            try:
+                yield
+            finally:
+                self._over.set()
+        for client in clients:
+            client.result()
+
+    def _ask(self, *, is_alone: bool) -> None:
+        lines = ("connection: close",) if is_alone else ()
+        while not self._over.is_set():
+            with self._proxy.tunnel(self._host) as line:
+                for _ in range(1 if is_alone else 50):
+                    asked = request(self._host, f"/rotation?since={self.newest}", *lines)
+                    answer = line.send(asked).response()
+                    self.answers[answer.status, answer.code] += 1
+                    if answer.status != 200 or self._over.is_set():
+                        break
+
+    def goes_on(self) -> None:
+        """Wait until so many more have been answered."""
+        enough = self.answers.total() + 20
+        until(lambda: self.answers.total() >= enough, "the clients to be answered")
+
+
+def _renamed(folder: Path, value: bytes, traffic: _Traffic) -> None:
+    wider.put_secret(folder, "rotated", value)
+
+
+def _taken_away_first(folder: Path, value: bytes, traffic: _Traffic) -> None:
+    (folder / "rotated").unlink()
+    traffic.goes_on()
+    wider.put_secret(folder, "rotated", value)
+
+
+def _emptied_first(folder: Path, value: bytes, traffic: _Traffic) -> None:
+    (folder / "rotated").write_bytes(b"")
+    traffic.goes_on()
+    (folder / "rotated").write_bytes(value)
+
+
+@case("S-36", "a secret that is replaced under traffic", Harm.BARE)
+def test_a_secret_that_is_replaced_under_traffic(lab: Lab, proxy: Proxy) -> None:
+    """In one step, by way of no file at all, and by way of an empty one, as careless scripts do it.
+
+    Each request goes out with one whole value or not at all. One that begins when a new value has been seen
+    goes out with that, or with a newer one: never with the old one again.
+    """
+    wider.arm(proxy)
+    host, folder = own("rotated"), proxy.folder / "secrets"
+    values = [SECRETS["rotated"], *(f"rot_{secrets.token_hex(16)}".encode() for _ in range(3))]
+    traffic = _Traffic(proxy, host, values)
+    lab.any.handle("/rotation", traffic.note)
+    try:
+        with traffic.flows():
+            traffic.goes_on()
+            for number, replace in enumerate((_renamed, _taken_away_first, _emptied_first), 1):
+                replace(folder, values[number], traffic)
+                until(lambda n=number: traffic.newest >= n, "the new value to be in use")  # type: ignore[misc]
+                traffic.goes_on()
+    finally:
+        wider.put_secret(folder, "rotated", values[0])
+        if proxy.name == "egress":
+            until(lambda: _is_sent(lab, proxy, host, values[0]), "the first one to be in use again")
+    if proxy.name == "egress":
+        assert traffic.answers.keys() <= {(200, ""), (502, "secret.unavailable")}, traffic.answers
+    for since, found in traffic.seen:
+        sent = traffic.number(found)
+        if sent is None:
+            raise Finding(Harm.BARE, f"a request went out with {len(found)} values, and not with a whole one")
+        if sent < since:
+            raise Finding(Harm.SENT, f"value {sent} was sent when {since} had been seen")
+
+
+def _is_sent(lab: Lab, proxy: Proxy, host: str, value: bytes) -> bool:
+    mark = secrets.token_hex(8)
+    proxy.ask(host, request(host, f"/small?mark={mark}"))
+    return any(mark in each.target and value in each.raw for each in lab.requests(proxy, lab.any))
 
 
 @case("S-04", "two credentials, each in its place", Harm.SENT)

@@ -22,7 +22,7 @@ from tests.attack.catalogue.entries import (
 )
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import Answer, request
-from tests.attack.lab.harm import Finding, Harm
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ADDRESSES, ANY, API, BEHIND, DOOR, EVIL, FRONT, OTHER, PLAIN, SCOPED
@@ -316,7 +316,7 @@ def test_a_plain_greeting_is_carried_unread(lab: Lab, egress: Egress) -> None:
         assert not line.to_tls(lab.certs.ca_pem, UNREAD)
         assert "HOSTNAME" in line.failure.upper() or "VERIFY" in line.failure.upper()
     assert [each.target for each in let_out(lab, egress) if each.kind == "tcp"] == [(ADDRESSES[FRONT], 443)]
-    assert not lab.harms(egress)
+    must_be_none(lab.harms(egress))
 
 
 # Ports --------------------------------------------------------------------------------------------
@@ -528,7 +528,7 @@ def test_the_protocols_that_are_http_are_agreed_on(lab: Lab, egress: Egress) -> 
             assert line.failure == ""
             assert line.alpn in (None, *offer)
             assert line.send(request(OTHER)).response().status == 200
-    assert not lab.harms(egress)
+    must_be_none(lab.harms(egress))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ import zstandard
 from tests.attack.lab.boxes import boxes
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import PATIENCE, Answer, Line, request
-from tests.attack.lab.harm import Finding, Harm
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.memory import MOST, Memory
@@ -57,7 +57,7 @@ def egress(lab: Lab) -> Iterator[Egress]:
     with lab.egress(rules(lab), "--handover") as proxy:
         yield proxy
         found = lab.at_the_end(proxy)
-    assert not found, "after its case: " + "; ".join(map(str, found))
+    must_be_none(found)
 
 
 Attack = Callable[[Lab, Proxy], object]

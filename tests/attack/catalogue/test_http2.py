@@ -10,7 +10,7 @@ import asyncio
 import base64
 import gzip
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from urllib.parse import quote
 
 import pytest
@@ -351,6 +351,20 @@ async def _in_a_trailers_only(call: Call) -> None:
     )
 
 
+def _in_case(change: Callable[[str], str]) -> Callable[[Call], Awaitable[None]]:
+    """All of it in one case, in every place of an answer: hints, head, pieces of a body, and trailers."""
+
+    async def handler(call: Call) -> None:
+        token = change(_token(call))
+        await call.begin(103, ("x-echo", token))
+        await call.begin(200, ("x-echo", f"<{token}>"))
+        await call.say(f"<{token[:9]}".encode())
+        await call.say(f"{token[9:]}>".encode())
+        await call.conversation.headers(call.stream, (("grpc-status", "7"), ("x-t", token)), end=True)
+
+    return handler
+
+
 async def _coded(call: Call) -> None:
     await call.begin(200, ("content-encoding", "gzip"))
     await call.say(gzip.compress(_token(call).encode() * 9), end=True)
@@ -394,6 +408,8 @@ HOSTILE = {
     "/h2/body": (_in_the_body, 200),
     "/h2/trailers": (_in_the_trailers, 200),
     "/h2/trailers-only": (_in_a_trailers_only, 200),
+    "/h2/upper": (_in_case(str.upper), 200),
+    "/h2/lower": (_in_case(str.lower), 200),
     "/h2/coded": (_coded, 200),
     "/h2/messages": (_coded_messages, 502),
     "/h2/no-message": (_a_message_of_no_kind, 0),
@@ -404,7 +420,10 @@ HOSTILE = {
 
 @case("S-07 S-08 S-09 S-76", "a host of HTTP/2 that gives the secret back", Harm.LEAKED)
 def test_a_host_of_http2_that_gives_the_secret_back(lab: Lab, proxy: Proxy) -> None:
-    """In its head, hints, pieces of body, trailers, messages of gRPC and their status, and in a push."""
+    """In its head, hints, pieces of body, trailers, messages of gRPC and their status, and in a push.
+
+    In capitals and in small letters, too: that is how headers and shells write it.
+    """
     for path, (handler, status) in HOSTILE.items():
         lab.h2.handle(path, handler)
         with proxy.tunnel(HTTP2, alpn=("h2",)) as line:
@@ -418,7 +437,6 @@ def test_a_host_of_http2_that_gives_the_secret_back(lab: Lab, proxy: Proxy) -> N
                 assert speaker.ask(HTTP2, "/small").status == 200, path
 
 
-# FAILS on Egress: reported. A message says itself that it is compressed; it goes on unread all the same.
 @case("S-76", "messages of gRPC that say themselves that they are compressed", Harm.LEAKED)
 def test_messages_that_say_themselves_that_they_are_compressed(lab: Lab, proxy: Proxy) -> None:
     async def packed(call: Call) -> None:
@@ -664,10 +682,12 @@ def test_windows_that_are_never_opened(lab: Lab, proxy: Proxy) -> None:
                 raise Finding(Harm.STARVED, f"{(_memory(lab, proxy) - before) >> 20} MiB are kept")
 
 
-# FAILS on Egress: reported. The library keeps up to 16 MiB before it looks at the length that was stated.
 @case("S-74", "frames that are longer than may be", Harm.STARVED)
 def test_frames_that_are_longer_than_may_be(lab: Lab, proxy: Proxy) -> None:
-    """From the client and from the host: the length stands in front, so nothing of it has to be kept."""
+    """From the client and from the host: the length stands in front, so nothing of it has to be kept.
+
+    A reader of frames by itself may keep up to 16 MiB before it looks at that.
+    """
     before, many, size = _memory(lab, proxy), 6, 15 << 20
 
     async def too_long(call: Call) -> None:

@@ -23,7 +23,7 @@ from tests.attack.lab import harm
 from tests.attack.lab.boxes import add_box, boxes, control, hand_over
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import PATIENCE, Answer, Line, basic, request
-from tests.attack.lab.harm import Finding, Harm
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import API, EVIL, OTHER, PLAIN, STANDIN, Credential
 from tests.attack.lab.proxies import LISTEN, Egress, Proxy
@@ -48,7 +48,7 @@ def egress(lab: Lab) -> Iterator[Egress]:
     with lab.egress(text, "--handover", "--sandbox-connections", str(MOST)) as proxy:
         yield proxy
         found = lab.at_the_end(proxy)
-    assert not found, "after its case: " + "; ".join(map(str, found))
+    must_be_none(found)
 
 
 # Passwords --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import pytest
@@ -23,10 +24,11 @@ import zstandard
 from tests.attack.lab import names
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
+from tests.attack.lab.glance import Glance
 from tests.attack.lab.harm import Finding, Harm
 from tests.attack.lab.http2 import Http2
 from tests.attack.lab.lab import Lab
-from tests.attack.lab.leaks import Leak, leaks
+from tests.attack.lab.leaks import RUN, Leak, leaks
 from tests.attack.lab.names import ADDRESSES, ANY, API, EVIL, OTHER, SOCKETS
 from tests.attack.lab.proxies import Egress, Naive, Proxy
 from tests.attack.lab.websocket import CLOSE, TEXT, ask_for_websocket, frame, frames, read_frame
@@ -140,6 +142,76 @@ def test_a_secret_on_a_wire_is_seen_across_segments(lab: Lab, room: Naive) -> No
         assert sock.recv(100)
     found = {finding.harm for finding in lab.harms(room)}
     assert found == {Harm.CLEAR, Harm.STOLEN}
+
+
+WIRE_FORMS: dict[str, Callable[[bytes], bytes]] = {
+    "as it is": bytes,
+    "Basic": lambda value: base64.b64encode(b"me:" + value),
+    "in a query": lambda value: quote(value, safe="").encode(),
+    "some of a query escaped": lambda value: quote(value, safe="/+=").encode(),
+    "16 bytes": lambda value: value[9:25],
+    "without its first byte": lambda value: value[1:],
+    "without its last byte": lambda value: value[:-1],
+    "hex": lambda value: value.hex().encode(),
+    "reversed": lambda value: value[::-1],
+    "in capitals": bytes.upper,
+    "in small letters": bytes.lower,
+    "with its case swapped": bytes.swapcase,
+    "in a packed body": gzip.compress,
+}
+
+
+def tell(lab: Lab, room: Naive, name: str, data: bytes, host: str = "") -> None:
+    """Have a host hear this in a request, in TLS where it speaks that, whatever certificate it shows."""
+    is_plain = name == names.PLAIN
+    head = b"POST /small HTTP/1.1\r\nhost: %b\r\nx: " % (host or name).encode()
+    body = b"\r\ncontent-length: %d\r\n\r\n%b" % (len(data), data)
+    with room.room.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.settimeout(10)
+        sock.connect((ADDRESSES[name], 80 if is_plain else 443))
+        context = lab.certs.trust()
+        if name in names.CERTIFICATES_GONE_WRONG:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with sock if is_plain else context.wrap_socket(sock, server_hostname=name) as line:
+            line.sendall(head + body)
+            assert line.recv(100)
+
+
+@pytest.mark.parametrize("form", WIRE_FORMS)
+def test_a_secret_at_the_wrong_host_is_seen_in_every_form(lab: Lab, room: Naive, form: str) -> None:
+    """And neither what is no secret, nor a run that is too short to be one; nor the host that it is for."""
+    encode, value = WIRE_FORMS[form], lab.secrets.api.value
+    tell(lab, room, API, encode(value))
+    tell(lab, room, OTHER, encode(os.urandom(len(value))))
+    tell(lab, room, names.PLAIN, value[9:24])
+    assert lab.harms(room) == []
+    tell(lab, room, OTHER, encode(value))
+    assert {finding.harm for finding in lab.harms(room)} == {Harm.STOLEN}
+    lab.begin(room)
+    tell(lab, room, names.PLAIN, encode(value))
+    assert {finding.harm for finding in lab.harms(room)} == {Harm.STOLEN, Harm.CLEAR}
+
+
+@pytest.mark.parametrize("form", WIRE_FORMS)
+def test_a_secret_in_a_request_for_another_host_is_seen_in_every_form(
+    lab: Lab, room: Naive, form: str
+) -> None:
+    said = WIRE_FORMS[form](lab.secrets.api.value)
+    tell(lab, room, API, said)
+    assert lab.harms(room) == []
+    tell(lab, room, API, said, host=OTHER)
+    assert [(each.harm, str(each).endswith(f"in a request for {OTHER}")) for each in lab.harms(room)] == [
+        (Harm.STOLEN, True)
+    ]
+
+
+@pytest.mark.parametrize("name", names.CERTIFICATES_GONE_WRONG)
+def test_no_secret_is_for_a_host_that_cannot_prove_who_it_is(lab: Lab, room: Naive, name: str) -> None:
+    assert name in lab.secrets.api.hosts, "the rules say that it is"
+    tell(lab, room, name, b"nothing")
+    assert lab.harms(room) == []
+    tell(lab, room, name, lab.secrets.api.value)
+    assert {finding.harm for finding in lab.harms(room)} == {Harm.STOLEN}
 
 
 # Names ------------------------------------------------------------------------------------------
@@ -295,7 +367,11 @@ FORMS: list[tuple[str, Callable[[bytes], bytes], bool]] = [
     ("mixed hex", _mixed, False),
     ("mixed hex", lambda data: data.hex(":").encode(), False),
     ("reversed", lambda data: data[::-1], False),
-    ("case", lambda data: data.swapcase(), False),
+    ("upper", bytes.upper, True),
+    ("gzip upper", lambda data: gzip.compress(data.upper() + FILLER), True),
+    ("case", bytes.swapcase, False),
+    ("case", bytes.title, False),
+    ("base64 upper", lambda data: base64.b64encode(data.upper()), False),
     ("bz2", bz2.compress, False),
     ("base64 base64", lambda data: base64.b64encode(base64.b64encode(data)), False),
     ("gzip reversed", lambda data: gzip.compress(data[::-1] + FILLER), False),
@@ -320,9 +396,34 @@ def test_sixteen_bytes_in_a_row_are_a_leak_and_fifteen_are_none() -> None:
     assert leaks(b"*" * len(SECRET), [("key", SECRET)]) == []
 
 
+INNOCENT = (b"", os.urandom(20_000), FILLER, gzip.compress(FILLER), base64.b64encode(os.urandom(3000)))
+
+
 def test_innocent_bytes_hold_no_secret() -> None:
-    for data in (b"", os.urandom(20_000), FILLER, gzip.compress(FILLER), base64.b64encode(os.urandom(3000))):
+    for data in INNOCENT:
         assert leaks(data, [("key", SECRET)]) == []
+
+
+@pytest.mark.parametrize("form", WIRE_FORMS)
+def test_the_quick_look_misses_no_run(form: str) -> None:
+    """Wherever it begins; and it does not suspect everybody, which would make it a slow one."""
+    glance = Glance([SECRET])
+    for at in range(len(SECRET) - RUN + 1):
+        piece = SECRET if form == "16 bytes" or "without" in form else SECRET[at : at + RUN]
+        assert glance.suspects(b"GET /" + WIRE_FORMS[form](piece) + b" HTTP/1.1\r\n\r\n"), at
+    assert not any(glance.suspects(data) for data in INNOCENT)
+
+
+MIXED = b"Sk-4F1cA0bE7dGhI2jKlM3nOp"
+
+
+@pytest.mark.parametrize(
+    ("coat", "change"), [("upper", bytes.upper), ("lower", bytes.lower), ("case", bytes.swapcase)]
+)
+def test_one_case_is_told_from_a_mixture(coat: str, change: Callable[[bytes], bytes]) -> None:
+    (leak,) = leaks(b"<" + change(MIXED) + b">", [("key", MIXED)])
+    assert leak == Leak("key", (coat,), len(MIXED))
+    assert leak.promised == (coat != "case")
 
 
 # The frame --------------------------------------------------------------------------------------

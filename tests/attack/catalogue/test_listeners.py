@@ -19,7 +19,7 @@ import pytest
 
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import basic, request
-from tests.attack.lab.harm import Finding, Harm
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ANY, API, EVIL, OTHER, PLAIN
 from tests.attack.lab.proxies import LISTEN, Egress, Proxy
@@ -310,7 +310,7 @@ def test_guessed_identities(lab: Lab, proxy: Proxy) -> None:
         assert {*found} <= {wanted, patience}
         assert found[-1] == patience
         assert not [each for each in lab.opened(own) if each.source not in own.clients]
-        assert not lab.at_the_end(own)
+        must_be_none(lab.at_the_end(own))
         said = own.said + str(own.records())
     assert PASSWORD not in said
     assert RIGHT.rpartition(" ")[2] not in said

@@ -217,7 +217,6 @@ def test_a_secret_in_a_body_in_every_form(lab: Lab, proxy: Proxy) -> None:
         assert proxy.name == "naive" or f"<{name}|".encode() in answer.body, "what is no secret is missing"
 
 
-# FAILS on Egress: reported. Encoders that many services use write forms that are not searched for.
 @case("S-07", "a secret in the forms of template engines and of paths", Harm.LEAKED)
 def test_a_secret_in_the_forms_of_template_engines(lab: Lab, proxy: Proxy) -> None:
     answers = _reflect(lab, proxy, MORE_FORMS)
@@ -232,7 +231,7 @@ def test_a_secret_in_the_forms_of_template_engines(lab: Lab, proxy: Proxy) -> No
 
 @case("S-07", "base64 in the forms of template engines", Harm.LEAKED)
 def test_base64_in_the_forms_of_template_engines(lab: Lab, proxy: Proxy) -> None:
-    """FAILS on Egress: reported. A token that is base64 itself, and Basic, have `+`, `/` and `=` in them."""
+    """A token that is base64 itself, and Basic, have `+`, `/` and `=` in them."""
     wider.arm(proxy)
     answers = _reflect(lab, proxy, MORE_FORMS, own("padded"))
     found = [
@@ -269,10 +268,12 @@ def test_secrets_of_every_kind_of_injection(lab: Lab, proxy: Proxy) -> None:
             assert all(b"***" in answer.body for answer in answers), "nothing was given back at all"
 
 
-# FAILS on Egress: reported. In a query we escape the secret, and pages for signing in do it again.
 @case("S-07 S-56", "the URL of the request in a URL, with its secret", Harm.LEAKED)
 def test_the_url_of_the_request_in_a_url(lab: Lab, proxy: Proxy) -> None:
-    """`?next=` of a page for signing in, a state in base64, a link of a page, an error that quotes it."""
+    """`?next=` of a page for signing in, a state in base64, a link of a page, an error that quotes it.
+
+    In a query we escape the secret, and such pages do it again.
+    """
     sent = lab.secrets.other.value
     forms: dict[str, Form] = {
         "next": lambda url: b"/login?next=" + quote(url, safe="").encode(),
@@ -351,6 +352,7 @@ FIELDS = (
         "allow: {}",
         "age: {}",
     ),
+    *("x-upper: {U}", "x-lower: <{L}>", "link: </{U}>; rel=x"),
     *("x-json: {j}", "trailer: {}", "vary: {}", "retry-after: {}", "content-range: bytes 0-1/{}", "x: {}{}"),
     *(
         "egress-denied: {}",
@@ -369,6 +371,8 @@ def _filled(line: str, secret: bytes) -> bytes:
         "{%}": quote(text, safe=""),
         "{64}": base64.b64encode(secret).decode(),
         "{x}": secret.hex(),
+        "{U}": text.upper(),
+        "{L}": text.lower(),
         "{}": text,
     }
     forms["{j}"] = json.dumps(text)

@@ -25,7 +25,7 @@ from tests.attack.lab.boxes import boxes, control
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import PATIENCE, Answer, Line, request
 from tests.attack.lab.commands import run_in
-from tests.attack.lab.harm import Finding, Harm
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ANY, API, EVIL, HTTP2, OTHER, SCOPED, SOCKETS
@@ -59,7 +59,7 @@ def egress(lab: Lab) -> Iterator[Egress]:
     with lab.egress(rules(lab), "--handover") as proxy:
         yield proxy
         found = lab.at_the_end(proxy)
-    assert not found, "after its case: " + "; ".join(map(str, found))
+    must_be_none(found)
 
 
 # Changing rules ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from tests.attack.lab.boxes import control, control_raw
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
 from tests.attack.lab.commands import program_in, run_in
-from tests.attack.lab.harm import Finding, Harm
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.leaks import leaks
 from tests.attack.lab.names import ANY, API, Credential
@@ -89,7 +89,7 @@ def egress(lab: Lab) -> Iterator[Egress]:
         lab.begin(proxy)
         yield proxy
         found = lab.at_the_end(proxy)
-    assert not found, "after its case: " + "; ".join(map(str, found))
+    must_be_none(found)
 
 
 def must_not_show(lab: Lab, texts: Sequence[tuple[str, bytes]], what: Harm = Harm.LOGGED) -> None:

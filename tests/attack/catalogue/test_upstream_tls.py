@@ -16,7 +16,7 @@ import pytest
 from tests.attack.catalogue.entries import by_sni
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
-from tests.attack.lab.harm import Finding, Harm
+from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.http2 import Http2
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ANY, API, CERTIFICATES_GONE_WRONG, FRONT, OTHER
@@ -249,4 +249,4 @@ def test_a_session_is_taken_up_at_its_own_host(lab: Lab, egress: Egress) -> None
     with egress.connect(f"{OTHER}:443") as line:
         assert line.to_tls(egress.ca_pem, OTHER, context=context, session=session)
         assert line.is_resumed
-    assert not lab.harms(egress)
+    must_be_none(lab.harms(egress))

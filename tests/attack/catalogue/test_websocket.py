@@ -265,6 +265,7 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "json": lambda data: json.dumps({"authorization": f"Bearer {data.decode()}"}).encode(),
     "html": lambda data: html.escape(data.decode()).encode(),
     "upper": bytes.upper,
+    "lower": bytes.lower,
 }
 
 
@@ -312,7 +313,7 @@ def test_a_secret_in_a_message_of_many_frames(lab: Lab, proxy: Proxy) -> None:
 
 @case("S-75", "a secret in pings, pongs and goodbyes", Harm.LEAKED)
 def test_a_secret_in_pings_pongs_and_goodbyes(lab: Lab, proxy: Proxy) -> None:
-    lab_forms = (FORMS["plain"], FORMS["base64"], FORMS["percent"])
+    lab_forms = (FORMS["plain"], FORMS["base64"], FORMS["percent"], FORMS["upper"], FORMS["lower"])
     for encode in lab_forms:
         for place in (PING, PONG, CLOSE):
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache
 
 from tests.attack.lab import names
+from tests.attack.lab.glance import Glance
 from tests.attack.lab.internet import Heeded
-from tests.attack.lab.leaks import leaks
-from tests.attack.lab.names import Credential
+from tests.attack.lab.leaks import Leak, leaks
+from tests.attack.lab.names import CERTIFICATES_GONE_WRONG, Credential
 from tests.attack.lab.proxies import Proxy
 from tests.proxy.lab.http1 import Request
 
@@ -51,6 +53,33 @@ class Finding(Exception):  # noqa: N818 - what a case reports, in the words of t
         super().__init__(f"{harm}: {what}")
         self.harm = harm
 
+    @property
+    def unforgivable(self) -> bool:
+        """Whether a run in which it happened once has failed; see tests/conftest.py.
+
+        On a machine that is short of everything somebody may have to wait, without any fault of the proxy's.
+        """
+        return self.harm is not Harm.STARVED
+
+
+class HarmDoneError(AssertionError):
+    """Egress has done harm. A run in which that happened has failed, whatever a repetition says."""
+
+    def __init__(self, where: str, found: Sequence[Finding]) -> None:
+        super().__init__(f"{where}: " + "; ".join(map(str, found)))
+        self.found = tuple(found)
+
+    @property
+    def unforgivable(self) -> bool:
+        """As a finding tells."""
+        return any(each.unforgivable for each in self.found)
+
+
+def must_be_none(found: Sequence[Finding], where: str = "after its case") -> None:
+    """Raise what was found on Egress."""
+    if found:
+        raise HarmDoneError(where, found)
+
 
 def reached(proxy: Proxy, since: int, also: Iterable[Place] = ()) -> Iterator[Finding]:
     """Whatever left the room for where no rule leads, or went back into the room itself."""
@@ -73,43 +102,57 @@ def asked(proxy: Proxy, questions: Iterable[tuple[str, str]]) -> Iterator[Findin
 
 
 def stolen(connections: Iterable[Heeded], all_of_them: Iterable[Credential]) -> Iterator[Finding]:
-    """Secrets at hosts that they are not for."""
+    """Secrets, in any form and any piece, at hosts that they are not for."""
+    every = tuple(all_of_them)
     for connection in connections:
-        for credential in all_of_them:
-            if credential.value not in connection.data:
-                continue
-            if not _is_for(credential, connection.name):
-                yield Finding(Harm.STOLEN, f"{credential.name} at {connection.name}")
-            elif not connection.channel.is_tls:
-                yield Finding(Harm.CLEAR, f"{credential.name} went to {connection.name} without TLS")
+        name, is_tls = connection.name, connection.channel.is_tls
+        # What a host may have is not looked for at all, which keeps this fast.
+        wrong = tuple(each for each in every if not (is_tls and _is_for(each, name)))
+        for credential, leak in _held(connection.data, wrong):
+            if _is_for(credential, name):
+                yield Finding(Harm.CLEAR, f"{leak} went to {name} without TLS")
+            else:
+                yield Finding(Harm.STOLEN, f"{leak} at {name}")
 
 
 def mixed_up(requests: Iterable[Request], all_of_them: Iterable[Credential]) -> Iterator[Finding]:
     """Secrets in requests that name another host than the one they went to."""
+    every = tuple(all_of_them)
     for request in requests:
-        for credential in all_of_them:
-            if credential.value in request.raw:
-                for host in request.headers("host") or ["nobody"]:
-                    if not _is_for(credential, host.removesuffix(":443")):
-                        yield Finding(Harm.STOLEN, f"{credential.name} in a request for {host}")
+        for host in request.headers("host") or ["nobody"]:
+            wrong = tuple(each for each in every if not _is_for(each, host.removesuffix(":443")))
+            for _, leak in _held(request.raw + request.body, wrong):
+                yield Finding(Harm.STOLEN, f"{leak} in a request for {host}")
 
 
 def _is_for(credential: Credential, name: str) -> bool:
-    return any(
-        name == host or (host.startswith("*.") and (name == host or name.endswith(host[1:])))
-        for host in credential.hosts
+    """Whether a host may have it. One that cannot prove who it is never may, whatever rules say."""
+    return name not in CERTIFICATES_GONE_WRONG and any(
+        name == host or (host.startswith("*.") and name.endswith(host[1:])) for host in credential.hosts
     )
 
 
 def clear(
     carried: Iterable[tuple[Place, Place, bytes]], all_of_them: Iterable[Credential]
 ) -> Iterator[Finding]:
-    """Secrets that crossed a wire as they are."""
+    """Secrets that crossed a wire unencrypted, in whatever form."""
+    every = tuple(all_of_them)
     for source, target, data in carried:
-        for credential in all_of_them:
-            if credential.value in data:
-                where = f"from {source[0]}:{source[1]} to {target[0]}:{target[1]}"
-                yield Finding(Harm.CLEAR, f"{credential.name} {where}")
+        for _, leak in _held(data, every):
+            yield Finding(Harm.CLEAR, f"{leak} from {source[0]}:{source[1]} to {target[0]}:{target[1]}")
+
+
+def _held(data: bytes, wanted: tuple[Credential, ...]) -> Iterator[tuple[Credential, Leak]]:
+    """Each credential of which any run is in the data, whatever was done to it; told once."""
+    if wanted and _glance(tuple(credential.value for credential in wanted)).suspects(data):
+        for credential in wanted:
+            for leak in leaks(data, [(credential.name, credential.value)])[:1]:
+                yield credential, leak
+
+
+@lru_cache(maxsize=64)
+def _glance(values: tuple[bytes, ...]) -> Glance:
+    return Glance(values)
 
 
 def leaked(

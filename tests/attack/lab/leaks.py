@@ -2,7 +2,8 @@
 
 Any run of `RUN` bytes of it counts. Data is looked at as it is and through every coat that can be taken off:
 content codings, chunks, base64 at each alignment, hexadecimal, percent, JSON and HTML escapes. In each view
-the secret is also looked for reversed and with its case changed.
+the secret is also looked for reversed and with its case changed; all of it in capitals, or all of it in small
+letters, is told apart from a mixture, which nobody promises to stop.
 
 It sees more than Egress promises to stop: `promised` tells the two apart, as docs/security.md does.
 """
@@ -34,6 +35,8 @@ CODINGS: Final = frozenset({"gzip", "deflate", "br", "zstd", "chunked"})
 """Coats of the transport: whoever looks at a response has them taken off."""
 ESCAPES: Final = frozenset({"base64", "hex", "percent", "json", "html"})
 """Coats of the contents. One of them is looked through; base64 inside of another one, too."""
+CASES: Final = frozenset({"upper", "lower"})
+"""All of a secret in capitals, or in small letters; nothing around it."""
 NOT_PROMISED: Final = frozenset({"reversed", "case", "mixed hex", "broken base64", "bz2"})
 
 
@@ -57,7 +60,7 @@ class Leak:
 
 
 _STOPPED: Final = frozenset(
-    {()} | {(coat,) for coat in ESCAPES} | {(coat, "base64") for coat in ("percent", "json", "html")}
+    {()} | {(coat,) for coat in ESCAPES | CASES} | {(coat, "base64") for coat in ("percent", "json", "html")}
 )
 
 
@@ -73,7 +76,8 @@ def leaks(data: bytes, secrets: Iterable[tuple[str, bytes]]) -> list[Leak]:
                 continue
             low = view.lower() if low is None else low
             if size := sought.longest_folded(low):
-                found.setdefault((name, (*coats, "case")), size)
+                coat, size = sought.case_in(view) or ("case", size)
+                found.setdefault((name, (*coats, coat)), size)
             folded = view[::-1] if folded is None else folded
             if size := sought.longest(folded):
                 found.setdefault((name, (*coats, "reversed")), size)
@@ -94,6 +98,13 @@ class _Sought:
 
     def longest(self, view: bytes) -> int:
         return self._measure(self._runs, view) if _any_in(self._marks, view) else 0
+
+    def case_in(self, view: bytes) -> tuple[str, int] | None:
+        """The case that the whole of it is in, with its length."""
+        for coat, look in (("upper", self._value.upper()), ("lower", self._value.lower())):
+            if look in view:
+                return coat, len(look)
+        return None
 
     def longest_folded(self, view: bytes) -> int:
         return self._measure(self._folded, view) if _any_in(self._folded_marks, view) else 0

@@ -89,7 +89,11 @@ ALLOWED: Final = {
 
 def may_be_asked(name: str) -> bool:
     """Whether a proxy that keeps the rules may ask a name server for it."""
-    return (name in ADDRESSES and not name.endswith(EVIL)) or name.endswith(f".{ANY}")
+    if name in ADDRESSES:
+        return not name.endswith(EVIL)
+    # One label, as wildcards have it; some cases have one below these two, as well.
+    above = name.partition(".")[2]
+    return above in (ANY, f"unread.{ANY}", f"clear.{ANY}")
 
 
 @dataclass(frozen=True, slots=True)

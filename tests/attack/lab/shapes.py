@@ -8,13 +8,18 @@ it stops proves nothing.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
+from tests.attack.lab import harm
 from tests.attack.lab.client import Answer, Line
+from tests.attack.lab.harm import Harm
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.proxies import Proxy
 
 MARK = b"M4RK"
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def tell(proxy: Proxy, host: str, data: bytes) -> Answer:
@@ -62,6 +67,52 @@ def arrived(lab: Lab, proxy: Proxy, host: str, marks: Mapping[str, bytes]) -> li
     if lost and proxy.name == "naive":
         raise AssertionError(f"even the naive proxy does not pass on: {', '.join(lost)}")
     return [name for name in marks if name not in lost]
+
+
+def one_by_one(
+    lab: Lab,
+    proxy: Proxy,
+    kind: Harm,
+    spellings: Iterable[str],
+    attempt: Callable[[str], None],
+    immune: Mapping[str, str] = _NONE,
+) -> None:
+    """Try spellings of one destination or name.
+
+    The naive proxy has to do this harm for each of them, so that no spelling is a dud; but for those that are
+    `immune`, by the reason why even that proxy does nothing.
+    """
+    resisted = []
+    for spelled in spellings:
+        opened, asked = len(proxy.wire.opened), len(lab.dns.asked)
+        known = {id(each) for each in lab.internet.connections()}
+        attempt(spelled)
+        if proxy.name != "naive":
+            continue
+
+        def is_done(opened: int = opened, asked: int = asked, known: set[int] = known) -> bool:
+            lab.settle(proxy)
+            match kind:
+                case Harm.REACHED:
+                    found = harm.reached(proxy, opened, proxy.excused)
+                case Harm.ASKED:
+                    questions = ((each.name, each.source) for each in lab.dns.asked[asked:])
+                    found = harm.asked(proxy, questions)
+                case Harm.STOLEN:
+                    fresh = (each for each in lab.connections(proxy) if id(each) not in known)
+                    found = harm.stolen(fresh, lab.secrets.all)
+                case _:
+                    raise ValueError(f"{kind} is not told by spelling")
+            return any(True for _ in found)
+
+        # Where nothing is to come, nobody waits for it.
+        if not (is_done() if spelled in immune else lab.wait(proxy, is_done)):
+            resisted.append(spelled)
+    if proxy.name == "naive" and {*resisted} != {*immune}:
+        duds, wrong = {*resisted} - {*immune}, {*immune} - {*resisted}
+        raise AssertionError(
+            f"the naive proxy shows no {kind} for {sorted(duds)}, and it does for {sorted(wrong)}"
+        )
 
 
 def in_turn(proxy: Proxy, host: str, requests: Iterable[bytes]) -> list[Answer]:
