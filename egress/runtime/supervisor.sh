@@ -1,7 +1,7 @@
 # Runs a command in a sandbox, and ends it with all that it began. Nothing but a POSIX shell and /proc is needed.
 #
 #   sh supervisor.sh run TOKEN SECONDS TURNS FOLDER WORD...    SECONDS 0: as long as it takes
-#   sh supervisor.sh terminal TOKEN FOLDER WORD...             in the foreground of a terminal
+#   sh supervisor.sh terminal TOKEN ROWS COLUMNS FOLDER WORD...     in the foreground of a terminal
 #   TOKEN=... TURNS=... sh supervisor.sh end                   end what was begun with that token
 #
 # Whoever calls `run` gives it a session of its own, as engines do: it is the first of its process group, and the
@@ -126,8 +126,10 @@ end_group() {
 
 terminal() {
   token=$1
-  enter "$2"
-  shift 2
+  # An engine tells the terminal its size when the command runs already, and that may have asked by then.
+  command -v stty >/dev/null && stty rows "$2" cols "$3" 2>/dev/null
+  enter "$4"
+  shift 4
   # Not `exec`: the token has to stay among the arguments.
   "$@"
   exit $?

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -172,11 +173,31 @@ def test_ending_what_is_not_there_is_nothing(shell: list[str]) -> None:
     assert ending.returncode == 1
 
 
+def test_a_terminal_has_its_size_before_the_command_can_ask(shell: list[str], tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    program = str(shutil.which(shell[0]))
+    words = [program, *shell[1:], str(SCRIPT), "terminal", "tok", "33", "111", "/"]
+    try:
+        asked = [*words, "stty", "size"]
+        done = subprocess.run(asked, stdin=theirs, capture_output=True, timeout=60, check=False)
+        assert (done.stdout, done.stderr) == (b"33 111\n", b"")
+        # An image without `stty` does without.
+        (tmp_path / "echo").symlink_to(str(shutil.which("echo")))
+        bare = {"PATH": str(tmp_path)}
+        done = subprocess.run(
+            [*words, "echo", "x"], stdin=theirs, capture_output=True, timeout=60, check=False, env=bare
+        )
+        assert (done.stdout, done.stderr, done.returncode) == (b"x\n", b"", 0)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 def test_in_a_terminal_the_command_is_in_front(shell: list[str]) -> None:
-    with begun(shell, "terminal", "tok", "/tmp", "sh", "-c", "pwd; exit 5") as process:
+    with begun(shell, "terminal", "tok", "33", "111", "/tmp", "sh", "-c", "pwd; exit 5") as process:
         assert process.communicate(timeout=60)[0] == b"/tmp\n"
     assert process.returncode == 5
-    with begun(shell, "terminal", "tok-x", "/", "sleep", "300") as process:
+    with begun(shell, "terminal", "tok-x", "33", "111", "/", "sleep", "300") as process:
         until(lambda: alive(process.pid))
         time.sleep(0.1)
         with begun(shell, "end", TOKEN="tok-x", TURNS="4") as ending:

@@ -93,6 +93,7 @@ class DockerProcess:
             engine.socket, engine.api_version, self._id, has_terminal=command.terminal is not None
         )
         if command.terminal is not None:
+            # The supervisor has done it first, where the image has an `stty`.
             self.resize(command.terminal)
         threading.Thread(target=self._read, name=f"egress-{begun.name}", daemon=True).start()
         if command.input is not None:
@@ -146,7 +147,8 @@ class DockerProcess:
         command = self._command
         folder = command.cwd or self._begun.folder
         if command.terminal is not None:
-            return [_SHELL, SUPERVISOR, "terminal", self._token, folder, *command.argv]
+            size = (str(command.terminal.rows), str(command.terminal.columns))
+            return [_SHELL, SUPERVISOR, "terminal", self._token, *size, folder, *command.argv]
         seconds = "0" if command.timeout is None else f"{command.timeout:.3f}"
         bounds = (seconds, str(round(command.grace * _TURNS)))
         return [_SHELL, SUPERVISOR, "run", self._token, *bounds, folder, *command.argv]

@@ -1,20 +1,37 @@
-"""`egress up` and what works with it, for real: a proxy, namespaces, and several processes."""
+"""`egress up`, `egress run` and what works with them, for real: a proxy, sandboxes, and several processes.
+
+The essential part on containers too; everything else on namespaces alone.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import secrets
+import struct
+import subprocess
 import tempfile
+import termios
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from egress.runtime.errors import UnsupportedError
-from egress.runtime.namespace import support
-from tests.cli.command import Outcome, egress, put
-from tests.conftest import LEFT_OUT, UNDER_CI
+from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.images.demo import demo_image
+from egress.runtime.docker.labels import LEASE
+from tests.cli.command import Outcome, command, egress, environment, put
+from tests.runtime.conftest import answering, engine
+from tests.runtime.namespace.conftest import namespaces, refusal
+
+__all__ = ["answering", "engine", "namespaces", "refusal"]
 
 RULES = "version: 1\nhosts: {api.example.com: {allow: all}}\n"
+PATIENCE = 300
 
 
 @dataclass(frozen=True)
@@ -22,32 +39,53 @@ class Place:
     """Where it runs."""
 
     folder: Path
+    kind: str = "namespace"
 
     def egress(self, *words: str) -> Outcome:
-        env = {"EGRESS_RUNTIME_DIR": str(self.folder / "run"), "EGRESS_STATE_DIR": str(self.folder / "state")}
-        return egress(*words, cwd=self.folder, env=env, timeout=120)
+        return egress(*words, cwd=self.folder, env=self.env, timeout=PATIENCE)
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {
+            "EGRESS_RUNTIME_DIR": str(self.folder / "run"),
+            "EGRESS_STATE_DIR": str(self.folder / "state"),
+        }
 
 
-@pytest.fixture
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    try:
-        support.check()
-    except UnsupportedError as error:
-        if UNDER_CI:
-            pytest.fail(f"no namespaces: {error}", pytrace=False)
-        request.node.user_properties.append((LEFT_OUT, "user namespaces"))
-        pytest.skip(str(error))
+@contextmanager
+def made(kind: str) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="egress-") as name:
-        found = Place(Path(name))
+        found = Place(Path(name), kind)
         put(found.folder / "hosts.yaml", RULES)
         yield found
         found.egress("down")
 
 
-def test_sandboxes_stay_until_they_are_taken_away(place: Place) -> None:
-    up = place.egress("up", "--rules", "hosts.yaml", "--runtime", "namespace")
+@pytest.fixture
+def place(namespaces: None) -> Iterator[Place]:
+    with made("namespace") as found:
+        yield found
+
+
+@pytest.fixture(params=["namespace", "docker"])
+def either(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """One of each kind; the image that containers are made of is there."""
+    if request.param == "docker":
+        found = request.getfixturevalue("engine")
+        assert isinstance(found, Engine)
+        demo_image(found)
+    else:
+        request.getfixturevalue("namespaces")
+    with made(request.param) as place:
+        yield place
+
+
+@pytest.mark.timeout(2 * PATIENCE)
+def test_sandboxes_stay_until_they_are_taken_away(either: Place) -> None:
+    place = either
+    up = place.egress("up", "--rules", "hosts.yaml", "--runtime", place.kind)
     assert up.status == 0, up
-    assert "egress is up: sandboxes of the kind namespace" in up.out
+    assert f"egress is up: sandboxes of the kind {place.kind}" in up.out
     assert "by the rules of hosts.yaml\n" in up.out
 
     again = place.egress("up", "--rules", "hosts.yaml")
@@ -112,8 +150,60 @@ def test_rules_that_were_only_found_here_hold_when_they_are_trusted(place: Place
     assert "has changed since it was trusted" in changed.err
 
 
-def test_a_command_of_its_own_proxy_leaves_nothing(place: Place) -> None:
-    ran = place.egress("run", "--rules", "hosts.yaml", "--runtime", "namespace", "--", "sh", "-c", "exit 7")
-    assert ran.status == 7
-    assert "0 requests" in ran.err
-    assert not list((place.folder / "run" / "embedded").glob("*"))
+@pytest.mark.timeout(2 * PATIENCE)
+def test_a_command_of_its_own_proxy_leaves_nothing(either: Place) -> None:
+    name = f"left-{secrets.token_hex(4)}"
+    script = "curl -s -o /dev/null -w '%{http_code}' http://pastebin.example.org/; exit 7"
+    words = ("run", "--rules", "hosts.yaml", "--runtime", either.kind, "--name", name)
+    ran = either.egress(*words, "--", "sh", "-c", script)
+    assert (ran.status, ran.out) == (7, "403")
+    assert "1 request: 0 allowed, 1 denied" in ran.err
+    assert "denied pastebin.example.org  host.unknown  1x" in ran.err
+    assert not list((either.folder / "run" / "embedded").glob("*"))
+    if either.kind == "docker":
+        engine = Engine()
+        assert not [each.name for each in engine.containers(LEASE) if name in each.name]
+        engine.close()
+
+
+@pytest.mark.timeout(2 * PATIENCE)
+def test_what_is_run_at_a_terminal_has_one(either: Place) -> None:
+    """Of the same size, and as its way in and out."""
+    script = "test -t 0 && test -t 1 && test -t 2 && stty size; exit 5"
+    words = ["run", "-q", "--rules", "hosts.yaml", "--runtime", either.kind, "--", "sh", "-c", script]
+    status, said = at_a_terminal(either, words)
+    assert (status, said) == (5, b"33 111\r\n")
+
+
+def at_a_terminal(place: Place, words: list[str]) -> tuple[int, bytes]:
+    """The status of `egress`, and what is seen, at a terminal of 33 lines with 111 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
+    seen: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while data := os.read(ours, 4096):
+                seen.append(data)
+        except OSError:
+            """The other end is gone."""
+
+    process = subprocess.Popen(
+        command(words),
+        cwd=place.folder,
+        env=environment(place.folder, place.env),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        status = process.wait(PATIENCE)
+    finally:
+        process.kill()
+        reader.join()
+        os.close(ours)
+    return status, b"".join(seen)
