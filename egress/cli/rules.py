@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egress.cli import newfile, render, rulefiles, traffic
+from egress.cli.log import places
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Style, count
 from egress.errors import UnreadableError
 
@@ -50,10 +52,15 @@ def show(files: tuple[Path, ...], as_json: bool) -> int:
 # Drafting -------------------------------------------------------------------------------------
 
 
+def _of_log(command: Callable[..., int]) -> Callable[..., int]:
+    """Where the log and its index are; `--log` is the name that `--dir` had here."""
+    return places.of_index(command, "--log")
+
+
 @rules.command(short_help="Write rules for what was seen to pass.")
 @traffic.SINCE
 @traffic.PROFILE
-@traffic.LOG
+@_of_log
 @click.option(
     "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rules at hand; may be repeated."
 )
@@ -64,7 +71,9 @@ def show(files: tuple[Path, ...], as_json: bool) -> int:
 def draft(
     since: str,
     profile: str | None,
+    state_dir: Path | None,
     directory: Path | None,
+    place: Path | None,
     files: tuple[Path, ...],
     output: Path | None,
     force: bool,
@@ -82,7 +91,8 @@ def draft(
     """
     from egress.review.drafting import draft as drafted
 
-    seen = traffic.gathered(directory, since, profile)
+    log = places.folder(state_dir, directory)
+    seen = traffic.gathered(log, place or places.own_place(log), since, profile)
     made = drafted(seen, _at_hand(files), rulefiles.now())
     if output is None:
         render.text(made.text)
@@ -117,10 +127,16 @@ def _tell(output: Path, made: Draft) -> None:
 @click.argument("files", nargs=-1, required=True, type=rulefiles.FILE, metavar="FILE...")
 @traffic.SINCE
 @traffic.PROFILE
-@traffic.LOG
+@_of_log
 @click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
 def replay(
-    files: tuple[Path, ...], since: str, profile: str | None, directory: Path | None, as_json: bool
+    files: tuple[Path, ...],
+    since: str,
+    profile: str | None,
+    state_dir: Path | None,
+    directory: Path | None,
+    place: Path | None,
+    as_json: bool,
 ) -> int:
     """Decide what is in the audit log again by other rules, and say what would change.
 
@@ -136,7 +152,9 @@ def replay(
     from egress.review.drafting import replay as replayed
 
     _, policy = rulefiles.policy(files)
-    found = replayed(traffic.gathered(directory, since, profile), policy, rulefiles.now())
+    log = places.folder(state_dir, directory)
+    seen = traffic.gathered(log, place or places.own_place(log), since, profile)
+    found = replayed(seen, policy, rulefiles.now())
     if as_json:
         render.data({"ok": not found.denied, **asdict(found)})
     else:

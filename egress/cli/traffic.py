@@ -15,26 +15,10 @@ from egress.cli.render import DIM
 if TYPE_CHECKING:
     from egress.review.drafting import Traffic
 
-LOG = click.option(
-    "--log",
-    "directory",
-    type=rulefiles.FILE,
-    metavar="DIR",
-    help="The folder of the log; that of `egress serve`.",
-)
 SINCE = click.option(
     "--since", default="1d", show_default=True, metavar="WHEN", help="A time ago (2h, 1d), a day or a moment."
 )
 PROFILE = click.option("--profile", "-p", help="Only what sandboxes with this profile did.")
-
-
-def folder(directory: Path | None) -> Path:
-    """The folder of the log: as given, or where `egress serve` keeps it."""
-    if directory is not None:
-        return directory
-    from egress.proxy import settings
-
-    return settings.read({}).values.audit_dir
 
 
 def rules_at_hand(files: Sequence[Path]) -> tuple[Path, ...]:
@@ -47,12 +31,12 @@ def rules_at_hand(files: Sequence[Path]) -> tuple[Path, ...]:
     return choose(settings.read({}).values.rules, process.config_dir(process.environment()), Path()).paths
 
 
-def gathered(directory: Path | None, since: str, profile: str | None) -> Traffic:
+def gathered(log: Path, index: Path | None, since: str, profile: str | None) -> Traffic:
     """What was seen; says on the error stream what of it could not be taken in."""
     from egress.review.drafting import Since, Traffic, read
 
     span = Since.of(since, rulefiles.now())
-    traffic = Traffic.of(read(folder(directory), span), profile)
+    traffic = Traffic.of(read(log, span, index), profile)
     for text in traffic.missing(span.odd):
         render.line(("note: ", DIM), text, stderr=True)
     return traffic

@@ -59,6 +59,20 @@ class Known:
     changed: int
     tail: bytes
 
+    def is_of(self, file: BinaryIO, stat: os.stat_result) -> bool:
+        """Whether this is that file, and what was read of it stands in it still."""
+        if stat.st_size < self.done or stat.st_ino != self.node:
+            return False
+        if stat.st_size == self.size and stat.st_mtime_ns != self.changed:
+            return False
+        return _tail(file, self.done) == self.tail
+
+
+def known(connection: sqlite3.Connection) -> dict[int, Known]:
+    """What an index knows of each file. Raises `sqlite3.Error`."""
+    rows = connection.execute("SELECT number, done, size, node, changed, tail FROM file")
+    return {number: Known(*rest) for number, *rest in rows}
+
 
 class Filling:
     """One pass over the files of a log, by the process that holds the lock of the index."""
@@ -75,15 +89,15 @@ class Filling:
     def run(self, progress: Progress | None = None) -> None:
         """Add and take out until the index is up to the lines. Raises `OSError` and `sqlite3.Error`."""
         there = files.numbers(self._directory)
-        known = self._known()
+        before = known(self._connection)
         self._begin()
         try:
-            for number in known.keys() - set(there):
+            for number in before.keys() - set(there):
                 self._take_out(number)
-            left = {number: self._left(number, known.get(number)) for number in there}
+            left = {number: self._left(number, before.get(number)) for number in there}
             done, total = 0, sum(left.values())
             for number in there:
-                self._file(number, known.get(number), is_newest=number == there[-1])
+                self._file(number, before.get(number), is_newest=number == there[-1])
                 done += left[number]
                 if progress is not None and left[number]:
                     progress(done, total)
@@ -95,10 +109,6 @@ class Filling:
     def _left(self, number: int, known: Known | None) -> int:
         """How many bytes of a file are new."""
         return max(files.size(self._directory, number) - (known.done if known else 0), 0)
-
-    def _known(self) -> dict[int, Known]:
-        rows = self._connection.execute("SELECT number, done, size, node, changed, tail FROM file")
-        return {number: Known(*rest) for number, *rest in rows}
 
     def _begin(self) -> None:
         found = os.statvfs(self._directory)
@@ -124,7 +134,7 @@ class Filling:
         with file:
             stat = os.fstat(file.fileno())
             open_at = self._open_block(number)
-            if known is not None and self._is_same(file, known, stat):
+            if known is not None and known.is_of(file, stat):
                 is_whole = open_at is None and known.done == known.size
                 if known.size == stat.st_size and (is_newest or is_whole):
                     return
@@ -137,13 +147,6 @@ class Filling:
                 start = 0
             end = self._blocks(file, number, start, is_newest=is_newest)
             self._end(file, number, end, stat, is_newest=is_newest)
-
-    def _is_same(self, file: BinaryIO, known: Known, stat: os.stat_result) -> bool:
-        if stat.st_size < known.done or stat.st_ino != known.node:
-            return False
-        if stat.st_size == known.size and stat.st_mtime_ns != known.changed:
-            return False
-        return _tail(file, known.done) == known.tail
 
     def _open_block(self, number: int) -> int | None:
         query = "SELECT at FROM block WHERE file = ? AND is_open"

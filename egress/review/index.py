@@ -239,29 +239,41 @@ class Index:
         """The lines of a connection, by its whole id, oldest first; no more of them than `most`."""
         return self._asked(lambda: list(islice(self._with_id(connection, "connection"), most)))
 
-    def _with_id(self, wanted: str, name: str) -> Iterator[Entry]:
+    def newest(self, name: str, wanted: Callable[[Entry], bool]) -> Entry | None:
+        """The newest line of a request, or of a connection, that is wanted."""
+        return self._asked(lambda: self._newest(name, wanted))
+
+    def _newest(self, name: str, wanted: Callable[[Entry], bool]) -> Entry | None:
+        found = []
+        for column in ("request", "connection"):
+            lines = self._with_id(name, column, is_backward=True)
+            line = next(filter(wanted, lines), None)
+            found += [line] if line is not None else []
+        return max(found, key=lambda line: (line.file, line.at), default=None)
+
+    def _with_id(self, wanted: str, name: str, *, is_backward: bool = False) -> Iterator[Entry]:
         number = id_of(wanted).to_bytes(4, "little")
-        blocks = []
+        blocks: list[tuple[int, int, int]] = []
         # A column of that name, and none that was typed.
-        for key, ids in self._open().execute(f"SELECT block, {name}s FROM ids"):  # noqa: S608
+        query = f"SELECT file, block.at, size, {name}s FROM ids JOIN block ON block.id = ids.block"  # noqa: S608
+        for file, begin, size, ids in self._open().execute(query):
             at = ids.find(number)
             while at >= 0 and at % 4:
                 at = ids.find(number, at + 1)
             if at >= 0:
-                blocks.append(key)
+                blocks.append((file, begin, size))
         with Reader(self.directory) as reader:
-            for key in blocks:
-                yield from self._in_block(reader, key, wanted, name)
+            for place in sorted(blocks, reverse=is_backward):
+                found = self._in_block(reader, place, wanted, name)
+                yield from reversed(list(found)) if is_backward else found
 
-    def _in_block(self, reader: Reader, key: int, wanted: str, name: str) -> Iterator[Entry]:
-        query = "SELECT file, at, size FROM block WHERE id = ?"
-        row = self._open().execute(query, (key,)).fetchone()
-        if row is None:
-            return
-        file, at, size = row
-        data = reader.bytes(file, at, size)
-        for line in data.split(b"\n"):
-            if wanted.encode() in line:
+    def _in_block(
+        self, reader: Reader, place: tuple[int, int, int], wanted: str, name: str
+    ) -> Iterator[Entry]:
+        file, at, size = place
+        needle = wanted.encode("utf-8", "replace")
+        for line in reader.bytes(file, at, size).split(b"\n"):
+            if needle in line:
                 entry = reader.entry(file, at)
                 if entry is not None and entry.text(name) == wanted:
                     yield entry

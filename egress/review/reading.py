@@ -31,12 +31,12 @@ class Piece:
         return self.skipped + sum(map(len, self.lines)) + len(self.lines)
 
 
-def pieces(file: BinaryIO, start: int = 0) -> Iterator[Piece]:
-    """Go through a file from a place where a line begins. Raises `OSError`."""
+def pieces(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[Piece]:
+    """Go through a file from a place where a line begins, up to another one. Raises `OSError`."""
     at = start
     while True:
         file.seek(at)
-        data = file.read(CHUNK)
+        data = file.read(CHUNK if stop is None else max(min(CHUNK, stop - at), 0))
         end = data.rfind(b"\n") + 1
         if end:
             yield from _sorted_out(at, data[: end - 1].split(b"\n"))

@@ -44,11 +44,15 @@ _EVENT = b',"event":"exchange",'
 
 def read(line: bytes) -> Found:
     """What the index needs of a line, given without its end. Raises `NotALineError`."""
+    return exchange(line) or slowly(parse(line))
+
+
+def exchange(line: bytes) -> Found | None:
+    """The same of an exchange in its usual form; None for whatever else."""
     try:
-        found = _exchange(line)
+        return _exchange(line)
     except (ValueError, NoMomentError):
-        found = None
-    return found or slowly(parse(line))
+        return None
 
 
 def _exchange(line: bytes) -> Found | None:

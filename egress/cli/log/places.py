@@ -24,18 +24,17 @@ LARGE = 64 * 1024 * 1024
 """Bytes whose reading is worth a word."""
 
 
-def of_log(command: Command) -> Command:
-    """The options that say where the log is."""
-    command = click.option(
-        "--dir", "directory", type=rulefiles.FILE, metavar="DIR", help="The folder of the log."
-    )(command)
+def of_log(command: Command, *aliases: str) -> Command:
+    """The options that say where the log is; `aliases` are other names of its folder."""
+    names = ("--dir", *aliases, "directory")
+    command = click.option(*names, type=rulefiles.FILE, metavar="DIR", help="The folder of the log.")(command)
     return click.option("--state-dir", type=rulefiles.FILE, metavar="FOLDER", help="That of `egress serve`.")(
         command
     )
 
 
-def of_index(command: Command) -> Command:
-    """The options that say where the log and its index are."""
+def of_index(command: Command, *aliases: str) -> Command:
+    """The options that say where the log and its index are; `aliases` as for `of_log`."""
     option = click.option(
         "--index",
         "place",
@@ -43,7 +42,7 @@ def of_index(command: Command) -> Command:
         metavar="FILE",
         help="The index; beside the log when left out.",
     )
-    return of_log(option(command))
+    return of_log(option(command), *aliases)
 
 
 def folder(state_dir: Path | None, directory: Path | None) -> Path:
@@ -91,13 +90,13 @@ def opened(state_dir: Path | None, directory: Path | None, place: Path | None) -
     from egress.review import Index
 
     where = folder(state_dir, directory)
-    index = Index(where, place or _place(where))
+    index = Index(where, place or own_place(where))
     tell(index.catch_up(_Progress()))
     return index
 
 
-def _place(log: Path) -> Path | None:
-    """A place of the user's own, for a log whose folder is not theirs to write to."""
+def own_place(log: Path) -> Path | None:
+    """A place for the index of the user's own, for a log whose folder is not theirs to write to."""
     if not log.is_dir() or os.access(log, os.W_OK):
         return None
     name = hashlib.sha256(os.fsencode(log.resolve())).hexdigest()[:16]

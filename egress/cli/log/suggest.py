@@ -12,21 +12,29 @@ from egress.cli import render, rulefiles, traffic
 from egress.cli.log import places
 from egress.cli.log.dashed import AboutOne
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
-from egress.errors import ContentError
+from egress.errors import ContentError, UnreadableError
 
 if TYPE_CHECKING:
+    from egress.review import Entry
     from egress.review.drafting import Seen, Suggestion
+
+MOST = 1000
 
 
 @click.command(cls=AboutOne, short_help="Say what would allow a denied request, and the risk of it.")
 @click.argument("request", metavar="REQUEST-ID")
-@places.of_log
+@places.of_index
 @click.option(
     "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def suggest(
-    request: str, state_dir: Path | None, directory: Path | None, files: tuple[Path, ...], as_json: bool
+    request: str,
+    state_dir: Path | None,
+    directory: Path | None,
+    place: Path | None,
+    files: tuple[Path, ...],
+    as_json: bool,
 ) -> int:
     """Print the smallest change of the rules that would allow a denied request, and the risk of it.
 
@@ -42,29 +50,39 @@ def suggest(
     from egress.policy.files import find_rule_files
     from egress.policy.shipped import preset_texts
     from egress.policy.text import read_text, shown
-    from egress.review.drafting import find, seen
+    from egress.review.drafting import seen
     from egress.review.drafting import suggest as suggested
     from egress.rules.load import Source
 
-    where = places.folder(state_dir, directory)
-    fields = find(where, request) if request else None
-    one = seen(fields) if fields else None
-    if fields is None or one is None:
+    line = _found(request, state_dir, directory, place) if request else None
+    one = seen(line.fields) if line else None
+    if line is None or one is None:
         raise ContentError(
             f"the log has no request {request[:60]!r}", "the answer to the sandbox names its id"
         )
     at_hand = traffic.rules_at_hand(files)
     rulefiles.policy(at_hand)
     sources = [Source(shown(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
-    address = fields.get("address")
-    answer = suggested(
-        one, address if isinstance(address, str) else "", sources, preset_texts(), rulefiles.now()
-    )
+    answer = suggested(one, line.text("address"), sources, preset_texts(), rulefiles.now())
     if as_json:
         render.data({"request": request, "asked": _asked(one), **asdict(answer)})
     else:
         _show(one, answer)
     return int(not answer.steps)
+
+
+def _found(request: str, state_dir: Path | None, directory: Path | None, place: Path | None) -> Entry | None:
+    """The newest line with this id: by the index, and from the lines alone where that cannot be had."""
+    from egress.review.drafting import find, is_decided
+
+    try:
+        with places.opened(state_dir, directory, place) as index:
+            line = index.newest(request[:MOST], lambda entry: is_decided(entry, request))
+            if line is not None or not index.state().trouble:
+                return line
+    except UnreadableError:
+        pass
+    return find(places.folder(state_dir, directory), request)
 
 
 def _asked(one: Seen) -> str:

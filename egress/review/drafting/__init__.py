@@ -5,7 +5,7 @@ and the headers of a request are in no line: what depends on them is told apart,
 """
 
 from egress.review.drafting.draft import Draft, draft
-from egress.review.drafting.lines import Since, find, read
+from egress.review.drafting.lines import Line, Since, find, is_decided, read
 from egress.review.drafting.replay import Change, Replay, replay
 from egress.review.drafting.seen import Seen, seen
 from egress.review.drafting.suggest import Step, Suggestion, suggest
@@ -14,6 +14,7 @@ from egress.review.drafting.traffic import Traffic
 __all__ = [
     "Change",
     "Draft",
+    "Line",
     "Replay",
     "Seen",
     "Since",
@@ -22,6 +23,7 @@ __all__ = [
     "Traffic",
     "draft",
     "find",
+    "is_decided",
     "read",
     "replay",
     "seen",

@@ -1,13 +1,13 @@
 """The lines of a log within a time, read from its files with bounded memory.
 
-It reads and never writes, needs neither key nor index, and may run while the proxy writes. A line that
-is half, too long or none of ours is counted and passed over: the good ones around it still serve.
-Whether the log is sound is for `egress log verify` to say.
+It reads and never writes, needs no key, and may run while the proxy writes. Where the log has an index,
+what that knows to be of another time is passed over; without one all of it is looked through. A line that
+is half, too long or none of ours is counted and passed over: the good ones around it still serve. Whether
+the log is sound is for `egress log verify` to say.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,13 +17,21 @@ from typing import BinaryIO
 
 from egress.audit import files
 from egress.errors import UnreadableError, UsageError
+from egress.review import schema
+from egress.review.drafting.cut import Cut, Cutter
+from egress.review.elsewhen import Elsewhen, Part
+from egress.review.entry import Entry, NotALineError, parse
+from egress.review.moments import SECOND
+from egress.review.reading import pieces
 from egress.rules import bounds
 from egress.rules.report import MeaningError
 
-MOST_LINE = 256 * 1024
-"""No line of ours comes near it: a path has at most 4096 characters, each escaped in at most six."""
-_DECIDED = frozenset({"exchange", "tunnel", "refusal"})
+DECIDED = frozenset({"exchange", "tunnel", "refusal"})
+"""The kinds of lines with a verdict on one request, tunnel or name."""
 _TIME = re.compile(rb'\{"seq":[0-9]{1,20},"time":"([0-9T:.-]{10,40}Z)"')
+
+type Line = Mapping[str, object] | Cut
+"""The fields of a line; of most exchanges what rules look at."""
 
 
 @dataclass(slots=True)
@@ -48,39 +56,36 @@ class Since:
             raise UsageError("--since is neither a time ago nor a moment", hint) from None
 
 
-def read(directory: Path, since: Since) -> Iterator[Mapping[str, object]]:
-    """The fields of every line in the folder that is of that time, oldest first.
+def read(directory: Path, since: Since, index: Path | None = None) -> Iterator[Line]:
+    """Every line in the folder that is of that time, oldest first.
 
-    Raises `UnreadableError` when there is no log, or it cannot be read.
+    `index` is the file of the index, beside the lines where it is not given; there may be none. Raises
+    `UnreadableError` when there is no log, or it cannot be read.
     """
+    end = None if since.end is None else since.end * SECOND
+    cutter = Cutter()
     try:
-        numbers = files.numbers(directory)
-        if not numbers:
-            raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --log")
+        numbers = _numbers(directory)
+        elsewhen = Elsewhen.of(index or directory / schema.NAME, since.start * SECOND, end)
         for number in numbers:
             with (directory / files.name(number)).open("rb") as file:
-                yield from _in_file(file, since)
+                for part in elsewhen.wanted(file, number):
+                    yield from _in_part(file, part, since, cutter, is_newest=number == numbers[-1])
     except OSError as error:
         raise _unreadable(directory, error) from None
 
 
-def find(directory: Path, name: str) -> Mapping[str, object] | None:
-    """The fields of the newest line with this id of a request, or of a connection; None without one.
+def find(directory: Path, name: str) -> Entry | None:
+    """The newest line with this id of a request, or of a connection, without an index; None without one.
 
     Raises `UnreadableError` when there is no log, or it cannot be read.
     """
-    wanted = name.encode("utf-8", "replace")
     found = None
     try:
-        numbers = files.numbers(directory)
-        if not numbers:
-            raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
-        for number in reversed(numbers):
+        for number in reversed(_numbers(directory)):
             with (directory / files.name(number)).open("rb") as file:
-                for line in _whole_lines(file, Since(0)):
-                    # Most lines are passed over as bytes: reading each of them would take minutes.
-                    if wanted in line and (fields := _fields(line)) and _is_named(fields, name):
-                        found = fields
+                for line in _named(file, name.encode("utf-8", "replace")):
+                    found = line if is_decided(line, name) else found
             if found is not None:
                 return found
     except OSError as error:
@@ -88,49 +93,62 @@ def find(directory: Path, name: str) -> Mapping[str, object] | None:
     return None
 
 
-def _is_named(fields: Mapping[str, object], name: str) -> bool:
-    return fields.get("event") in _DECIDED and name in (fields.get("request"), fields.get("connection"))
+def is_decided(entry: Entry, name: str) -> bool:
+    """Whether a line tells of a verdict, and has this id."""
+    return entry.event in DECIDED and name in (entry.request, entry.text("connection"))
+
+
+def _named(file: BinaryIO, wanted: bytes) -> Iterator[Entry]:
+    for piece in pieces(file):
+        for line in piece.lines:
+            # Most lines are passed over as bytes: parsing each of them would take minutes.
+            if wanted in line:
+                try:
+                    yield parse(line)
+                except NotALineError:
+                    continue
+
+
+def _numbers(directory: Path) -> list[int]:
+    numbers = files.numbers(directory)
+    if not numbers:
+        raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
+    return numbers
 
 
 def _unreadable(directory: Path, error: OSError) -> UnreadableError:
     reason = (error.strerror or type(error).__name__).lower()
     return UnreadableError(
-        f"the audit log in {directory} cannot be read: {reason}", "name its folder with --log"
+        f"the audit log in {directory} cannot be read: {reason}", "name its folder with --dir"
     )
 
 
-def _in_file(file: BinaryIO, since: Since) -> Iterator[Mapping[str, object]]:
+def _in_part(file: BinaryIO, part: Part, since: Since, cutter: Cutter, *, is_newest: bool) -> Iterator[Line]:
     first = _stamp(since.start)
     end = None if since.end is None else _stamp(since.end)
-    for line in _whole_lines(file, since):
-        match = _TIME.match(line)
-        if match is None:
-            since.odd += 1
-        elif match[1] >= first and (end is None or match[1] < end):
-            fields = _fields(line)
-            if fields is None:
+    at, last = part
+    for piece in pieces(file, at, last):
+        since.odd += bool(piece.skipped)
+        for line in piece.lines:
+            match = _TIME.match(line)
+            if match is None:
                 since.odd += 1
-            else:
-                yield fields
-
-
-def _whole_lines(file: BinaryIO, since: Since) -> Iterator[bytes]:
-    """Every line that has its end; one that is too long is never held as a whole."""
-    while line := file.readline(MOST_LINE):
-        if line.endswith(b"\n"):
-            yield line
-            continue
-        since.odd += 1
-        while line and not line.endswith(b"\n"):
-            line = file.readline(MOST_LINE)
+            elif match[1] >= first and (end is None or match[1] < end):
+                found = cutter.cut(line) or _fields(line)
+                if found is None:
+                    since.odd += 1
+                else:
+                    yield found
+        at = piece.at + piece.size
+    # Behind the last line of the newest file a line is being written, perhaps.
+    since.odd += at < last and not is_newest
 
 
 def _fields(line: bytes) -> Mapping[str, object] | None:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        return parse(line).fields
+    except NotALineError:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _stamp(moment: int) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from egress.address import classify
@@ -126,5 +127,6 @@ def _secrets(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(pairs))
 
 
+@lru_cache(4096)
 def _inside(address: str) -> str:
     return address if address and not classify(address).allowed else ""

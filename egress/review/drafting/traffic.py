@@ -7,8 +7,9 @@ counted, and whoever reads the traffic says that it is not whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from egress.review.drafting.cut import KEPT, Cut, Kind
 from egress.review.drafting.seen import Seen, id_of, seen
 
 MOST = 200_000
@@ -22,22 +23,30 @@ class Times:
     example: str = ""
 
 
+type Paths = dict[str, Times]
+
+
 @dataclass(slots=True)
 class Traffic:
     """Everything that was seen in some time."""
 
     most: int = MOST
-    seen: dict[Seen, Times] = field(default_factory=dict)
+    kinds: int = 0
+    """How many different ones."""
     lines: int = 0
     """Requests, tunnels and refusals."""
     beyond: int = 0
     """Those that were not taken in, because too many different ones were seen before."""
     folded: int = 0
     """Refusals that the log itself only counted."""
+    _paths: dict[Seen, Paths] = field(default_factory=dict, repr=False)
+    """What was seen, each without its path, and how often on which path."""
+    _cut: dict[Kind, Paths] = field(default_factory=dict, repr=False)
+    """The same again, to be found without comparing."""
 
     @classmethod
     def of(
-        cls, lines: Iterable[Mapping[str, object]], profile: str | None = None, most: int = MOST
+        cls, lines: Iterable[Mapping[str, object] | Cut], profile: str | None = None, most: int = MOST
     ) -> Traffic:
         """Count lines; with `profile`, those of sandboxes with this profile."""
         traffic = cls(most)
@@ -45,24 +54,44 @@ class Traffic:
             traffic.add(fields, profile)
         return traffic
 
-    def add(self, fields: Mapping[str, object], profile: str | None = None) -> None:
-        """Take in one line."""
-        if fields.get("event") == "folded":
-            count = fields.get("count")
+    def add(self, line: Mapping[str, object] | Cut, profile: str | None = None) -> None:
+        """Take in one line: its fields, or what was cut out of it."""
+        if isinstance(line, Cut):
+            self._add_cut(line, profile)
+            return
+        if line.get("event") == "folded":
+            count = line.get("count")
             self.folded += count if type(count) is int and count > 0 else 0
             return
-        one = seen(fields)
-        if one is None or (profile is not None and (one.profile or "default") != profile):
-            return
+        one = seen(line)
+        if one is not None and _is_of(one, profile):
+            self._count(self._paths_of(replace(one, path="")), one.path, id_of(line))
+
+    def _add_cut(self, cut: Cut, profile: str | None) -> None:
+        paths = self._cut.get(cut.kind)
+        if paths is None:
+            if not _is_of(cut.kind.seen, profile):
+                return
+            if len(self._cut) >= KEPT:
+                self._cut.clear()
+            paths = self._cut[cut.kind] = self._paths_of(cut.kind.seen)
+        self._count(paths, cut.path, cut.id)
+
+    def _paths_of(self, one: Seen) -> Paths:
+        # Beyond the bound nothing is kept, and what is counted there goes nowhere.
+        return self._paths.get(one, {}) if self.kinds >= self.most else self._paths.setdefault(one, {})
+
+    def _count(self, paths: Paths, path: str, example: str) -> None:
         self.lines += 1
-        times = self.seen.get(one)
+        times = paths.get(path)
         if times is None:
-            if len(self.seen) >= self.most:
+            if self.kinds >= self.most:
                 self.beyond += 1
                 return
-            times = self.seen[one] = Times()
+            self.kinds += 1
+            times = paths[path] = Times()
         times.count += 1
-        times.example = id_of(fields)
+        times.example = example
 
     def missing(self, odd: int) -> tuple[str, ...]:
         """What is not among it, in words; `odd` lines could not be read."""
@@ -81,7 +110,13 @@ class Traffic:
         return tuple(found)
 
     def __iter__(self) -> Iterator[tuple[Seen, Times]]:
-        return iter(self.seen.items())
+        for one, paths in self._paths.items():
+            for path, times in paths.items():
+                yield replace(one, path=path), times
+
+
+def _is_of(one: Seen, profile: str | None) -> bool:
+    return profile is None or (one.profile or "default") == profile
 
 
 def counted(number: int, noun: str) -> str:

@@ -47,7 +47,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_draft_is_the_one_that_is_printed(capsys: Captured) -> None:
-    assert main(["rules", "draft", "--log", "audit"]) == 0
+    assert main(["rules", "draft", "--dir", "audit"]) == 0
     assert capsys.readouterr().out == block("yaml", file="drafted.yaml").text
     assert main(["check", "--strict", "drafted.yaml"]) == 0
 
@@ -56,7 +56,7 @@ def test_the_draft_is_the_one_that_is_printed(capsys: Captured) -> None:
     ("file", "status", "text"), [("drafted.yaml", 0, "nothing newly"), ("narrow.yaml", 1, "newly denied:")]
 )
 def test_the_replays_are_those_that_are_printed(file: str, status: int, text: str, capsys: Captured) -> None:
-    assert main(["rules", "replay", file, "--log", "audit"]) == status
+    assert main(["rules", "replay", file, "--dir", "audit"]) == status
     assert capsys.readouterr().out == block("text", containing=text).text
 
 

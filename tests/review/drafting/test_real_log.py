@@ -82,5 +82,5 @@ def test_a_line_is_found_by_the_id_that_the_sandbox_was_told(tmp_path: Path) -> 
     write(tmp_path)
     found = find(tmp_path / "audit", "c-1-7")
     assert found is not None
-    assert found["path"] == "/no"
+    assert found.text("path") == "/no"
     assert find(tmp_path / "audit", "c-1-70") is None

@@ -53,18 +53,18 @@ def seen(*lines: dict[str, object]) -> None:
 
 def test_a_draft_is_printed_and_denies_nothing_of_what_it_was_made_from(capsys: Captured) -> None:
     seen(exchange(), exchange("POST", path="/new"))
-    assert main(["rules", "draft", "--log", "audit"]) == 0
+    assert main(["rules", "draft", "--dir", "audit"]) == 0
     text = capsys.readouterr().out
     assert "# A draft from 2 requests" in text
     Path("drafted.yaml").write_text(text, "utf-8")
     assert main(["check", "--strict", "drafted.yaml"]) == 0
-    assert main(["rules", "replay", "drafted.yaml", "--log", "audit"]) == 0
+    assert main(["rules", "replay", "drafted.yaml", "--dir", "audit"]) == 0
     assert "nothing newly denied, 2 as before" in capsys.readouterr().out
 
 
 def test_a_draft_is_written_and_never_over_another_file_unasked(capsys: Captured) -> None:
     seen(exchange(), exchange("TRACE"))
-    words = ["rules", "draft", "--log", "audit", "-o", "drafted.yaml"]
+    words = ["rules", "draft", "--dir", "audit", "-o", "drafted.yaml"]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "wrote drafted.yaml: 1 host" in said
@@ -76,11 +76,11 @@ def test_a_draft_is_written_and_never_over_another_file_unasked(capsys: Captured
 def test_a_draft_keeps_to_a_profile_and_does_without_rules(capsys: Captured) -> None:
     Path("hosts.yaml").unlink()
     seen(exchange(profile="coding"), exchange(host="other.example.com"))
-    assert main(["rules", "draft", "--log", "audit", "--profile", "coding"]) == 0
+    assert main(["rules", "draft", "--dir", "audit", "--profile", "coding"]) == 0
     text = capsys.readouterr().out
     assert "api.example.com" in text
     assert "other.example.com" not in text
-    assert main(["rules", "draft", "--log", "audit", "--rules", "nowhere.yaml"]) == 3
+    assert main(["rules", "draft", "--dir", "audit", "--rules", "nowhere.yaml"]) == 3
 
 
 def test_a_replay_says_what_would_change_and_fails_on_what_would_be_denied(capsys: Captured) -> None:
@@ -90,7 +90,7 @@ def test_a_replay_says_what_would_change_and_fails_on_what_would_be_denied(capsy
         denied("host.unknown", host="a.example.com"),
         denied("limit.requests"),
     )
-    assert main(["rules", "replay", "hosts.yaml", "--log", "audit"]) == 1
+    assert main(["rules", "replay", "hosts.yaml", "--dir", "audit"]) == 1
     said = capsys.readouterr().out
     assert "newly denied: 2" in said
     assert "such as c-7" in said
@@ -101,10 +101,18 @@ def test_a_replay_says_what_would_change_and_fails_on_what_would_be_denied(capsy
 
 def test_a_replay_as_json_has_every_group(capsys: Captured) -> None:
     seen(*(exchange(host=f"h{number}.example.com") for number in range(30)))
-    assert main(["rules", "replay", "hosts.yaml", "--log", "audit"]) == 1
+    assert main(["rules", "replay", "hosts.yaml", "--dir", "audit"]) == 1
     assert "and 10 groups more" in capsys.readouterr().out
-    assert main(["rules", "replay", "hosts.yaml", "--log", "audit", "--json"]) == 1
+    assert main(["rules", "replay", "hosts.yaml", "--dir", "audit", "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert data["ok"] is False
     assert len(data["denied"]) == 30
     assert data["denied"][0]["code"] == "host.unknown"
+
+
+@pytest.mark.parametrize("words", [["--dir", "audit"], ["--log", "audit"], ["--state-dir", "."]])
+def test_the_log_is_named_as_it_is_everywhere_or_as_it_once_was(words: list[str], capsys: Captured) -> None:
+    seen(exchange())
+    assert main(["rules", "draft", *words, "--index", "none"]) == 0
+    assert "# A draft from 1 request" in capsys.readouterr().out
+    assert not Path("none").exists()

@@ -1,4 +1,4 @@
-"""What the commands about traffic share: where the log is, and what is said when it is not whole."""
+"""What the commands about traffic share: what is said when a log is not whole."""
 
 from __future__ import annotations
 
@@ -14,19 +14,11 @@ from tests.unit.review.drafting.sample import exchange
 Captured = pytest.CaptureFixture[str]
 
 
-def test_the_log_is_the_one_that_was_named_or_that_of_serve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EGRESS_STATE_DIR", str(tmp_path))
-    assert traffic.folder(Path("here")) == Path("here")
-    assert traffic.folder(None) == tmp_path / "audit"
-
-
 def test_what_could_not_be_taken_in_is_said(tmp_path: Path, capsys: Captured) -> None:
     put(tmp_path, exchange(), {"event": "folded", "count": 7})
     with (tmp_path / "audit-000001.jsonl").open("a") as file:
         file.write("nonsense\n")
-    assert traffic.gathered(tmp_path, "1d", None).lines == 1
+    assert traffic.gathered(tmp_path, None, "1d", None).lines == 1
     said = capsys.readouterr().err
     assert "1 line of the log could not be read" in said
     assert "7 refusals more were only counted" in said
@@ -34,12 +26,12 @@ def test_what_could_not_be_taken_in_is_said(tmp_path: Path, capsys: Captured) ->
 
 def test_a_whole_log_is_read_in_silence(tmp_path: Path, capsys: Captured) -> None:
     put(tmp_path, exchange())
-    traffic.gathered(tmp_path, "1d", None)
+    traffic.gathered(tmp_path, None, "1d", None)
     assert capsys.readouterr().err == ""
 
 
 def test_a_wrong_time_and_a_missing_log_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        traffic.gathered(tmp_path, "soon", None)
+        traffic.gathered(tmp_path, None, "soon", None)
     with pytest.raises(UnreadableError):
-        traffic.gathered(tmp_path, "1d", None)
+        traffic.gathered(tmp_path, None, "1d", None)

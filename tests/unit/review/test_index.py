@@ -7,6 +7,7 @@ import sqlite3
 import stat
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -266,3 +267,19 @@ def test_damage_that_a_question_comes_upon_heals_itself(column: str, log: Path) 
         connection.close()
         assert requests(index, Filters(grep="user/keys")) == ["r-2"]
         assert index.stats(Filters(method="GET")).total.requests == 4
+
+
+def test_the_newest_line_of_an_id_is_found(tmp_path: Path) -> None:
+    write(tmp_path, rotate_at=3000)
+    with patch("egress.review.blocks.MOST_LINES", 2), Index(tmp_path, reserve=0) as index:
+        index.catch_up()
+        every = index.connection("c-17")
+        assert [entry.request for entry in every] == ["r-1", "r-2", "r-3", "r-4", "r-6"]
+        for name, wanted in (("r-4", "r-4"), ("c-17", "r-6"), ("r-5", "r-5")):
+            found = index.newest(name, lambda entry: entry.event != "refusal")
+            assert found is not None
+            assert found.request == wanted
+        older = index.newest("c-17", lambda entry: entry.request < "r-4")
+        assert older is not None
+        assert older.request == "r-3"
+        assert index.newest("r-77", lambda _: True) is None

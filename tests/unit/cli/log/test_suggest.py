@@ -22,7 +22,7 @@ def put(folder: Path, *lines: Mapping[str, object]) -> None:
     """A log with these lines, all of this moment."""
     folder.mkdir(exist_ok=True)
     start = {"seq": 1, "time": "2100-01-01T00:00:00.000000Z"}
-    texts = (json.dumps({**start, **line}, separators=(",", ":")) for line in lines)
+    texts = (json.dumps({**start, **line, "mac": ""}, separators=(",", ":")) for line in lines)
     (folder / "audit-000001.jsonl").write_text("".join(f"{text}\n" for text in texts), "utf-8")
 
 
@@ -81,3 +81,16 @@ def test_an_id_that_is_not_there_is_said() -> None:
 
 def test_it_stands_below_log() -> None:
     assert CliRunner().invoke(cli, ["log", "suggest", "--help"]).exit_code == 0
+
+
+def test_a_line_is_found_where_no_index_can_be_had() -> None:
+    Path("nowhere").write_text("", "utf-8")
+    result = run("c-1-1", "--index", "nowhere/index")
+    assert result.return_value == 0, result.exception
+    assert "POST https://api.example.com/b" in result.output
+    assert not Path("audit/index.sqlite3").exists()
+
+
+def test_a_connection_is_answered_by_its_newest_request() -> None:
+    put(Path("audit"), denied("rule.none", "POST", path="/b"), denied("rule.none", "PUT", path="/c"))
+    assert "PUT https://api.example.com/c" in run("c-1").output
