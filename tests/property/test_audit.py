@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from egress.audit import Facts, Opening, Sink, Ticket, Verified
 from egress.types import Identity
+from tests.unit.audit.changes import KINDS, Change, changeable, is_found, is_in_window
 from tests.unit.audit.sample import (
     DENIED,
     FACTS,
@@ -109,54 +110,18 @@ def recorded(directory: Path) -> Counter[object]:
 # Changes ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Change:
-    """One thing done to one file of a log."""
-
-    kind: str
-    where: float
-    byte: int
-
-    def apply(self, data: bytes) -> bytes:
-        at = min(int(self.where * len(data)), len(data) - 1)
-        match self.kind:
-            case "alter":
-                return data[:at] + bytes([data[at] ^ self.byte]) + data[at + 1 :]
-            case "delete":
-                return data[:at] + data[at + 1 :]
-            case "insert":
-                return data[:at] + bytes([self.byte]) + data[at:]
-            case "truncate":
-                return data[:at]
-            case "append":
-                return data + bytes([self.byte])
-            case "swap bytes":
-                return data[:at] + data[at + 1 : at + 2] + data[at : at + 1] + data[at + 2 :]
-            case "delete line" | "double line" | "swap lines":
-                return b"".join(self._lines(data.splitlines(keepends=True), self.where))
-            case _:
-                return b""
-
-    def _lines(self, lines: list[bytes], where: float) -> list[bytes]:
-        at = min(int(where * len(lines)), len(lines) - 1)
-        if self.kind == "delete line":
-            return lines[:at] + lines[at + 1 :]
-        if self.kind == "double line":
-            return lines[: at + 1] + lines[at:]
-        return lines[:at] + lines[at + 1 : at + 2] + lines[at : at + 1] + lines[at + 2 :]
+CHANGES = st.builds(Change, st.sampled_from(KINDS), st.floats(0, 1), st.integers(1, 255))
 
 
-CHANGES = st.builds(
-    Change,
-    st.sampled_from(
-        [
-            *("alter", "delete", "insert", "truncate", "append", "empty", "swap bytes"),
-            *("delete line", "double line", "swap lines"),
-        ]
-    ),
-    st.floats(0, 1),
-    st.integers(1, 255),
-)
+def changed(log: Path, change: Change, data: st.DataObject) -> tuple[Path, bytes, bytes] | None:
+    """Do one thing to one file; returns the file, and what was and is in it. None when nothing changed."""
+    file = data.draw(st.sampled_from(changeable(log)))
+    before = file.read_bytes()
+    after = change.apply(before) if before else bytes([change.byte])
+    if after == before:
+        return None
+    file.write_bytes(after)
+    return file, before, after
 
 
 @given(STEPS, CHANGES, st.data())
@@ -164,14 +129,8 @@ def test_one_change_of_any_file_is_found(steps: list[str], change: Change, data:
     with folder() as log:
         written(log, [*steps, "flush", *steps], rotate_at=1500)
         sound(log)
-        names = [path for path in sorted(log.iterdir()) if path.name != "in-flight"]
-        file = data.draw(st.sampled_from(names))
-        before = file.read_bytes()
-        after = change.apply(before)
-        if after == before:
-            return
-        file.write_bytes(after)
-        assert not check(log).is_sound, (file.name, change)
+        if done := changed(log, change, data):
+            assert not check(log).is_sound, (done[0].name, change)
 
 
 @given(STEPS, st.data())
@@ -272,6 +231,49 @@ def test_a_tail_that_is_cut_after_a_kill_is_no_kill(steps: list[str], data: st.D
         assert not check(log).is_sound
         opened(log).close()
         assert not check(log).is_sound
+
+
+def killed(log: Path, steps: list[str], data: st.DataObject) -> None:
+    """A log of several files, as a kill leaves it at any step of a write that may begin another file."""
+    doing = play(log, ["event", *steps, "flush", *steps, "refusal"], rotate_at=900)
+    found = moments(log, doing.sink.flush, every=97)
+    abandon(doing.sink)
+    data.draw(st.sampled_from(found)).put(log)
+    sound(log)
+
+
+@given(STEPS, CHANGES, st.data())
+def test_one_change_after_a_kill_is_found_but_in_the_window_of_the_last_write(
+    steps: list[str], change: Change, data: st.DataObject
+) -> None:
+    """In the window a line can be lost, as a kill loses it; none can be made up, and the next start tells."""
+    with folder() as log:
+        killed(log, steps, data)
+        macs = {str(line["mac"]) for line in read(log)}
+        done = changed(log, change, data)
+        if done is None:
+            return
+        if is_found(log):
+            return
+        assert is_in_window(log, *done), (done[0].name, change)
+        verified = sound(log)
+        assert verified.unfinished
+        assert verified.mac in macs
+        opened(log, in_flight=64).close()
+        assert "gap" in kinds(log)
+
+
+@given(STEPS, CHANGES, st.data())
+def test_one_change_after_a_kill_and_a_start_is_found(
+    steps: list[str], change: Change, data: st.DataObject
+) -> None:
+    """The start closes the window: what the kill left, the beginning of a line too, is accounted for."""
+    with folder() as log:
+        killed(log, steps, data)
+        opened(log, in_flight=64).close()
+        sound(log)
+        if done := changed(log, change, data):
+            assert is_found(log), (done[0].name, change)
 
 
 # Lines ------------------------------------------------------------------------------------------

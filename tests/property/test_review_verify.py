@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from egress.audit import Verified
 from egress.errors import UnreadableError
-from tests.property.test_audit import CHANGES, STEPS, Change, folder, play, written
+from tests.property.test_audit import CHANGES, STEPS, folder, play, written
+from tests.unit.audit.changes import Change
 from tests.unit.audit.sample import NAME, abandon, check, files, moments, opened
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.audit.sample import kinds, opened, read, sound
+from tests.unit.audit.changes import KINDS, Change, changeable, is_found, is_in_window
+from tests.unit.audit.sample import files, kinds, opened, read, sound
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,3 +64,36 @@ def test_every_request_that_could_be_sent_is_told_exactly_once(together: int, tm
     assert len(told) <= len(said) + 5
     assert set(kinds(log)) <= {"exchange", "lost", "gap", "rotated"}
     assert {line["kind"] for line in read(log) if line["event"] == "gap"} <= {"killed"}
+
+
+def tampered(log: Path, where: float) -> Iterator[tuple[Path, Change, bytes, bytes]]:
+    """Each kind of change of each file, one at a time; it is undone before the next."""
+    for file in changeable(log):
+        before = file.read_bytes()
+        for kind in KINDS:
+            change = Change(kind, where, 1)
+            after = change.apply(before) if before else b"x"
+            if after != before:
+                file.write_bytes(after)
+                yield file, change, before, after
+                file.write_bytes(before)
+
+
+@pytest.mark.parametrize("where", [0.02, 0.57, 0.999])
+def test_what_is_changed_after_a_real_kill_is_found(where: float, tmp_path: Path) -> None:
+    """Under load, in several files; before the next start the window of the last write alone is open."""
+    log, unseen = tmp_path / "log", 0
+    for number in range(2):
+        killed(log, f"p{number}", 20, after=150 + 30 * number)
+        sound(log)
+        for file, change, before, after in tampered(log, where):
+            if not is_found(log):
+                assert is_in_window(log, file, before, after), (file.name, change)
+                unseen += 1
+        sound(log)
+    assert len(files(log)) > 4
+    assert unseen <= 2 * len(KINDS)
+    opened(log).close()
+    sound(log)
+    for file, change, _, _ in tampered(log, where):
+        assert is_found(log), (file.name, change)
