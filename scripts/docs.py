@@ -25,7 +25,7 @@ from egress.rules.presets import Parameter, Preset, read
 from egress.rules.report import Report
 from egress.rules.schema import Json, schema
 from egress.rules.show import flow
-from scripts import attacks, clients, pages
+from scripts import attacks, clients, given, pages
 from scripts.clients import Row
 from scripts.console import refreshed
 from scripts.pages import ROOT
@@ -365,6 +365,14 @@ def attacked() -> str:
     return page("tests/attack/catalogue", "Attacks that are tried", *attacks.INTRODUCTION, *attacks.rows())
 
 
+# What a sandbox is given ------------------------------------------------------------------------
+
+
+def given_inside() -> str:
+    """Variables and files that are in every sandbox, and what enters of the caller's environment."""
+    return page("egress/runtime/kit and egress/runtime/environ.py", "What a sandbox is given", *given.rows())
+
+
 PAGES = {
     "docs/clients.md": tested_clients,
     "docs/reference/attacks.md": attacked,
@@ -373,6 +381,7 @@ PAGES = {
     "docs/reference/rule-file.md": rule_file,
     "docs/reference/cli.md": commands,
     "docs/reference/presets.md": presets,
+    "docs/reference/sandbox.md": given_inside,
 }
 
 

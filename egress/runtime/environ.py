@@ -40,27 +40,35 @@ _NOWHERE: Final[frozenset[Kind]] = frozenset()
 _THERE: Final = frozenset({Kind.NAMESPACE})
 _ANYWHERE: Final = frozenset(Kind)
 
-NEUTRAL: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType(
+
+@dataclass(frozen=True, slots=True)
+class Neutral:
+    """A name that says nothing of a person, the sandboxes that it enters, and why those and no others."""
+
+    kinds: frozenset[Kind]
+    why: str
+
+
+_PROGRAMS: Final = Neutral(
+    _THERE, "The programs of your machine are there in a namespace; an image has others."
+)
+_WHO: Final = Neutral(_NOWHERE, "A sandbox has a home, a user and a name of its own; yours are not told.")
+_TEMPORARY: Final = Neutral(
+    _NOWHERE,
+    "It has its own folders for what is temporary; where one is named and missing, programs fail.",
+)
+_LANGUAGE: Final = Neutral(
+    _ANYWHERE, "How text is shown. In a container only locales that every image has: see below."
+)
+_SHOWN: Final = Neutral(_ANYWHERE, "When it is, and on what it is shown.")
+
+NEUTRAL: Final[Mapping[str, Neutral]] = MappingProxyType(
     {
-        # Programs of the caller's system: there in a namespace, other ones or none in an image.
-        "PATH": _THERE,
-        "SHELL": _THERE,
-        # A sandbox has a home, a user and a name of its own; those of the caller are nobody's business in it.
-        "HOME": _NOWHERE,
-        "USER": _NOWHERE,
-        "LOGNAME": _NOWHERE,
-        "HOSTNAME": _NOWHERE,
-        # It has folders of its own for what is temporary; where one of these is missing, programs fail.
-        "TMPDIR": _NOWHERE,
-        "TMP": _NOWHERE,
-        "TEMP": _NOWHERE,
-        # How text is to be shown. In an image only some locales exist: see PORTABLE_LOCALES.
-        "LANG": _ANYWHERE,
-        "LC_ALL": _ANYWHERE,
-        "LC_CTYPE": _ANYWHERE,
-        # When it is, and on what it is shown.
-        "TZ": _ANYWHERE,
-        "TERM": _ANYWHERE,
+        **dict.fromkeys(("PATH", "SHELL"), _PROGRAMS),
+        **dict.fromkeys(("HOME", "USER", "LOGNAME", "HOSTNAME"), _WHO),
+        **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), _TEMPORARY),
+        **dict.fromkeys(("LANG", "LC_ALL", "LC_CTYPE"), _LANGUAGE),
+        **dict.fromkeys(("TZ", "TERM"), _SHOWN),
     }
 )
 """The names that may enter without being asked for, and the kinds of sandboxes in which they are true."""
@@ -203,9 +211,9 @@ def _copied(name: str, caller: Mapping[str, str], sources: Collection[str]) -> s
 def _neutral(caller: Mapping[str, str], kind: Kind, needles: Needles) -> tuple[dict[str, str], list[Notice]]:
     found: dict[str, str] = {}
     notices = []
-    for name, kinds in NEUTRAL.items():
+    for name, neutral in NEUTRAL.items():
         value = caller.get(name)
-        if value is None or kind not in kinds or not _is_true_in(kind, name, value):
+        if value is None or kind not in neutral.kinds or not _is_true_in(kind, name, value):
             continue
         if needles.occur_in(value.encode("utf-8", "surrogateescape")):
             notices.append(Notice(name, f"{name} holds a configured secret and does not enter", _SECRET_HINT))

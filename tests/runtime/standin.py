@@ -1,6 +1,7 @@
 """An API of somebody else's, on this machine: TLS, and every request is kept.
 
-It answers whoever comes, and says what it was given: whether that is what it should be is for tests to say.
+It answers whoever comes, and keeps what it was given: whether that is what it should be is for tests to say.
+Below /repeat/ it says in its answer which credential that was.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.rfile.read(int(self.headers.get("content-length", "0")))
         self.server.owner.seen.append(Seen(self.path, self.headers.get("authorization", ""), given))
         body = b"hello from outside\n"
+        if self.path.startswith("/repeat/"):
+            body = f"you sent {self.headers.get('authorization', 'nothing')}\n".encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()

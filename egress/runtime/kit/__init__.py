@@ -8,11 +8,13 @@ that bring roots of their own look only at variables, and others only at the bun
 Nothing here writes, asks or verifies anything, and only certificates come in: a kit has no access to a key.
 
 Known limits. A program that pins a key or a certificate, or that has its roots compiled in and reads no
-variable, does not trust the authority: its host needs `intercept: never`. Browsers keep their roots in the
-home directory of whoever starts them. A variable cannot turn a program's own code around: one that names
-its roots or its proxy itself goes its own way, and the network sees to where that ends. Where the bundle of
-the distribution is mounted over, the tool that would write it anew cannot replace it, and says so; the
-certificate lies where that tool takes it from as well, for runtimes that copy instead of mounting.
+variable, does not trust the authority: its host needs `intercept: never`. Browsers are told by a policy; the
+one of Firefox takes the place of what an image has in /etc. Programs on NSS that are no browser keep their
+roots in the home of whoever starts them, and are not told. A variable cannot turn a program's own code
+around: one that names its roots or its proxy itself goes its own way, and the network sees to where that
+ends. Where the bundle of the distribution is mounted over, the tool that would write it anew cannot replace
+it, and says so; the certificate lies where that tool takes it from as well, for runtimes that copy instead of
+mounting.
 """
 
 from __future__ import annotations

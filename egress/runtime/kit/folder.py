@@ -63,3 +63,11 @@ class Folder:
     @property
     def maven(self) -> str:
         return f"{self.path}/maven-settings.xml"
+
+    @property
+    def chromium(self) -> str:
+        return f"{self.path}/chromium.json"
+
+    @property
+    def firefox(self) -> str:
+        return f"{self.path}/firefox.json"

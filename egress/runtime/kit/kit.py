@@ -72,6 +72,8 @@ def make_kit(
         place.apt: settings.apt(place, door).encode("ascii"),
         f"{place.php}/egress.ini": settings.php(place).encode("ascii"),
         place.maven: settings.maven(door).encode("ascii"),
+        place.chromium: settings.chromium(own).encode("ascii"),
+        place.firefox: settings.firefox(place).encode("ascii"),
     }
     return Kit(
         folder=place.path,

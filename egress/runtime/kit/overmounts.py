@@ -2,11 +2,15 @@
 
 A target that the image does not have is made; nothing else reads it. One that is a link is followed, so a
 file may be named twice, by the link of one release and the file of another.
+
+Each group says by its target who reads it there; the documentation shows the same words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from egress.runtime.kit.folder import Folder
@@ -21,43 +25,73 @@ class Overmount:
     target: str
 
 
-BUNDLES: Final = (
-    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine, Arch; what Go, curl and GnuTLS are built to read
-    "/etc/ssl/cert.pem",  # Alpine, Arch; the place of OpenSSL's own builds
-    "/etc/pki/tls/certs/ca-bundle.crt",  # RHEL, Fedora
-    "/etc/pki/tls/cert.pem",  # RHEL, Fedora: what their OpenSSL reads
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # RHEL, Fedora: the file behind both
-    "/etc/ssl/ca-bundle.pem",  # SUSE
-    "/var/lib/ca-certificates/ca-bundle.pem",  # SUSE: the file behind it
-    "/etc/ca-certificates/extracted/tls-ca-bundle.pem",  # Arch: the file behind the first two
+Readers = Mapping[str, str]
+"""Who reads a file, by the path where it is looked for."""
+
+BUNDLES: Final[Readers] = MappingProxyType(
+    {
+        "/etc/ssl/certs/ca-certificates.crt": "Debian, Alpine, Arch: OpenSSL, Go, curl, GnuTLS",
+        "/etc/ssl/cert.pem": "Alpine, Arch; OpenSSL as it is built by itself",
+        "/etc/pki/tls/certs/ca-bundle.crt": "RHEL, Fedora",
+        "/etc/pki/tls/cert.pem": "RHEL, Fedora: their OpenSSL",
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem": "RHEL, Fedora: the file behind both",
+        "/etc/ssl/ca-bundle.pem": "SUSE",
+        "/var/lib/ca-certificates/ca-bundle.pem": "SUSE: the file behind it",
+        "/etc/ca-certificates/extracted/tls-ca-bundle.pem": "Arch: the file behind the first two",
+    }
 )
 """What the bundle replaces."""
 
-TRUST_STORES: Final = (
-    "/etc/ssl/certs/java/cacerts",  # Debian, Alpine, Arch
-    "/etc/pki/java/cacerts",  # RHEL, Fedora
-    "/etc/pki/ca-trust/extracted/java/cacerts",  # RHEL, Fedora: the file behind it
-    "/var/lib/ca-certificates/java-cacerts",  # SUSE
+TRUST_STORES: Final[Readers] = MappingProxyType(
+    {
+        "/etc/ssl/certs/java/cacerts": "JDKs of Debian, Alpine, Arch",
+        "/etc/pki/java/cacerts": "JDKs of RHEL, Fedora",
+        "/etc/pki/ca-trust/extracted/java/cacerts": "RHEL, Fedora: the file behind it",
+        "/var/lib/ca-certificates/java-cacerts": "JDKs of SUSE",
+    }
 )
 """What the trust store replaces: the one that JDKs of the distribution are linked to."""
 
-ANCHORS: Final = (
-    "/usr/local/share/ca-certificates/egress.crt",  # Debian, Alpine
-    "/etc/pki/ca-trust/source/anchors/egress.pem",  # RHEL, Fedora: read by p11-kit, for GnuTLS and NSS
-    "/etc/pki/trust/anchors/egress.pem",  # SUSE: the same
-    "/etc/ca-certificates/trust-source/anchors/egress.pem",  # Arch: the same
+ANCHORS: Final[Readers] = MappingProxyType(
+    {
+        "/usr/local/share/ca-certificates/egress.crt": "Debian, Alpine: `update-ca-certificates`",
+        "/etc/pki/ca-trust/source/anchors/egress.pem": "RHEL, Fedora: p11-kit, for GnuTLS and NSS",
+        "/etc/pki/trust/anchors/egress.pem": "SUSE: p11-kit",
+        "/etc/ca-certificates/trust-source/anchors/egress.pem": "Arch: p11-kit",
+    }
 )
 """Where a bundle is made anew from: beside what is there, the certificate alone."""
 
-APT: Final = "/etc/apt/apt.conf.d/99egress"
+CHROMIUM: Final[Readers] = MappingProxyType(
+    {
+        "/etc/chromium/policies/managed/egress.json": "Chromium",
+        "/etc/opt/chrome/policies/managed/egress.json": "Google Chrome",
+        "/etc/opt/chrome_for_testing/policies/managed/egress.json": "Chrome for Testing, of Playwright",
+    }
+)
+"""The policy of Chromium: a file of its own beside those of the image."""
+
+FIREFOX: Final[Readers] = MappingProxyType({"/etc/firefox/policies/policies.json": "Firefox"})
+"""The policy of Firefox, which has one file: what the image says there is not read."""
+
+APT: Final[Readers] = MappingProxyType({"/etc/apt/apt.conf.d/99egress": "apt behind `sudo`"})
 """For apt behind `sudo`, which drops variables. It is read behind what a variable names, and so it holds."""
+
+
+def groups(folder: Folder) -> dict[str, Readers]:
+    """What each file of the kit is seen as besides, for a kit in this folder."""
+    return {
+        folder.bundle: BUNDLES,
+        folder.trust_store: TRUST_STORES,
+        folder.certificate: ANCHORS,
+        folder.chromium: CHROMIUM,
+        folder.firefox: FIREFOX,
+        folder.apt: APT,
+    }
 
 
 def overmounts(folder: Folder) -> tuple[Overmount, ...]:
     """All of them, for a kit in this folder."""
-    return (
-        *(Overmount(folder.bundle, target) for target in BUNDLES),
-        *(Overmount(folder.trust_store, target) for target in TRUST_STORES),
-        *(Overmount(folder.certificate, target) for target in ANCHORS),
-        Overmount(folder.apt, APT),
+    return tuple(
+        Overmount(source, target) for source, targets in groups(folder).items() for target in targets
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 from egress.runtime.kit.door import Door
 from egress.runtime.kit.folder import Folder
 
@@ -25,6 +28,19 @@ def php(folder: Folder) -> str:
     return f"curl.cainfo = {folder.bundle}\nopenssl.cafile = {folder.bundle}\n"
 
 
+def chromium(authority: bytes) -> str:
+    """The policy of Chromium and what is built on it, which takes a certificate and no path to one.
+
+    It adds to the roots that the browser brings. The home of its user is not needed, and nobody can write it.
+    """
+    return _json({"CACertificates": [base64.b64encode(authority).decode("ascii")]})
+
+
+def firefox(folder: Folder) -> str:
+    """The policy of Firefox. It adds as well."""
+    return _json({"policies": {"Certificates": {"Install": [folder.certificate]}}})
+
+
 def maven(door: Door) -> str:
     """For a Maven that looks at nothing else: `mvn --global-settings`. Others take the properties of the JVM.
 
@@ -45,6 +61,10 @@ def maven(door: Door) -> str:
 {_maven_proxy("https", door)}{_maven_proxy("http", door)}  </proxies>
 </settings>
 """
+
+
+def _json(policy: object) -> str:
+    return f"{json.dumps(policy, indent=2)}\n"
 
 
 def _maven_proxy(protocol: str, door: Door) -> str:

@@ -12,6 +12,7 @@ from egress.cli.sandboxes.stacks.table import STACKS, Stack
 from egress.runtime.docker.engine import Engine
 from egress.runtime.docker.images.demo import demo_image
 from tests.cli.sandboxes.trying import answering, engine, folder, namespaces, refusal
+from tests.runtime.kit.machine import installed
 
 __all__ = ["answering", "engine", "folder", "namespaces", "refusal"]
 
@@ -43,6 +44,23 @@ def test_the_programs_of_this_machine_are_tried_in_a_namespace(capsys: Captured)
     assert all(row[-2:] == ["yes", "yes"] for row in found)
 
 
+@pytest.mark.timeout(400)
+@pytest.mark.usefixtures("namespaces", "folder")
+def test_every_stack_of_this_machine_trusts_and_is_given_the_credential(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that are looked for, and what is not here is said to be absent."""
+    narrow(monkeypatch, STACKS)
+    status = main(["doctor", "--image", "host", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    found = {each["stack"]: each for each in said["stacks"]}
+    assert {name: each["said"] for name, each in found.items() if not each["injected"]} == {}
+    assert (status, said["ok"]) == (0, True)
+    assert {*found, *said["absent"]} == {stack.name for stack in STACKS}
+    assert not set(found) & set(said["absent"])
+    assert installed() <= set(found)
+
+
 @pytest.mark.usefixtures("folder")
 def test_an_image_of_an_engine_is_tried_in_a_container(engine: Engine, capsys: Captured) -> None:
     assert main(["doctor", "--image", demo_image(engine), "--runtime", "docker", "--json"]) == 0
@@ -70,6 +88,14 @@ def test_an_image_with_nothing_in_it_is_not_well(capsys: Captured, monkeypatch: 
     narrow(monkeypatch, ())
     assert main(["doctor", "--image", "host"]) == 1
     assert "nothing that speaks HTTPS" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("namespaces", "folder")
+def test_what_is_not_there_is_named(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = tuple(Stack(name, "nonesuch --version", "true", "none") for name in ("one", "the other"))
+    narrow(monkeypatch, (STACKS[0], *absent))
+    assert main(["doctor", "--image", "host"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "not in it: one, the other"
 
 
 @pytest.mark.usefixtures("folder")

@@ -8,7 +8,7 @@ import pytest
 
 from egress import settings
 from egress.cli.sandboxes.stacks.table import Stack
-from egress.cli.sandboxes.stacks.trial import Found, opened
+from egress.cli.sandboxes.stacks.trial import Absent, Found, opened
 from egress.fleet.choice import Choice
 from egress.proxy.clock import SystemClock
 from tests.cli.sandboxes.trying import folder, namespaces, refusal
@@ -26,14 +26,16 @@ pytestmark = pytest.mark.system("curl", "curl")
 
 @pytest.mark.usefixtures("namespaces")
 def test_who_trusts_is_told_from_who_does_not(folder: Path, tmp_path: Path) -> None:
-    """That a request arrived counts, and not what a program says. What is not there is no row."""
+    """That a request arrived counts, and not what a program says. What is not there is said to be absent."""
     private = tmp_path / "private"
     private.mkdir(0o700)
     choice = Choice("namespace", "for a test")
     with opened(choice, settings.environment(), folder, private, SystemClock().now()) as trial:
-        found = {each.stack: each for each in trial.look("host", (CURL, BLIND, OWN, NONE, LOUD))}
+        tried = list(trial.look("host", (CURL, BLIND, OWN, NONE, LOUD)))
         assert trial.fleet.list() == ()
-    assert list(found) == ["curl", "blind curl", "own", "loud"]
+    assert [each.stack for each in tried] == ["curl", "blind curl", "own", "none", "loud"]
+    assert [each for each in tried if isinstance(each, Absent)] == [Absent("none")]
+    found = {each.stack: each for each in tried if isinstance(each, Found)}
     assert (found["curl"].trusts, found["curl"].injected, found["curl"].cure) == (True, True, "")
     assert found["curl"].version[0].isdigit()
     blind = found["blind curl"]
@@ -51,6 +53,8 @@ def test_its_requests_are_not_among_those_of_others(folder: Path, tmp_path: Path
     private.mkdir(0o700)
     choice = Choice("namespace", "for a test")
     with opened(choice, settings.environment(), folder, private, SystemClock().now()) as trial:
-        assert [each.trusts for each in trial.look("host", (CURL,))] == [True]
+        (found,) = trial.look("host", (CURL,))
+        assert isinstance(found, Found)
+        assert found.trusts
     assert (private / "audit").is_dir()
     assert not (tmp_path / ".local/state/egress/audit").exists()

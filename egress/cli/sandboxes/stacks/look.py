@@ -10,7 +10,7 @@ from typing import Final
 from egress import settings
 from egress.cli import render
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
-from egress.cli.sandboxes.stacks.trial import Found, opened
+from egress.cli.sandboxes.stacks.trial import Absent, Found, opened
 from egress.fleet.choice import VARIABLE, choose, read_kind
 from egress.proxy.clock import SystemClock
 
@@ -31,16 +31,19 @@ def look(image: str, runtime: str | None, *, as_json: bool) -> int:
         tempfile.TemporaryDirectory(prefix="egress-doctor-") as private,
         opened(choice, environ, folder, Path(private), SystemClock().now()) as trial,
     ):
-        found = list(trial.look(image))
+        tried = list(trial.look(image))
+    found = [each for each in tried if isinstance(each, Found)]
+    absent = [each.stack for each in tried if isinstance(each, Absent)]
     is_well = bool(found) and all(each.trusts and each.injected for each in found)
     if as_json:
-        render.data({"ok": is_well, "image": image, "stacks": [asdict(each) for each in found]})
+        stacks = [asdict(each) for each in found]
+        render.data({"ok": is_well, "image": image, "stacks": stacks, "absent": absent})
     else:
-        _show(image, found)
+        _show(image, found, absent)
     return int(not is_well)
 
 
-def _show(image: str, found: list[Found]) -> None:
+def _show(image: str, found: list[Found], absent: list[str]) -> None:
     if not found:
         render.line(f"nothing that speaks HTTPS was found in {image}")
         return
@@ -50,6 +53,8 @@ def _show(image: str, found: list[Found]) -> None:
             render.line((f"{each.stack}: ", BOLD), each.cure)
         if each.said:
             render.line((f"  it said: {each.said}", DIM))
+    if absent:
+        render.line((f"not in it: {', '.join(absent)}", DIM))
 
 
 def _row(each: Found) -> list[Cell]:

@@ -56,6 +56,13 @@ class Found:
     """The last that the program said then."""
 
 
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A stack that was looked for, and is not in the image."""
+
+    stack: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """Sandboxes behind a proxy of their own, and the server that is asked."""
@@ -63,7 +70,7 @@ class Trial:
     fleet: Sandboxes
     upstream: Upstream
 
-    def look(self, image: str, stacks: tuple[Stack, ...] = STACKS) -> Iterator[Found]:
+    def look(self, image: str, stacks: tuple[Stack, ...] = STACKS) -> Iterator[Found | Absent]:
         """Make a sandbox of the image and try each stack there is. Raises what keeps it from being made."""
         user, group = whose()
         spec = Spec(
@@ -73,16 +80,14 @@ class Trial:
         try:
             self.fleet.start(spec.name)
             for stack in stacks:
-                found = self._tried(spec.name, stack)
-                if found is not None:
-                    yield found
+                yield self._tried(spec.name, stack)
         finally:
             self.fleet.remove(spec.name)
 
-    def _tried(self, name: str, stack: Stack) -> Found | None:
+    def _tried(self, name: str, stack: Stack) -> Found | Absent:
         status, text = self._ran(name, stack, stack.version)
         if status:
-            return None
+            return Absent(stack.name)
         _, said = self._ran(name, stack, _IN_A_FOLDER + stack.ask)
         credentials = self.upstream.seen(_page(stack))
         trusts, injected = bool(credentials), f"Bearer {_SECRET}" in credentials

@@ -7,7 +7,18 @@ import pytest
 from egress.errors import UsageError
 from egress.runtime.kit.folder import Folder
 
-NAMES = ("certificate", "bundle", "hashed", "trust_store", "wgetrc", "apt", "php", "maven")
+NAMES = (
+    "certificate",
+    "bundle",
+    "hashed",
+    "trust_store",
+    "wgetrc",
+    "apt",
+    "php",
+    "maven",
+    "chromium",
+    "firefox",
+)
 
 
 @pytest.mark.parametrize("path", ["/etc/egress", "/run/egress-1.0/kit_a", "/x"])

@@ -38,7 +38,15 @@ def test_the_tools_that_write_a_bundle_anew_find_the_certificate() -> None:
     assert TARGETS["/usr/local/share/ca-certificates/egress.crt"] == FOLDER.certificate
 
 
-def test_nothing_is_named_twice_and_nothing_but_files_of_trust_and_of_apt_is_covered() -> None:
+def test_browsers_find_their_policies() -> None:
+    managed = [target for target, source in TARGETS.items() if source == FOLDER.chromium]
+    assert len(managed) == 3
+    # Chromium reads every file of the folder; an image has its own beside ours.
+    assert all(target.endswith("/policies/managed/egress.json") for target in managed)
+    assert TARGETS["/etc/firefox/policies/policies.json"] == FOLDER.firefox
+
+
+def test_nothing_is_named_twice_and_nothing_but_files_of_trust_policies_and_apt_is_covered() -> None:
     assert len(TARGETS) == len(overmounts(FOLDER))
-    ways = ("ssl", "pki", "ca-certificates", "java", "apt.conf.d")
+    ways = ("ssl", "pki", "ca-certificates", "java", "apt.conf.d", "policies")
     assert all(target.startswith("/") and any(way in target for way in ways) for target in TARGETS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import configparser
+import json
 from xml.etree import ElementTree as ET
 
 from egress.runtime.kit import settings
@@ -46,3 +48,14 @@ def test_maven_still_blocks_repositories_in_clear_text() -> None:
     """The settings that come with Maven say this one thing, and these take their place."""
     (mirror,) = ET.fromstring(settings.maven(DOOR)).iter("mirror")
     assert (mirror.findtext("mirrorOf"), mirror.findtext("blocked")) == ("external:http:*", "true")
+
+
+def test_chromium_is_given_the_certificate_and_nothing_else_is_decided_for_it() -> None:
+    policy = json.loads(settings.chromium(b"a certificate"))
+    assert policy == {"CACertificates": [base64.b64encode(b"a certificate").decode()]}
+
+
+def test_firefox_is_told_where_the_certificate_lies_and_nothing_else() -> None:
+    assert json.loads(settings.firefox(FOLDER)) == {
+        "policies": {"Certificates": {"Install": ["/kit/ca.pem"]}}
+    }
