@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from egress.cli import render
@@ -78,25 +78,27 @@ def as_json(entry: Entry) -> None:
 
 def as_csv(entries: Sequence[Entry], *, with_head: bool = True) -> None:
     """Lines as CSV, with a line of names in front."""
+    rows = [[_value(entry, name) for name in COLUMNS] for entry in entries]
+    table_as_csv([COLUMNS, *rows] if with_head else rows)
+
+
+def table_as_csv(rows: Iterable[Sequence[str | int]]) -> None:
+    """A table as CSV. What a text is from elsewhere has to be `harmless` before."""
     file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    if with_head:
-        writer.writerow(COLUMNS)
-    for entry in entries:
-        writer.writerow([_value(entry, name) for name in COLUMNS])
+    csv.writer(file, lineterminator="\n").writerows(rows)
     render.text(file.getvalue())
 
 
 def _value(entry: Entry, name: str) -> str:
     if name == "secrets":
-        return _harmless(" ".join(entry.secrets))
+        return harmless(" ".join(entry.secrets))
     if name == "verdict":
         return entry.verdict
     found = entry.fields.get(name)
-    return str(entry.number(name)) if isinstance(found, int) else _harmless(entry.text(name))
+    return str(entry.number(name)) if isinstance(found, int) else harmless(entry.text(name))
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
     shown = render.printable(text)
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown

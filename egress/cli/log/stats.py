@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from egress.cli import render
-from egress.cli.log import asked, places
+from egress.cli.log import asked, lines, places
 from egress.cli.render import BAD, BOLD, DIM, PLAIN, Cell
 
 if TYPE_CHECKING:
@@ -25,11 +25,13 @@ HEAD = ("requests", "denied", "with secret", "up", "down", "p50", "p95")
 @asked.options
 @click.option("--top", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many parts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the parts as CSV.")
 @places.of_index
 def stats(
     by: str,
     top: int,
     as_json: bool,
+    as_csv: bool,
     state_dir: Path | None,
     directory: Path | None,
     place: Path | None,
@@ -45,6 +47,9 @@ def stats(
       egress log stats --by host --since 1d
       egress log stats --by time --sandbox agent-1 --json
     """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv are two forms of one thing; give one of them.")
+    from egress.review import Numbers
     from egress.review.moments import shown
 
     wanted = asked.filters(**options)
@@ -63,6 +68,11 @@ def stats(
                 "others": None if others is None else asdict(others),
             }
         )
+        return 0
+    if as_csv:
+        parts = [*rows, *([("others", others)] if others is not None else [])]
+        values = [[lines.harmless(name), *asdict(numbers).values()] for name, numbers in parts]
+        lines.table_as_csv([[by, *(each.name for each in fields(Numbers))], *values])
         return 0
     head: list[Cell] = [(by, DIM), *((name, DIM) for name in HEAD)]
     table = [head, *([name or "none", *_cells(numbers)] for name, numbers in rows)]

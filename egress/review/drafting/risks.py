@@ -92,7 +92,7 @@ def _risks(policy: Policy, head: Head, decision: Decision) -> Iterator[str]:
     else:
         yield "data can leave in the query, whatever the path is; a rule on `query` can narrow it"
     if head.websocket:
-        yield "what goes through a WebSocket is not looked at, in both directions"
+        yield "no rule looks at what goes through a WebSocket, in both directions"
     if head.scheme == "http":
         yield "clear text can be read and changed on the way"
     if policy.mode == "observe":
