@@ -18,7 +18,8 @@ from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, server_hooks
 
 from egress.addons.guard import Undecided
-from egress.addons.signals import AbortConnection, GateReading, Ticked
+from egress.addons.http import ConnectionLost
+from egress.addons.signals import AbortConnection, GateReading, Ordered, Ticked, WriteBlocked
 from egress.proxy.desk import Desk
 from egress.proxy.dial import Connected, Dialer
 from egress.proxy.full import FullLane
@@ -351,6 +352,34 @@ async def test_events_come_one_after_the_other(scene: Scene) -> None:
         found.close("proxy.stopping")
 
     await in_handshake(scene, step)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_an_end_is_told_once_and_a_loss_as_one(scene: Scene, is_told: bool) -> None:
+    """Where the peer has said that it ends, nothing of it can be missing."""
+
+    async def step(_: Scene, found: Handler) -> None:
+        layer, wire = Noted(found), found._wires[found.client.id]
+        found.blocked(wire, blocked=True)
+        found.received(wire, b"data")
+        if is_told:
+            found.ended(wire)
+            assert found.client.state is ConnectionState.CAN_WRITE
+        found.lost(wire)
+        assert found.gone.done()
+        assert found.client.state is ConnectionState.CLOSED
+        blocked, received, ended, gone = layer.seen
+        assert isinstance(blocked, WriteBlocked)
+        assert blocked.blocked
+        assert isinstance(received, events.DataReceived)
+        assert received.data == b"data"
+        assert type(ended) is (events.ConnectionClosed if is_told else ConnectionLost)
+        assert isinstance(gone, Ordered)
+        assert gone.name == "gone"
+        assert wire.transport is not None
+        wire.transport.abort()
+
+    assert (await in_handshake(scene, step)).records == ["protocol.refused"]
 
 
 async def test_what_no_lane_knows_ends_the_connection(scene: Scene) -> None:

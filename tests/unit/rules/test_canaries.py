@@ -25,7 +25,8 @@ def test_canaries_are_read_by_name_shape_and_what_follows() -> None:
         ("decoy", "aws", False),
         ("trap", "github", True),
     ]
-    assert str(policy.canaries[0].place) == "hosts.yaml:3:3"
+    decoy, _ = policy.canaries
+    assert (str(decoy.place), decoy.env, decoy.file, decoy.text) == ("hosts.yaml:3:3", "", "", VALUE)
 
 
 def test_what_is_shown_means_the_same() -> None:
@@ -168,8 +169,9 @@ def test_two_in_one_place_would_be_one() -> None:
 
 
 def test_mistakes_are_told() -> None:
-    wrong = "version: 1\ncanaries:\n  Bad: { like: aws }\n  b: { like: gold }\n  c: {}\n"
-    assert [str(one.place) for one in load([Source("h", wrong)]).findings] == ["h:3:3", "h:4:14", "h:5:3"]
+    wrong = "version: 1\ncanaries:\n  Bad: { like: aws }\n  b: { like: gold }\n  c: {}\n  d!: { like: aws }\n"
+    places = [str(one.place) for one in load([Source("h", wrong)]).findings]
+    assert places == ["h:3:3", "h:4:14", "h:5:3", "h:6:3"]
 
 
 def test_the_same_name_in_two_files_is_a_conflict() -> None:

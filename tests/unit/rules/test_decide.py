@@ -131,6 +131,9 @@ def test_neither_a_header_nor_a_parameter_names_another_method(name: str) -> Non
     escaped = name.replace("m", "%6d").replace("M", "%4D")
     assert ask(rules, f"POST https://a.example/?{escaped}=PUT").code == "method.override"
     assert ask(rules, f"POST https://a.example/?{name.upper()}=PUT").code == "method.override"
+    for value in ("", "=", "=PUT=", "=PUT=x"):
+        assert ask(rules, f"POST https://a.example/?a=b&{name}{value}").code == "method.override"
+    assert ask(rules, "POST https://a.example/?the%20method=PUT").allowed
 
 
 @pytest.mark.parametrize("name", PATH_OVERRIDES)
