@@ -217,10 +217,14 @@ def test_no_secret_is_for_a_host_that_cannot_prove_who_it_is(lab: Lab, room: Nai
 # Names ------------------------------------------------------------------------------------------
 
 
+def asking(name: str, kind: int = 1) -> bytes:
+    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
+    return b"\x12\x34\1\0\0\1\0\0\0\0\0\0" + labels + b"\0" + bytes([0, kind, 0, 1])
+
+
 def ask(room: Naive, name: str, kind: int = 1, *, tcp: bool = False) -> bytes:
     """A question of the room, put by hand; the whole reply."""
-    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
-    question = b"\x12\x34\1\0\0\1\0\0\0\0\0\0" + labels + b"\0" + bytes([0, kind, 0, 1])
+    question = asking(name, kind)
     with room.room.socket(socket.AF_INET, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM) as sock:
         sock.settimeout(10)
         sock.connect((names.NAME_SERVER, 53))
@@ -240,6 +244,24 @@ def test_names_lead_where_a_case_says(lab: Lab, room: Naive) -> None:
     assert [str(finding) for finding in lab.harms(room)] == [
         "asked: the name server was asked for nobody.test"
     ]
+
+
+def test_what_the_kernel_says_of_a_late_answer_is_no_finding(lab: Lab, room: Naive) -> None:
+    """Whoever asked has gone, as it does when a machine is slow: the name server is told by ICMP."""
+    name = f"lab-late.{ANY}"
+    lab.dns.set(name, names.ANY_ADDRESS)
+    lab.dns.hold(name)
+    with room.room.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect((names.NAME_SERVER, 53))
+        sock.send(asking(name))
+        until(lambda: lab.dns.held(name) > 0, "the question")
+    lab.internet.run(release(lab, name))
+    until(lambda: "1" in {each.kind for each in lab.opened(room)}, "the kernel to say so")
+    assert lab.harms(room) == []
+
+
+async def release(lab: Lab, name: str) -> None:
+    lab.dns.release(name)
 
 
 def test_a_row_of_answers_is_given_in_turn(lab: Lab, room: Naive) -> None:

@@ -232,13 +232,18 @@ def test_names_of_the_world_in_the_spelling_of_the_wire(lab: Lab, proxy: Proxy) 
     proxy.expects(by_connect(proxy, f"xn--bcher-kva.{ANY}"), (200, ""))
     proxy.expects(by_connect(proxy, f"XN--BCHER-KVA.{ANY}"), (200, ""))
     # The same in Cyrillic, in Greek, with a dotless i, and in full width.
-    for label in ("xn--pi-6kc", "xn--ap-7lc", "xn--ap-eka", "xn--api-hy1e", "xn--80ak6aa92e"):
+    labels = ("xn--pi-6kc", "xn--ap-7lc", "xn--ap-eka", "xn--api-hy1e", "xn--80ak6aa92e")
+
+    def attempt(label: str) -> None:
         name = f"{label}.good.test"
         lab.dns.set(name, ADDRESSES[EVIL])
         proxy.expects(proxy.ask(name, request(API)), UNKNOWN, *NO_NAME)
         proxy.expects(by_url(proxy, name), UNKNOWN, *NO_NAME)
         proxy.expects(by_sni(proxy, name), NO_WORDS)
-        lab.dns.forget(name)
+
+    one_by_one(lab, proxy, Harm.STOLEN, labels, attempt)
+    for label in labels:
+        lab.dns.forget(f"{label}.good.test")
 
 
 @case(

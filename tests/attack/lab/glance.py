@@ -24,6 +24,8 @@ from tests.attack.lab.leaks import RUN
 _CHUNK: Final = re.compile(rb"\r\n[0-9a-fA-F]{1,8}(?:;[^\r\n]*)?\r\n")
 _MARKS: Final = ((b"\x1f\x8b\x08", 31), (b"\x78\x9c", 15))
 _MOST: Final = 1 << 20
+_PIECE: Final = 10
+"""Bytes of a secret that make it suspected. More than what the secrets of the lab have in common."""
 
 
 class Glance:
@@ -45,9 +47,8 @@ class Glance:
 
 def _pieces(value: bytes) -> Iterator[bytes]:
     """So many that each run holds one of them whole, wherever it begins."""
-    half = RUN // 2
-    for at in range(0, len(value) - half + 1, half + 1):
-        yield value[at : at + half]
+    for at in range(0, len(value) - _PIECE + 1, RUN - _PIECE + 1):
+        yield value[at : at + _PIECE]
 
 
 def _forms(piece: bytes) -> Iterator[bytes]:
