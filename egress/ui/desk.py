@@ -45,7 +45,8 @@ class Desk:
         self, directory: Path, place: Path | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.directory = directory
-        self._place = place
+        self.place = place
+        """The index, where it is not beside the log."""
         self._clock = clock
         self._pool = ThreadPoolExecutor(THREADS, "review")
         self._filling = threading.Lock()
@@ -63,7 +64,7 @@ class Desk:
         """
 
         def answer() -> T:
-            with Index(self.directory, self._place) as index:
+            with Index(self.directory, self.place) as index:
                 self._catch_up(index)
                 return question(index)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from egress.policy.shipped import preset_texts
@@ -33,18 +34,30 @@ SECONDS = 20.0
 MOST_KINDS = 50_000
 
 
-def drafted(log: Path, since: str, profile: str, rules: Rules, now: int) -> tuple[Draft, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which lines: of which log, since when, of whom."""
+
+    log: Path
+    index: Path | None
+    """Where it is not beside the log: what that knows to be older is not read."""
+    since: str
+    profile: str
+    """Empty for any."""
+
+
+def drafted(wanted: Wanted, rules: Rules, now: int) -> tuple[Draft, tuple[str, ...]]:
     """A rule file from what was seen to pass, and what is not in it.
 
     Raises `UsageError`, `UnreadableError`, `TooSlowError`.
     """
-    traffic, missing = _traffic(log, since, profile, now)
+    traffic, missing = _traffic(wanted, now)
     return draft(traffic, rules.policy, now), missing
 
 
-def replayed(log: Path, since: str, profile: str, policy: Policy, now: int) -> tuple[Replay, tuple[str, ...]]:
+def replayed(wanted: Wanted, policy: Policy, now: int) -> tuple[Replay, tuple[str, ...]]:
     """What was seen, decided by these rules, and what was not. Raises as `drafted`."""
-    traffic, missing = _traffic(log, since, profile, now)
+    traffic, missing = _traffic(wanted, now)
     return replay(traffic, policy, now), missing
 
 
@@ -56,10 +69,10 @@ def suggested(entry: Entry, rules: Rules, now: int) -> Suggestion | None:
     return suggest(one, entry.text("address"), rules.sources, preset_texts(), now)
 
 
-def _traffic(log: Path, since: str, profile: str, now: int) -> tuple[Traffic, tuple[str, ...]]:
-    span = Since.of(since, now)
-    lines = until_late(read(log, span), time.monotonic)
-    traffic = Traffic.of(lines, profile or None, MOST_KINDS)
+def _traffic(wanted: Wanted, now: int) -> tuple[Traffic, tuple[str, ...]]:
+    span = Since.of(wanted.since, now)
+    lines = until_late(read(wanted.log, span, wanted.index), time.monotonic)
+    traffic = Traffic.of(lines, wanted.profile or None, MOST_KINDS)
     return traffic, traffic.missing(span.odd)
 
 

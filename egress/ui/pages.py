@@ -243,18 +243,19 @@ async def draft(site: Site, request: Request) -> Response:
         "missing": (),
     }
     if what in ("draft", "replay"):
-        log, now = site.desk.directory, site.seconds
+        now = site.seconds
+        wanted = drafts.Wanted(site.desk.directory, site.desk.place, since, profile)
         at_hand = await site.desk.work(lambda: rulebook.read(site.rules, now))
         if what == "draft":
             values["draft"], values["missing"] = await site.desk.work(
-                lambda: drafts.drafted(log, since, profile, at_hand, now), drafts.SECONDS * 2
+                lambda: drafts.drafted(wanted, at_hand, now), drafts.SECONDS * 2
             )
         else:
             policy = at_hand.policy
             if policy is None:
                 raise UsageError(at_hand.problem, "name the rule files with `egress ui --rules`")
             values["replay"], values["missing"] = await site.desk.work(
-                lambda: drafts.replayed(log, since, profile, policy, now), drafts.SECONDS * 2
+                lambda: drafts.replayed(wanted, policy, now), drafts.SECONDS * 2
             )
     return site.page("draft.html", 200, here="draft", **values)
 

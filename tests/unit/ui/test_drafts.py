@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from egress.errors import UsageError
-from egress.review import parse
+from egress.review import Index, parse
 from egress.ui import drafts
 from egress.ui.desk import TooSlowError
-from egress.ui.drafts import drafted, replayed, suggested, until_late
+from egress.ui.drafts import Wanted, drafted, replayed, suggested, until_late
 from egress.ui.rulebook import Rules, read
 from tests.unit.ui.asking import NOW, denied, line, rules, write
 
@@ -19,20 +20,37 @@ SECONDS = NOW // 1_000_000
 
 def test_drafts_what_passed(tmp_path: Path) -> None:
     log = write(tmp_path, [line(1), denied(2)])
-    made, missing = drafted(log, "7d", "", read([rules(tmp_path)], SECONDS), SECONDS)
+    made, missing = drafted(Wanted(log, None, "7d", ""), read([rules(tmp_path)], SECONDS), SECONDS)
     assert missing == ()
     assert "api.github.com" in made.text
     assert "/gists" not in made.text
-    assert drafted(log, "7d", "other", Rules(), SECONDS)[0].hosts == 0
+    assert drafted(Wanted(log, None, "7d", "other"), Rules(), SECONDS)[0].hosts == 0
     with pytest.raises(UsageError):
-        drafted(log, "soon", "", Rules(), SECONDS)
+        drafted(Wanted(log, None, "soon", ""), Rules(), SECONDS)
+
+
+def test_an_index_in_another_place_is_asked_what_to_pass_over(tmp_path: Path) -> None:
+    """What it knows to be of another time is not read: here it could not be read."""
+    log = write(tmp_path, [line(1, time="2026-01-01T00:00:00.000000Z")])
+    place = tmp_path / "elsewhere.sqlite3"
+    (log / "audit-000002.jsonl").write_bytes(line(2))
+    with Index(log, place, reserve=0) as index:
+        index.catch_up()
+    first = log / "audit-000001.jsonl"
+    stat = first.stat()
+    # Its end is what an index compares.
+    whole = first.read_bytes()
+    first.write_bytes(b"x" * (len(whole) - 200) + whole[-200:])
+    os.utime(first, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert drafted(Wanted(log, place, "7d", ""), Rules(), SECONDS)[1] == ()
+    assert drafted(Wanted(log, None, "7d", ""), Rules(), SECONDS)[1] != ()
 
 
 def test_replays_by_the_rules_at_hand(tmp_path: Path) -> None:
     log = write(tmp_path, [line(1), line(2, host="docs.example.com", injected=[])])
     policy = read([rules(tmp_path)], SECONDS).policy
     assert policy is not None
-    found, missing = replayed(log, "7d", "", policy, SECONDS)
+    found, missing = replayed(Wanted(log, None, "7d", ""), policy, SECONDS)
     assert missing == ()
     assert [change.host for change in found.denied] == ["docs.example.com"]
     assert found.same == 1
@@ -42,14 +60,14 @@ def test_says_what_it_did_not_take_in(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(drafts, "MOST_KINDS", 2)
     log = write(tmp_path, [*(line(number, path=f"/{number}") for number in range(5)), b"{}\n"])
     at_hand = read([rules(tmp_path)], SECONDS)
-    made, missing = drafted(log, "7d", "", at_hand, SECONDS)
+    made, missing = drafted(Wanted(log, None, "7d", ""), at_hand, SECONDS)
     assert missing == (
         "1 line of the log could not be read: `egress log verify` says more",
         "3 lines more were not taken in: more than 2 different ones came before",
     )
     assert "too many different ones were seen before: 3 requests" in made.text
     assert at_hand.policy is not None
-    assert replayed(log, "7d", "", at_hand.policy, SECONDS)[1] == missing
+    assert replayed(Wanted(log, None, "7d", ""), at_hand.policy, SECONDS)[1] == missing
 
 
 def test_suggests_what_would_allow_it(tmp_path: Path) -> None:
