@@ -75,7 +75,7 @@ class House(Household[DockerRuntime]):
 
     def container(self, name: str) -> str:
         """The id of a sandbox's container."""
-        return self.runtime._boxes[name].container
+        return self.runtime._register.get(name).container
 
 
 class Box(Room[House]):

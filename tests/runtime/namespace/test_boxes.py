@@ -59,7 +59,7 @@ def test_a_second_end_can_be_less_polite(started: NamespaceRuntime) -> None:
 def test_a_first_process_can_be_begun_again_and_again(started: NamespaceRuntime) -> None:
     numbers = set()
     for _ in range(4):
-        numbers.add(started._boxes["one"].space.first)
+        numbers.add(started._register.get("one").space.first)
         assert run(started, "echo $$") != "1\n"
         started.stop("one")
         started.start("one")
@@ -81,7 +81,7 @@ def test_it_is_held_with_and_without_a_group_that_freezes(
 
 
 def test_nothing_can_be_asked_of_one_that_has_ended(started: NamespaceRuntime) -> None:
-    space = started._boxes["one"].space
+    space = started._register.get("one").space
     space.stop()
     space.stop()
     with pytest.raises(SandboxDiedError):
