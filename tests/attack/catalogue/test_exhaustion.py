@@ -157,7 +157,7 @@ def _unread_in_http2(_: Lab, proxy: Proxy) -> None:
         http2 = Http2(line)
         http2.acknowledges = False
         streams = [http2.start(*head(API, f"/bytes?n={50 * MIB}")) for _ in range(4)]
-        line._sock.settimeout(2 if proxy.patience else 0.5)
+        line._sock.settimeout(10 if proxy.patience else 0.5)
         http2.until(lambda: all(stream.complete for stream in streams))
 
 
