@@ -66,9 +66,9 @@ def lent() -> tuple[Mount, ...]:
     return tuple(_mount(place) for place in LENT if Path(place).is_dir())
 
 
-def python(venv: Path, given: tuple[str, ...]) -> tuple[Mount, ...]:
-    """A Python with packages, and the one behind it, but for what a sandbox is `given` anyway."""
-    places = (venv, *(Path(sys.base_prefix, part) for part in ("bin", "lib")))
+def python(venvs: Iterable[Path], given: tuple[str, ...]) -> tuple[Mount, ...]:
+    """Pythons with packages, and the one behind them, but for what a sandbox is `given` anyway."""
+    places = (*venvs, *(Path(sys.base_prefix, part) for part in ("bin", "lib")))
     return tuple(_mount(str(each)) for each in places if not str(each).startswith(given))
 
 

@@ -9,6 +9,7 @@ to; and where nothing of the image can be written.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -130,23 +131,27 @@ def spaced(refusal: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 
 
 @pytest.fixture
-def container(engine: Engine, contained: containers.House | None, packages: Path) -> Site:
+def container(engine: Engine, contained: containers.House | None, venvs: tuple[Path, ...]) -> Site:
     assert contained is not None
-    mounts = (*machine.lent(), *machine.python(packages, machine.LENT))
-    return Site(contained, mounts, f"{packages}/bin:/usr/bin:/bin")
+    mounts = (*machine.lent(), *machine.python(venvs, machine.LENT))
+    return Site(contained, mounts, search(venvs))
 
 
 @pytest.fixture
-def namespace(namespaces: None, spaced: spaces.House | None, packages: Path) -> Site:
+def namespace(namespaces: None, spaced: spaces.House | None, venvs: tuple[Path, ...]) -> Site:
     assert spaced is not None
-    return Site(spaced, machine.python(packages, ("/usr/",)), f"{packages}/bin:/usr/bin:/bin")
+    return Site(spaced, machine.python(venvs, ("/usr/",)), search(venvs))
 
 
 @pytest.fixture
-def packages(request: pytest.FixtureRequest) -> Path:
-    """A Python with requests, httpx and uv as they are published, which bring roots of their own."""
+def venvs(request: pytest.FixtureRequest) -> tuple[Path, ...]:
+    """Pythons with requests, httpx and uv as they are published, which bring roots of their own."""
     cache.PYTHON.require(request)
-    return cache.PYTHON.folder / "venv"
+    return (Path(sys.prefix), cache.PYTHON.folder / "venv")
+
+
+def search(venvs: tuple[Path, ...]) -> str:
+    return ":".join([*(f"{venv}/bin" for venv in venvs), "/usr/bin", "/bin"])
 
 
 # The table ----------------------------------------------------------------------------------------
