@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from egress.cli.main import main
 from egress.runtime.docker.engine import Engine
 from egress.runtime.docker.images import bases, products, recipes
+from tests.cli.sandboxes.trying import folder
 from tests.container.confined import run
+
+__all__ = ["folder"]
 
 pytestmark = pytest.mark.system("docker", "docker.io")
 
@@ -39,6 +44,19 @@ def test_the_tools_of_the_sandbox_run(engine: Engine, sandbox: str) -> None:
     )
     done = run(sandbox, "bash", "-c", script)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.system("debootstrap")
+@pytest.mark.timeout(400)
+def test_each_stack_of_the_sandbox_trusts_and_is_given_the_credential(
+    engine: Engine, sandbox: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A system of Debian's packages as it is, where the kit is all that was added."""
+    status = main(["doctor", "--image", sandbox, "--runtime", "docker", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    found = {each["stack"]: (each["trusts"], each["injected"]) for each in said["stacks"]}
+    assert (status, set(found.values())) == (0, {(True, True)}), said
+    assert set(found) >= {"curl", "git", "python urllib", "node", "apt"}
 
 
 def test_the_demonstration_has_what_it_shows(engine: Engine, demo: str) -> None:
