@@ -22,7 +22,7 @@ from scripts.mutants.sites import Module, Mutant
 
 ROOT = Path(__file__).parents[2]
 VERDICTS = (
-    *("egress/address.py", "egress/alike.py", "egress/addons/guard.py"),
+    *("egress/address.py", "egress/alike.py", "egress/addons/guard.py", "egress/proxy/handler.py"),
     *("egress/http1", "egress/rules", "egress/scrub"),
 )
 PROPERTIES = ("address", "http1", "http1_writing", "limits", "rules", "rules_paths", "scrub")
@@ -34,6 +34,7 @@ TESTS = (
     *("tests/unit/http1", "tests/unit/rules", "tests/unit/scrub"),
     *("tests/unit/test_address.py", "tests/unit/test_alike.py"),
     *("tests/addons/test_guard.py", "tests/language", "tests/presets"),
+    *("tests/unit/proxy/test_handler.py", "tests/proxy/test_handler.py"),
     *(f"tests/property/test_{name}.py" for name in PROPERTIES),
     *(f"tests/attack/test_{name}.py" for name in ATTACKS),
 )

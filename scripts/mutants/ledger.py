@@ -55,6 +55,10 @@ class Accepted:
         """Every reason that was given."""
         return {*self._reasons.values(), *self._left_out.values()}
 
+    def files(self) -> list[str]:
+        """Every file of which some survivor is accepted."""
+        return sorted({name.partition(" | ")[0] for name in self._reasons})
+
     def why(self, mutant: Mutant) -> str | None:
         """Why this survivor does not matter, if somebody has said so."""
         return self._reasons.get(mutant.name)

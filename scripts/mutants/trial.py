@@ -28,7 +28,7 @@ from typing import Final
 import coverage
 import hypothesis
 import pytest
-from _pytest.runner import runtestprotocol
+from _pytest.runner import call_and_report, runtestprotocol
 
 from scripts.mutants.sites import Module, Mutant
 from scripts.mutants.swap import (
@@ -275,8 +275,12 @@ def _first_failure(items: list[pytest.Item], seconds: Mapping[str, float]) -> in
     for at, item in enumerate(items):
         signal.setitimer(signal.ITIMER_VIRTUAL, _WORK + 5 * seconds[item.nodeid])
         following = items[at + 1] if at + 1 < len(items) else None
-        reports = runtestprotocol(item, nextitem=following, log=False)
-        if any(report.failed for report in reports):
+        # What a failed test leaves is not cleared away: the fork ends with it, and clearing may hang.
+        if (
+            call_and_report(item, "setup", log=False).failed
+            or call_and_report(item, "call", log=False).failed
+            or call_and_report(item, "teardown", log=False, nextitem=following).failed
+        ):
             return 1
     return 0
 
