@@ -1,4 +1,6 @@
-"""Reviewing a large log: building the index, a filtered query, numbers from roll-ups, verifying.
+"""Reviewing a large log: verifying, the index, queries, numbers from roll-ups, rules from a day of it.
+
+Questions are asked within this process: what a command or a page adds is not in them.
 
 The lines are made as the proxy makes them, for some sandboxes that work with some hosts over a week. How
 many there are is set with `EGRESS_BENCH_LINES`; a million otherwise. Prints numbers; judges nothing.
@@ -26,12 +28,16 @@ from egress.audit.clock import Stamps
 from egress.audit.head import HeadFile, Point
 from egress.exchange import Destination
 from egress.review import Filters, Index
+from egress.review.drafting import Since, Traffic, draft, is_decided, read, replay, seen, suggest
+from egress.rules.load import Source
 from egress.types import Identity, Place, RuleRef, Verdict
 
 Row = tuple[str, float, str, float | None]
 
 LINES = int(os.environ.get("EGRESS_BENCH_LINES", "1000000"))
 WEEK = 7 * 86_400 * 1_000_000_000
+DAY = 86_400
+RULES = "version: 1\nhosts:\n  other.example.com: { methods: [GET] }\n"
 BEGAN = 1_772_357_400_000_000_000
 ROTATE = 64 * 1024 * 1024
 BATCH = 2000
@@ -127,7 +133,13 @@ def _rows(folder: Path) -> Iterator[Row]:
         yield ("lines indexed", LINES / (time.perf_counter() - start), "/s", 60_000.0)
         yield ("the index, of each line", index.place.stat().st_size / LINES, "bytes", None)
         yield from _answers(index)
-    yield ("most memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", 300.0)
+    yield ("most memory", _memory(), "MiB", 300.0)
+    yield from _from_traffic(folder)
+    yield ("most memory, with the draft", _memory(), "MiB", None)
+
+
+def _memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 QUERIES = {
@@ -159,6 +171,39 @@ def _answers(index: Index) -> Iterator[Row]:
     yield ("numbers of one sandbox since a moment", took * 1000, "ms", 1000.0)
     took = seconds(lambda: index.over_time(Filters()), rounds=3)
     yield ("numbers over time", took * 1000, "ms", 1000.0)
+
+
+def _from_traffic(folder: Path) -> Iterator[Row]:
+    """The last day of the week: read by the index and without, drafted, replayed; and one old request."""
+    now = (BEGAN + WEEK) // 1_000_000_000 + 1
+    traffic = Traffic()
+    for title, index in (("", None), (", without an index", folder / "none")):
+        start = time.perf_counter()
+        traffic = Traffic.of(read(folder, Since(now - DAY), index))
+        took = time.perf_counter() - start
+        yield (f"draft: the last day read{title}", took, "s", None)
+    yield ("draft: its lines", traffic.lines, "", None)
+    yield ("draft: its different requests", traffic.kinds, "", None)
+    start = time.perf_counter()
+    made = draft(traffic, None, now)
+    yield ("draft: rules of it", time.perf_counter() - start, "s", None)
+    start = time.perf_counter()
+    replay(traffic, made.policy, now)
+    yield ("replay: all of it decided again", time.perf_counter() - start, "s", None)
+    with Index(folder) as known:
+        first = next(entry for entry in known.each(Filters(event="exchange", verdict="deny")))
+        took = seconds(lambda: _suggested(known, first.request), rounds=3)
+        yield ("suggest: the first denied request", took * 1000, "ms", None)
+
+
+def _suggested(index: Index, request: str) -> None:
+    """What `egress log suggest` does, but for loading rule files."""
+    index.catch_up()
+    line = index.newest(request, lambda entry: is_decided(entry, request))
+    one = seen(line.fields) if line else None
+    if line is None or one is None:
+        raise RuntimeError(f"{request} is not found")
+    suggest(one, line.text("address"), [Source("hosts.yaml", RULES)], {}, BEGAN // 1_000_000_000)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ set with `EGRESS_BENCH_LINES`, as for `bench.review`. Prints numbers; judges not
 from __future__ import annotations
 
 import asyncio
+import resource
 import shutil
 import tempfile
 import time
@@ -54,6 +55,7 @@ def _rows(folder: Path) -> Iterator[Row]:
         took = seconds(lambda path=path: _ask(site, path))  # type: ignore[misc]
         yield f"page: {title}, {LINES} lines", took * 1000, "ms", limit
     desk.close()
+    yield "most memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", None
 
 
 def _ask(site: ASGIApp, path: str) -> None:
