@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from egress.review.swift import id_of
 RESERVE = 256 * 1024 * 1024
 """Bytes of the disk that an index leaves to the log."""
 LOCK = ".lock"
+PATIENCE = 60
+"""How often, at 50 ms, it is looked for an index that another process has begun to make."""
 FIELDS = ("sandbox", "host", "rule", "code", "event", "profile", "method", "verdict", "policy")
 
 
@@ -110,6 +113,8 @@ class Index:
                 self._trouble = "" if is_ours else "another process is bringing it up to the lines"
                 if is_ours:
                     self._fill(progress)
+                else:
+                    self._await()
         except NoRoomError:
             self._trouble = "the disk is nearly full, and the log comes first"
         except (OSError, sqlite3.OperationalError) as error:
@@ -124,6 +129,16 @@ class Index:
             raise UnreadableError(message, "name its folder with --dir") from None
         if not there:
             raise UnreadableError(f"there is no audit log in {self.directory}", "name its folder with --dir")
+
+    def _await(self) -> None:
+        """Where another process has only begun to make it, wait for there to be something to read."""
+        for _ in range(PATIENCE):
+            try:
+                self._open()
+            except UnreadableError:
+                time.sleep(0.05)
+            else:
+                return
 
     @contextmanager
     def _lock(self) -> Iterator[bool]:
@@ -281,19 +296,32 @@ class Index:
 
     def stats(self, filters: Filters, by: str = "sandbox", top: int = 20) -> Stats:
         """Totals by sandbox, host, rule, secret, verdict, code, event or profile."""
-        return self._asked(lambda: self._totals(filters).stats(by, top))
+        return self._added_up(lambda: self._totals(filters).stats(by, top))
 
     def tables(self, filters: Filters, by: Sequence[str], top: int = 20) -> dict[str, Stats]:
         """The same by several of these at once."""
-        return self._asked(lambda: self._totals(filters).tables(by, top))
+        return self._added_up(lambda: self._totals(filters).tables(by, top))
 
     def total(self, filters: Filters) -> Numbers:
         """Totals of everything that the filters let through."""
-        return self._asked(lambda: self._totals(filters).total())
+        return self._added_up(lambda: self._totals(filters).total())
 
     def over_time(self, filters: Filters, step: int = 0) -> tuple[tuple[int, Numbers], ...]:
         """Totals of each step of time, in microseconds; 0 chooses one."""
-        return self._asked(lambda: self._totals(filters).over_time(step))
+        return self._added_up(lambda: self._totals(filters).over_time(step))
+
+    def _added_up[T](self, question: Callable[[], T]) -> T:
+        """The answer to a question for numbers: all of them as they were at one moment."""
+
+        def at_once() -> T:
+            connection = self._open()
+            connection.execute("BEGIN")
+            try:
+                return question()
+            finally:
+                connection.rollback()
+
+        return self._asked(at_once)
 
     def _totals(self, filters: Filters) -> Totals:
         return Totals(self._open(), self.directory, filters)

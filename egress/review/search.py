@@ -201,8 +201,9 @@ class Search:
             texts = self._with_needle(held) if self._needle else None
             if texts is not None and not texts and not self._has_shape_with_text(held):
                 continue
-            found = self.places(held, wanted)
+            found = self.places(held, wanted) if texts is not None or not self._needle else None
             if found is None:
+                yield from self._without_columns(held, before, is_forward=is_forward)
                 continue
             columns, chosen = found
             if before is not None and held.file == before.file:
@@ -218,11 +219,25 @@ class Search:
                 if self._filters.admits(entry):
                     yield entry
 
-    def _with_needle(self, held: Held) -> set[int]:
-        """The lines of a block that have the text in what stands in them alone."""
-        row = self._connection.execute("SELECT texts FROM lines WHERE block = ?", (held.key,)).fetchone()
-        if row is None or not held.lines:
+    def _without_columns(self, held: Held, before: Cursor | None, *, is_forward: bool) -> Iterator[Entry]:
+        """What is wanted of a block that was made anew since it was chosen: its lines are where they were."""
+        at, found = held.at, list[Entry]()
+        for line in self._reader.bytes(held.file, held.at, held.size if held.lines else 0).split(b"\n"):
+            if before is None or (held.file, at) < before:
+                entry = self._reader.entry(held.file, at)
+                if entry is not None and self._filters.admits(entry):
+                    found.append(entry)
+            at += len(line) + 1
+        self.read += held.size
+        yield from found if is_forward else reversed(found)
+
+    def _with_needle(self, held: Held) -> set[int] | None:
+        """The lines of a block that have the text in what stands in them alone; None where it is gone."""
+        if not held.lines:
             return set()
+        row = self._connection.execute("SELECT texts FROM lines WHERE block = ?", (held.key,)).fetchone()
+        if row is None:
+            return None
         texts = unpacked(row[0])
         if texts.count(b"\n") + 1 != held.lines:
             raise DamagedError

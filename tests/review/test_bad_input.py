@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import resource
-import sqlite3
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from egress.review import Filters, Index
 from egress.review.follow import follow
+from tests.faults import mounted
 from tests.unit.audit.sample import files
 from tests.unit.review.sample import Writing, write
 
@@ -65,23 +64,19 @@ def test_what_is_no_line_is_counted_and_the_others_are_served(junk: bytes, kind:
         assert (number, at, size, told) == (1, len(whole[0]) + len(whole[1]), len(junk), kind)
 
 
-def test_a_database_that_is_full_leaves_what_was_there(tmp_path: Path) -> None:
-    """SQLite is told of a full disk in the middle of a pass; the index stays as it was, and says why."""
-    write(tmp_path)
-    with Index(tmp_path, reserve=0) as index:
-        index.catch_up()
-        after = Writing(tmp_path)
-        after.exchange("r-after")
-        after.close()
-        error = sqlite3.OperationalError("database or disk is full")
-        error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_FULL, "SQLITE_FULL"
-        with patch("egress.review.filling.Filling._put", side_effect=error):
-            state = index.catch_up()
-        assert state.trouble == "full"
-        assert state.behind > 0
-        assert names(index)[0] == "r-6"
-        assert not index.catch_up().trouble
-        assert names(index)[0] == "r-after"
+@pytest.mark.system("mount", "mount")
+@pytest.mark.system("unshare", "util-linux")
+def test_a_disk_that_is_full_leaves_the_index_as_it_was(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A real one, of some MiB: what was indexed is served, what is new waits for room, the log is sound."""
+    facts = mounted.story(request, "tests.review.tiny_index", str(tmp_path))
+    assert facts["trouble"] == "full"
+    assert facts["is_behind"] is True
+    assert facts["newest"] == ["r-6", "r-4"]
+    assert facts["found"] == ["r-2"]
+    assert str(facts["from_nothing"]).endswith("and none can be made: full")
+    assert (facts["after"], facts["lines"], facts["refusals"]) == ("", True, 3001)
 
 
 def test_pages_of_the_index_that_were_overwritten_are_made_anew(tmp_path: Path) -> None:

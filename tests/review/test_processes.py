@@ -69,6 +69,77 @@ def test_a_kill_at_any_moment_leaves_an_index_that_goes_on(tmp_path: Path) -> No
         assert sum(numbers.requests for _, numbers in index.over_time(Filters())) == 3000
 
 
+WRITES = """
+import sys
+from pathlib import Path
+from tests.unit.review.sample import Writing
+
+writing = Writing(Path(sys.argv[1]), rotate_at=60_000)
+print("open", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[2])):
+    writing.exchange(f"n-{number}")
+writing.sink.event("stopped", reason="asked")
+writing.close()
+"""
+READS = """
+import sys
+from pathlib import Path
+from egress.review import Filters, Index
+
+rounds, told, newest = 0, "", 0
+with Index(Path(sys.argv[1]), reserve=0) as index:
+    print("open", flush=True)
+    while told != "stopped":
+        for filters in (Filters(), Filters(grep="a")) * 10:
+            index.catch_up()
+            rounds += 1
+            page = index.query(filters, 40).entries
+            numbers = [entry.seq for entry in page]
+            first = numbers[0] if numbers else 0
+            assert numbers == list(range(first, first - len(numbers), -1)), numbers
+            assert first >= newest, "a line that was there is gone"
+            newest = first
+        every = [entry.seq for entry in index.each(Filters())]
+        assert every == list(range(1, len(every) + 1)), "a gap, or a line twice"
+        assert len(every) >= newest, "a line that was there is gone"
+        newest, told = len(every), page[0].event if page else ""
+    exchanges = [entry.request for entry in index.each(Filters(event="exchange"))]
+    assert index.stats(Filters(), "host").total.requests == len(exchanges)
+print(rounds, newest, len(set(exchanges)), len(exchanges))
+"""
+WRITTEN = 1500
+
+
+def process(program: str, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def test_two_processes_read_while_a_third_writes(tmp_path: Path) -> None:
+    """Again and again, until they see the end: no gap, no line twice, none that goes away, no error."""
+    writer = process(WRITES, str(tmp_path), str(WRITTEN))
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "open\n"
+    readers = [process(READS, str(tmp_path)) for _ in range(2)]
+    for reader in readers:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "open\n"
+    writer.communicate("go\n")
+    told = [reader.communicate()[0].split() for reader in readers]
+    assert [reader.returncode for reader in readers] == [0, 0]
+    for _, newest, different, exchanges in told:
+        assert int(newest) == lines(tmp_path)
+        assert int(different) == int(exchanges) == WRITTEN
+    assert len(files(tmp_path)) > 10
+    assert verify(tmp_path, KEY).is_sound
+
+
 def test_readers_see_whole_lines_while_a_proxy_writes(tmp_path: Path) -> None:
     writing = write(tmp_path, rotate_at=5000, close=False)
     with Index(tmp_path, reserve=0) as one, Index(tmp_path, reserve=0) as other:

@@ -283,3 +283,18 @@ def test_the_newest_line_of_an_id_is_found(tmp_path: Path) -> None:
         assert older is not None
         assert older.request == "r-3"
         assert index.newest("r-77", lambda _: True) is None
+
+
+@pytest.mark.parametrize("grep", ["", "user/keys", "agent"])
+def test_a_block_that_was_made_anew_meanwhile_leaves_no_gap(log: Path, grep: str) -> None:
+    """As another process does it between the choosing of blocks and the reading of them."""
+    with opened(log) as index:
+        before = index.query(Filters(grep=grep)).entries
+        place = Cursor(1, before[0].at)
+        second = index.query(Filters(grep=grep), 3, place).entries
+        with sqlite3.connect(index.place) as other:
+            other.execute("DELETE FROM lines")
+        assert index.query(Filters(grep=grep)).entries == before
+        assert index.query(Filters(grep=grep), 3, place).entries == second
+        assert list(index.each(Filters(grep=grep))) == list(reversed(before))
+        other.close()
