@@ -257,7 +257,8 @@ def _looked_up(now: Standing) -> Iterator[Family]:
     if now.newest is not None:
         yield _gauge("audit_newest_line", "The number of the newest line.", now.newest)
     if now.is_damaged is not None:
-        yield _gauge("audit_damaged", "Whether the start found the end of the audit log damaged; later damage is not looked for.", now.is_damaged)
+        damaged = "Whether the start found the end of the audit log damaged; later damage is not looked for."
+        yield _gauge("audit_damaged", damaged, now.is_damaged)
 
 
 def _gauge(name: str, text: str, value: float) -> Family:

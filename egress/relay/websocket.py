@@ -3,7 +3,8 @@
 Theory of operation. Two wsproto codecs, one towards each peer; no byte of either peer's framing is
 passed on. What the upstream says goes through the exchange: messages piece by piece, so that a secret
 is found across frames and reads; pings, pongs and close reasons each on their own. What the sandbox
-says is counted, and looked through for canaries. Extensions are never agreed on: a compressed message could not be searched.
+says is counted, and looked through for canaries. Extensions are never agreed on: a compressed message could
+not be searched.
 
     message     fragments go on as they come; text stays whole characters
     ping, pong  passed on, to be answered by the peer they are meant for, not by us
