@@ -138,6 +138,24 @@ def test_a_header_name_is_one_in_every_spelling_that_servers_fold() -> None:
         assert not deny_fits(wanted, "", (("x-ab", "1"),))
 
 
+@pytest.mark.parametrize("spelling", ["ADMIN", "admin[]", "%20admin", "admin%00x", "[admin]", "%41dmin"])
+def test_a_parameter_is_one_in_every_spelling_that_servers_fold(spelling: str) -> None:
+    """A deny is met by each of them; an allow wants none that says something else."""
+    assert deny_fits(ADMIN, f"?{spelling}=1", ())
+    assert not deny_fits(ADMIN, f"?{spelling}=2", ())
+    assert not allow_fits(ADMIN, f"?{spelling}=1", ())
+    assert not allow_fits(ADMIN, f"?admin=1&{spelling}=2", ())
+    assert allow_fits(ADMIN, f"?admin=1&{spelling}=1", ())
+
+
+def test_another_name_of_the_same_length_is_another_name() -> None:
+    wanted = Predicates(headers=(NamedGlob("x-a", ValueGlob("1")),))
+    assert not deny_fits(wanted, "", (("x-b", "1"),))
+    assert not deny_fits(ADMIN, "?other=1", ())
+    assert allow_fits(wanted, "", (("x-a", "1"), ("x-b", "2")))
+    assert allow_fits(ADMIN, "?admin=1&other=2", ())
+
+
 def test_headers_for_allow_and_deny() -> None:
     wanted = Predicates(headers=(NamedGlob("x-a", ValueGlob("v*")),))
     both = (("x-a", "v1"), ("x-a", "w"))
