@@ -545,6 +545,31 @@ async def test_a_hook_is_told_of_each_upstream_as_it_comes_and_goes(scene: Scene
     assert (await scene.play(story)).records == ["upstream.closed"]
 
 
+async def test_a_dial_that_breaks_ends_the_connection(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(Handler, "_check", fails)
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=True))
+            await scene.read(peer)
+
+    seen = await scene.play(story)
+    assert seen.records == ["internal"]
+    assert not seen.requests
+
+
+async def test_a_hook_that_fails_when_an_upstream_goes_ends_the_connection(scene: Scene) -> None:
+    async def step(scene: Scene, found: Handler) -> None:
+        scene.patch.setitem(scene.stack.full.guard._hooks, "server_disconnected", (fails,))
+        [server] = found._routes
+        wire = found._wires[server.id]
+        assert wire.transport is not None
+        wire.transport.abort()
+        await scene.until(found.gone.done)
+
+    await under_way(scene, step)
+    assert "connection.failed" in scene.log.text
+
+
 async def test_a_handshake_with_an_upstream_has_its_time_and_no_more(scene: Scene) -> None:
     """It is connected, and says nothing."""
 

@@ -157,6 +157,13 @@ def test_a_credential_that_was_written_down_is_not_shown(key: str) -> None:
     assert not any(real in message for _, message in found)
 
 
+def test_nor_is_one_that_stands_in_a_path() -> None:
+    real = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    [(_, message)] = complaints(f"{{ like: aws, file: /keys/{real} }}")
+    assert "looks like a credential" in message
+    assert real not in message
+
+
 def test_two_in_one_place_would_be_one() -> None:
     for first, second in (("env: KEY", "env: KEY"), ("file: /a", "file: /a"), ("file: /a", "file: /a/b")):
         for one, other in ((first, second), (second, first)):
