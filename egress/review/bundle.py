@@ -82,7 +82,10 @@ def make(target: Path, log: Path, order: Order, key: Ed25519PrivateKey) -> Made:
     try:
         if target.exists():
             raise UnreadableError(f"there is a file {target} already", "name another with --output")
-        descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        # One that a crash left, or that somebody laid there for us to fill, could have other rights or names.
+        fresh.unlink(missing_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(fresh, flags, 0o600)
         try:
             with os.fdopen(descriptor, "w+b") as file:
                 made = _Bundle(file, log, order).write(key)

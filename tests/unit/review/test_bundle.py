@@ -127,3 +127,19 @@ def test_a_file_that_is_there_is_kept_and_a_failure_leaves_none(tmp_path: Path) 
     ):
         made(tmp_path, name="other.zip")
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("other")]
+
+
+def test_a_file_that_was_laid_in_its_way_is_not_written_to(tmp_path: Path) -> None:
+    """Neither one that others may read, nor another name of a file that is dear to somebody."""
+    (tmp_path / "out.zip.new").touch()
+    (tmp_path / "out.zip.new").chmod(0o666)
+    made(tmp_path)
+    assert stat.S_IMODE((tmp_path / "out.zip").stat().st_mode) == 0o600
+    dear = tmp_path / "dear"
+    dear.write_text("mine")
+    for name, lay in (("hard.zip", "hardlink_to"), ("soft.zip", "symlink_to")):
+        getattr(tmp_path / f"{name}.new", lay)(dear)
+        made(tmp_path, name=name)
+        assert zipfile.is_zipfile(tmp_path / name)
+        assert not (tmp_path / name).is_symlink()
+        assert dear.read_text() == "mine"
