@@ -41,7 +41,7 @@ def packages() -> None:
 
 def egress() -> None:
     """Put the package where the environment looks, and its command beside Python."""
-    asked = [str(PYTHON), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    asked = [str(PYTHON), "-P", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     found = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
     target = Path(found, "egress")
     shutil.copytree(BUILD / "egress", target)
@@ -54,7 +54,7 @@ def egress() -> None:
 
 def run(module: str, *words: str) -> None:
     """Run a module of this Python; whatever goes wrong ends the build."""
-    subprocess.run([sys.executable, "-m", module, *words], check=True)
+    subprocess.run([sys.executable, "-P", "-m", module, *words], check=True)
 
 
 if __name__ == "__main__":

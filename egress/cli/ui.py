@@ -94,8 +94,12 @@ def address(text: str) -> tuple[str, int]:
 
 
 def _check(state_dir: Path | None, directory: Path | None, key: Path | None) -> list[str]:
-    """The command that checks the chain: this very program."""
-    command = [sys.executable, "-m", "egress", "log", "verify", "--json"]
+    """The command that checks the chain: this very program.
+
+    Whoever looks at what a sandbox did may well stand in the folder that it wrote to, and of that nothing
+    is imported.
+    """
+    command = [sys.executable, "-P", "-m", "egress", "log", "verify", "--json"]
     for flag, value in (("--state-dir", state_dir), ("--dir", directory), ("--key", key)):
         command += [] if value is None else [flag, str(value.absolute())]
     return command

@@ -125,7 +125,9 @@ def _leave(
     state = settings.state_dir(settings.environment())
     make_state(state)
     log = state / _LOG
-    command = [sys.executable, "-m", "egress", "up", "--foreground", f"--runtime-dir={folder.absolute()}"]
+    # Nothing that lies in the working directory is imported.
+    command = [sys.executable, "-P", "-m", "egress", "up", "--foreground"]
+    command += [f"--runtime-dir={folder.absolute()}"]
     command += [f"--ready={ready}", *(f"--rules={path}" for path in rules)]
     command += [f"--runtime={runtime}"] if runtime else []
     command += [f"--seccomp={seccomp}"] if seccomp else []

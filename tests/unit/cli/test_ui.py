@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from egress.cli.main import main
-from egress.cli.ui import address
+from egress.cli.ui import _check, address
 from egress.errors import UsageError
 
 
@@ -32,3 +33,15 @@ def test_refuses_what_is_no_address(text: str) -> None:
 def test_says_when_there_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ui", "--dir", str(tmp_path)]) == 3
     assert "there is no audit log" in capsys.readouterr().err
+
+
+def test_the_check_of_the_chain_runs_nothing_of_the_folder_it_is_started_in(tmp_path: Path) -> None:
+    """A sandbox may have written to that, and its word for a log would be good."""
+    package = tmp_path / "egress"
+    package.mkdir()
+    for name in ("__init__.py", "__main__.py"):
+        (package / name).write_text("raise SystemExit('not ours')", encoding="utf-8")
+    command = _check(None, tmp_path, None)
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "not ours" not in run.stderr
+    assert "there is no audit log" in run.stdout + run.stderr

@@ -39,10 +39,10 @@ def fetch(lock: Path, into: Path) -> list[Path]:
 
 def _pip() -> Sequence[str]:
     if find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
+        return [sys.executable, "-P", "-m", "pip"]
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     base = Path(sys.base_exec_prefix, "bin", name)
-    asked = [str(base), "-m", "pip", "--version"]
+    asked = [str(base), "-P", "-m", "pip", "--version"]
     if not base.exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
         raise UnsupportedError("there is no pip beside this Python", "python -m ensurepip")
-    return [str(base), "-m", "pip"]
+    return [str(base), "-P", "-m", "pip"]
