@@ -17,7 +17,7 @@ from typing import Final
 
 from egress.fleet.errors import PreviewError
 from egress.fleet.preview_carry import Carry, Dial, Touch
-from egress.fleet.preview_gate import Passed, Shown, Turned, Verdict, judge, label
+from egress.fleet.preview_gate import ALPHABET, CHANCE, Passed, Shown, Turned, Verdict, judge, label
 from egress.fleet.protocol import Preview
 from egress.http1 import RequestHead
 from egress.runtime.spec import check_ports
@@ -55,7 +55,8 @@ class Previews:
             for each in self._shown.values():
                 if (each.sandbox, each.port) == (sandbox, port):
                     return each.url
-            host = f"{label(sandbox, port)}.localhost:{self._open()}"
+            chance = "".join(secrets.choice(ALPHABET) for _ in range(CHANCE))
+            host = f"{label(sandbox, port, chance)}.localhost:{self._open()}"
             shown = self._shown[host] = Shown(sandbox, port, host, secrets.token_urlsafe(_TOKEN))
             return shown.url
 

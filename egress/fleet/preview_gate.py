@@ -9,6 +9,9 @@ the cookie is asked for. Token and cookie stop here: what runs in the sandbox se
   none of those, so nobody reaches a port by rebinding one.
 - A sandbox's name may hold dots; its label never does. Otherwise one sandbox could be a subdomain of another
   one, and set cookies there.
+- A browser keeps what an origin gave it, scripts among it, for longer than a sandbox lives. So each showing
+  has an origin that was never there before and that nobody can guess: a part of its label is random. And no
+  worker is installed that would speak for the origin by itself.
 - A cookie holds for a host at every port of it, and a browser sends it along with what pages of such ports
   ask. So what a page asks has to be asked by one of this very origin, wherever its browser says.
 - Tokens are compared in constant time.
@@ -18,7 +21,6 @@ It reads nothing and sends nothing.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from collections.abc import Mapping
@@ -30,8 +32,10 @@ from egress.types import Headers
 
 COOKIE: Final = "egress-preview"
 PARAMETER: Final = "token"
-_PLAIN: Final = re.compile(r"[a-z0-9-]{1,50}")
-_DIGEST: Final = 10
+CHANCE: Final = 10
+"""How many characters of a label are random: 50 bits, of an alphabet of 32."""
+ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_READABLE: Final = 50
 _OWN: Final = frozenset({"same-origin", "none"})
 """What a browser says of its own origin, and of a person who typed."""
 
@@ -79,15 +83,14 @@ class Turned:
 Verdict = Passed | Sent | Turned
 
 
-def label(sandbox: str, port: int) -> str:
-    """The label under which a port is shown. Two ports never have one label."""
-    plain = f"{port}-{sandbox}"
-    # What looks like one that was made from another name is made from its own as well.
-    if _PLAIN.fullmatch(plain) and not plain.endswith("-") and not re.search(r"-x[0-9a-f]{10}\Z", plain):
-        return plain
-    digest = hashlib.sha256(plain.encode()).hexdigest()[:_DIGEST]
-    readable = re.sub(r"[^a-z0-9]+", "-", plain)[:40].strip("-")
-    return f"{readable}-x{digest}"
+def label(sandbox: str, port: int, chance: str) -> str:
+    """The label under which a port is shown: `8000-web-k3f7q2mxta`.
+
+    The first part is for people. `chance` tells it from all others: `CHANCE` characters of `ALPHABET`, drawn
+    for this showing alone.
+    """
+    readable = re.sub(r"[^a-z0-9]+", "-", f"{port}-{sandbox}")[:_READABLE].strip("-")
+    return f"{readable}-{chance}"
 
 
 def judge(head: RequestHead, shown: Mapping[str, Shown]) -> Verdict:
@@ -97,6 +100,9 @@ def judge(head: RequestHead, shown: Mapping[str, Shown]) -> Verdict:
         return Turned(421, "No port of a sandbox is shown under this name.")
     if head.form != "origin":
         return Turned(400, "Ask for a path, not for a whole address.")
+    if any(name == "service-worker" for name, _ in head.headers):
+        # It would answer for this origin, and stay in the browser when the port is no longer shown.
+        return Turned(403, "A preview installs no service worker.")
     bare, has_brought = _without_token(head.target, to.token)
     if has_brought:
         if head.method not in ("GET", "HEAD"):

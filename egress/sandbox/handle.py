@@ -321,7 +321,7 @@ class Sandbox:
         """Show a port of it to browsers on this machine; returns the address, with the token that opens it.
 
         >>> sandbox.expose(8000)  # doctest: +SKIP
-        'http://8000-builder.localhost:41233/?token=…'
+        'http://8000-builder-k3f7q2mxta.localhost:41233/?token=…'
         """
         return beyond.previewing(self._place.runtime).expose(self.name, port)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import http.server
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -86,7 +87,7 @@ def opened(url: str) -> tuple[str, str]:
 
 def test_a_browser_gets_from_the_address_to_the_page(estate: Estate) -> None:
     url = estate.fleet.expose("one", 8000)
-    assert urlsplit(url).hostname == "8000-one.localhost"
+    assert re.fullmatch(r"8000-one-[a-z2-7]{10}\.localhost", urlsplit(url).hostname or "")
     location, cookie = opened(url)
     with asked(location, cookie + "; own=1") as answer:
         assert (answer.status, answer.read()) == (200, b"hello at /")
@@ -150,9 +151,9 @@ def test_the_same_port_keeps_its_address_until_it_is_shown_no_longer(estate: Est
     estate.fleet.unexpose("one", 8000)
     with asked(location, cookie) as answer:
         assert answer.status == 421
-    assert estate.fleet.expose("one", 8000) != url
+    assert urlsplit(estate.fleet.expose("one", 8000)).netloc != urlsplit(url).netloc
     with asked(location, cookie) as answer:
-        assert answer.status == 403
+        assert answer.status == 421
 
 
 def test_it_goes_with_its_sandbox(estate: Estate) -> None:
@@ -161,6 +162,23 @@ def test_it_goes_with_its_sandbox(estate: Estate) -> None:
     assert estate.fleet.previews() == ()
     estate.fleet.create(spec())
     with asked(location, cookie) as answer:
+        assert answer.status == 421
+
+
+def test_no_origin_outlives_its_sandbox(estate: Estate) -> None:
+    """What a browser kept of the first one, a script that never grows old, is that of another origin."""
+    first, _ = opened(estate.fleet.expose("one", 8000))
+    site = estate.runtime.ports["one", 8000]
+    estate.fleet.remove("one")
+    estate.fleet.create(spec())
+    estate.fleet.start("one")
+    estate.runtime.ports["one", 8000] = site
+    second, cookie = opened(estate.fleet.expose("one", 8000))
+    assert urlsplit(second).hostname != urlsplit(first).hostname
+    assert urlsplit(second).port == urlsplit(first).port
+    with asked(second, cookie) as answer:
+        assert answer.status == 200
+    with asked(first, cookie) as answer:
         assert answer.status == 421
 
 

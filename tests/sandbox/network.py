@@ -47,7 +47,7 @@ def a_port_is_waited_for_and_shown(box: Sandbox) -> None:
     with box.spawn(["python3", "-c", SERVER]) as server:
         server.wait_for_port(8000, timeout=30)
         url = box.expose(8000)
-        assert f"8000-{box.name}.localhost" in url
+        assert f"//8000-{box.name}-" in url
         assert shown(url) == b"hello"
         box.unexpose(8000)
         box.unexpose(8000)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.fleet.preview_gate import COOKIE, Passed, Sent, Shown, Turned, judge, label, without_cookie
+from egress.fleet.preview_gate import (
+    ALPHABET,
+    CHANCE,
+    COOKIE,
+    Passed,
+    Sent,
+    Shown,
+    Turned,
+    judge,
+    label,
+    without_cookie,
+)
 from egress.http1 import RequestHead
 from egress.types import Headers
 
@@ -128,20 +141,36 @@ def test_a_target_that_brings_the_token_is_sent_on_without_it(query: str) -> Non
     assert isinstance(judge(asked(verdict.location.removeprefix(f"http://{SHOWN.host}"), WITH), ALL), Passed)
 
 
-@given(NAMES, st.integers(1, 65535), NAMES, st.integers(1, 65535))
-def test_every_port_has_a_label_of_its_own_without_dots(a: str, m: int, b: str, n: int) -> None:
-    one, other = label(a, m), label(b, n)
-    assert (one == other) == ((a, m) == (b, n))
-    assert "." not in one
-    assert len(one) <= 63
-    assert not one.endswith("-")
+CHANCES = st.text(ALPHABET, min_size=CHANCE, max_size=CHANCE)
 
 
-def test_a_plain_name_stays_readable_and_none_is_taken_for_a_made_up_one() -> None:
-    assert label("one", 8000) == "8000-one"
-    made = label("a.b", 80)
-    assert made.startswith("80-a-b-x")
-    assert label(made.removeprefix("80-"), 80) != made
+@given(NAMES, st.integers(1, 65535), CHANCES, NAMES, st.integers(1, 65535), CHANCES)
+def test_every_showing_has_a_label_of_its_own_without_dots(
+    a: str, m: int, x: str, b: str, n: int, y: str
+) -> None:
+    """Whatever the names are, and be it that one ends like the label of another: what was drawn differs."""
+    one, other = label(a, m, x), label(b, n, y)
+    if x != y:
+        assert one != other
+    assert re.fullmatch(r"[0-9][a-z0-9-]{0,61}[a-z2-7]", one)
+
+
+def test_what_is_drawn_cannot_be_guessed() -> None:
+    assert len(set(ALPHABET)) ** CHANCE >= 2**40
+
+
+def test_a_name_stays_readable() -> None:
+    assert label("one", 8000, "k3f7q2mxta") == "8000-one-k3f7q2mxta"
+    assert label("a.b_", 80, "k3f7q2mxta") == "80-a-b-k3f7q2mxta"
+
+
+@pytest.mark.parametrize("target", ["/worker.js", f"/worker.js?token={TOKEN}"])
+def test_no_service_worker_is_installed_that_would_outlive_the_sandbox(target: str) -> None:
+    fetched: Headers = (("sec-fetch-site", "same-origin"), ("sec-fetch-dest", "serviceworker"))
+    verdict = judge(asked(target, (*WITH, ("service-worker", "script"), *fetched)), ALL)
+    assert isinstance(verdict, Turned)
+    assert verdict.status == 403
+    assert "service worker" in verdict.text
 
 
 @pytest.mark.parametrize(
