@@ -42,6 +42,7 @@ class Cutter:
 
     def __init__(self) -> None:
         self._kinds: dict[Pieces, Kind | None] = {}
+        self._forms: dict[swift.Form, Kind | None] = {}
 
     def cut(self, line: bytes) -> Cut | None:
         """What is in a line, given without its end; None where it has to be parsed."""
@@ -50,12 +51,20 @@ class Cutter:
         if found is None or not isinstance(form, swift.Form):
             return None
         try:
-            profile = form.who[form.who.index(b',"profile":') : form.who.index(b',"listener":')]
-            rest = form.verdict[: form.verdict.index(b',"replaced":')]
-            kind = self._kind((profile, form.where, rest, _H2 if _H2 in line else b""))
+            kind = self._forms[form] if form in self._forms else self._met(form)
             return Cut(kind, _plain(found[8]), _id(line)) if kind else None
         except ValueError:
             return None
+
+    def _met(self, form: swift.Form) -> Kind | None:
+        """The kind of a form that is met for the first time. Raises `ValueError` for an unusual one."""
+        swift.fields_of(form)
+        profile = form.who[form.who.index(b',"profile":') : form.who.index(b',"listener":')]
+        rest = form.verdict[: form.verdict.index(b',"replaced":')]
+        if len(self._forms) >= KEPT:
+            self._forms.clear()
+        kind = self._forms[form] = self._kind((profile, form.where, rest, _H2 if _H2 in form.policy else b""))
+        return kind
 
     def _kind(self, key: Pieces) -> Kind | None:
         try:

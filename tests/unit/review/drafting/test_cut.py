@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from egress.review import NotALineError, parse
 from egress.review.drafting import cut
 from egress.review.drafting.cut import Cut, Cutter
-from egress.review.drafting.seen import Seen, seen
+from egress.review.drafting.seen import Seen, id_of, seen
 from egress.review.drafting.traffic import Traffic
 from tests.unit.review.sample import write
 
@@ -77,6 +77,31 @@ def test_a_changed_line_says_no_other_thing_than_when_it_is_parsed(data: st.Data
     assert found is None or said(found) == whole
 
 
+def test_a_line_that_says_a_thing_twice_is_left_to_be_parsed() -> None:
+    line = lines()[1]
+    cutter = Cutter()
+    assert cutter.cut(line) is not None
+    for place in (
+        b',"listener":',
+        b',"connection":',
+        b',"request":',
+        b',"replaced":',
+        b',"resolve_us":',
+        b',"mac":',
+    ):
+        for again in (
+            b',"profile":"x"',
+            b',"host":"evil"',
+            b',"path":"/evil"',
+            b',"verdict":"deny"',
+            b',"request":"z"',
+        ):
+            changed = line.replace(place, again + place)
+            assert changed != line
+            found = cutter.cut(changed)
+            assert found is None or (said(found), found.id) == (parsed(changed), id_of(parse(changed).fields))
+
+
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cut, "KEPT", 3)
     cutter, made = Cutter(), []
@@ -86,6 +111,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert one.kind.seen.host == f"h{number}.example"
         made.append(one)
     assert len(cutter._kinds) <= 3
+    assert len(cutter._forms) <= 3
     assert Traffic.of(made, most=4).kinds == 4
 
 
