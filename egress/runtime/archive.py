@@ -14,34 +14,37 @@ folder.
 
 Bounds hold for the whole: entries, bytes, the length of names. It keeps names in memory, not contents, and
 those of folders above an entry as well: a few bytes of an archive can name thousands. So they are bounded
-together, and so is what the format lets an archive say for all entries at once.
+together. What is said about an entry, or about all at once, is bounded by `headers`.
 """
 
 from __future__ import annotations
 
+import struct
 import tarfile
 from dataclasses import dataclass, field
 from posixpath import dirname, join, normpath
 from typing import BinaryIO, Final, Literal
 
 from egress.runtime.errors import ArchiveError
+from egress.runtime.headers import Reader, unreadable
 
 _PERMISSIONS: Final = 0o777
 _LATEST: Final = (1 << 33) - 1
 _LONGEST: Final = 4096
 _LONGEST_PART: Final = 255
 _MOST_TOLD: Final = 100
-_DESCRIBING: Final = frozenset(
-    {
-        tarfile.XHDTYPE,
-        tarfile.XGLTYPE,
-        tarfile.SOLARIS_XHDTYPE,
-        tarfile.GNUTYPE_LONGNAME,
-        tarfile.GNUTYPE_LONGLINK,
-        tarfile.GNUTYPE_SPARSE,
-    }
+_STUMBLES: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
 )
-_MOST_DESCRIBING: Final = 1024 * 1024
+"""What the library raises besides its own errors where an archive says what it did not think of."""
 
 Kind = Literal["folder", "file", "link"]
 
@@ -72,16 +75,6 @@ class Sifted:
 USUAL: Final = Bounds()
 
 
-class _Entry(tarfile.TarInfo):
-    """One whose describing parts, which are read as a whole, are of a size that people need."""
-
-    def _proc_member(self, tarfile: tarfile.TarFile) -> tarfile.TarInfo:
-        """Where subclasses are to begin, as the library says."""
-        if self.type in _DESCRIBING and not 0 <= self.size <= _MOST_DESCRIBING:
-            raise _unreadable()
-        return super()._proc_member(tarfile)  # type: ignore[misc, no-any-return] # not in the stubs
-
-
 def sift(source: BinaryIO, target: BinaryIO, bounds: Bounds = USUAL) -> Sifted:
     """Write the harmless part of an archive as another one. Raises `ArchiveError` for one that is refused.
 
@@ -91,22 +84,20 @@ def sift(source: BinaryIO, target: BinaryIO, bounds: Bounds = USUAL) -> Sifted:
     known = _Known(bounds.names)
     try:
         with (
-            tarfile.open(fileobj=source, mode="r|", tarinfo=_Entry) as old,
+            Reader(source) as old,
             tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as new,
         ):
             while (entry := old.next()) is not None:
-                # It keeps all it has read, for those who want to go back.
-                old.members.clear()  # type: ignore[attr-defined] # not in the stubs
                 _count(entry, found, bounds)
-                _bound_general(old)
                 _pass_on(entry, old, new, known, found)
-                new.members.clear()  # type: ignore[attr-defined]
+                # It keeps all it has written.
+                new.members.clear()  # type: ignore[attr-defined] # not in the stubs
     except tarfile.TarError:
         raise ArchiveError(
             "this is no tar archive, or not all of one", "make it with tar, uncompressed"
         ) from None
-    except (OverflowError, ValueError, UnicodeError, EOFError, RecursionError):
-        raise _unreadable() from None
+    except _STUMBLES:
+        raise unreadable() from None
     return found
 
 
@@ -114,22 +105,12 @@ def _count(entry: tarfile.TarInfo, found: Sifted, bounds: Bounds) -> None:
     found.entries += 1
     found.size += entry.size if entry.isreg() and not entry.issparse() else 0
     if entry.size < 0:
-        raise _unreadable()
+        raise unreadable()
     if found.entries > bounds.entries or found.size > bounds.size:
         raise ArchiveError(
             f"the archive holds more than {bounds.entries} entries or {bounds.size} bytes",
             "make smaller ones",
         )
-
-
-def _bound_general(old: tarfile.TarFile) -> None:
-    """Refuse one that says ever more for all of its entries: that is kept to the end."""
-    if sum(len(name) + len(value) for name, value in old.pax_headers.items()) > _MOST_DESCRIBING:
-        raise _unreadable()
-
-
-def _unreadable() -> ArchiveError:
-    return ArchiveError("the archive holds an entry that cannot be read", "make it with tar")
 
 
 def _pass_on(
