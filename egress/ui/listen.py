@@ -15,9 +15,14 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from egress.errors import UnreadableError
+from egress.ui.patience import Conversation
 
 MOST = 64
 """Conversations at a time."""
+PATIENCE = 10
+"""Seconds for a whole question, and between an answer and the next question."""
+LONGEST = 1024 * 1024
+"""Bytes of a question. Browsers send the cookies of every port of a name, up to 180 of 4 kB."""
 
 
 def port(host: str, number: int) -> socket.socket:
@@ -64,11 +69,11 @@ def _clear(path: Path) -> None:
                 path.unlink()
 
 
-def config(app: ASGIApp) -> uvicorn.Config:
+def config(app: ASGIApp, patience: int = PATIENCE) -> uvicorn.Config:
     """How it is served: without a log of requests, and bounded."""
     return uvicorn.Config(
         app,
-        http="h11",
+        http=Conversation,
         ws="none",
         loop="asyncio",
         access_log=False,
@@ -77,9 +82,9 @@ def config(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=MOST,
-        timeout_keep_alive=10,
+        timeout_keep_alive=patience,
         timeout_graceful_shutdown=3,
-        h11_max_incomplete_event_size=32 * 1024,
+        h11_max_incomplete_event_size=LONGEST,
     )
 
 

@@ -22,6 +22,7 @@ ROOMS = {
     "fleet": "tests/fleet",
     "proxy": "tests/proxy",
     "runtime": "tests/runtime",
+    "ui": "tests/ui",
 }
 
 

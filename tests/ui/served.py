@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from egress.ui import Desk, Guard, Session, Watch, make
-from egress.ui.listen import config, port
+from egress.ui.listen import PATIENCE, config, port
 from tests.unit.ui.asking import NOW, denied, line, rules, write
 
 TOKEN = "a-token-of-some-length"
@@ -20,12 +20,12 @@ TOKEN = "a-token-of-some-length"
 class Served:
     """The page of a log, on a port of its own, in a thread of its own."""
 
-    def __init__(self, folder: Path, app: ASGIApp | None = None) -> None:
+    def __init__(self, folder: Path, app: ASGIApp | None = None, patience: int = PATIENCE) -> None:
         self.folder = folder
         self.session = Session(TOKEN)
         self._sock = port("127.0.0.1", 0)
         self.root = f"http://127.0.0.1:{self._sock.getsockname()[1]}"
-        self._server = uvicorn.Server(config(app or self._app()))
+        self._server = uvicorn.Server(config(app or self._app(), patience))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._sock]})
 
     def _app(self) -> ASGIApp:

@@ -25,6 +25,16 @@ def test_knows_its_cookie_among_others() -> None:
     assert not session.knows(pair.replace(session.name, "egress-review-00000000"))
 
 
+def test_what_other_ports_set_logs_nobody_out() -> None:
+    """They share the cookies of this name, and may set as many as a browser keeps."""
+    session = Session(TOKEN)
+    pair = session.cookie.split(";")[0]
+    crowd = [f"other-{number}={'x' * 4000}" for number in range(180)]
+    assert session.knows("; ".join([*crowd, pair]))
+    assert session.knows("; ".join([f"{session.name}=set-by-another", *crowd, pair, *crowd]))
+    assert not session.knows("; ".join(crowd))
+
+
 def test_the_cookie_tells_the_token_to_nobody() -> None:
     session = Session(TOKEN)
     assert TOKEN not in session.cookie + repr(session)
