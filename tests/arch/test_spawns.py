@@ -14,6 +14,7 @@ SAFE = {"-P", "-I"}
 # Those that speak of this Python without such a command, each with its reason.
 NO_COMMAND = {
     "egress/secrets/environ.py": "goes on as it was started, with the same words",
+    "egress/fleet/own.py": "says where it is",
     "egress/runtime/namespace/support.py": "names it in an error",
 }
 
@@ -36,10 +37,11 @@ def faults(source: str, *, may_speak_of_it: bool = False) -> list[int]:
     nodes = list(ast.walk(ast.parse(source)))
     commands = [node for node in nodes if isinstance(node, ast.List | ast.Tuple)]
     judged = {id(word) for command in commands for word in command.elts}
-    found = {command.lineno for command in commands if is_unsafe(command)}
+    found: list[ast.expr] = [command for command in commands if is_unsafe(command)]
     if not may_speak_of_it:
-        found |= {node.lineno for node in nodes if is_this_python(node) and id(node) not in judged}
-    return sorted(found)
+        spoken = (node for node in nodes if isinstance(node, ast.Attribute) and is_this_python(node))
+        found += [node for node in spoken if id(node) not in judged]
+    return sorted({node.lineno for node in found})
 
 
 def test_nothing_is_imported_from_the_folder_that_a_python_is_started_in() -> None:
