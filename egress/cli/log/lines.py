@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,10 @@ COLUMNS = (
     *("code", "rule", "place", "secrets", "bytes_up", "bytes_down", "total_us", "connection", "request"),
 )
 MOST_TEXT = 120
+
+# A spreadsheet may cut lines at other characters than we do, and quotes do not keep a cell together then:
+# what begins a formula is disarmed wherever a cell could begin. It may be written in full width.
+_FORMULA = re.compile(r"""(?:^|(?<=[ ,;|"]))(?=[=+@\-\uff1d\uff0b\uff20\uff0d])""")
 
 
 def cells(entry: Entry, *, is_short: bool = False) -> list[Cell]:
@@ -100,5 +105,4 @@ def _value(entry: Entry, name: str) -> str:
 
 def harmless(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
-    shown = render.printable(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
+    return _FORMULA.sub("'", render.printable(text))
