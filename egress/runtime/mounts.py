@@ -4,8 +4,7 @@ A socket of an engine is the machine itself, and the sockets and files of the pr
 it. So what is refused is not only these, but every folder they lie in, and sockets of any kind. Paths are
 followed to where they end before they are judged, and it is the end that is mounted.
 
-Links are made by others too: by whoever wrote a repository, or by a sandbox that could write a folder the
-last time. So one that leads out of its own folder is followed only where root made it, and no sandbox could.
+Links that others can have made are not followed out of their folders; see `links`.
 
 A sandbox that begins again is looked at again: a folder in one that it can write may be a link by now. What
 changes between that look and the mount itself is not seen.
@@ -15,12 +14,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from egress.runtime.errors import MountError
+from egress.runtime.links import Way, followed
 from egress.runtime.spec import Mount
 
 ENGINES: Final = tuple(
@@ -42,7 +43,6 @@ ENGINES: Final = tuple(
 _SYSTEM: Final = tuple(Path(place) for place in ("/proc", "/sys", "/dev", "/boot"))
 _TAKEN: Final = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
 """Where nothing is mounted in a sandbox: it would be its wall, or its names."""
-_MOST_LINKS: Final = 40
 
 
 def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[str] = ()) -> tuple[Mount, ...]:
@@ -68,7 +68,8 @@ def refuse_moved(mounts: Iterable[Mount]) -> None:
 
 
 def _checked(mount: Mount, closed: list[Path], written: list[Path], taken: tuple[str, ...]) -> Mount:
-    source, links = _followed(mount.source)
+    with _held(mount.source) as way:
+        source, link = way.end, way.strange(written)
     try:
         kind = stat.S_IFMT(source.stat().st_mode)
     except OSError:
@@ -85,12 +86,11 @@ def _checked(mount: Mount, closed: list[Path], written: list[Path], taken: tuple
             )
     if source == Path("/") or any(source.is_relative_to(place) for place in _SYSTEM):
         raise MountError(f"{mount.source} belongs to the system", "name a folder with files of yours")
-    for link in links:
-        if _is_strange(link, written):
-            raise MountError(
-                f"{mount.source} is reached by the link {link}, which leads out of its folder",
-                f"name {source} itself, if that is meant",
-            )
+    if link is not None:
+        raise MountError(
+            f"{mount.source} is reached by the link {link.place}, which leads out of its folder",
+            f"name {source} itself, if that is meant",
+        )
     _check_target(mount.target, taken)
     return replace(mount, source=source)
 
@@ -111,46 +111,21 @@ def _overlap(one: Path, other: Path) -> bool:
     return one.is_relative_to(other) or other.is_relative_to(one)
 
 
-def _is_strange(link: Path, written: list[Path]) -> bool:
-    """Whether a link leads out of its folder, and somebody can have made it whom nobody trusts."""
-    try:
-        target, owner = link.readlink(), link.lstat().st_uid
-    except OSError:
-        return True
-    leads_out = target.is_absolute() or ".." in target.parts
-    return leads_out and (owner != 0 or any(link.is_relative_to(place) for place in written))
-
-
-def _followed(path: Path) -> tuple[Path, list[Path]]:
-    """Where a path leads to, and where the links lie that were followed."""
-    at, names, links = Path("/"), list(path.parts[1:]), list[Path]()
-    while names:
-        name = names.pop(0)
-        here = at.parent if name == ".." else at / name
-        target = _target(here)
-        if target is None:
-            at = here
-            continue
-        links.append(here)
-        if len(links) > _MOST_LINKS:
-            raise _endless(path)
-        names = [*target.parts[target.is_absolute() :], *names]
-        at = Path("/") if target.is_absolute() else at
-    return at, links
-
-
-def _target(path: Path) -> Path | None:
-    """What a link says; None for what is none."""
-    try:
-        return path.readlink()
-    except OSError:
-        return None
-
-
 def _end(path: Path) -> Path:
     """Where a path leads to. What is not there leads where it says."""
     return _followed(path.absolute())[0]
 
 
-def _endless(path: Path) -> MountError:
-    return MountError(f"{path} cannot be followed to its end", "name the folder itself")
+def _followed(path: Path) -> tuple[Path, list[Path]]:
+    """Where a path leads to, and where the links lie that were followed."""
+    with _held(path) as way:
+        return way.end, [link.place for link in way.links]
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[Way]:
+    try:
+        with followed(path) as way:
+            yield way
+    except OSError:
+        raise MountError(f"{path} cannot be followed to its end", "name the folder itself") from None

@@ -1,7 +1,7 @@
 """Room on this machine's disk: some is left for others, however much a sandbox has to give.
 
-A file with holes in it takes nothing in a sandbox, and all of its size here. Others live on the same disk,
-the log of the proxy among them, which serves nobody where it cannot write.
+A file with holes in it takes nothing where it is, and all of its size in an archive. Others live on the same
+disk, the log of the proxy among them, which serves nobody where it cannot write.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def _look(file: int) -> None:
     found = os.fstatvfs(file)
     if found.f_bavail * found.f_frsize < min(_SPARE, found.f_blocks * found.f_frsize // _PART):
         raise SandboxStateError(
-            "what the sandbox gives takes more room than this machine has to spare",
+            "what is copied takes more room than this machine has to spare",
             "make room, also for temporary files, or copy less at a time",
         )

@@ -1,7 +1,8 @@
 """Tar archives from `Runtime.get` as files and folders of the host, and archives that are files of the host.
 
 What comes out of a sandbox has been sifted by the runtime, and is unpacked as data all the same: nothing is
-written outside of the folder that was named, and through no link that is there.
+written outside of the folder that was named, and through no link that is there. Nor does a link on the way to
+that folder lead elsewhere that others can have made; see `named`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from egress.errors import UnreadableError
 from egress.runtime.archive import sift
 from egress.runtime.errors import ArchiveError
 from egress.runtime.room import Room
+from egress.sandbox.named import named
 
 
 def unpack_folder(archive: BinaryIO, target: Path) -> None:
     """Write what an archive holds into a folder, which is made. Raises `UnreadableError`, `ArchiveError`."""
     with _writing(target):
-        target.mkdir(parents=True, exist_ok=True)
-        top = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with named(target) as way:
+            top = way.open_folder(make=True)
         try:
             with tarfile.open(fileobj=archive, mode="r|") as tar:
                 for entry in tar:
@@ -88,9 +90,7 @@ def _link(top: int, there: str, parent: int, new: str) -> None:
 
 
 def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, parent: int, new: str) -> None:
-    number = os.open(
-        new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
-    )
+    number = _created(new, parent)
     with os.fdopen(number, "wb") as file:
         data = tar.extractfile(entry)
         if data is not None:
@@ -98,6 +98,11 @@ def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, parent: int, new: str) 
         file.flush()
         os.fchmod(number, entry.mode & 0o777)
         os.utime(number, (entry.mtime, entry.mtime))
+
+
+def _created(name: str, folder: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(name, flags, 0o600, dir_fd=folder)
 
 
 def unpack_file(archive: BinaryIO, target: Path) -> None:
@@ -113,16 +118,19 @@ def unpack_file(archive: BinaryIO, target: Path) -> None:
 def save(data: IO[bytes], target: Path, mode: int = 0o600) -> None:
     """Write a file of the host, all of it or none."""
     with _writing(target):
-        number, path = tempfile.mkstemp(prefix=".egress-", dir=target.parent)
+        with named(target.parent) as way:
+            folder = way.open_folder()
+        new = f".egress-{secrets.token_hex(8)}"
         try:
-            with os.fdopen(number, "wb") as file:
+            with os.fdopen(_created(new, folder), "wb") as file:
                 shutil.copyfileobj(data, Room(file))
-            Path(path).chmod(mode)
-            Path(path).replace(target)
-        except BaseException:
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+            os.replace(new, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
             with suppress(OSError):
-                Path(path).unlink()
-            raise
+                os.unlink(new, dir_fd=folder)
+            os.close(folder)
 
 
 def hand_out(archive: BinaryIO, target: str | Path | BinaryIO) -> None:
@@ -140,7 +148,8 @@ def handed_in(source: str | Path | BinaryIO) -> Iterator[BinaryIO]:
         yield source
         return
     try:
-        file = Path(source).open("rb")  # noqa: SIM115 - only the opening may fail so
+        with named(Path(source)) as way:
+            file = os.fdopen(way.open_file(os.O_RDONLY), "rb")
     except OSError as error:
         raise UnreadableError(
             f"{source} cannot be read: {error.strerror}", "see whether it is there, and may be read"

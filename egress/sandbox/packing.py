@@ -14,9 +14,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from egress.errors import UnreadableError
+from egress.runtime.archive import USUAL, Bounds
+from egress.runtime.errors import ArchiveError
+from egress.runtime.room import Room
+from egress.sandbox.named import named
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRead
 
 _DEEPEST: Final = 200
 """Folders in folders; each is held open, and a process has not many more descriptors."""
@@ -26,16 +33,25 @@ _BELOW: Final = _READ | os.O_NOFOLLOW
 
 
 @contextmanager
-def packed(source: Path, name: str = "") -> Iterator[BinaryIO]:
-    """An archive of what a folder holds, or of a file under this name. Raises `UnreadableError`."""
+def packed(source: Path, name: str = "", bounds: Bounds = USUAL) -> Iterator[BinaryIO]:
+    """An archive of what a folder holds, or of a file under this name.
+
+    Raises `UnreadableError`, `ArchiveError` for more than an archive may hold, and `SandboxStateError` where
+    there is no room to make one.
+    """
     with tempfile.TemporaryFile() as file:
         try:
-            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                # A link that a person names is meant as what it leads to.
+            # A link that a person names is meant as what it leads to.
+            room = cast("BinaryIO", Room(file))
+            with (
+                named(source) as way,
+                _Bounded.open(fileobj=room, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+            ):
+                tar.bounds = bounds
                 if name:
-                    _add_file(tar, os.open(source, _READ), name)
+                    _add_file(tar, way.open_file(_READ), name)
                 else:
-                    _add_all(tar, os.open(source, _READ | os.O_DIRECTORY), "", _DEEPEST)
+                    _add_all(tar, way.open_folder(), "", _DEEPEST)
         except OSError as error:
             reason = (error.strerror or "it was changed meanwhile").lower()
             raise UnreadableError(
@@ -43,6 +59,24 @@ def packed(source: Path, name: str = "") -> Iterator[BinaryIO]:
             ) from None
         file.seek(0)
         yield file
+
+
+class _Bounded(tarfile.TarFile):
+    """An archive that is written, up to where it would be refused."""
+
+    bounds = USUAL
+    entries = size = 0
+
+    def addfile(self, tarinfo: tarfile.TarInfo, fileobj: SupportsRead[bytes] | None = None) -> None:
+        """Raises `ArchiveError` before anything of one too many is read."""
+        self.entries += 1
+        self.size += tarinfo.size
+        if self.entries > self.bounds.entries or self.size > self.bounds.size:
+            raise ArchiveError(
+                f"there are more than {self.bounds.entries} entries or {self.bounds.size} bytes to be copied",
+                "copy less at a time; a file with holes counts with all of its size",
+            )
+        super().addfile(tarinfo, fileobj)
 
 
 def _add_all(tar: tarfile.TarFile, folder: int, above: str, deepest: int) -> None:

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
+from egress.runtime import room
+from egress.runtime.archive import Bounds
+from egress.runtime.errors import ArchiveError, SandboxStateError
+from egress.runtime.spec import MIB
 from egress.sandbox import packing
 
 OUTSIDE = "not to be seen"
@@ -130,3 +134,24 @@ def test_who_opens_by_path_would_have_followed_it(swap: Swap, tmp_path: Path) ->
         (tmp_path / name / "file").write_text(text)
     swap(tmp_path / "top")
     assert (tmp_path / "top/in/file").read_text() == OUTSIDE
+
+
+def test_more_than_an_archive_may_hold_is_not_packed(tmp_path: Path) -> None:
+    """H-3: a file with holes takes nothing in the folder of a sandbox, and all of its size here."""
+    (tmp_path / "a").write_text("x")
+    os.truncate(tmp_path / "a", 600)
+    with packing.packed(tmp_path, bounds=Bounds(1, 600)):
+        pass
+    for bounds in (Bounds(1, 599), Bounds(0, 600)):
+        with pytest.raises(ArchiveError, match="to be copied"), packing.packed(tmp_path, bounds=bounds):
+            pass
+
+
+def test_packing_leaves_room_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H-3."""
+    (tmp_path / "big").touch()
+    os.truncate(tmp_path / "big", 3 * MIB)
+    monkeypatch.setattr(room, "_SPARE", 1 << 80)
+    monkeypatch.setattr(room, "_PART", 1)
+    with pytest.raises(SandboxStateError, match="more room"), packing.packed(tmp_path):
+        pass
