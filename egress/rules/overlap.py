@@ -7,10 +7,9 @@ what a lint needs that must not cry wolf.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from operator import eq
+from itertools import pairwise
 
-from egress.rules.globs import PathGlob
+from egress.rules.globs import PathGlob, ValueGlob
 from egress.rules.predicates import Predicates
 
 
@@ -36,66 +35,72 @@ def rule_covers(one: Predicates, other: Predicates) -> bool:
 
 def may_meet(one: PathGlob, other: PathGlob) -> bool:
     """Whether there is a path that both patterns match."""
-    return _meet(one.segments, other.segments, "**", _segments_meet)
+    here, there = _runs(one.segments), _runs(other.segments)
+    if len(here) == 1:
+        return _fits(there, here[0], _segments_meet)
+    if len(there) == 1:
+        return _fits(here, there[0], _segments_meet)
+    # Between its ends each has room for all that the other wants there.
+    return all(map(_segments_meet, here[0], there[0])) and all(
+        map(_segments_meet, reversed(here[-1]), reversed(there[-1]))
+    )
 
 
 def covers(one: PathGlob, other: PathGlob) -> bool:
     """Whether every path that `other` matches is matched by `one`; may say no where it is so."""
-    return _cover(one.segments, other.segments, "**", _segment_covers)
+    return _fits(_runs(one.segments), other.segments, _segment_covers)
 
 
-# A path is a sequence of segments, with `**` for a run of any; a segment is a sequence of characters,
-# with `*` for a run of any. So one walk serves both. Each fills a table from the ends: `row[j]` answers for
-# `one[i:]` and `other[j:]`, and `below` is the row of `one[i + 1:]`.
+# A path is a sequence of segments, with `**` for a run of any; a segment is a sequence of characters, with
+# `*` for a run of any. In both, the first place where what follows a wildcard fits is always good enough,
+# so nothing is tried twice: a sandbox chooses paths, and drafts compare hundreds of them with each other.
 
-Fits = Callable[[str, str], bool]
-
-
-def _meet(one: Sequence[str], other: Sequence[str], wild: str, fits: Fits) -> bool:
-    """Whether there is a sequence that both patterns match."""
-    width = len(other)
-    below = [False] * (width + 1)
-    for i in range(len(one), -1, -1):
-        row = [False] * (width + 1)
-        for j in range(width, -1, -1):
-            if i == len(one) and j == width:
-                row[j] = True
-            elif i < len(one) and one[i] == wild:
-                row[j] = below[j] or (j < width and row[j + 1])
-            elif j < width and other[j] == wild:
-                row[j] = row[j + 1] or (i < len(one) and below[j])
-            elif i < len(one) and j < width:
-                row[j] = below[j + 1] and fits(one[i], other[j])
-        below = row
-    return below[0]
+Segments = Sequence[str]
 
 
-def _cover(one: Sequence[str], other: Sequence[str], wild: str, fits: Fits) -> bool:
-    """Whether `one` matches all of `other`, whose wildcards count as symbols only a wildcard stands for."""
-    width = len(other)
-    below = [False] * (width + 1)
-    for i in range(len(one), -1, -1):
-        row = [False] * (width + 1)
-        for j in range(width, -1, -1):
-            if i == len(one):
-                row[j] = j == width
-            elif one[i] == wild:
-                row[j] = below[j] or (j < width and row[j + 1])
-            elif j < width and other[j] != wild:
-                row[j] = below[j + 1] and fits(one[i], other[j])
-        below = row
-    return below[0]
+def _runs(segments: Segments) -> list[Segments]:
+    """What stands before, between and behind each `**`."""
+    marks = [-1, *(at for at, segment in enumerate(segments) if segment == "**"), len(segments)]
+    return [segments[here + 1 : there] for here, there in pairwise(marks)]
 
 
-@lru_cache(maxsize=4096)
+def _fits(runs: Sequence[Segments], segments: Segments, fits: Callable[[str, str], bool]) -> bool:
+    """Whether these runs, with anything between them, take in all the segments."""
+    first, *middle = runs
+    if not middle:
+        return len(first) == len(segments) and all(map(fits, first, segments))
+    last = middle.pop()
+    at, end = len(first), len(segments) - len(last)
+    if end < at or not all(map(fits, first, segments)) or not all(map(fits, last, segments[end:])):
+        return False
+    for run in middle:
+        places = range(at, end - len(run) + 1)
+        found = next((place for place in places if all(map(fits, run, segments[place:]))), None)
+        if found is None:
+            return False
+        at = found + len(run)
+    return True
+
+
 def _segments_meet(one: str, other: str) -> bool:
     if "*" in (one, other):
         # A `*` alone is at least one character.
         return one != "" and other != ""
-    return _meet(one, other, "*", eq)
+    if "*" not in one:
+        return ValueGlob(other).matches(one)
+    if "*" not in other:
+        return ValueGlob(one).matches(other)
+    starts = one.partition("*")[0], other.partition("*")[0]
+    ends = one.rpartition("*")[2], other.rpartition("*")[2]
+    return _either(str.startswith, *starts) and _either(str.endswith, *ends)
+
+
+def _either(goes_with: Callable[[str, str], bool], one: str, other: str) -> bool:
+    return goes_with(one, other) or goes_with(other, one)
 
 
 def _segment_covers(one: str, other: str) -> bool:
-    if one == "*":
-        return other != ""
-    return one == other or _cover(one, other, "*", eq)
+    """Whether `one` matches all of `other`, whose wildcards count as what only a wildcard stands for."""
+    if other == "**":
+        return False
+    return other != "" if one == "*" else ValueGlob(one).matches(other)

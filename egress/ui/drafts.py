@@ -30,8 +30,9 @@ from egress.ui.desk import TooSlowError
 from egress.ui.rulebook import Rules
 
 SECONDS = 20.0
-"""For reading; what was read is worked out without looking at the clock, so that is bounded by its number."""
-MOST_KINDS = 50_000
+"""For reading and working out together."""
+MOST_KINDS = 10_000
+"""Loading a draft cannot be broken off, and this bounds what there is to load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,16 @@ def drafted(wanted: Wanted, rules: Rules, now: int) -> tuple[Draft, tuple[str, .
 
     Raises `UsageError`, `UnreadableError`, `TooSlowError`.
     """
-    traffic, missing = _traffic(wanted, now)
-    return draft(traffic, rules.policy, now), missing
+    late = patience(time.monotonic)
+    traffic, missing = _traffic(wanted, now, late)
+    return draft(traffic, rules.policy, now, late), missing
 
 
 def replayed(wanted: Wanted, policy: Policy, now: int) -> tuple[Replay, tuple[str, ...]]:
     """What was seen, decided by these rules, and what was not. Raises as `drafted`."""
-    traffic, missing = _traffic(wanted, now)
-    return replay(traffic, policy, now), missing
+    late = patience(time.monotonic)
+    traffic, missing = _traffic(wanted, now, late)
+    return replay(traffic, policy, now, late), missing
 
 
 def suggested(entry: Entry, rules: Rules, now: int) -> Suggestion | None:
@@ -69,18 +72,28 @@ def suggested(entry: Entry, rules: Rules, now: int) -> Suggestion | None:
     return suggest(one, entry.text("address"), rules.sources, preset_texts(), now)
 
 
-def _traffic(wanted: Wanted, now: int) -> tuple[Traffic, tuple[str, ...]]:
+def _traffic(wanted: Wanted, now: int, late: Callable[[], None]) -> tuple[Traffic, tuple[str, ...]]:
     span = Since.of(wanted.since, now)
-    lines = until_late(read(wanted.log, span, wanted.index), time.monotonic)
+    lines = until_late(read(wanted.log, span, wanted.index), late)
     traffic = Traffic.of(lines, wanted.profile or None, MOST_KINDS)
     return traffic, traffic.missing(span.odd)
 
 
-def until_late[T](items: Iterable[T], clock: Callable[[], float], seconds: float = SECONDS) -> Iterator[T]:
-    """The items, as long as there is time. Raises `TooSlowError` when there is none left."""
+def patience(clock: Callable[[], float], seconds: float = SECONDS) -> Callable[[], None]:
+    """To be called between the steps of the work: raises `TooSlowError` when there is no time left."""
     end = clock() + seconds
-    for number, item in enumerate(items):
-        if not number % 100 and clock() > end:
+
+    def late() -> None:
+        if clock() > end:
             hint = "take a shorter time, or `egress rules draft` and `egress rules replay`, which wait"
-            raise TooSlowError("there are too many lines for a page", hint)
+            raise TooSlowError("there is too much in these lines for a page", hint)
+
+    return late
+
+
+def until_late[T](items: Iterable[T], late: Callable[[], None]) -> Iterator[T]:
+    """The items, as long as there is time."""
+    for number, item in enumerate(items):
+        if not number % 100:
+            late()
         yield item

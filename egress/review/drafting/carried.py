@@ -9,12 +9,21 @@ the hosts where they were seen, and from a variable that has yet to be set, so t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from egress.rules.decide import matching_entries
-from egress.rules.entry import InjectItem, Rule
+from egress.rules.entry import Entry, Handling, InjectItem, Rule
 from egress.rules.policy import Canary, Policy
-from egress.rules.show import Fields, Json, handling_fields, inject_fields, rule_fields, secret_fields
+from egress.rules.show import (
+    Fields,
+    Json,
+    handling_fields,
+    inject_fields,
+    limit_fields,
+    rule_fields,
+    secret_fields,
+)
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _HEADER = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -41,6 +50,10 @@ class Carried:
         if spec is None:
             return _NAME.fullmatch(secret) is not None
         return all(spec.is_bound_to(host, port) for port in ports)
+
+    def knows(self, secret: str) -> bool:
+        """Whether the rules at hand declare a secret."""
+        return self._policy is not None and secret in self._policy.secrets
 
     def secret(self, name: str, places: list[str]) -> Taken:
         """How a secret is declared."""
@@ -83,12 +96,40 @@ class Carried:
         return list(self._policy.deny) if self._policy else []
 
     def handling(self, host: str) -> Taken | None:
-        """How answers are treated and what bounds hold, where the host has an entry of its own."""
-        entries = matching_entries(self._policy, host) if self._policy else []
-        if not entries or entries[0].key != host:
+        """How answers are treated and what bounds hold, by the entry that decides for the host."""
+        entry = self._entry(host)
+        fields = handling_fields(entry.handling) if entry else {}
+        if entry is None or not fields:
             return None
-        fields = handling_fields(entries[0].handling)
-        return Taken(fields, f"as in {entries[0].place}") if fields else None
+        return Taken(fields, f"as in {entry.place}")
+
+    def _entry(self, host: str) -> Entry | None:
+        """The entry that decides for a host; others that name it add denies alone."""
+        entries = matching_entries(self._policy, host) if self._policy else []
+        return entries[0] if entries else None
+
+    def limits(self) -> Taken | None:
+        """What bounds hold over all hosts."""
+        limit = self._policy.limit if self._policy else None
+        return Taken(limit_fields(limit), f"as in {limit.place}") if limit else None
+
+    def profiles(self) -> list[str]:
+        """The names of the profiles, which no draft has."""
+        return sorted(self._policy.profiles or ()) if self._policy else []
+
+    def lost(self, host: str) -> Iterator[str]:
+        """What holds for a host and is not taken over, in words."""
+        entry = self._entry(host)
+        if entry is None:
+            return
+        if entry.expires is not None or any(rule.expires is not None for rule in entry.allow):
+            yield f"the entry at {entry.place} has an end (`expires`), and here is none"
+        if entry.handling.limit and entry.key != host:
+            yield f"bounds at {entry.place} are for all of its hosts together, and here for each alone"
+        names = sorted(rule.ref.id for rule in entry.allow if rule.handling != Handling())
+        if names:
+            what = "bounds, or of how answers are treated"
+            yield f"what {', '.join(names)} at {entry.place} say of {what}, is not taken over"
 
 
 def deny_fields(rule: Rule, taken: set[str]) -> Fields:

@@ -7,14 +7,16 @@ the rules at hand that would deny what passed is not taken over; and both are sa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from egress.errors import ContentError
 from egress.review.drafting.carried import Carried
 from egress.review.drafting.outline import LeftOut, Outline, outlines
+from egress.review.drafting.patience import Patience, endless
 from egress.review.drafting.replay import Replay, replay
 from egress.review.drafting.traffic import Traffic
-from egress.review.drafting.written import text_of
+from egress.review.drafting.written import origins, text_of
 from egress.rules.load import Loaded, Source, load
 from egress.rules.policy import Policy
 
@@ -36,24 +38,26 @@ class Draft:
     """The same traffic, decided by the draft."""
 
 
-def draft(traffic: Traffic, current: Policy | None, now: int) -> Draft:
+def draft(traffic: Traffic, current: Policy | None, now: int, patience: Patience = endless) -> Draft:
     """Write rules for everything that passed. `current` are the rules at hand, for what no log holds.
 
-    The same traffic and rules give the same text. Raises `ContentError` where no rules come of it.
+    The same traffic and rules give the same text. Raises `ContentError` where no rules come of it, and
+    what `patience` raises.
     """
     seen = list(traffic)
     carried = Carried(current)
-    found, left_out = outlines(seen)
-    found, unsound = _sound(found, carried, now)
+    found, left_out = outlines(seen, patience)
+    found, unsound = _sound(found, carried, now, patience)
     left_out += unsound
     if traffic.beyond:
         left_out.append(LeftOut("too many different ones were seen before", "", traffic.beyond))
     dropped = _NOTHING
     while True:
+        patience()
         text = text_of(found, left_out, carried, dropped)
         policy = _policy(_load(text, now))
-        replayed = replay(seen, policy, now)
-        denying = _taken_over(replayed, current) - dropped
+        replayed = replay(seen, policy, now, patience)
+        denying = _taken_over(replayed, origins(found, carried, dropped)) - dropped
         if not denying:
             break
         dropped |= denying
@@ -72,12 +76,15 @@ def _policy(loaded: Loaded) -> Policy:
     return loaded.policy
 
 
-def _sound(found: list[Outline], carried: Carried, now: int) -> tuple[list[Outline], list[LeftOut]]:
+def _sound(
+    found: list[Outline], carried: Carried, now: int, patience: Patience
+) -> tuple[list[Outline], list[LeftOut]]:
     """Those whose rules load. Each is asked alone only where they do not load together."""
     if _load(text_of(found, [], carried, _NOTHING), now).policy is not None:
         return found, []
     kept, lost = [], []
     for outline in found:
+        patience()
         if _load(text_of([outline], [], carried, _NOTHING), now).policy is None:
             lost.append(LeftOut("the rules for it do not load", outline.host, outline.requests))
         else:
@@ -85,15 +92,7 @@ def _sound(found: list[Outline], carried: Carried, now: int) -> tuple[list[Outli
     return kept, lost
 
 
-def _taken_over(replayed: Replay, current: Policy | None) -> frozenset[str]:
+def _taken_over(replayed: Replay, origins: Mapping[str, str]) -> frozenset[str]:
     """The denies at hand behind what the draft would deny, by the names they have there."""
-    if current is None:
-        return _NOTHING
-    ids = {change.rule.partition("#")[2] for change in replayed.denied if change.code == "rule.denied"}
-    rules = [*current.deny, *(rule for entry in current.entries.values() for rule in entry.deny)]
-    return frozenset(str(rule.ref) for rule in rules if _is_one_of(rule.ref.id, ids))
-
-
-def _is_one_of(name: str, ids: set[str]) -> bool:
-    """Whether a deny has one of these names, or one that was made from its own since it was taken."""
-    return any(one == name or one.rpartition("-")[0] == name for one in ids)
+    names = {change.rule for change in replayed.denied if change.code == "rule.denied"}
+    return frozenset(origins[name] for name in names if name in origins)

@@ -18,6 +18,8 @@ from egress.rules.literals import looks_like_credential
 
 CREDENTIAL = "values that look like credentials"
 ASTERISK = "names with an asterisk in them"
+MOST_STARS = 16
+"""A pattern with more of them says nothing that a person can judge."""
 
 _VERSION_OF_API = re.compile(r"v[0-9]{1,2}(?:\.[0-9]{1,2})?")
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -87,4 +89,4 @@ def _within(segment: str) -> Shape | None:
         # A digit of an escape is none of the text.
         return None
     pattern = re.sub(r"\*+", "*", _WITHIN.sub(star, segment))
-    return Shape(pattern, kinds[0]) if kinds and pattern != "*" else None
+    return Shape(pattern, kinds[0]) if 0 < len(kinds) <= MOST_STARS and pattern != "*" else None

@@ -17,18 +17,21 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 
+from egress.review.drafting.identifiers import MOST_STARS
+from egress.review.drafting.patience import Patience, endless
 from egress.review.drafting.seen import Seen
 from egress.review.drafting.templates import Template, templates
 from egress.review.drafting.traffic import Times
 from egress.rules import paths
-from egress.rules.globs import path_glob
+from egress.rules.globs import PathGlob, path_glob
 from egress.rules.hosts import is_address, is_canonical
 from egress.rules.literals import looks_like_credential
 from egress.rules.overlap import covers, may_meet
 from egress.rules.show import scalar
 
+MOST_RULES = 200
+"""For one host: beyond, those that were used least are left out. Each is held against each when they load."""
 WIDER = "wider than seen"
 """Marks each place where a rule allows more than what passed."""
 
@@ -38,6 +41,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _STANDARD = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 _NEVER = frozenset({"CONNECT", "TRACE"})
 _OPTIONS = ("plain", "OPTIONS")
+_STARS = re.compile(r"\*+")
 _GRPC = re.compile(r"/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+/[A-Za-z_]\w*", re.ASCII)
 
 
@@ -86,6 +90,8 @@ class Outline:
     inside: Counter[str] = field(default_factory=Counter)
     rules: tuple[Rule, ...] = ()
     secrets: Counter[tuple[str, str]] = field(default_factory=Counter)
+    secret_ports: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Where each secret went to."""
     remarks: list[str] = field(default_factory=list)
     """What a reader has to know of the whole host."""
 
@@ -102,7 +108,9 @@ class Outline:
 Passed = list[tuple[Seen, Times]]
 
 
-def outlines(traffic: Iterable[tuple[Seen, Times]]) -> tuple[list[Outline], list[LeftOut]]:
+def outlines(
+    traffic: Iterable[tuple[Seen, Times]], patience: Patience = endless
+) -> tuple[list[Outline], list[LeftOut]]:
     """Outline every host where something passed, by name; and what cannot be written."""
     hosts: dict[str, Passed] = defaultdict(list)
     left_out: list[LeftOut] = []
@@ -114,7 +122,7 @@ def outlines(traffic: Iterable[tuple[Seen, Times]]) -> tuple[list[Outline], list
             left_out.append(LeftOut(reason, one.host if is_canonical(one.host) else "", times.count))
         else:
             hosts[one.host].append((one, times))
-    found = [_outline(host, hosts[host], left_out) for host in sorted(hosts)]
+    found = [_outline(host, hosts[host], left_out, patience) for host in sorted(hosts)]
     return [outline for outline in found if outline.requests or outline.tunnels], left_out
 
 
@@ -127,6 +135,8 @@ def _unfit(one: Seen) -> str:
         return "an unread connection to an address" if is_address(one.host) else ""
     if not (one.path == "*" and one.method == "OPTIONS") and not _is_canonical(one.path):
         return "the path has no canonical spelling"
+    if len(_STARS.findall(one.path)) > MOST_STARS:
+        return "the path has too many asterisks for a pattern"
     method = one.method
     if not _TOKEN.fullmatch(method) or method in _NEVER:
         return "the method is not one that a rule can name"
@@ -144,7 +154,8 @@ def _is_canonical(path: str) -> bool:
         return False
 
 
-def _outline(host: str, passed: Passed, left_out: list[LeftOut]) -> Outline:
+def _outline(host: str, passed: Passed, left_out: list[LeftOut], patience: Patience) -> Outline:
+    patience()
     outline = Outline(host)
     requests = [(one, times) for one, times in passed if one.kind == "request"]
     outline.tunnels = sum(times.count for one, times in passed if one.kind == "tunnel")
@@ -163,7 +174,7 @@ def _outline(host: str, passed: Passed, left_out: list[LeftOut]) -> Outline:
         closed = sum(t.count for one, t in passed if one.kind == "tunnel" and one.port not in outline.ports)
         if closed:
             left_out.append(LeftOut("unread connections to a port where nothing was read", host, closed))
-    outline.rules = tuple(_rules(outline, requests, left_out))
+    outline.rules = tuple(_rules(outline, requests, left_out, patience))
     return outline
 
 
@@ -174,6 +185,7 @@ def _note(outline: Outline, one: Seen, times: Times) -> None:
         outline.inside[one.inside] += times.count
     for pair in one.secrets:
         outline.secrets[pair] += times.count
+        outline.secret_ports[pair[0]].add(one.port)
 
 
 # Rules ----------------------------------------------------------------------------------------
@@ -187,7 +199,7 @@ class _Spot:
     secrets: frozenset[tuple[str, str]] = frozenset()
 
 
-def _rules(outline: Outline, requests: Passed, left_out: list[LeftOut]) -> list[Rule]:
+def _rules(outline: Outline, requests: Passed, left_out: list[LeftOut], patience: Patience) -> list[Rule]:
     if not requests:
         return []
     spots: dict[tuple[str, str, str, bool], _Spot] = defaultdict(_Spot)
@@ -199,23 +211,31 @@ def _rules(outline: Outline, requests: Passed, left_out: list[LeftOut]) -> list[
         outline.remarks.append("rules without paths: a path was seen that no pattern says exactly")
         if outline.secrets:
             outline.remarks.append(f"{WIDER}: each credential goes with every request")
-        return _without_clashes(outline, _pathless(spots))
-    rules = _with_paths(outline, spots, left_out, generalising=True)
-    if _mix_secrets(rules):
+        return _without_clashes(outline, _pathless(spots), patience)
+    rules = _with_paths(outline, spots, left_out, patience, generalising=True)
+    if _mix_secrets(rules, patience):
         outline.remarks.append("nothing is generalised: paths with and without a credential lie too close")
-        rules = _with_paths(outline, spots, [], generalising=False)
-        if _mix_secrets(rules):
+        rules = _with_paths(outline, spots, [], patience, generalising=False)
+        if _mix_secrets(rules, patience):
             outline.remarks.append(f"{WIDER}: a credential goes with requests that went without")
-    return _without_clashes(outline, rules)
+    return _without_clashes(outline, _most_used(outline, rules, left_out), patience)
 
 
-def _without_clashes(outline: Outline, rules: list[Rule]) -> list[Rule]:
+def _most_used(outline: Outline, rules: list[Rule], left_out: list[LeftOut]) -> list[Rule]:
+    used = sorted(rules, key=lambda rule: -rule.count)
+    if beyond := sum(rule.count for rule in used[MOST_RULES:]):
+        left_out.append(LeftOut("one rule of too many different ones", outline.host, beyond))
+    kept = {rule.id for rule in used[:MOST_RULES]}
+    return [rule for rule in rules if rule.id in kept]
+
+
+def _without_clashes(outline: Outline, rules: list[Rule], patience: Patience) -> list[Rule]:
     """Of two secrets that could meet in one slot only the more frequent one stays."""
     slots: dict[str, list[str]] = defaultdict(list)
     for (secret, slot), _ in sorted(outline.secrets.items(), key=lambda item: (-item[1], item[0])):
         slots[slot].append(secret)
     crowded = {slot for slot, names in slots.items() if len(names) > 1}
-    if not crowded or not (_mix_secrets(rules) or any(_is_crowded(rule.group) for rule in rules)):
+    if not crowded or not (_mix_secrets(rules, patience) or any(_is_crowded(rule.group) for rule in rules)):
         return rules
     lost = {(name, slot) for slot in crowded for name in slots[slot][1:]}
     for name, slot in sorted(lost):
@@ -263,7 +283,9 @@ def _pathless(spots: Spots) -> list[Rule]:
     return rules
 
 
-def _with_paths(outline: Outline, spots: Spots, left_out: list[LeftOut], *, generalising: bool) -> list[Rule]:
+def _with_paths(
+    outline: Outline, spots: Spots, left_out: list[LeftOut], patience: Patience, *, generalising: bool
+) -> list[Rule]:
     whole: dict[tuple[Group, str], Counter[str]] = defaultdict(Counter)
     cut: dict[tuple[Group, str], Counter[str]] = defaultdict(Counter)
     anywhere: Counter[tuple[Group, str]] = Counter()
@@ -276,17 +298,18 @@ def _with_paths(outline: Outline, spots: Spots, left_out: list[LeftOut], *, gene
             (cut if is_cut else whole)[group, method][path] += spot.count
     found: dict[tuple[Group, str], tuple[Template, ...]] = {}
     for key in sorted({*whole, *cut}, key=_order):
-        made = templates(whole[key], cut[key], generalising=generalising and key[0].style != "grpc")
+        joins = generalising and key[0].style != "grpc"
+        made = templates(whole[key], cut[key], generalising=joins, patience=patience)
         found[key] = made.kept
         if made.left_out:
             beyond = sum(one.count for one in made.left_out)
             left_out.append(LeftOut("one path of too many different ones", outline.host, beyond))
-    _fold_into_sockets(found)
+    _fold_into_sockets(found, patience)
     joined: dict[tuple[Group, str, bool], dict[str, Template]] = defaultdict(dict)
     for (group, method), kept in found.items():
         for one in kept:
             joined[group, one.pattern, one.has_slash][method] = one
-    return _grouped(joined, anywhere)
+    return _grouped(joined, anywhere, patience)
 
 
 def _about_the_server(spots: Spots) -> Group | None:
@@ -301,7 +324,7 @@ def _order(key: tuple[Group, str]) -> tuple[str, list[tuple[str, str]], str]:
     return key[0].style, sorted(key[0].secrets), key[1]
 
 
-def _fold_into_sockets(found: dict[tuple[Group, str], tuple[Template, ...]]) -> None:
+def _fold_into_sockets(found: dict[tuple[Group, str], tuple[Template, ...]], patience: Patience) -> None:
     """A rule for WebSockets allows plain requests too: what it takes in needs no rule beside it."""
     for (group, method), sockets in found.items():
         plain = (Group("plain", group.secrets), method)
@@ -309,15 +332,20 @@ def _fold_into_sockets(found: dict[tuple[Group, str], tuple[Template, ...]]) -> 
             continue
         globs = [path_glob(one.pattern, encoded_slash=True) for one in sockets]
         found[plain] = tuple(
-            one
-            for one in found[plain]
-            if one.has_slash
-            or not any(covers(glob, path_glob(one.pattern, encoded_slash=True)) for glob in globs)
+            one for one in found[plain] if one.has_slash or not _is_covered(one, globs, patience)
         )
 
 
+def _is_covered(one: Template, globs: list[PathGlob], patience: Patience) -> bool:
+    patience()
+    here = path_glob(one.pattern, encoded_slash=True)
+    return any(covers(glob, here) for glob in globs)
+
+
 def _grouped(
-    joined: dict[tuple[Group, str, bool], dict[str, Template]], anywhere: Counter[tuple[Group, str]]
+    joined: dict[tuple[Group, str, bool], dict[str, Template]],
+    anywhere: Counter[tuple[Group, str]],
+    patience: Patience,
 ) -> list[Rule]:
     rules: dict[tuple[Group, bool, tuple[str, ...]], list[Template]] = defaultdict(list)
     for (group, _, slash), by_method in joined.items():
@@ -325,6 +353,7 @@ def _grouped(
     taken: set[str] = set()
     made = []
     for group, slash, methods in sorted(rules, key=lambda key: (*_order((key[0], "")), key[2], key[1])):
+        patience()
         kept = tuple(sorted(rules[group, slash, methods], key=lambda one: one.pattern))
         count = sum(one.count for one in kept)
         made.append(Rule(_id(group, methods, taken), group, methods, kept, count, slash))
@@ -366,26 +395,31 @@ def _named(style: str, methods: frozenset[str]) -> str:
     return "write" if methods <= {"POST", "PUT", "PATCH"} else "mixed"
 
 
-def _mix_secrets(rules: list[Rule]) -> bool:
+def _mix_secrets(rules: list[Rule], patience: Patience) -> bool:
     """Whether a request could fit two rules that send different secrets."""
     return any(
         one.group.secrets != other.group.secrets
         and not set(one.methods).isdisjoint(other.methods)
-        and _meet(one, other)
-        for one, other in combinations(rules, 2)
+        and _meet(one, other, patience)
+        for number, one in enumerate(rules)
+        for other in _after(rules, number, patience)
     )
 
 
-def _meet(one: Rule, other: Rule) -> bool:
+def _after(rules: list[Rule], number: int, patience: Patience) -> list[Rule]:
+    patience()
+    return rules[number + 1 :]
+
+
+def _meet(one: Rule, other: Rule, patience: Patience) -> bool:
     if one.templates is None or other.templates is None:
         return True
     here = [path_glob(t.pattern, encoded_slash=True) for t in one.templates]
     there = [path_glob(t.pattern, encoded_slash=True) for t in other.templates]
     literal = {glob.text for glob in there if glob.is_literal}
     stars = [glob for glob in there if not glob.is_literal]
-    return any(
-        (glob.is_literal and glob.text in literal)
-        or any(may_meet(glob, star) for star in stars)
-        or (not glob.is_literal and any(may_meet(glob, path_glob(t, encoded_slash=True)) for t in literal))
-        for glob in here
-    )
+    for glob in here:
+        patience()
+        if glob.text in literal or any(may_meet(glob, one) for one in (stars if glob.is_literal else there)):
+            return True
+    return False

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from egress.review.drafting.doubt import Readings, readings
+from egress.review.drafting.patience import Patience, endless
 from egress.review.drafting.seen import Seen
 from egress.review.drafting.traffic import Times
 from egress.rules.decide import decide, decide_host
@@ -72,12 +73,15 @@ class _Verdict:
     """Those it would get, where that is known."""
 
 
-def replay(traffic: Iterable[tuple[Seen, Times]], policy: Policy, now: int) -> Replay:
+def replay(
+    traffic: Iterable[tuple[Seen, Times]], policy: Policy, now: int, patience: Patience = endless
+) -> Replay:
     """Decide everything that was seen again, under `policy` and at `now`."""
     result = Replay()
     both = readings(policy)
     changes: dict[tuple[str, ...], Change] = {}
     for one, times in traffic:
+        patience()
         change = _compare(one, both, now, result, times.count)
         if change is not None:
             _count(changes, change, one, times)

@@ -11,13 +11,17 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from egress.address import classify
+from egress.rules.entry import Entry
 from egress.rules.hosts import is_address
 from egress.rules.policy import Policy
+from egress.rules.predicates import Predicates
 from egress.types import Decision, Head
 
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
+MOST_SHOWN = 8
+"""Of rules and of paths, in one sentence."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL = (
     "localhost",
@@ -97,6 +101,34 @@ def _risks(policy: Policy, head: Head, decision: Decision) -> Iterator[str]:
         yield "clear text can be read and changed on the way"
     if policy.mode == "observe":
         yield "the rules are in `mode: observe`: what no rule allows passes already, without secrets"
+
+
+def opened(entry: Entry, where: str) -> Iterator[str]:
+    """What is opened with an entry as a whole, whatever was asked for; `where` says to whom, or on what."""
+    for secret in dict.fromkeys(item.injection.secret for item in entry.inject):
+        yield f"the secret {secret} is opened {where} too: whoever may send it acts with its rights"
+    if entry.pattern is None or entry.key.startswith("*"):
+        yield f"{entry.key} is opened {where}: every host that it names, not this one alone"
+    yield f"all that the entry allows is opened {where}: {_allowed(entry)}"
+
+
+def _allowed(entry: Entry) -> str:
+    if not entry.intercept:
+        return "bytes that pass unread, whatever is asked for"
+    shown = [_rule(rule.predicates) for rule in entry.allow[:MOST_SHOWN]]
+    more = len(entry.allow) - len(shown)
+    return "; ".join([*shown, *([f"and {more} more rules"] if more else [])]) or "nothing yet"
+
+
+def _rule(predicates: Predicates) -> str:
+    methods = ", ".join(sorted(predicates.methods)) if predicates.methods is not None else "any method"
+    if predicates.websocket:
+        methods += " and WebSockets"
+    if predicates.paths is None:
+        return f"{methods} on any path"
+    shown = [glob.text for glob in predicates.paths[:MOST_SHOWN]]
+    more = len(predicates.paths) - len(shown)
+    return f"{methods} {', '.join(shown)}{f' and {more} more paths' if more else ''}"
 
 
 def _whose(host: str) -> Iterator[str]:

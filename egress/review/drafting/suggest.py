@@ -14,7 +14,7 @@ hold what was denied, the rules decide again without it, and their answer would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from egress.errors import CODES
@@ -24,7 +24,7 @@ from egress.review.drafting.doubt import readings
 from egress.review.drafting.edits import Edit
 from egress.review.drafting.identifiers import shape_of
 from egress.review.drafting.replay import head_of
-from egress.review.drafting.risks import refusal, risks
+from egress.review.drafting.risks import opened, refusal, risks
 from egress.review.drafting.seen import Seen
 from egress.rules import paths
 from egress.rules.decide import decide, decide_host, matching_entries
@@ -76,6 +76,8 @@ class _Work:
     presets: Mapping[str, str]
     policy: Policy
     steps: list[Step] = field(default_factory=list)
+    opened: dict[str, str] = field(default_factory=dict)
+    """Entries that are opened as a whole, by key: to whom, or on what."""
     is_text: bool = True
     """The texts still say what the policy does."""
     is_wider: bool = False
@@ -148,6 +150,17 @@ def _allowed(work: _Work, policy: Policy) -> str:
 
 
 def _risks(work: _Work, before: Policy, final: Decision | HostDecision) -> tuple[str, ...]:
+    return (*_opened(work), *_risks_of_one(work, before, final))
+
+
+def _opened(work: _Work) -> Iterator[str]:
+    """What is opened besides what was asked for."""
+    for entry in matching_entries(work.policy, work.seen.host):
+        if entry.key in work.opened:
+            yield from opened(entry, work.opened[entry.key])
+
+
+def _risks_of_one(work: _Work, before: Policy, final: Decision | HostDecision) -> tuple[str, ...]:
     if not isinstance(final, Decision):
         return (
             "only a connection was refused: what would be asked for on it is not known",
@@ -260,6 +273,7 @@ def _new_rule(work: _Work) -> None:
 
 def _new_port(work: _Work) -> None:
     entry = _entry(work)
+    _open(work, entry, f"on port {work.seen.port}")
     if work.seen.scheme == "https":
         _replace_entry(work, entry, replace(entry, ports=entry.ports | {work.seen.port}))
         return
@@ -273,11 +287,18 @@ def _into_profile(work: _Work) -> None:
     profiles = dict(work.policy.profiles or {})
     name = work.identity.profile or "default"
     old = profiles[name]
+    _open(work, entry, f"to the profile {name}")
     profiles[name] = Profile(old.name, old.place, old.keys | {entry.key}, old.rules)
     work.policy = replace(work.policy, profiles=profiles, routes={}, shared_routes={})
     work.is_text = False
     line = f"{scalar(name)}: {_braces(profile_fields(profiles[name]))}"
     work.steps.append(Step(f"in place of the profile at {old.place}", (line,)))
+
+
+def _open(work: _Work, entry: Entry, where: str) -> None:
+    """Note that a whole entry is opened."""
+    before = work.opened.get(entry.key)
+    work.opened[entry.key] = f"{before} and {where}" if before else where
 
 
 def _escaped_slash(work: _Work) -> None:

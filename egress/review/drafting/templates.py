@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from egress.review.drafting.identifiers import shape_of
+from egress.review.drafting.patience import Patience, endless
 from egress.rules.globs import PathGlob, path_glob
 from egress.rules.overlap import covers
 
@@ -79,7 +80,11 @@ class Templates:
 
 
 def templates(
-    paths: Mapping[str, int], cut: Mapping[str, int] | None = None, *, generalising: bool = True
+    paths: Mapping[str, int],
+    cut: Mapping[str, int] | None = None,
+    *,
+    generalising: bool = True,
+    patience: Patience = endless,
 ) -> Templates:
     """Make patterns of canonical paths, each with how often it was seen.
 
@@ -95,7 +100,7 @@ def templates(
         for one in _walk(root, 0, generalising=generalising)
     ]
     found.sort(key=lambda one: (-one.count, one.pattern))
-    kept = _without_covered(found[:MOST])
+    kept = _without_covered(found[:MOST], patience)
     return Templates(tuple(sorted(kept, key=lambda one: one.pattern)), tuple(found[MOST:]))
 
 
@@ -165,24 +170,29 @@ def _words(words: Mapping[str, _Node], depth: int, *, generalising: bool) -> lis
 def _joined(nodes: Iterable[_Node]) -> _Node:
     whole = _Node()
     for node in nodes:
-        whole.count += node.count
-        whole.paths += node.paths
-        whole.rest += node.rest
-        whole.rest_paths += node.rest_paths
-        whole.slashed = whole.slashed or node.slashed
-        for segment, below in node.below.items():
-            there = whole.below.get(segment)
-            whole.below[segment] = below if there is None else _joined((there, below))
+        _join(whole, node)
     return whole
 
 
-def _without_covered(found: list[Template]) -> list[Template]:
+def _join(whole: _Node, node: _Node) -> None:
+    """Add a node to one that is in no tree yet."""
+    whole.count += node.count
+    whole.paths += node.paths
+    whole.rest += node.rest
+    whole.rest_paths += node.rest_paths
+    whole.slashed = whole.slashed or node.slashed
+    for segment, below in node.below.items():
+        _join(whole.below.setdefault(segment, _Node()), below)
+
+
+def _without_covered(found: list[Template], patience: Patience) -> list[Template]:
     """Patterns that another one takes in add nothing; what was seen of them is counted there."""
     globs = {one.pattern: path_glob(one.pattern, encoded_slash=True) for one in found}
     wide = [one for one in found if "*" in one.pattern]
     kept: dict[str, Template] = {}
     added: dict[str, tuple[int, int]] = {}
     for one in found:
+        patience()
         taker = next((w for w in wide if _takes_in(w, one, globs)), None)
         if taker is None:
             kept[one.pattern] = one

@@ -15,6 +15,7 @@ from egress.review.drafting.outline import WIDER, LeftOut, Outline, Rule
 from egress.review.drafting.templates import Template
 from egress.review.drafting.traffic import counted
 from egress.rules.entry import Rule as Deny
+from egress.rules.load import TOP
 from egress.rules.show import Fields, Json, canary_fields, flow, scalar
 
 _COLUMN = 44
@@ -57,8 +58,10 @@ def _on_one_line(text: str) -> str:
 def _file(
     found: list[Outline], left_out: list[LeftOut], carried: Carried, dropped: frozenset[str]
 ) -> Iterator[Line]:
-    yield from (Line(f"# {text}".rstrip()) for text in _heading(found, left_out, dropped))
+    yield from (Line(f"# {text}".rstrip()) for text in _heading(found, left_out, carried, dropped))
     yield Line("version: 1")
+    if limits := carried.limits():
+        yield Line(f"limits: {_flow(limits.fields)}", limits.remark)
     names = [one for one in found if not one.is_address]
     yield from _secrets(names, carried)
     yield from _canaries(carried)
@@ -71,16 +74,23 @@ def _file(
     if addresses:
         yield from (Line(""), Line("networks:"))
     for outline in addresses:
-        yield from _network(outline)
-    yield from _top_denies(carried, dropped)
+        yield from _network(outline, carried, dropped)
+    if denies := _top_denies(carried, dropped):
+        yield from (Line(""), Line("deny:"))
+        yield from _deny_lines(denies, "  ")
 
 
-def _heading(found: list[Outline], left_out: list[LeftOut], dropped: frozenset[str]) -> Iterator[str]:
+def _heading(
+    found: list[Outline], left_out: list[LeftOut], carried: Carried, dropped: frozenset[str]
+) -> Iterator[str]:
     requests, tunnels = sum(one.requests for one in found), sum(one.tunnels for one in found)
     unread = counted(tunnels, "unread connection")
     yield f"A draft from {counted(requests, 'request')} and {unread} that passed."
     yield f"Read it before you use it. Where a rule allows more than that, it says `{WIDER}`."
     yield "Query strings, bodies and headers are in no log: no rule here looks at them."
+    if profiles := carried.profiles():
+        yield f"{WIDER}: the profiles of the rules at hand are not in it ({', '.join(profiles)}),"
+        yield "  so every sandbox gets every host here, also one that passed under another profile alone."
     if left_out:
         yield ""
         yield "Passed, and not in this draft:"
@@ -103,7 +113,7 @@ def _secrets(found: list[Outline], carried: Carried) -> Iterator[Line]:
     places: dict[str, list[str]] = {}
     for outline in found:
         for item in _injections(outline, carried):
-            places.setdefault(item.secret, []).extend(_places(outline))
+            places.setdefault(item.secret, []).extend(_places(outline, item.secret))
     if places:
         yield from (Line(""), Line("secrets:"))
     for name in sorted(places):
@@ -120,8 +130,9 @@ def _canaries(carried: Carried) -> Iterator[Line]:
         yield Line(f"  {scalar(each.name)}: {_flow(canary_fields(each))}", f"as in {each.place}")
 
 
-def _places(outline: Outline) -> list[str]:
-    return [outline.host if port == 443 else f"{outline.host}:{port}" for port in outline.ports]
+def _places(outline: Outline, secret: str) -> list[str]:
+    ports = outline.secret_ports[secret]
+    return [outline.host if port == 443 else f"{outline.host}:{port}" for port in ports]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +151,22 @@ def _injections(outline: Outline, carried: Carried) -> list[_Injection]:
         if taken is None or outline.is_address or _unbound(outline, carried, secret):
             continue
         ids = tuple(rule.id for rule in outline.rules if (secret, slot) in rule.group.secrets)
+        if not ids:
+            # The rules with which it went are left out, and it goes with no other.
+            continue
         every = len(ids) == len(outline.rules)
         made.setdefault(flow(taken.fields), _Injection(secret, taken, count, () if every else ids))
     return list(made.values())
 
 
-def _unbound(outline: Outline, carried: Carried, secret: str) -> bool:
-    return not carried.is_bound(secret, outline.host, frozenset(outline.ports))
+def _unbound(outline: Outline, carried: Carried, secret: str) -> str:
+    """Why a secret is not for every port of the host, as one of an entry has to be; empty where it is."""
+    if not carried.is_bound(secret, outline.host, frozenset(outline.ports)):
+        return "it is not bound to this host"
+    if not carried.knows(secret) and outline.ports.keys() - outline.secret_ports[secret]:
+        ports = " and ".join(str(port) for port in sorted(outline.secret_ports[secret]))
+        return f"it went to port {ports} alone, and would go to each of the host"
+    return ""
 
 
 # Entries --------------------------------------------------------------------------------------
@@ -156,17 +176,22 @@ def _entry(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Itera
     yield Line(f"  {scalar(outline.host)}:", _about(outline))
     yield from (Line(f"    # {remark}") for remark in outline.remarks)
     yield from (Line(f"    # {remark}") for remark in _lost_secrets(outline, carried))
+    yield from _lost(outline, carried)
     yield from _destination(outline, "    ")
+    handling = carried.handling(outline.host)
+    fields = handling.fields if handling else {}
     if outline.is_tunnel:
+        # Of what is not read, only bounds can hold.
+        fields = {key: value for key, value in fields.items() if key == "limits"}
         yield Line("    intercept: never", f"{WIDER}: bytes pass unread, whatever is asked for")
-        return
     if outline.http2:
         yield Line("    http2: true", f"spoken in {counted(outline.http2, 'request')}")
-    handling = carried.handling(outline.host)
-    for key, value in (handling.fields if handling else {}).items():
+    for key, value in fields.items():
         yield Line(f"    {key}: {_flow(value)}", handling.remark if handling else "")
+    if outline.is_tunnel:
+        return
     yield from _allow(outline.rules, "    ")
-    yield from _denies(outline, carried, dropped)
+    yield from _own_denies(outline, carried, dropped)
     items = _injections(outline, carried)
     if items:
         yield Line("    inject:")
@@ -175,6 +200,10 @@ def _entry(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Itera
         fields = {**item.taken.fields, **({"for": list[Json](item.rules)} if item.rules else {})}
         for number, (key, value) in enumerate(fields.items()):
             yield Line(f"      {'  ' if number else '- '}{key}: {_flow(value)}", "" if number else remark)
+
+
+def _lost(outline: Outline, carried: Carried) -> Iterator[Line]:
+    yield from (Line(f"    # {WIDER}: {remark}") for remark in carried.lost(outline.host))
 
 
 def _about(outline: Outline) -> str:
@@ -189,8 +218,8 @@ def _lost_secrets(outline: Outline, carried: Carried) -> Iterator[str]:
             yield "a secret was sent here, and an address never gets one: not injected"
         elif carried.injection(outline.host, secret, slot) is None:
             yield f"the secret {scalar(secret)} is not injected: how it was written cannot be told"
-        elif _unbound(outline, carried, secret):
-            yield f"the secret {scalar(secret)} is not injected: it is not bound to this host"
+        elif why := _unbound(outline, carried, secret):
+            yield f"the secret {scalar(secret)} is not injected: {why}"
 
 
 def _destination(outline: Outline, indent: str) -> Iterator[Line]:
@@ -248,33 +277,53 @@ def _singular(kind: str) -> str:
 # What is taken over ---------------------------------------------------------------------------
 
 
-def _denies(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Iterator[Line]:
-    rules = [rule for rule in carried.denies(outline.host) if str(rule.ref) not in dropped]
-    if rules:
+Named = list[tuple[Deny, Fields]]
+"""Denies at hand, each as it is written in the draft."""
+
+
+def origins(found: Iterable[Outline], carried: Carried, dropped: frozenset[str]) -> dict[str, str]:
+    """The denies of the draft, as `key#id`, and what each is called in the rules at hand."""
+    keys = [(_key(one), _denies(one, carried, dropped)) for one in found]
+    keys.append((TOP, _top_denies(carried, dropped)))
+    return {f"{key}#{fields['id']}": str(rule.ref) for key, named in keys for rule, fields in named}
+
+
+def _denies(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Named:
+    return _named(carried.denies(outline.host), {rule.id for rule in outline.rules} | _RESERVED, dropped)
+
+
+def _top_denies(carried: Carried, dropped: frozenset[str]) -> Named:
+    return _named(carried.top_denies(), set(), dropped)
+
+
+def _named(rules: Iterable[Deny], taken: set[str], dropped: frozenset[str]) -> Named:
+    return [(rule, deny_fields(rule, taken)) for rule in rules if str(rule.ref) not in dropped]
+
+
+def _key(outline: Outline) -> str:
+    """What the entry is called."""
+    bits = 128 if ":" in outline.host else 32
+    return f"{outline.host}/{bits}" if outline.is_address else outline.host
+
+
+def _own_denies(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Iterator[Line]:
+    if denies := _denies(outline, carried, dropped):
         yield Line("    deny:")
-    yield from _deny_lines(rules, {rule.id for rule in outline.rules} | _RESERVED, "      ")
+        yield from _deny_lines(denies, "      ")
 
 
-def _top_denies(carried: Carried, dropped: frozenset[str]) -> Iterator[Line]:
-    rules = [rule for rule in carried.top_denies() if str(rule.ref) not in dropped]
-    if rules:
-        yield from (Line(""), Line("deny:"))
-    yield from _deny_lines(rules, set(), "  ")
-
-
-def _deny_lines(rules: Iterable[Deny], taken: set[str], indent: str) -> Iterator[Line]:
-    for rule in rules:
-        fields: Fields = deny_fields(rule, taken)
+def _deny_lines(named: Named, indent: str) -> Iterator[Line]:
+    for rule, fields in named:
         yield Line(f"{indent}- {_flow(fields)}", f"as in {rule.ref.place}")
 
 
-def _network(outline: Outline) -> Iterator[Line]:
-    bits = 128 if ":" in outline.host else 32
-    cidr = scalar(f"{outline.host}/{bits}")
-    yield Line(f"  - cidr: {cidr}", _about(outline))
+def _network(outline: Outline, carried: Carried, dropped: frozenset[str]) -> Iterator[Line]:
+    yield Line(f"  - cidr: {scalar(_key(outline))}", _about(outline))
     yield from (Line(f"    # {remark}") for remark in outline.remarks)
+    yield from _lost(outline, carried)
     yield from _destination(outline, "    ")
     yield from _allow(outline.rules, "    ")
+    yield from _own_denies(outline, carried, dropped)
 
 
 def _flow(value: Json) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from egress.errors import UsageError
 from egress.review import Index, parse
 from egress.ui import drafts
 from egress.ui.desk import TooSlowError
-from egress.ui.drafts import Wanted, drafted, replayed, suggested, until_late
+from egress.ui.drafts import Wanted, drafted, patience, replayed, suggested, until_late
 from egress.ui.rulebook import Rules, read
 from tests.unit.ui.asking import NOW, denied, line, rules, write
 
@@ -82,7 +83,23 @@ def test_suggests_what_would_allow_it(tmp_path: Path) -> None:
 
 def test_gives_up_when_it_is_late() -> None:
     times = iter((0.0, 1.0, 1.0, 30.0))
-    items = until_late(range(5000), times.__next__)
+    items = until_late(range(5000), patience(times.__next__))
     with pytest.raises(TooSlowError):
         list(items)
-    assert list(until_late(range(3), lambda: 0.0)) == [0, 1, 2]
+    assert list(until_late(range(3), patience(lambda: 0.0))) == [0, 1, 2]
+
+
+def test_working_out_takes_of_the_same_time_as_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is set and the first line read in good time; what comes then is late."""
+    log = write(tmp_path, [line(1)])
+    policy = read([rules(tmp_path)], SECONDS).policy
+    assert policy is not None
+    wanted = Wanted(log, None, "7d", "")
+    for work in (partial(drafted, wanted, Rules()), partial(replayed, wanted, policy)):
+        times = iter((0.0, 0.0))
+        monkeypatch.setattr("egress.ui.drafts.time.monotonic", partial(next, times, 30.0))
+        with pytest.raises(TooSlowError):
+            work(SECONDS)
+        assert next(times, None) is None

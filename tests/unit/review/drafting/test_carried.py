@@ -95,14 +95,47 @@ def test_a_deny_gets_an_id_that_is_free() -> None:
     assert deny_fields(rule, taken)["id"] == "no-uploads-3"
 
 
-def test_handling_is_taken_from_an_entry_of_the_very_host_alone() -> None:
+def test_handling_is_taken_from_the_entry_that_decides() -> None:
     own = carried().handling("api.example.com")
     assert own is not None
     assert own.fields == {"redirects": "same-host"}
-    assert carried().handling("x.example.com") is None
+    wildcard = carried().handling("x.example.com")
+    assert wildcard is not None
+    assert wildcard.fields == {"scrub": "block"}
+    assert carried().handling("elsewhere.example.org") is None
     assert Carried(None).handling("api.example.com") is None
 
 
 def test_canaries_stay() -> None:
     assert [each.name for each in carried().canaries()] == ["decoy"]
     assert Carried(None).canaries() == []
+
+
+def test_what_is_not_taken_over_is_told() -> None:
+    text = """\
+version: 1
+hosts:
+  "*.example.com":
+    limits: { requests: 3/minute }
+    expires: 2100-01-01
+    allow:
+      - { id: read, methods: [GET], redirects: deny }
+  plain.example.com: { methods: [GET], limits: { requests: 3/minute } }
+profiles: { some: { hosts: [plain.example.com] }, other: { hosts: ["*.example.com"] } }
+limits: { requests: 10/minute }
+"""
+    policy = load([Source("hosts.yaml", text)]).policy
+    assert policy is not None
+    found = Carried(policy)
+    assert list(found.lost("x.example.com")) == [
+        "the entry at hosts.yaml:3:3 has an end (`expires`), and here is none",
+        "bounds at hosts.yaml:3:3 are for all of its hosts together, and here for each alone",
+        "what read at hosts.yaml:3:3 say of bounds, or of how answers are treated, is not taken over",
+    ]
+    assert list(found.lost("plain.example.com")) == list(found.lost("elsewhere.example.org")) == []
+    assert found.profiles() == ["other", "some"]
+    limits = found.limits()
+    assert limits is not None
+    assert limits.fields == {"requests": "10/minute"}
+    assert Carried(None).limits() is None
+    assert Carried(None).profiles() == list(Carried(None).lost("a.example.com")) == []

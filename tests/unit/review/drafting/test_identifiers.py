@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.review.drafting.identifiers import ASTERISK, CREDENTIAL, shape_of
+from egress.review.drafting.identifiers import ASTERISK, CREDENTIAL, MOST_STARS, shape_of
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,8 @@ def test_an_asterisk_cannot_be_said_literally(segment: str, pattern: str) -> Non
     shape = shape_of(segment)
     assert shape is not None
     assert (shape.pattern, shape.kind, shape.must) == (pattern, ASTERISK, True)
+
+
+def test_a_segment_of_very_many_numbers_is_a_word() -> None:
+    assert shape_of("-".join(["a", *"1" * MOST_STARS])) is not None
+    assert shape_of("-".join(["a", *"1" * (MOST_STARS + 1)])) is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.review.drafting.risks import refusal, risks
+from egress.review.drafting.risks import MOST_SHOWN, opened, refusal, risks
+from egress.rules.load import Source, load
 from egress.rules.policy import Policy
 from egress.types import Decision, Effects, Head, InjectHeader, Verdict
 
@@ -66,3 +67,27 @@ def test_wildcards_sockets_clear_text_and_addresses() -> None:
     assert "WebSocket" in told(head(websocket=True))
     assert "clear text" in told(Head("GET", "http", "a.example.com", 80, "/"))
     assert "an address can belong to somebody else" in told(head(host="8.8.8.8"))
+
+
+def test_a_whole_entry_is_told_with_a_bound() -> None:
+    rules = "".join(
+        f"      - {{ id: r{n}, paths: [/{n}], websocket: true }}\n" for n in range(MOST_SHOWN + 2)
+    )
+    paths = ", ".join(f"/{n}" for n in range(MOST_SHOWN + 1))
+    text = (
+        f"version: 1\nhosts:\n  a.example.com:\n    allow:\n{rules}"
+        f"  b.example.com: {{ paths: [{paths}] }}\n  c.example.com: {{ allow: [] }}\n"
+        "networks: [{ cidr: 192.0.2.0/24, allow: all }]\n"
+    )
+    policy = load([Source("hosts.yaml", text)]).policy
+    assert policy is not None
+    entries = {entry.key: entry for entry in policy.entries.values()}
+    (many,) = opened(entries["a.example.com"], "here")
+    assert many.startswith("all that the entry allows is opened here: any method and WebSockets /0; ")
+    assert many.endswith("/7; and 2 more rules")
+    (paths_alone,) = opened(entries["b.example.com"], "here")
+    assert paths_alone.endswith("/7 and 1 more paths")
+    (nothing,) = opened(entries["c.example.com"], "here")
+    assert nothing.endswith("opened here: nothing yet")
+    (network, _) = opened(policy.networks[0].entry, "here")
+    assert network == "192.0.2.0/24 is opened here: every host that it names, not this one alone"

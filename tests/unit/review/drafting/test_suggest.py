@@ -204,3 +204,60 @@ def test_without_a_certain_place_the_yaml_is_still_said() -> None:
 
 def test_rules_that_do_not_load_are_said() -> None:
     assert "do not load" in asked(denied("rule.none"), "version: 2\n").refusal
+
+
+WHOLE = """\
+version: 1
+secrets:
+  tracker: { from: "env:T", hosts: ["api.example.com:443", "api.example.com:8443"] }
+hosts:
+  "*.example.net": { methods: [GET] }
+  api.example.com:
+    allow:
+      - { id: read, methods: [GET], paths: ["/v1/**"] }
+      - { id: kill, methods: [DELETE, POST], paths: ["/**"] }
+    inject:
+      - { bearer: tracker, for: [kill] }
+  pinned.example.org: { intercept: never }
+profiles:
+  default: { hosts: ["*.example.net", pinned.example.org] }
+  coding: { hosts: [api.example.com] }
+"""
+
+
+def test_a_profile_gets_a_whole_entry_and_all_of_it_is_named() -> None:
+    risks = asked(denied("profile.excluded", path="/v1/a"), WHOLE).risks
+    where = "to the profile default"
+    assert f"the secret tracker is opened {where} too: whoever may send it acts with its rights" in risks
+    assert f"all that the entry allows is opened {where}: GET /v1/**; DELETE, POST /**" in risks
+
+
+@pytest.mark.parametrize(
+    "line", [refusal("host.port", "api.example.com", 8443), denied("host.port", port=8443)]
+)
+def test_a_port_is_opened_for_a_whole_entry_and_all_of_it_is_named(line: dict[str, object]) -> None:
+    risks = asked(line | {"profile": "coding", "path": "/v1/a"}, WHOLE).risks
+    assert risks[:2] == (
+        "the secret tracker is opened on port 8443 too: whoever may send it acts with its rights",
+        "all that the entry allows is opened on port 8443: GET /v1/**; DELETE, POST /**",
+    )
+
+
+def test_a_port_of_a_wildcard_is_opened_for_every_host_of_it_and_that_is_said() -> None:
+    risks = asked(refusal("host.port", "evil.example.net", 8443), WHOLE).risks
+    assert risks[0] == "*.example.net is opened on port 8443: every host that it names, not this one alone"
+    assert risks[1] == "all that the entry allows is opened on port 8443: GET on any path"
+
+
+def test_both_are_said_where_both_are_opened() -> None:
+    risks = asked(refusal("host.port", "api.example.com", 8443), WHOLE).risks
+    (told,) = [risk for risk in risks if risk.startswith("all that the entry allows")]
+    assert "to the profile default" in told
+    assert "on port 8443" in told
+    assert " and " in told
+    unread = asked(refusal("host.port", "pinned.example.org", 8443), WHOLE).risks
+    assert "bytes that pass unread, whatever is asked for" in unread[0]
+
+
+def test_a_narrower_suggestion_says_nothing_of_a_whole_entry() -> None:
+    assert not any("is opened" in risk for risk in asked(denied("rule.none", path="/gists")).risks)

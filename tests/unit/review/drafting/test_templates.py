@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from egress.review.drafting.templates import DEEPEST, LEAST, MANY, MOST, NAMES, templates
 
 
@@ -80,3 +82,27 @@ def test_the_rarest_of_too_many_are_left_out() -> None:
 def test_an_escaped_slash_is_kept_in_mind() -> None:
     (one,) = templates({"/a%2F1": 1}).kept
     assert one.has_slash
+
+
+def test_many_asterisks_cost_no_more_than_others() -> None:
+    """Calls are counted, not time: a step for each pair of characters would be a million of them."""
+    steps = 0
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    paths = {f"/{'a*' * 500}b{number}": 1 for number in range(3)}
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        found = templates(paths)
+    finally:
+        sys.setprofile(before)
+    assert len(found.kept) == 3
+    assert steps < 50_000
+
+
+def test_branches_below_many_identifiers_are_joined_once() -> None:
+    (one,) = templates({f"/a/{number}/x/{number}": 1 for number in range(40)}).kept
+    assert (one.pattern, one.count, one.paths) == ("/a/*/x/*", 40, 40)

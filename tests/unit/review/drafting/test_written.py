@@ -81,3 +81,12 @@ def test_nothing_of_a_sandbox_breaks_out_of_its_line() -> None:
     written = text(exchange(path="/a'b:c"), exchange("no", path="/x"), exchange(path="/%0A"))
     assert all(line.isprintable() for line in written.split("\n"))
     assert '"no"' in written
+
+
+def test_a_secret_is_bound_to_the_ports_where_it_was_seen_alone() -> None:
+    both = [exchange(injected=GITHUB), exchange(port=8443, injected=GITHUB)]
+    assert 'hosts: [api.example.com, "api.example.com:8443"]' in text(*both)
+    one = text(both[0], exchange("DELETE", port=8443))
+    assert "secrets:" not in one
+    assert "inject:" not in one
+    assert "the secret github is not injected: it went to port 443 alone" in one
