@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+from docker import APIClient
 
-from egress.runtime.docker import labels, names
+from egress.runtime.docker import labels, local_image, names
 from egress.runtime.docker.engine import Engine
 from egress.runtime.docker.reaper import reap
 from egress.runtime.gateway import ProxyGateway
 from tests.cli.command import ROOT
 from tests.proxy.served import until
-from tests.runtime.house import House
+from tests.runtime.house import PROGRAMS, House
 
 _OTHER = """
 import sys
@@ -35,6 +38,21 @@ runtime.prepare(Spec(name="any", image=sys.argv[3]), 1)
 runtime._pool.until_ready()
 print("ready", flush=True)
 sys.stdin.read()
+"""
+_STUBBORN = """#!/usr/bin/real-sh
+case "$2" in *lifeline*) exec sleep 86400 ;; esac
+exec /usr/bin/real-sh "$@"
+"""
+"""A shell that does not read what it is to wait for, and is a shell otherwise."""
+_LOOK = """
+import socket
+door = open("/etc/resolv.conf").read().split()[1]
+for port in (3128, 53):
+    try:
+        socket.create_connection((door, port), 20).close()
+        print("open")
+    except OSError:
+        print("nobody")
 """
 
 
@@ -63,7 +81,9 @@ def sandboxes(house: House) -> list[str]:
     return sorted(each["name"] for each in status["sandboxes"])  # type: ignore[attr-defined]
 
 
-Kill = Callable[[Path], None]
+class Kill(Protocol):
+    def __call__(self, home: Path, image: str = "", first: Callable[[], None] = lambda: None) -> None:
+        """Begin it with an image, do something first, and kill it."""
 
 
 @pytest.fixture
@@ -74,18 +94,49 @@ def killed(own_house: House, engine: Engine) -> Iterator[Kill]:
     """
     homes = []
 
-    def kill(home: Path) -> None:
+    def kill(home: Path, image: str = "", first: Callable[[], None] = lambda: None) -> None:
         homes.append(home)
-        command = [sys.executable, "-c", _OTHER, str(own_house.served.runtime), str(home), own_house.image]
+        words = (str(own_house.served.runtime), str(home), image or own_house.image)
+        command = [sys.executable, "-c", _OTHER, *words]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
+            first()
             process.send_signal(signal.SIGKILL)
             process.wait()
 
     yield kill
     for home in homes:
         reap(engine, home)
+
+
+@pytest.fixture
+def stubborn(engine: Engine, tmp_path: Path) -> Iterator[str]:
+    """An image whose shell does not end when it should."""
+    tree = local_image.for_people(PROGRAMS)
+    tree.program("usr/bin/real-sh", Path(shutil.which("sh") or "/bin/sh").resolve())
+    shell = tmp_path / "shell"
+    shell.write_text(_STUBBORN)
+    tree.program("usr/bin/sh", shell)
+    with local_image.spooled(tree) as (archive, _):
+        tag = secrets.token_hex(4)
+        engine.import_image(archive, "egress-test-stubborn", tag)
+    yield f"egress-test-stubborn:{tag}"
+    engine.remove_image(f"egress-test-stubborn:{tag}")
+
+
+def seen_of_its_door(engine: Engine, home: Path) -> list[str]:
+    """What the sandbox `left` finds where its door is, or was."""
+    (container,) = (
+        each.id
+        for each in engine.containers(labels.LEASE)
+        if each.labels[labels.LEASE].startswith(str(home)) and names.sandbox_of(each.name) == "left"
+    )
+    with APIClient(version="auto") as api:
+        command = api.exec_create(container, [local_image.PYTHON, "-c", _LOOK], user="1000")["Id"]
+        out = api.exec_start(command)
+    assert isinstance(out, bytes)
+    return out.decode().split()
 
 
 @pytest.fixture
@@ -120,6 +171,22 @@ def test_everything_of_a_runtime_that_was_killed_is_removed(
     assert things(engine, own_house.home) == kept
     assert sandboxes(own_house) == ["default", "mine"]
     assert mine.get("/still").exit_code == 0
+
+
+def test_an_image_that_does_not_end_has_no_network_until_it_is_removed(
+    own_house: House, engine: Engine, stubborn: str, killed: Kill
+) -> None:
+    """The first process is the image's own shell, and one of an enemy waits for nothing."""
+    home = (own_house.served.runtime / "other").resolve()
+    before: list[str] = []
+    killed(home, stubborn, lambda: before.extend(seen_of_its_door(engine, home)))
+    until(lambda: not any("door" in name for name in things(engine, home)), "the doors to end")
+    assert before == ["open", "open"]
+    assert seen_of_its_door(engine, home) == ["nobody", "nobody"]
+    # It is not that it ended after all.
+    assert states(engine, home) == {"running"}
+    assert reap(engine, home, ProxyGateway(own_house.served.runtime)) == ("left", "made")
+    assert things(engine, home) == []
 
 
 def test_a_runtime_clears_away_what_the_last_one_left(own_house: House, engine: Engine, killed: Kill) -> None:

@@ -5,6 +5,9 @@ runtime holds its other end: the system closes that however the runtime ends, an
 has read all there was. With it all others go. It is one for each sandbox, and opens to no one for writing:
 nothing passes by it.
 
+The reader is the image's own shell. One of an image that was made to stay reads nothing: its sandbox goes on,
+without a network since its door is ours, until a runtime begins again.
+
 What is left then, a container that has ended, its network and its files, goes when a runtime begins again.
 """
 
