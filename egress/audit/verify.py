@@ -22,6 +22,7 @@ from egress.audit.files import Pruning
 from egress.audit.gaps import Fragment, Gap, named_in
 from egress.audit.head import Head
 from egress.audit.recover import previous_named
+from egress.audit.seen import Looking, Seen
 from egress.errors import UnreadableError
 
 FaultKind = Literal["altered", "missing", "cut", "foreign", "file", "head", "anchor", "gap"]
@@ -82,16 +83,21 @@ class Verified:
     """Lines that were announced and are not there: a process was killed, or is writing just now."""
     pruning: Pruning | None = None
     """Where old files were deleted: who did it last, when, and how far."""
+    seen: tuple[Seen, ...] = ()
+    """Every file that was gone over, where that was asked for."""
 
     @property
     def is_sound(self) -> bool:
         return not self.faults
 
 
-def verify(directory: Path, key: bytes) -> Verified:
-    """Check the log in a folder. Raises `UnreadableError` when there is none, or for another key."""
+def verify(directory: Path, key: bytes, *, keeps_seen: bool = False) -> Verified:
+    """Check the log in a folder. Raises `UnreadableError` when there is none, or for another key.
+
+    `keeps_seen` is for who reads the lines again: it costs a digest of every file.
+    """
     try:
-        return _verify(directory, Keys.of(key))
+        return _verify(directory, Keys.of(key), keeps_seen=keeps_seen)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(
@@ -99,7 +105,7 @@ def verify(directory: Path, key: bytes) -> Verified:
         ) from None
 
 
-def _verify(directory: Path, keys: Keys) -> Verified:
+def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verified:
     # Read before the files: what is written meanwhile can only be more.
     data = head.read(directory)
     known = head.decode(data or b"", keys.head)
@@ -109,10 +115,12 @@ def _verify(directory: Path, keys: Keys) -> Verified:
     walk = _Walk(Chain(keys.line), Quick(keys.line), known)
     first, pruning = _start(walk, directory, keys, there)
     there = [number for number in there if number >= first]
-    due = first
+    due, seen = first, list[Seen]()
     for number in there:
+        looking = Looking() if keeps_seen else None
         walk.missing(due, number)
-        walk.file(directory, number)
+        walk.file(directory, number, looking)
+        seen += [looking.seen(number)] if looking else []
         due = number + 1
     walk.missing(due, known.written.file + 1 if known and known.written.seq else due)
     if known is None and walk.bad and not walk.lines:
@@ -120,7 +128,16 @@ def _verify(directory: Path, keys: Keys) -> Verified:
             f"the audit log in {directory} was not written with this key", "give the right one with --key"
         )
     _end(walk, known, directory, keys)
-    return Verified(walk.lines, len(there), walk.told(), walk.seq, walk.mac.hex(), walk.unfinished, pruning)
+    return Verified(
+        walk.lines,
+        len(there),
+        walk.told(),
+        walk.seq,
+        walk.mac.hex(),
+        walk.unfinished,
+        pruning,
+        tuple(seen),
+    )
 
 
 def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> tuple[int, Pruning | None]:
@@ -184,11 +201,13 @@ class _Walk:
     number: int = 0
     fragment: Fragment = field(default_factory=Fragment)
 
-    def file(self, directory: Path, number: int) -> None:
+    def file(self, directory: Path, number: int, looking: Looking | None) -> None:
         """Go through one file."""
         self.name, self.number, self.is_open = files.name(number), 0, False
         with (directory / self.name).open("rb") as file:
             for data in batches(file):
+                if looking is not None:
+                    looking.add(data)
                 if not self._quickly(data):
                     for text in lines(data):
                         self.number += not self.is_open

@@ -7,6 +7,8 @@ what they come to, `rules/` the rule files that were given.
 
 The chain of the log is made with a secret key, so nobody else can check it. That is why the statement says
 what `verify` found, and signs the hash of the whole log with it: two bundles of one log can be compared.
+What is signed is what was checked: the files are read a second time, and must be to the byte what `verify`
+went over. What was written since is left out.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from egress.audit import Verified, files
 from egress.audit.clock import stamp
+from egress.audit.seen import Looking, Seen
 from egress.errors import UnreadableError
 from egress.review import signing
 from egress.review.entry import Entry, NotALineError, parse
@@ -63,6 +66,7 @@ class Order:
 
     filters: Filters
     verified: Verified
+    """With what it went over."""
     rules: Sequence[RuleFile] = ()
     policy: str = ""
     """The digest of those rule files together."""
@@ -139,20 +143,16 @@ class _Bundle:
     def _lines(self) -> Iterator[bytes]:
         """The lines that are wanted, while the tree is made of all of them."""
         verified = self._order.verified
-        is_same = not verified.lines
-        for number in files.numbers(self._log):
-            for at, digest, line in leaves(self._log, number, files.size(self._log, number)):
-                entry = _read(line, number, at)
+        if len(verified.seen) != verified.files:
+            raise ValueError("a bundle is made of a log that was verified with `keeps_seen`")
+        for seen in verified.seen:
+            for at, digest, line in leaves(self._log, seen):
+                entry = _read(line, seen.number, at)
                 is_shown = entry is not None and self._order.filters.admits(entry)
-                if entry is not None and entry.seq == verified.newest:
-                    is_same = is_same or entry.text("mac") == verified.mac
                 if entry is not None and is_shown:
                     self._summary.add(entry)
                     yield line + b"\n"
                 self._tree.add(digest, is_shown=is_shown)
-        if not is_same or self._tree.leaves < verified.lines:
-            message = "the log was changed while it was exported"
-            raise UnreadableError(message, "run `egress log verify`")
 
     def _statement(self, root: str, fingerprint: str) -> dict[str, object]:
         order, verified = self._order, self._order.verified
@@ -239,33 +239,47 @@ def _read(line: bytes, number: int, at: int) -> Entry | None:
         return None
 
 
-def leaves(directory: Path, number: int, end: int) -> Iterator[tuple[int, bytes, bytes]]:
-    """Every line of a file up to a place, whatever it is: where it begins, its leaf, and the line itself.
+def leaves(directory: Path, seen: Seen) -> Iterator[tuple[int, bytes, bytes]]:
+    """Every line of a file that was checked, whatever it is: where it begins, its leaf, and the line itself.
 
-    One that is too long to be ours is not held, and comes as an empty one.
+    One that is too long to be ours is not held, and comes as an empty one. Raises `UnreadableError` at the
+    end where these were not the lines that were checked.
     """
-    with (directory / files.name(number)).open("rb") as file:
-        for piece in pieces(file):
-            at = piece.at
-            if at >= end:
-                return
-            if piece.skipped:
-                yield at, _long_leaf(directory / files.name(number), at, piece.skipped - 1), b""
-            for line in piece.lines:
-                if at >= end:
-                    return
-                yield at, leaf(line), line
-                at += len(line) + 1
+    looking, path = Looking(), directory / files.name(seen.number)
+    try:
+        with path.open("rb") as file:
+            for piece in pieces(file, 0, seen.size):
+                at = piece.at
+                if piece.skipped:
+                    yield at, _long_leaf(path, at, piece.skipped - 1, looking), b""
+                for line in piece.lines:
+                    yield at, leaf(line), line
+                    at += len(line) + 1
+                if piece.lines:
+                    looking.add(b"\n".join((*piece.lines, b"")))
+    except FileNotFoundError:
+        raise _changed() from None
+    if looking.seen(seen.number) != seen:
+        raise _changed()
 
 
-def _long_leaf(path: Path, at: int, size: int) -> bytes:
+def _long_leaf(path: Path, at: int, size: int, looking: Looking) -> bytes:
     digest = hashlib.sha256(b"\0")
     with path.open("rb") as file:
         file.seek(at)
         while size > 0 and (data := file.read(min(size, CHUNK))):
+            if b"\n" in data:
+                # Several lines would go for a long one, which nobody looks into.
+                raise _changed()
             digest.update(data)
+            looking.add(data)
             size -= len(data)
+    looking.add(b"\n")
     return digest.digest()
+
+
+def _changed() -> UnreadableError:
+    return UnreadableError("the log was changed while it was exported", "run `egress log verify`")
 
 
 def _json(value: object) -> bytes:

@@ -54,7 +54,8 @@ def export(
 ) -> int:
     """Put lines of the audit log into a signed bundle, with proof that they are part of the whole.
 
-    The log is verified first, and the bundle says what came of it. Whoever gets the bundle checks it with
+    The log is verified first, and the bundle says what came of it. It has nothing that was written later, and
+    is not made when the log was changed meanwhile. Whoever gets the bundle checks it with
     `egress log verify BUNDLE`, without any key. Tell them the fingerprint on another way.
 
     \b
@@ -69,7 +70,7 @@ def export(
     known = places.read_key(file, folder)
     kept = _rules(files)
     private = signing.read_or_create(signing_key or file.with_name(signing.NAME))
-    verified = verify(folder, known)
+    verified = verify(folder, known, keeps_seen=True)
     policy = rulefiles.policy(files)[1].digest if files else ""
     order = bundle.Order(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
     made = bundle.make(target, folder, order, private)

@@ -81,6 +81,7 @@ def _show(folder: Path, found: Verified) -> None:
 def _as_data(folder: Path, found: Verified) -> dict[str, object]:
     faults = [{**asdict(fault), "hint": fault.hint} for fault in found.faults]
     data = {"ok": found.is_sound, "directory": str(folder), **asdict(found), "faults": faults}
+    del data["seen"]
     return {**data, "pruning": None if found.pruning is None else _pruning(found.pruning)}
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from egress.audit import Verified, verify
 from egress.audit.files import ANCHOR
 from egress.audit.head import FILE
+from egress.audit.seen import Seen
 from egress.audit.verify import HINTS, MOST_FAULTS, FaultKind
 from egress.errors import UnreadableError
 from tests.unit.audit.sample import KEY, NAME, abandon, check, files, moments, opened, read, sound
@@ -231,3 +234,23 @@ def test_a_line_without_end_is_one_fault_and_takes_no_memory(log: Path) -> None:
     file = files(log)[0]
     file.write_bytes(file.read_bytes() + b"x" * 1_000_000)
     assert places(check(log)) == [("audit-000001.jsonl", 4, "foreign")]
+
+
+@pytest.mark.parametrize("size", [700, 1 << 20])
+def test_what_was_gone_over_is_kept_up_to_the_last_line_end(size: int, tmp_path: Path) -> None:
+    sink = opened(tmp_path, rotate_at=2500)
+    for _ in range(20):
+        sink.refusal(NAME)
+        sink.flush()
+    sink.close()
+    there = files(tmp_path)
+    assert len(there) > 2
+    there[0].write_bytes(there[0].read_bytes() + b"y" * 300_000 + b"\n")
+    whole = [file.read_bytes() for file in there]
+    there[-1].write_bytes(whole[-1] + b'{"seq":')
+    with patch("egress.audit.batch.CHUNK", size):
+        found = verify(tmp_path, KEY, keeps_seen=True).seen
+    assert found == tuple(
+        Seen(number, len(data), sha256(data).digest()) for number, data in enumerate(whole, 1)
+    )
+    assert verify(tmp_path, KEY).seen == ()

@@ -6,18 +6,21 @@ import json
 import sqlite3
 import stat
 import zipfile
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
 from egress.audit import verify
+from egress.audit.seen import Seen
 from egress.errors import UnreadableError
 from egress.review import Filters, Index
 from egress.review.bundle import Made, Order, RuleFile, leaves, make
 from egress.review.merkle import leaf
+from egress.review.reading import pieces
 from egress.review.retention import Retention, prune
 from egress.review.signing import read_or_create
 from tests.unit.audit.sample import KEY, files
@@ -31,7 +34,7 @@ def made(
     if not log.exists():
         write(log, rotate_at=rotate_at)
     rules = [RuleFile("1-hosts.yaml", b"version: 1\n")]
-    order = Order(filters or Filters(), verify(log, KEY), rules, "5f2b8c0d", START)
+    order = Order(filters or Filters(), verify(log, KEY, keeps_seen=True), rules, "5f2b8c0d", START)
     return make(folder / name, log, order, read_or_create(folder / "key"))
 
 
@@ -95,26 +98,115 @@ def test_an_index_that_was_changed_hides_no_line(tmp_path: Path) -> None:
     assert made(tmp_path, Filters(host="mail.example.com")).lines == 1
 
 
-def test_a_log_that_is_another_one_since_it_was_checked_is_not_signed(tmp_path: Path) -> None:
+def checked(log: Path) -> Order:
+    return Order(Filters(), verify(log, KEY, keeps_seen=True), now=START)
+
+
+def is_refused(folder: Path, order: Order) -> bool:
+    with pytest.raises(UnreadableError, match="was changed while it was exported"):
+        make(folder / "other.zip", folder / "log", order, read_or_create(folder / "key"))
+    return not (folder / "other.zip").exists()
+
+
+def blanked(lines: list[bytes]) -> list[bytes]:
+    """One line says something else, and another is gone; a blank one holds its place."""
+    return [lines[0], lines[1].replace(b"github", b"gitlab"), b"", *lines[3:]]
+
+
+def altered(lines: list[bytes]) -> list[bytes]:
+    return [lines[0], lines[1].replace(b"github", b"gitlab"), *lines[2:]]
+
+
+def cut(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:-2], b""]
+
+
+@pytest.mark.parametrize("change", [blanked, altered, cut])
+def test_a_log_that_is_changed_after_it_was_checked_is_not_signed(
+    change: Callable[[list[bytes]], list[bytes]], tmp_path: Path
+) -> None:
+    write(tmp_path / "log")
+    order = checked(tmp_path / "log")
+    file = files(tmp_path / "log")[0]
+    data = file.read_bytes()
+    file.write_bytes(b"\n".join(change(data.split(b"\n"))))
+    assert file.read_bytes() != data
+    assert is_refused(tmp_path, order)
+    file.write_bytes(data)
     made(tmp_path)
-    checked = verify(tmp_path / "log", KEY)
-    order = Order(Filters(), replace(checked, mac="0" * 64), now=START)
-    with pytest.raises(UnreadableError, match="was changed while it was exported"):
-        make(tmp_path / "other.zip", tmp_path / "log", order, read_or_create(tmp_path / "key"))
-    files(tmp_path / "log")[0].unlink()
-    order = Order(Filters(), checked, now=START)
-    with pytest.raises(UnreadableError, match="was changed while it was exported"):
+    file.unlink()
+    assert is_refused(tmp_path, order)
+
+
+def test_what_is_written_after_it_was_checked_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    write(log)
+    file = files(log)[0]
+    before = file.read_bytes()
+    file.write_bytes(before + b'{"seq":9')
+    order = checked(log)
+    file.write_bytes(before + b'{"seq":9,"time":"forged"}\n')
+    (log / "audit-000002.jsonl").write_bytes(b'{"seq":10}\n')
+    found = make(tmp_path / "out.zip", log, order, read_or_create(tmp_path / "key"))
+    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+        assert archive.read("lines.jsonl") == before
+    assert found.leaves == before.count(b"\n")
+
+
+def test_a_file_in_front_of_the_log_is_no_part_of_it(tmp_path: Path) -> None:
+    """`verify` begins at the anchor, so nobody checked it."""
+    log = tmp_path / "log"
+    write(log, rotate_at=900)
+    first = files(log)[0]
+    forged = first.read_bytes().replace(b"agent-1", b"agent-9")
+    prune(log, KEY, Retention(files=3), by="root", now=START)
+    assert not first.exists()
+    first.write_bytes(forged)
+    whole = b"".join(file.read_bytes() for file in files(log)[1:])
+    assert checked(log).verified.is_sound
+    made(tmp_path)
+    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+        assert archive.read("lines.jsonl") == whole
+
+
+def test_a_check_that_kept_nothing_is_no_ground_for_a_bundle(tmp_path: Path) -> None:
+    write(tmp_path / "log")
+    order = Order(Filters(), verify(tmp_path / "log", KEY), now=START)
+    with pytest.raises(ValueError, match="keeps_seen"):
         make(tmp_path / "other.zip", tmp_path / "log", order, read_or_create(tmp_path / "key"))
     assert not (tmp_path / "other.zip").exists()
 
 
 def test_every_line_of_a_file_is_a_leaf_whatever_it_is(tmp_path: Path) -> None:
-    long = b"y" * 300_000
-    data = b"a\n\nb#\n" + long + b"\nrest"
-    (tmp_path / "audit-000001.jsonl").write_bytes(data)
-    expected = [(0, leaf(b"a"), b"a"), (2, leaf(b""), b""), (3, leaf(b"b#"), b"b#"), (6, leaf(long), b"")]
-    assert list(leaves(tmp_path, 1, len(data) - 4)) == expected
-    assert list(leaves(tmp_path, 1, 3)) == expected[:2]
+    long, longer = b"y" * 300_000, b"z" * (1 << 21)
+    data = b"a\n\nb#\n" + long + b"\n" + longer + b"\n"
+    (tmp_path / "audit-000001.jsonl").write_bytes(data + b"rest")
+    expected = [
+        *((0, leaf(b"a"), b"a"), (2, leaf(b""), b""), (3, leaf(b"b#"), b"b#")),
+        *((6, leaf(long), b""), (300_007, leaf(longer), b"")),
+    ]
+    assert list(leaves(tmp_path, Seen(1, len(data), sha256(data).digest()))) == expected
+    assert list(leaves(tmp_path, Seen(1, 3, sha256(data[:3]).digest()))) == expected[:2]
+    for size, digest in ((3, sha256(data).digest()), (2, sha256(data[:3]).digest()), (4, bytes(32))):
+        with pytest.raises(UnreadableError, match="was changed"):
+            list(leaves(tmp_path, Seen(1, size, digest)))
+
+
+def test_lines_never_go_for_one_that_is_too_long(tmp_path: Path) -> None:
+    """The long line is read twice: to find its end, and for its leaf."""
+    file = tmp_path / "audit-000001.jsonl"
+    true = b"a\n" * 150_000
+    file.write_bytes(b"y" * (len(true) - 1) + b"\n")
+    with file.open("rb") as reading:
+        found = list(pieces(reading))
+    assert [piece.skipped for piece in found] == [len(true)]
+    file.write_bytes(true)
+    each = leaves(tmp_path, Seen(1, len(true), sha256(true).digest()))
+    with (
+        patch("egress.review.bundle.pieces", return_value=found),
+        pytest.raises(UnreadableError, match="was changed"),
+    ):
+        list(each)
 
 
 def test_a_file_that_is_there_is_kept_and_a_failure_leaves_none(tmp_path: Path) -> None:
