@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from egress.errors import UnreadableError
+from egress.review import owned
 from egress.review.filling import Known, known
-from egress.review.schema import StaleIndexError, open_to_read
+from egress.review.schema import open_to_read
 
 type Part = tuple[int, int]
 """Where it begins in its file, and where it ends."""
@@ -29,14 +31,16 @@ class Elsewhen:
     _parts: dict[int, list[Part]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, index: Path, since: int, until: int | None) -> Elsewhen:
+    def of(cls, index: Path, since: int, until: int | None, directory: Path) -> Elsewhen:
         """Those without a line from `since` on and before `until`, in UTC microseconds.
 
-        There are none where the index is missing, of another version or damaged.
+        There are none where the index is missing, of another version or damaged, or where others than the
+        owner of the log's folder could have written it.
         """
         try:
+            owned.check(index, directory)
             connection = open_to_read(index)
-        except (OSError, sqlite3.Error, StaleIndexError):
+        except (OSError, sqlite3.Error, UnreadableError):
             return cls()
         try:
             connection.execute("BEGIN")

@@ -21,7 +21,7 @@ from typing import Self
 
 from egress.audit import files
 from egress.errors import UnreadableError
-from egress.review import schema
+from egress.review import owned, schema
 from egress.review.columns import DamagedError
 from egress.review.entry import OWN, Entry
 from egress.review.filling import Filling, NoRoomError, Progress
@@ -105,10 +105,12 @@ class Index:
     def catch_up(self, progress: Progress | None = None) -> State:
         """Bring it up to the lines, unless another process is doing that; returns how it stands then.
 
-        Raises `UnreadableError` when there is no log, or nothing to read and nowhere to write.
+        Raises `UnreadableError` when there is no log, nothing to read and nowhere to write, or when the
+        index is one that others could have written.
         """
         self._look()
         try:
+            owned.check(self.place, self.directory)
             with self._lock() as is_ours:
                 self._trouble = "" if is_ours else "another process is bringing it up to the lines"
                 if is_ours:
@@ -176,6 +178,7 @@ class Index:
             node = self.place.stat().st_ino
             if self._connection is None or node != self._node:
                 self.close()
+                owned.check(self.place, self.directory)
                 self._connection, self._node = schema.open_to_read(self.place), node
         except (OSError, sqlite3.Error, StaleIndexError) as error:
             message = f"there is no index of the log at {self.place}, and none can be made"

@@ -66,7 +66,7 @@ def read(directory: Path, since: Since, index: Path | None = None) -> Iterator[L
     cutter = Cutter()
     try:
         numbers = _numbers(directory)
-        elsewhen = Elsewhen.of(index or directory / schema.NAME, since.start * SECOND, end)
+        elsewhen = Elsewhen.of(index or directory / schema.NAME, since.start * SECOND, end, directory)
         for number in numbers:
             with (directory / files.name(number)).open("rb") as file:
                 for part in elsewhen.wanted(file, number):

@@ -33,7 +33,7 @@ def index(log: Path) -> None:
 
 
 def wanted(log: Path, since: int, number: int = 1) -> list[Part]:
-    found = Elsewhen.of(log / "index.sqlite3", since, None)
+    found = Elsewhen.of(log / "index.sqlite3", since, None, log)
     with files(log)[number - 1].open("rb") as file:
         return list(found.wanted(file, number))
 
