@@ -25,6 +25,7 @@ from egress.audit.clock import Clock, Stamps
 from egress.audit.files import Pruning
 from egress.audit.fold import Folder
 from egress.audit.gaps import Gap
+from egress.audit.hide import Hide, as_it_is, without
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
 from egress.audit.pruning import Untold
 from egress.audit.quota import Quota
@@ -55,6 +56,8 @@ class Sink:
         self._folder = Folder()
         self._quota = Quota(quota)
         self._tally = Tally()
+        self.hide: Hide = as_it_is
+        """What the names that sandboxes ask for go through before they are written; whoever knows sets it."""
         self.is_damaged = False
         """The start found more amiss than what a kill leaves behind."""
 
@@ -153,7 +156,8 @@ class Sink:
             self._writer.flush()
             if not self._in_flight.has_share(opening.sandbox):
                 raise AuditStoppedError("this sandbox has so much under way that others would find no room")
-        return Ticket(self._in_flight.take(opening, self._clock.now_ns()))
+        shown = without(opening, self.hide, opening.sandbox, "host")
+        return Ticket(self._in_flight.take(shown, self._clock.now_ns()))
 
     def sent(self, ticket: Ticket) -> None:
         """Say that the first byte goes upstream now."""
@@ -175,7 +179,12 @@ class Sink:
         if slot == NO_SLOT and not self._admit(record.identity, record.code):
             return
         try:
-            self._put(lines.exchange(record, facts), record.identity.sandbox, slot)
+            sandbox = record.identity.sandbox
+            to = without(record.destination, self.hide, sandbox, "host")
+            record = record if to is record.destination else replace(record, destination=to)
+            way = without(facts.way, self.hide, sandbox, "sni")
+            facts = facts if way is facts.way else replace(facts, way=way)
+            self._put(lines.exchange(record, facts), sandbox, slot)
         except BaseException:
             tally.unrecorded += 1
             raise
@@ -183,13 +192,15 @@ class Sink:
     def tunnel(self, ticket: Ticket | None, value: Tunnel) -> None:
         """Record a tunnel that has ended. Raises `ValueError` for a ticket that was spent before."""
         self._tally.tunnels += 1
-        self._put(lines.tunnel(value), value.identity.sandbox, _spend(ticket))
+        shown = without(value, self.hide, value.identity.sandbox, "host", "sni")
+        self._put(lines.tunnel(shown), value.identity.sandbox, _spend(ticket))
 
     def refusal(self, value: Refusal) -> None:
         """Record a connection that the door refused, or a DNS name."""
         self._tally.refused += 1
         if self._admit(value.identity, value.code):
-            self._put(lines.refusal(value), value.identity.sandbox, NO_SLOT)
+            shown = without(value, self.hide, value.identity.sandbox, "host", "sni")
+            self._put(lines.refusal(shown), value.identity.sandbox, NO_SLOT)
 
     def event(self, kind: str, /, **facts: str | int | None) -> None:
         """Record something that happened to the proxy. Raises `ValueError` for one that `EVENTS` has not."""

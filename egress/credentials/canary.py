@@ -5,8 +5,9 @@ so each sandbox has its own, and no file holds it. Other than a placeholder it s
 swapped nowhere: nothing honest sends it. So a request with it is denied wherever it goes, before the rules
 are asked, and the code says whether the sandbox is to lose its access.
 
-Values are found as they are, in any case, percent-encoded, and inside base64 at each offset. Stated
-limits: what is compressed, encrypted, escaped in JSON or taken apart is not found.
+Values are found as they are, in any case, percent-encoded up to four times, and inside base64 at each
+offset. Stated limits: what is compressed, encrypted, escaped in JSON or taken apart is not found, nor is
+base64 of what is not the very value.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from urllib.parse import unquote_to_bytes
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from egress.credentials.search import Placeholder, Placeholders, base64_needles
+from egress.credentials.search import LAYERS, Placeholder, Placeholders, base64_needles
 from egress.types import Head, RuleRef, Shape
 
 SEEN = "canary.seen"
 STOPPED = "canary.stopped"
 # No name of a secret holds a space: a canary is never the stand-in of one.
 _LABEL = "canary "
+_DEEPEST = 1 + 2 * LAYERS
+"""How many bytes stand for one, where percent-encoding encodes its own `%` again: `%25252541`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,9 @@ class Canaries:
     _plain: BytesAhoCorasick = field(init=False, compare=False)
     _coded: BytesAhoCorasick = field(init=False, compare=False)
     longest: int = field(init=False, default=1)
-    """The most bytes that a value takes in any spelling that is looked for."""
+    """The most bytes that a value takes in any spelling that is looked for over pieces."""
+    _longest_bare: int = field(init=False, default=1)
+    """The same of spellings without percent-encoding."""
 
     def __post_init__(self) -> None:
         values = [each.value.encode("ascii") for each in self._values.all]
@@ -55,8 +60,9 @@ class Canaries:
         plain = [value.lower() for value in values]
         object.__setattr__(self, "_plain", BytesAhoCorasick(plain, matchkind=MatchKind.LeftmostFirst))
         object.__setattr__(self, "_coded", BytesAhoCorasick(coded, matchkind=MatchKind.LeftmostFirst))
-        # Percent-encoded, a value is three times as long.
-        object.__setattr__(self, "longest", max((3 * len(each) for each in (*values, *coded)), default=1))
+        bare = max((len(each) for each in (*values, *coded)), default=1)
+        object.__setattr__(self, "_longest_bare", bare)
+        object.__setattr__(self, "longest", bare * _DEEPEST)
 
     @classmethod
     def of(cls, key: bytes, wanted: Iterable[tuple[RuleRef, Shape, bool]]) -> Self:
@@ -84,14 +90,29 @@ class Canaries:
     def seen_among(self, data: bytes) -> Seen | None:
         """The same for bytes of a body."""
         found = self._in_layer(data)
-        return self._seen(found | self._in_layer(unquote_to_bytes(data)) if b"%" in data else found)
+        # Other than in a head, what nests deeper than this is no reason: a body may be any bytes.
+        for _ in range(LAYERS):
+            if b"%" not in data or (peeled := unquote_to_bytes(data)) == data:
+                break
+            data = peeled
+            found |= self._in_layer(data)
+        return self._seen(found)
 
-    def masked(self, path: str) -> str:
-        """A path for the log: parts that carry one are masked. No spelling of one holds a `/`."""
-        if not self._values.is_in_text(path):
-            return path
-        return "/".join(
-            "*" * len(part) if self._values.is_in_text(part) else part for part in path.split("/")
+    def tail(self, data: bytes) -> bytes:
+        """The end of a body so far: what a value may begin in that ends in the next piece."""
+        end = data[1 - self.longest :] if self.longest > 1 else b""
+        return end if b"%" in end else end[1 - self._longest_bare :]
+
+    def seen_in_names(self, names: Iterable[str]) -> Seen | None:
+        """The same for host names, as they were asked for."""
+        return self.seen_in(Head("", "https", "\n".join(names), 0, "", ()))
+
+    def masked(self, text: str, between: str = "/") -> str:
+        """A path or a name for the log: parts that carry one are masked. No spelling holds a `/` or `.`."""
+        if not self._values.is_in_text(text):
+            return text
+        return between.join(
+            "*" * len(part) if self._values.is_in_text(part) else part for part in text.split(between)
         )
 
     def _in_layer(self, data: bytes) -> set[str | None]:

@@ -24,7 +24,8 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from egress.credentials.placeholder import make
 from egress.types import Head, Shape, SlotKind
 
-_LAYERS = 4
+LAYERS = 4
+"""How often percent-encoding is peeled."""
 _UNSEARCHABLE = -1
 
 
@@ -96,7 +97,7 @@ class Placeholders:
     def _hits(self, text: str) -> list[int]:
         layer = text.encode("latin-1", "replace")
         hits = self._hits_in_layer(layer)
-        for _ in range(_LAYERS):
+        for _ in range(LAYERS):
             if b"%" not in layer:
                 return hits
             peeled = unquote_to_bytes(layer)

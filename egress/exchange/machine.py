@@ -230,12 +230,12 @@ class Exchange:
         self._stage = Stage.SENT
         return Send(applied.head)
 
-    def request_data(self, chunk: bytes) -> Cut | None:
-        """Count a piece of request body, or of a frame; a cut when it is more than the rules allow."""
+    def request_data(self, chunk: bytes, *, aside: bool = False) -> Cut | None:
+        """Count a piece of request body, or of a frame (`aside`: of a control frame); a cut when too much."""
         stage = self._enter(Stage.SENT, Stage.BODY, Stage.FRAMES)
         if self._most_up is not None and self._account.up + len(chunk) > self._most_up:
             return self._cut("limit.request_body")
-        if self._watch is not None and (seen := self._watch.piece(chunk)):
+        if self._watch is not None and (seen := self._watch.piece(chunk, aside=aside)):
             return self._cut(self._account.blame(seen))
         self._account.up += len(chunk)
         self._stage = stage
@@ -371,7 +371,7 @@ class Exchange:
         return Record(
             identity=self._identity,
             destination=self._destination,
-            method=shown_method(request.method) if request else "",
+            method=shown_method(request.method, self._watch) if request else "",
             path=self._shown_path(),
             verdict=Verdict.ALLOW if account.is_sent else Verdict.DENY,
             code=account.code or (decision.code if decision else "internal"),

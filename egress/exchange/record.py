@@ -75,9 +75,11 @@ class Account:
             self.status = CODES[self.code].status
 
 
-def shown_method(method: str) -> str:
-    """The method, or nothing: an HTTP/2 client can write a whole URL there."""
-    return method if _METHOD.fullmatch(method) else ""
+def shown_method(method: str, watch: Watch | None = None) -> str:
+    """The method, or nothing: an HTTP/2 client can write a whole URL there. No canary `watch` looks for."""
+    if not _METHOD.fullmatch(method):
+        return ""
+    return method if watch is None else watch.shown(method)
 
 
 def shown_path(target: str, watch: Watch | None = None) -> str:

@@ -60,12 +60,15 @@ class Responder:
         policy: Callable[[], Policy],
         clock: Clock,
         on_refused: OnRefused,
+        caught: Callable[[str], HostDecision | None] = lambda _: None,
     ) -> None:
+        """`caught` gives the denial of a name that no rule is asked about."""
         self._identity = identity
         self._address = address
         self._policy = policy
         self._clock = clock
         self._on_refused = on_refused
+        self._caught = caught
 
     def reply(self, data: bytes) -> bytes | None:
         """Answer a message; None for what gets no answer."""
@@ -84,10 +87,12 @@ class Responder:
         self._on_refused(self._identity, name, code, None)
 
     def _answer(self, question: Question) -> bytes:
+        name = question.name or question.spelled
         # A name without a canonical spelling goes to the rules too: they know why it is refused.
-        decision = decide_host(self._policy(), self._identity, question.name, None, self._clock.now())
+        decision = self._caught(name) or decide_host(
+            self._policy(), self._identity, question.name, None, self._clock.now()
+        )
         if not decision.allowed:
-            name = question.name or question.spelled
             self._on_refused(self._identity, name, decision.code, decision)
             return dnswire.answer(question, Rcode.NXDOMAIN)
         address = self._address if question.kind == dnswire.A else None

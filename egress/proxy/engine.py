@@ -15,6 +15,7 @@ import structlog
 from egress.audit.sink import Sink
 from egress.ca.authority import Authority
 from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
+from egress.credentials.canary import STOPPED
 from egress.exchange import Spend
 from egress.proxy.clock import Clock
 from egress.proxy.dial import Dialer
@@ -23,7 +24,7 @@ from egress.proxy.metrics import Metrics
 from egress.rules import limits
 from egress.rules.policy import VALUE, Canary, Policy
 from egress.secrets.resolver import Resolver
-from egress.types import Identity, InjectPlaceholder, Limit, RuleRef
+from egress.types import HostDecision, Identity, InjectPlaceholder, Limit, RuleRef, Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -159,6 +160,29 @@ class Engine:
     """Hears of a sandbox that is to lose its access: it sent a canary that says so."""
     stopping: bool = False
     """No new work is taken; what runs may come to its end."""
+
+    def __post_init__(self) -> None:
+        self.audit.hide = self._hidden
+
+    def caught(self, sandbox: str, *names: str) -> HostDecision | None:
+        """The denial of host names that carry a canary; where it says so, the sandbox loses its access."""
+        canaries = self._planted_in(sandbox)
+        seen = None if canaries is None else canaries.seen_in_names(names)
+        if seen is None:
+            return None
+        if seen.code == STOPPED:
+            self.alarm(self.sandboxes[sandbox])
+        place = seen.rule.place if seen.rule else None
+        return HostDecision(Verdict.DENY, seen.code, rule=seen.rule, place=place)
+
+    def _hidden(self, sandbox: str, name: str) -> str:
+        """A host name as the log may have it."""
+        canaries = self._planted_in(sandbox)
+        return name if canaries is None else canaries.masked(name, ".")
+
+    def _planted_in(self, sandbox: str) -> Canaries | None:
+        known = self.sandboxes.get(sandbox) if self.policy.canaries else None
+        return None if known is None else known.canaries(self.policy)
 
     def swap(self, policy: Policy) -> None:
         """Decide by this policy from now on, and end what it would not let begin."""

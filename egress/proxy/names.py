@@ -8,6 +8,7 @@ It opens no socket, and holds no connection that the door would have to count.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from ipaddress import IPv4Address
 from typing import Protocol
@@ -35,6 +36,8 @@ class Wired(Protocol):
     @property
     def sandboxes(self) -> Mapping[str, Known]: ...
 
+    def caught(self, sandbox: str, *names: str) -> HostDecision | None: ...
+
 
 class Names:
     """Every socket on which names are asked for, until it is closed."""
@@ -58,7 +61,12 @@ class Names:
             raise UsageError("The listener belongs to no sandbox.", "Add the sandbox first.")
         clock = self._engine.clock
         responder = Responder(
-            known.identity, answer, lambda: self._engine.policy, clock, self._record(listener.name)
+            known.identity,
+            answer,
+            lambda: self._engine.policy,
+            clock,
+            self._record(listener.name),
+            functools.partial(self._engine.caught, listener.sandbox),
         )
         server = DnsServer(responder, clock)
         host, port = listener.sock.getsockname()[:2]

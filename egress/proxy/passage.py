@@ -1,7 +1,7 @@
 """From a connection that is accepted to the lane that carries it: the steps, in their one order.
 
     identity       the listener says which sandbox; the peer has to be it
-    destination    CONNECT, a full URL, SNI or Host: one strict reading, one canonical pair
+    destination    CONNECT, a full URL, SNI or Host: one strict reading, one canonical pair; no canary in it
     decision       the host gate of the rules
     bounds         connections that the rules allow there; the audit; the proxy itself is not stopping
     the tunnel     of a CONNECT: what is inside is what the tunnel was opened for
@@ -49,9 +49,12 @@ class Passage:
             visit.speaks = "http" if visit.listener.kind == "proxy" else ""
             return Refused("proxy.identity")
         asked = await self._ask(visit)
+        if isinstance(asked, Asked):
+            visit.asked = asked
+        if caught := self._caught(visit, asked):
+            return caught
         if not isinstance(asked, Asked):
             return asked
-        visit.asked = asked
         policy = self._engine.policy
         scheme, decision = _decide(policy, visit.identity, asked, self._engine.clock.now())
         if not decision.allowed:
@@ -73,7 +76,7 @@ class Passage:
             )
             opened = await self._open(visit, arrival)
             if not isinstance(opened, Arrival):
-                return opened
+                return self._caught(visit, opened) or opened
             entering()
             await self._carry(visit, opened)
             return None
@@ -82,6 +85,16 @@ class Passage:
         if visit.listener.kind == "proxy":
             return await explicit.ask(visit, self._guard, self._engine.clock.monotonic())
         return await transparent.ask(visit)
+
+    def _caught(self, visit: Visit, asked: Asked | Refused | None) -> Refused | None:
+        """Refuse what names a host by a value that nothing may send, whatever else is wrong with it."""
+        if asked is None:
+            return None
+        sni = asked.sni if isinstance(asked, Refused) else ""
+        denial = self._engine.caught(visit.identity.sandbox, asked.host, sni)
+        if denial is None:
+            return None
+        return Refused(denial.code, asked.entry, asked.host, asked.port, denial, sni=sni)
 
     def _hindrance(self, sandbox: str) -> str:
         """Why nothing new is let through just now; empty where it is."""

@@ -15,7 +15,7 @@ from egress.audit.values import Refusal
 from egress.proxy.arrival import Arrival
 from egress.proxy.clock import Clock
 from egress.rules.policy import Policy
-from egress.types import Identity, Limit
+from egress.types import HostDecision, Identity, Limit
 
 Carry = Callable[[Arrival, asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
 """A lane: it carries the connection to its end. The bytes are those read from the client already."""
@@ -71,3 +71,5 @@ class Wired(Protocol):
     def stopping(self) -> bool: ...
     @property
     def new_id(self) -> Callable[[], str]: ...
+
+    def caught(self, sandbox: str, *names: str) -> HostDecision | None: ...

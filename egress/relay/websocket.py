@@ -35,6 +35,8 @@ MOST_SMALL: Final = 2000
 """Of those in a second."""
 _IN_A_PIECE: Final = 128
 """Of those at a time, before others get their turn."""
+_ASIDE = frozenset({Opcode.PING, Opcode.PONG, Opcode.CLOSE})
+"""Frames that may stand between those of a message."""
 _UNSAYABLE = frozenset(
     {CloseReason.NO_STATUS_RCVD, CloseReason.ABNORMAL_CLOSURE, CloseReason.TLS_HANDSHAKE_FAILED}
 )
@@ -80,7 +82,7 @@ class Frames:
         try:
             self._client.receive_bytes(data)
             for frame in self._client.received_frames():
-                cut = self._exchange.request_data(_payload(frame))
+                cut = self._exchange.request_data(_payload(frame), aside=frame.opcode in _ASIDE)
                 if cut is not None:
                     return cut
                 up += self._upwards(frame)

@@ -6,8 +6,10 @@ Each attack has its good twin: the same request without the value passes.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from wsproto.events import CloseConnection, Event, Ping, TextMessage
 
 from egress.proxy.engine import Sandbox
 from tests.proxy.lab.certs import HTTP2, Certificates
-from tests.proxy.lab.client import Peer
+from tests.proxy.lab.client import Peer, RefusedError, at, connect
 from tests.proxy.lab.http2 import Call, Http2Client, Http2Upstream
 from tests.proxy.lab.raw import RawUpstream
 from tests.proxy.lab.stack import NAME, SANDBOX, Stack
@@ -113,6 +115,104 @@ async def test_where_it_is_set_the_sandbox_is_named_to_be_stopped(
         assert "canary.stopped" in codes(stack)
 
 
+# In a name ------------------------------------------------------------------------------------------
+
+NAMED = """
+version: 1
+canaries:
+  decoy: { like: LIKE, stop: STOP }
+hosts:
+  "*.example.test": { ports: [PORT], addresses: [127.0.0.1/32], intercept: never }
+"""
+
+
+def named(port: int, like: str, *, stop: bool = False) -> str:
+    return NAMED.replace("LIKE", like).replace("PORT", str(port)).replace("STOP", str(stop).lower())
+
+
+async def unread(stack: Stack, upstream: RawUpstream, name: str = NAME, sni: str | None = None) -> Peer:
+    """A client that talks to the upstream itself."""
+    return await connect(at(upstream.port), name, CERTS.trust(("http/1.1",)), proxy=stack.proxy, sni=sni)
+
+
+def hosts(stack: Stack) -> list[tuple[object, ...]]:
+    """What refusals say of what was asked for, and why it was refused."""
+    told = ("code", "rule", "host", "sni")
+    return [tuple(line[each] for each in told) for line in stack.lines() if line["event"] == "refusal"]
+
+
+@pytest.mark.parametrize(
+    ("like", "name"), [("aws", "x.{}.example.test"), ("aws", "{}.evil.test"), ("github", "{}.example.test")]
+)
+async def test_in_the_host_of_a_connect_it_is_denied_and_masked(
+    tmp_path: Path, upstream: RawUpstream, like: str, name: str
+) -> None:
+    """Also of a host that is passed on unread, that no rule names, and that is no host name for its `_`."""
+    async with Stack(tmp_path, CERTS, named(upstream.port, like)) as stack:
+        value = value_in(stack).lower()
+        with pytest.raises(RefusedError) as refused:
+            await unread(stack, upstream, name.format(value))
+        assert refused.value.response.status == 403
+        async with await unread(stack, upstream):
+            pass
+        [(code, rule, host, _)] = hosts(stack)
+        assert (code, rule) == ("canary.seen", "canaries#decoy")
+        assert str(host).partition(":")[0] == name.format("*" * len(value))
+        assert value not in str(stack.lines()).lower()
+
+
+async def test_in_another_sni_than_the_host_it_is_denied_and_masked(
+    tmp_path: Path, upstream: RawUpstream
+) -> None:
+    async with Stack(tmp_path, CERTS, named(upstream.port, "aws")) as stack:
+        value = value_in(stack).lower()
+        for sni in (f"{value}.example.test", "other.example.test"):
+            with pytest.raises((OSError, ssl.SSLError)):
+                await unread(stack, upstream, sni=sni)
+        assert hosts(stack) == [
+            ("canary.seen", "canaries#decoy", NAME, f"{'*' * len(value)}.example.test"),
+            ("request.mismatch", None, NAME, "other.example.test"),
+        ]
+
+
+async def test_in_a_host_it_stops_the_sandbox_where_that_is_set(
+    tmp_path: Path, upstream: RawUpstream
+) -> None:
+    async with Stack(tmp_path, CERTS, named(upstream.port, "aws", stop=True)) as stack:
+        heard: asyncio.Queue[Sandbox] = asyncio.Queue()
+        stack.engine.alarm = heard.put_nowait
+        async with await unread(stack, upstream):
+            assert heard.empty()
+        with pytest.raises(RefusedError):
+            await unread(stack, upstream, f"{value_in(stack)}.example.test")
+        assert heard.get_nowait() is stack.engine.sandboxes[SANDBOX]
+        assert hosts(stack)[0][0] == "canary.stopped"
+
+
+async def test_as_a_method_it_is_denied_and_masked(tmp_path: Path, upstream: RawUpstream) -> None:
+    aws = rules(upstream.port).replace("github", "aws")
+    async with Stack(tmp_path, CERTS, aws) as stack:
+        value = value_in(stack)
+        async with await stack.visit(upstream) as peer:
+            head = f"{value} /echo HTTP/1.1\r\nHost: {NAME}:{upstream.port}\r\n\r\n"
+            assert (await peer.request(head.encode())).status == 403
+        assert [(line["code"], line["method"]) for line in stack.exchanges()] == [("canary.seen", "*" * 20)]
+        assert value not in str(stack.lines())
+
+
+async def test_what_is_planted_in_another_sandbox_is_not_known(tmp_path: Path, upstream: RawUpstream) -> None:
+    """Nor could it be: a sandbox that could ask for it would learn what is planted there."""
+    async with Stack(tmp_path, CERTS, named(upstream.port, "aws")) as stack:
+        mine = stack.engine.sandboxes[SANDBOX]
+        other = replace(mine, placeholder_key=bytes(31) + b"x", _canaries=("", None))
+        canaries = other.canaries(stack.engine.policy)
+        assert canaries is not None
+        value = canaries.all[0].value.lower()
+        with pytest.raises(RefusedError):
+            await stack.visit(upstream, f"{value}.evil.test")
+        assert hosts(stack) == [("host.unknown", None, f"{value}.evil.test", None)]
+
+
 # Other ways to say it -------------------------------------------------------------------------------
 
 
@@ -156,6 +256,11 @@ SAID: dict[str, Callable[[str], list[Event]]] = {
     "a message": lambda value: [TextMessage(f"look: {value}")],
     "two frames of one message": lambda value: [
         TextMessage(value[:20], message_finished=False),
+        TextMessage(value[20:]),
+    ],
+    "two frames and a ping between": lambda value: [
+        TextMessage(value[:20], message_finished=False),
+        Ping(b"x"),
         TextMessage(value[20:]),
     ],
     "a ping": lambda value: [Ping(value.encode())],

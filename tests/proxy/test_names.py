@@ -16,7 +16,7 @@ from egress.proxy.clock import SystemClock
 from egress.proxy.listener import Kind, Listener, listen, listen_udp
 from egress.proxy.names import Names
 from tests.proxy.lab.certs import Certificates
-from tests.proxy.lab.stack import SANDBOX, Stack
+from tests.proxy.lab.stack import SANDBOX, Stack, policy_of
 from tests.unit.proxy.dns_messages import NXDOMAIN, Told, query, told
 
 ANSWER = IPv4Address("192.0.2.9")
@@ -72,6 +72,20 @@ async def ask(at: tuple[str, int], name: str) -> Told:
 async def test_an_allowed_name_is_answered_and_nothing_is_recorded(house: House) -> None:
     assert (await ask(await house.open(), "api.example.com")).addresses == (str(ANSWER),)
     assert house.stack.lines() == []
+
+
+async def test_a_name_that_carries_a_canary_does_not_exist_and_is_masked(house: House) -> None:
+    """Also one that is allowed: it is answered here, but whoever asks has what nobody is to use."""
+    engine = house.stack.engine
+    engine.swap(policy_of("version: 1\ncanaries: {decoy: {like: aws}}\nhosts: {'*.example.com': {}}"))
+    canaries = engine.sandboxes[SANDBOX].canaries(engine.policy)
+    assert canaries is not None
+    value, at = canaries.all[0].value, await house.open()
+    assert (await ask(at, f"x{value}.example.com")).rcode == NXDOMAIN
+    assert (await ask(at, f"x{value[1:]}.example.com")).addresses == (str(ANSWER),)
+    [line] = house.stack.lines()
+    assert (line["code"], line["rule"], line["entry"]) == ("canary.seen", "canaries#decoy", "dns")
+    assert line["host"] == f"{'*' * 21}.example.com"
 
 
 async def test_a_refused_name_is_recorded_with_what_refused_it(house: House) -> None:

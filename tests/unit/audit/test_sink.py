@@ -476,6 +476,26 @@ def test_the_number_of_the_newest_line_is_told(tmp_path: Path) -> None:
     sink.close()
 
 
+def test_what_is_hidden_of_a_sandbox_is_in_no_line_also_of_one_that_was_lost(tmp_path: Path) -> None:
+    sink = opened(tmp_path)
+    sink.hide = lambda sandbox, text: text.replace("decoy", "*****") if sandbox == "agent-1" else text
+    name = "decoy.example"
+    opening, facts = replace(OPENING, host=name), replace(FACTS, way=replace(FACTS.way, sni=name))
+    record = replace(RECORD, destination=replace(RECORD.destination, host=name))
+    sink.exchange(sink.begin(opening), record, facts)
+    sink.tunnel(sink.begin(opening), replace(TUNNEL, host=name, sni=name))
+    sink.refusal(replace(NAME, host=name, sni=name))
+    sink.refusal(replace(NAME, host=name, identity=OTHER))
+    sink.begin(opening)
+    sink.flush()
+    abandon(sink)
+    opened(tmp_path).close()
+    found = [line for line in read(tmp_path) if "host" in line]
+    assert [line["event"] for line in found] == ["exchange", "tunnel", "refusal", "refusal", "lost"]
+    assert [line["host"] for line in found] == [*["*****.example"] * 3, name, "*****.example"]
+    assert [line["sni"] for line in found[:3]] == ["*****.example"] * 3
+
+
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_damage_that_the_start_found_is_told_and_what_a_kill_leaves_is_none(
     tmp_path: Path, *, is_cut: bool

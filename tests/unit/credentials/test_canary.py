@@ -82,6 +82,30 @@ def test_one_is_seen_in_bytes_in_each_spelling(offset: int) -> None:
     assert len(value) * 3 <= CANARIES.longest
 
 
+@pytest.mark.parametrize("layers", range(1, 5))
+def test_one_is_seen_in_bytes_however_often_it_is_encoded(layers: int) -> None:
+    value = "".join(f"%{ord(c):02x}" for c in VALUES["trap"])
+    whole = value
+    for _ in range(layers - 1):
+        value = value.replace("%", "%25")
+        whole = "".join(f"%{ord(c):02x}" for c in whole)
+    assert CANARIES.seen_among(value.encode()) == Seen(STOPPED, TRAP)
+    assert CANARIES.seen_among(whole.encode()) == Seen(STOPPED, TRAP)
+    assert len(value) <= CANARIES.longest
+
+
+def test_bytes_that_could_be_decoded_for_ever_are_no_canary() -> None:
+    """Other than of a head: a body may be anything, and what is found there ends an honest upload."""
+    assert CANARIES.seen_among(b"%" + b"25" * 20 + b"41") is None
+
+
+def test_one_is_seen_in_a_host_name() -> None:
+    value = VALUES["decoy"].lower()
+    assert CANARIES.seen_in_names(["", f"x.{value}.example.com"]) == Seen(SEEN, DECOY)
+    assert CANARIES.seen_in_names([f"x.{value[1:]}.example.com", ""]) is None
+    assert CANARIES.masked(f"x.a{value}.example.com", ".") == f"x.{'*' * 21}.example.com"
+
+
 @pytest.mark.parametrize(
     "part",
     [

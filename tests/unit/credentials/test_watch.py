@@ -14,7 +14,12 @@ from egress.types import Head, Place, RuleRef
 DECOY = RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
 CANARIES = Canaries.of(bytes(range(32)), [(DECOY, "github", False)])
 VALUE = CANARIES.all[0].value.encode()
-SPELLINGS = [VALUE, VALUE.upper(), b64encode(b"x" + VALUE), b"".join(b"%%%02X" % byte for byte in VALUE)]
+_ESCAPED = b"".join(b"%%%02X" % byte for byte in VALUE)
+SPELLINGS = [
+    *(VALUE, VALUE.upper(), b64encode(b"x" + VALUE)),
+    *(_ESCAPED, _ESCAPED.replace(b"%", b"%252525"), VALUE.replace(b"_", b"%2525255f")),
+    *(_ESCAPED[:3] + VALUE[1:], VALUE[:-1] + _ESCAPED[-3:]),
+]
 
 
 def test_a_head_is_looked_at() -> None:
@@ -24,6 +29,20 @@ def test_a_head_is_looked_at() -> None:
 
 def test_its_path_is_shown_without_it() -> None:
     assert Watch(CANARIES).shown(f"/a/{VALUE.decode()}") == "/a/" + "*" * len(VALUE)
+
+
+def test_what_is_said_aside_does_not_take_the_place_of_what_began_before() -> None:
+    watch = Watch(CANARIES)
+    assert watch.piece(VALUE[:20]) is None
+    assert watch.piece(b"x" * CANARIES.longest, aside=True) is None
+    assert watch.piece(VALUE[20:]) == Seen(SEEN, DECOY)
+
+
+def test_one_is_seen_over_what_is_said_aside() -> None:
+    watch = Watch(CANARIES)
+    assert watch.piece(VALUE[:20], aside=True) is None
+    assert watch.piece(b"x" * CANARIES.longest) is None
+    assert watch.piece(VALUE[20:], aside=True) == Seen(SEEN, DECOY)
 
 
 @settings(max_examples=200)
@@ -47,5 +66,7 @@ def test_nothing_is_seen_where_none_is(pieces: list[bytes]) -> None:
 
 def test_it_keeps_no_more_than_a_value_can_need() -> None:
     watch = Watch(CANARIES)
-    watch.piece(b"x" * 100_000)
-    assert len(watch._tail) < CANARIES.longest
+    for piece in (b"x" * 100_000, b"%" * 100_000):
+        watch.piece(piece)
+        watch.piece(piece, aside=True)
+        assert max(len(watch._tail), len(watch._aside)) < CANARIES.longest

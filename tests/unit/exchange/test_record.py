@@ -48,6 +48,13 @@ def test_a_path_is_shown_without_canaries_also_where_it_is_too_long() -> None:
     assert shown_path("/a/b?c", Watch(canaries)) == "/a/b"
 
 
+def test_a_method_is_shown_without_canaries() -> None:
+    rule = RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
+    canaries = Canaries.of(bytes(32), [(rule, "aws", False)])
+    assert shown_method(f"X.{canaries.all[0].value}", Watch(canaries)) == "*" * 22
+    assert shown_method("GET", Watch(canaries)) == "GET"
+
+
 def test_a_canary_is_blamed_by_its_rule() -> None:
     account, rule = Account(), RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
     assert account.blame(Seen("canary.seen", rule)) == "canary.seen"

@@ -20,7 +20,7 @@ from egress.proxy.listener import Authentication, Kind, Listener
 from egress.proxy.wired import Lanes
 from egress.rules import limits
 from egress.rules.policy import Policy
-from egress.types import Identity, Limit
+from egress.types import HostDecision, Identity, Limit
 from tests.unit.rules.written import NOW, policy
 
 RULES = """
@@ -113,6 +113,10 @@ class House:
 
     def new_id(self) -> str:
         return f"c{next(self.ids)}"
+
+    def caught(self, _: str, *__: str) -> HostDecision | None:
+        """No canaries here: those are in tests/proxy/test_canaries.py."""
+        return None
 
 
 class Note:

@@ -8,8 +8,10 @@ import pytest
 from wsproto.frame_protocol import FrameProtocol, Opcode
 from wsproto.utilities import generate_accept_token
 
+from egress.credentials import Canaries, Watch
 from egress.exchange import Cut, Destination, Exchange, NeedSecrets, Request, Response
 from egress.relay.websocket import MOST_SMALL, Frames, Pace, _goodbye
+from egress.types import Place, RuleRef
 from tests.unit.relay.wires import IDENTITY, NAME, NEEDLES, NOW, RULES, SECRET, VALUE, policy_of
 
 KEY = base64.b64encode(b"sixteen bytes ok").decode()
@@ -18,9 +20,10 @@ ASKED = (("host", NAME), ("sec-websocket-key", KEY))
 ANSWERED = (("sec-websocket-accept", ACCEPT),)
 
 
-def exchange() -> Exchange:
+def exchange(watch: Watch | None = None) -> Exchange:
     """An exchange that has just switched."""
-    made = Exchange(policy_of(RULES), IDENTITY, Destination("https", NAME, 443), needles=NEEDLES)
+    to = Destination("https", NAME, 443)
+    made = Exchange(policy_of(RULES), IDENTITY, to, needles=NEEDLES, watch=watch)
     step = made.begin(Request("GET", "/ws", ASKED, upgrade=("websocket",)), NOW)
     assert isinstance(step, NeedSecrets)
     made.provide({"api": SECRET}, NEEDLES)
@@ -64,6 +67,34 @@ def test_each_direction_goes_its_way_and_is_framed_anew() -> None:
     assert isinstance(outcome, tuple)
     client.receive_bytes(outcome[1])
     assert b"".join(bytes(f.payload) for f in client.received_frames()) == b"a " + b"*" * len(VALUE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_seen"),
+    [
+        ("half, ping, half", True),
+        ("half, pong, half", True),
+        ("ping of half, message, ping of half", True),
+        ("half, ping of half", False),
+        ("half, ping", False),
+    ],
+)
+def test_a_canary_is_found_over_frames_of_its_kind(said: str, is_seen: bool) -> None:
+    canaries = Canaries.of(bytes(32), [(RuleRef("canaries", "decoy", Place("a", 1, 1)), "github", False)])
+    first, second = canaries.all[0].value[:20], canaries.all[0].value[20:]
+    both, client = Frames(exchange(Watch(canaries))), FrameProtocol(True, [])
+    ping, pong, send = client.ping, client.pong, client.send_data
+    frames = {
+        "half, ping, half": [send(first), ping(b"x"), send(second, fin=True)],
+        "half, pong, half": [send(first), pong(b"x"), send(second, fin=True)],
+        "ping of half, message, ping of half": [
+            *(ping(first.encode()), send("x", fin=True), ping(second.encode()))
+        ],
+        "half, ping of half": [send(first), ping(second.encode())],
+        "half, ping": [send(first), ping(b"x")],
+    }
+    outcome = both.from_client(b"".join(frames[said]))
+    assert (outcome == Cut("canary.seen")) is is_seen
 
 
 def test_a_goodbye_of_both_ends_it() -> None:
