@@ -13,7 +13,13 @@ from typing import BinaryIO, Final, cast
 import structlog
 
 from egress.runtime.archive import USUAL, sift
-from egress.runtime.errors import ArchiveError, PathNotFoundError, SandboxStateError, UnsupportedError
+from egress.runtime.errors import (
+    ArchiveError,
+    ExecTimeoutError,
+    PathNotFoundError,
+    SandboxStateError,
+    UnsupportedError,
+)
 from egress.runtime.protocol import SILENT, Chunk, Output
 from egress.runtime.room import Room
 from egress.runtime.spec import Command, ExecResult, check_path
@@ -28,6 +34,9 @@ _GET: Final = (
 _MOST_RAW: Final = USUAL.size * 2
 _NOTHING_THERE: Final = 44
 _NO_PROGRAM: Final = 127
+_LONGEST: Final = 3600.0
+"""Seconds after which a tar is ended. Whatever runs there as the same user can stop it for ever."""
+_SOON: Final = 60.0
 
 Run = Callable[[Command, Output], ExecResult]
 """Runs a command in the sandbox to its end."""
@@ -39,11 +48,14 @@ def put(run: Run, name: str, path: str, archive: BinaryIO) -> None:
     with _kept(), tempfile.TemporaryFile() as file:
         _sift(archive, file)
         file.seek(0)
-        result = run(Command(argv=(*_PUT, path), cwd="/", input=file), SILENT)
+        result = run(Command(argv=(*_PUT, path), cwd="/", input=file, timeout=_LONGEST), SILENT)
+    if result.timed_out:
+        raise _late(name, path)
     if result.exit_code == _NO_PROGRAM:
         raise _without_tar(name)
     if result.exit_code:
-        probe = run(Command(argv=("/bin/sh", "-c", '[ -d "$1" ]', "sh", path), cwd="/"), SILENT)
+        words = ("/bin/sh", "-c", '[ -d "$1" ]', "sh", path)
+        probe = run(Command(argv=words, cwd="/", timeout=_SOON), SILENT)
         if probe.exit_code:
             raise PathNotFoundError(f"there is no folder {path} in the sandbox {name}", "make it first")
         raise SandboxStateError(
@@ -67,8 +79,10 @@ def get(run: Run, name: str, path: str) -> Iterator[BinaryIO]:
 
 
 def _read(run: Run, name: str, path: str, raw: BinaryIO) -> None:
-    command = Command(argv=("/bin/sh", "-c", _GET, "sh", path), cwd="/", most_output=0)
+    command = Command(argv=("/bin/sh", "-c", _GET, "sh", path), cwd="/", most_output=0, timeout=_LONGEST)
     result = run(command, Output(stdout=_bounded(raw)))
+    if result.timed_out:
+        raise _late(name, path)
     if result.exit_code == _NOTHING_THERE:
         raise PathNotFoundError(f"there is no {path} in the sandbox {name}", "look at the folder above it")
     if result.exit_code == _NO_PROGRAM:
@@ -113,6 +127,13 @@ def _bounded(file: BinaryIO) -> Chunk:
         room.write(data)
 
     return add
+
+
+def _late(name: str, path: str) -> ExecTimeoutError:
+    return ExecTimeoutError(
+        f"the tar of the sandbox {name} did not come to its end with {path} within {_LONGEST:g}s",
+        "see what its processes do, or copy less at a time",
+    )
 
 
 def _without_tar(name: str) -> UnsupportedError:

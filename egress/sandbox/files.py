@@ -16,7 +16,20 @@ from egress.runtime.spec import MIB, Command
 from egress.sandbox import copying, packing
 from egress.sandbox.errors import PathKindError
 from egress.sandbox.options import given
-from egress.sandbox.paths import MISSING, NO_FOLDER, TEMPORARY, Where, do, refused, resolved, rooted, words
+from egress.sandbox.paths import (
+    LATER,
+    MISSING,
+    NO_FOLDER,
+    SOON,
+    TEMPORARY,
+    Where,
+    asked,
+    do,
+    refused,
+    resolved,
+    rooted,
+    words,
+)
 from egress.sandbox.place import Place
 from egress.sandbox.watch import Change, changes
 
@@ -76,14 +89,18 @@ class Files:
     def __repr__(self) -> str:
         return f"<Files of {self._place.name!r}>"
 
-    def read(self, path: Where, *, most: int = _MOST_READ) -> bytes:
+    def read(self, path: Where, *, most: int = _MOST_READ, timeout: float | None = LATER) -> bytes:
         r"""Return what a file holds. Raises `PathKindError` for one of more than `most` bytes.
+
+        As everything here that takes `timeout`, it raises `ExecTimeoutError` after so many seconds; what does
+        not take it does so after a minute.
 
         >>> sandbox.files.read("picture.png")[:4]  # doctest: +SKIP
         b'\x89PNG'
         """
         # One more than it may be, and not all there is: a file can grow while it is read.
-        result = self._place.run(Command(argv=words("read", path, str(most + 1)), most_output=most))
+        argv = words("read", path, str(most + 1))
+        result = asked(self._place, path, Command(argv=argv, most_output=most, timeout=timeout))
         if result.exit_code:
             raise refused(result.exit_code, path, self._place.name)
         if result.truncated:
@@ -98,7 +115,14 @@ class Files:
         """
         return self.read(path).decode(encoding)
 
-    def write(self, path: Where, data: str | bytes | BinaryIO, *, mode: int | None = None) -> None:
+    def write(
+        self,
+        path: Where,
+        data: str | bytes | BinaryIO,
+        *,
+        mode: int | None = None,
+        timeout: float | None = LATER,
+    ) -> None:
         """Write a file, all of it or none: whoever reads it sees the old one or the new one.
 
         The folders above it are made. Without `mode` it has that of the file that was there.
@@ -108,7 +132,7 @@ class Files:
         permissions = "" if mode is None else f"{mode & 0o777:o}"
         more = (f"{TEMPORARY}{secrets.token_hex(8)}", permissions)
         source = given(data)
-        do(self._place, "write", path, *more, source=b"" if source is None else source)
+        do(self._place, "write", path, *more, source=b"" if source is None else source, timeout=timeout)
 
     def stat(self, path: Where) -> FileStat:
         """Return what is known of a file or a folder. Raises `PathNotFoundError`.
@@ -127,7 +151,7 @@ class Files:
         >>> sandbox.files.exists("notes")  # doctest: +SKIP
         True
         """
-        status = self._place.run(Command(argv=words("exists", path))).exit_code
+        status = asked(self._place, path, Command(argv=words("exists", path), timeout=SOON)).exit_code
         if status not in (0, MISSING, NO_FOLDER):
             raise refused(status, path, self._place.name)
         return status == 0
@@ -148,12 +172,12 @@ class Files:
         """
         do(self._place, "mkdir", path, "parents" if parents else "")
 
-    def remove(self, path: Where, *, recursive: bool = False) -> None:
+    def remove(self, path: Where, *, recursive: bool = False, timeout: float | None = LATER) -> None:
         """Remove a file, a link or an empty folder; with `recursive` a folder with all that it holds.
 
         >>> sandbox.files.remove("a", recursive=True)  # doctest: +SKIP
         """
-        do(self._place, "remove", path, "recursive" if recursive else "")
+        do(self._place, "remove", path, "recursive" if recursive else "", timeout=timeout)
 
     def rename(self, path: Where, new: Where) -> None:
         """Give a file or a folder another name. A file that has it is replaced, a folder is not.

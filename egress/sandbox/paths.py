@@ -14,13 +14,14 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from egress.runtime.errors import (
+    ExecTimeoutError,
     PathNotFoundError,
     SandboxError,
     SandboxStateError,
     SpecError,
     UnsupportedError,
 )
-from egress.runtime.spec import Command
+from egress.runtime.spec import Command, ExecResult
 from egress.sandbox.errors import PathDeniedError, PathExistsError, PathKindError, PathOutsideError
 from egress.sandbox.place import Place
 
@@ -32,15 +33,41 @@ TEMPORARY: Final = ".egress-"
 NO_FOLDER: Final = 45
 """What is said where a part of the path is no folder."""
 
+SOON: Final = 60.0
+"""Seconds after which a sandbox has to have done what is soon done."""
+LATER: Final = 600.0
+"""The same for what can be large."""
+
 Where = str | PurePosixPath
 
 
-def do(place: Place, verb: str, path: Where, *more: str, source: bytes | BinaryIO | None = None) -> bytes:
-    """Do something with a path, and return what is said. Raises what `refused` makes of it."""
-    result = place.run(Command(argv=words(verb, path, *more), input=source))
+def do(
+    place: Place,
+    verb: str,
+    path: Where,
+    *more: str,
+    source: bytes | BinaryIO | None = None,
+    timeout: float | None = SOON,
+) -> bytes:
+    """Do something with a path, and return what is said. Raises what `refused` makes of it, and `asked`."""
+    result = asked(place, path, Command(argv=words(verb, path, *more), input=source, timeout=timeout))
     if result.exit_code:
         raise refused(result.exit_code, path, place.name)
     return result.stdout
+
+
+def asked(place: Place, path: Where, command: Command) -> ExecResult:
+    """Run what is done with a path. Raises `ExecTimeoutError` where that takes longer than it may.
+
+    Whatever runs there as the same user can stop it, and a caller would wait for ever.
+    """
+    result = place.run(command)
+    if result.timed_out:
+        raise ExecTimeoutError(
+            f"nothing came of {str(path)!r} in the sandbox {place.name} within {command.timeout:g}s",
+            "see what its processes do; where there is much to be done, give `timeout`",
+        )
+    return result
 
 
 def resolved(place: Place, path: Where, make: str = "") -> str:

@@ -42,6 +42,8 @@ _PATIENCE: Final = 10.0
 _GRACE: Final = 2.0
 _REST: Final = 0.02
 _STRAY: Final = 1 * MIB
+_FACTS: Final = 2
+_LONGEST_FACT: Final = 100
 _LONGEST_STATUS: Final = 3
 _FAILED: Final = 1
 
@@ -264,28 +266,37 @@ class _Call:
         self.mark = secrets.token_hex(16)
         self.stdout = Kept(_MOST, output.stdout)
         self.stderr = Kept(_MOST, output.stderr)
-        self._marks: list[bytes] = []
-        self._ends: list[bytes] = []
+        self._facts: list[bytes] = []
+        """What stands behind the first two marks."""
+        self._has_ended = False
         mark = self.mark.encode()
         self.cutters = (
-            Cutter(mark, self.stdout.add, self._marks.append),
-            Cutter(mark, self.stderr.add, self._ends.append),
+            Cutter(mark, self.stdout.add, self._said),
+            Cutter(mark, self.stderr.add, self._end),
         )
 
     @property
     def since(self) -> str:
         """When it began, as the sandbox counts."""
-        return self._marks[0].decode("ascii", "replace") if self._marks else ""
+        return self._facts[0].decode("ascii", "replace") if self._facts else ""
 
     @property
     def is_over(self) -> bool:
-        return len(self._marks) > 1 and bool(self._ends)
+        return len(self._facts) == _FACTS and self._has_ended
 
     @property
     def status(self) -> int:
         # A program that looked into the shell can have said it.
-        said = self._marks[1]
+        said = self._facts[1]
         return int(said) if said.isdigit() and len(said) <= _LONGEST_STATUS else _FAILED
+
+    def _said(self, fact: bytes) -> None:
+        # Whoever is given the mark can say it again and again.
+        if len(self._facts) < _FACTS:
+            self._facts.append(fact[:_LONGEST_FACT])
+
+    def _end(self, _fact: bytes) -> None:
+        self._has_ended = True
 
     def close(self) -> None:
         for cutter in self.cutters:

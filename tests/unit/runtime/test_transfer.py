@@ -12,6 +12,7 @@ import pytest
 from egress.runtime import transfer
 from egress.runtime.errors import (
     ArchiveError,
+    ExecTimeoutError,
     PathNotFoundError,
     SandboxStateError,
     SpecError,
@@ -125,3 +126,18 @@ def test_an_archive_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ArchiveError, match="100 bytes"), transfer.get(run, "one", "/a"):
         pass
     assert next(pieces) == 4
+
+
+def test_a_tar_that_does_not_come_to_its_end_is_ended() -> None:
+    """H-4: a program there can stop it for ever."""
+    asked: list[Command] = []
+
+    def run(command: Command, _output: Output) -> ExecResult:
+        asked.append(command)
+        return ExecResult(exit_code=124, timed_out=True)
+
+    with pytest.raises(ExecTimeoutError, match="did not come to its end"):
+        transfer.put(run, "one", "/x", archive())
+    with pytest.raises(ExecTimeoutError, match="did not come to its end"), transfer.get(run, "one", "/x"):
+        pass
+    assert [command.timeout for command in asked] == [3600, 3600]

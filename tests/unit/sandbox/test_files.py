@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import os
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
 
+from egress.runtime.errors import ExecTimeoutError
+from egress.runtime.protocol import SILENT, Output
+from egress.runtime.spec import Command, ExecResult
 from egress.sandbox.files import FileStat, _known
 from egress.sandbox.handle import Sandbox
 from tests.unit.sandbox.contract import CASES, Case
+from tests.unit.sandbox.local import LocalRuntime
 
 
 @pytest.mark.parametrize("promise", CASES["files"], ids=lambda case: case.__name__)
@@ -30,3 +38,44 @@ def test_a_time_that_no_calendar_has_is_the_nearest_one() -> None:
 def test_what_is_no_answer_is_told_and_not_taken_for_one(said: bytes) -> None:
     with pytest.raises(ValueError, match=r"values to unpack|invalid literal"):
         _known(said)
+
+
+def test_what_does_not_come_to_its_end_is_ended(box: Sandbox) -> None:
+    """H-4: a program there can stop ours for ever."""
+    silent, mouth = os.pipe()
+    with os.fdopen(silent, "rb", buffering=0) as source:
+        with pytest.raises(ExecTimeoutError, match=r"within 0\.5s"):
+            box.files.write("x", cast("BinaryIO", source), timeout=0.5)
+        os.close(mouth)
+    assert not box.files.exists("x")
+
+
+class Listed(LocalRuntime):
+    """Keeps how long each command may take."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.limits: list[float | None] = []
+
+    def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
+        self.limits.append(command.timeout)
+        return super().exec(name, command, output)
+
+
+def test_nothing_that_is_done_with_files_may_take_for_ever(tmp_path: Path) -> None:
+    runtime = Listed(tmp_path)
+    (tmp_path / "host").write_text("x")
+    with Sandbox.create(image="any", runtime=runtime) as box:
+        box.files.write("a", "x")
+        box.files.write("a", io.BytesIO(b"y"))
+        box.files.read("a")
+        box.files.stat("a")
+        box.files.exists("a")
+        box.files.listdir()
+        box.files.mkdir("b")
+        box.files.rename("a", "b/a")
+        box.files.copy_in(tmp_path / "host", "c")
+        box.files.copy_out("c", tmp_path / "out")
+        box.files.remove("b", recursive=True)
+    assert len(runtime.limits) > 10
+    assert None not in runtime.limits

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
+from egress.runtime.protocol import SILENT
 from egress.sandbox.handle import Sandbox
+from egress.sandbox.session import _Call
 from tests.unit.sandbox.contract import CASES, Case
 
 
@@ -18,6 +22,22 @@ def test_a_command_that_speaks_for_the_shell_is_no_more_than_wrong(box: Sandbox)
             assert result.exit_code == 1
     with box.session() as session:
         assert session.exec("(exit 7)").exit_code == 7
+
+
+def test_a_program_that_says_the_mark_again_and_again_fills_no_memory() -> None:
+    """H-5: each of them was kept, and nothing counted them."""
+    call = _Call(SILENT)
+    said = f"{call.mark} {'0' * 200}\n".encode() * 20
+    tracemalloc.start()
+    try:
+        for _ in range(1000):
+            for cutter in call.cutters:
+                cutter.add(said)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert call.is_over
+    assert kept < 100_000
 
 
 @pytest.mark.parametrize("promise", CASES["session"], ids=lambda case: case.__name__)
