@@ -6,6 +6,10 @@ rules nor a program that the proxy gets a secret from. Nor does it reach the use
 or not there is any: the next proxy would take what is there for rules that its user wrote. A file that is a
 secret is not even read.
 
+Nor does it write what its user runs outside of it: Egress itself, and, where a program gives a secret, the
+folders of `PATH`. That program is looked for there, whether or not it is found in them by now, and so is what
+it runs in turn.
+
 It is the end of a path that counts, and the place of each link on the way as well. The rules may change at
 any time, so the proxy is asked each time there is something to look at. Where it does not say which they are,
 nothing is mounted.
@@ -20,35 +24,56 @@ from typing import Final
 
 from egress import settings
 from egress.errors import EgressError
-from egress.fleet import asking
+from egress.fleet import asking, own
 from egress.fleet.asking import Answer
 from egress.policy.files import load_policy
 from egress.rules.policy import Policy
 from egress.runtime.errors import GatewayError, MountError
 from egress.runtime.spec import Mount, Spec
+from egress.secrets import Programs
 
 Status = Callable[[], Answer]
 _MOST_LINKS: Final = 40
+_LESS: Final = "keep that outside of the folder, and name it with --rules or in the rules; or mount less"
+_OWN_CODE: Final = (
+    "mount it read-only, or only a folder in it that has no part of that; or install Egress elsewhere,"
+    " and leave PYTHONPATH unset"
+)
+_SEARCHED: Final = (
+    "mount it read-only, or mount less; or start Egress with a PATH that does not lead there,"
+    " as after `deactivate`"
+)
 
 
 class Lending:
     """What the sandboxes of one proxy may see of this machine, as its rules have it."""
 
-    def __init__(self, status: Status, folder: Path, home: str, config: Path | None = None) -> None:
-        """`status` asks the proxy what it says of itself; `folder` is the one it works in, `home` its user's.
+    def __init__(
+        self,
+        status: Status,
+        folder: Path,
+        environ: Mapping[str, str],
+        config: Path | None = None,
+        code: Iterable[Path] = (),
+    ) -> None:
+        """`status` asks the proxy what it says of itself; `folder` is the one it works in.
 
-        `config` is where that user's own rules are looked for. Nobody is asked yet.
+        `environ` is what it was started with. `config` is where its user's own rules are looked for, and
+        `code` where Egress's own code is. Nobody is asked yet.
         """
         self._status = status
         self._folder = folder
-        self._home = home
+        self._home = environ.get("HOME", "")
+        self._commands = Programs.by(environ)
         self._config = config
+        self._code = tuple(code)
 
     @classmethod
     def by(cls, sockets: Path, environ: Mapping[str, str]) -> Lending:
         """Those of a proxy that was started here, with its sockets in this folder."""
         config = settings.config_dir(environ)
-        return cls(lambda: asking.ask(sockets, "/status"), Path.cwd(), environ.get("HOME", ""), config)
+        code = own.code(environ)
+        return cls(lambda: asking.ask(sockets, "/status"), Path.cwd(), environ, config, code)
 
     def refuse(self, spec: Spec) -> None:
         """Raise `MountError` where it would see what it must not, `GatewayError` where nobody can tell."""
@@ -56,6 +81,11 @@ class Lending:
         lent = [*spec.mounts, *image]
         if not lent:
             return
+        for mount in lent:
+            if mount.writable:
+                _check_around(
+                    mount, self._code, "is code that Egress runs, outside of the sandbox", _OWN_CODE
+                )
         files = self._files()
         policy = self._policy(files)
         for mount in lent:
@@ -63,7 +93,7 @@ class Lending:
             if mount.writable:
                 self._check_config(mount)
                 _check(mount, files, "says what the sandbox may do")
-                _check(mount, self._programs(policy), "is run by the proxy")
+                self._check_programs(mount, policy)
 
     def _check_config(self, mount: Mount) -> None:
         config = self._config
@@ -101,11 +131,23 @@ class Lending:
                 path = each.reference[0]
                 yield self._folder / (f"{self._home}/{path[2:]}" if path.startswith("~/") else path)
 
-    def _programs(self, policy: Policy) -> Iterator[Path]:
-        for each in policy.secrets.values():
-            if each.scheme == "command":
-                # Any of its words can be a file that is run.
-                yield from (path for word in each.reference if (path := self._folder / word).is_file())
+    def _check_programs(self, mount: Mount, policy: Policy) -> None:
+        commands = [each.reference for each in policy.secrets.values() if each.scheme == "command"]
+        if not commands:
+            return
+        search = [Path(folder) for folder in self._commands.folders]
+        _check_around(mount, search, "is searched for what gives a secret to the proxy", _SEARCHED)
+        words = [word for command in commands for word in command]
+        # What a word names as a whole path counts also where there is nothing yet.
+        whole = [Path(place) for word in words if (place := self._commands.spelled(word)).startswith("/")]
+        _check(mount, whole, "is run by the proxy")
+        home = Path(self._commands.home)
+        folders = [path for path in whole if path.is_dir() and not home.is_relative_to(path)]
+        _check_around(mount, folders, "is run by the proxy", _LESS)
+        found = [Path(path) for command in commands if command and (path := self._commands.found(command[0]))]
+        # Any of the words can be a file that is run; they are read in the home of the user.
+        found += [at for word in words if (at := home / word).is_file() or at.is_symlink()]
+        _check(mount, found, "is run by the proxy")
 
 
 def _check(mount: Mount, closed: Iterable[Path], why: str) -> None:
@@ -115,8 +157,20 @@ def _check(mount: Mount, closed: Iterable[Path], why: str) -> None:
             how = " for writing" if mount.writable else ""
             raise MountError(
                 f"{mount.source} cannot be mounted{how}: {path} in it {why}",
-                "keep that outside of the folder, and name it with --rules or in the rules; or mount less",
+                _LESS,
             )
+
+
+def _check_around(mount: Mount, closed: Iterable[Path], why: str, cure: str) -> None:
+    """As `_check` does, and nothing in such a folder either."""
+    source = mount.source.resolve()
+    for path in closed:
+        places = list(_places(path))
+        if any(place.is_relative_to(source) for place in places):
+            where = "in it" if path.is_relative_to(source) else "leads there, and"
+            raise MountError(f"{mount.source} cannot be mounted for writing: {path} {where} {why}", cure)
+        if source.is_relative_to(places[-1]):
+            raise MountError(f"{mount.source} cannot be mounted for writing: {path}, above it, {why}", cure)
 
 
 def _places(path: Path) -> Iterator[Path]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -97,7 +98,7 @@ def embedded(
         parts.callback(proxy.close)
         dress = kitted(public_roots()) if stand_ins is None else kitted(public_roots(), stand_ins)
         home = folders.home(folder, choice.kind)
-        guarded = (folder, private, state)
+        guarded = (folder, private, state, audit, *_own_files(environ, options))
         gateway = ProxyGateway(private)
         made, about = open_runtime(choice, Place(gateway, home, dress, guarded, seccomp))
         about = replace(about, audit=audit, runtime_dir=private)
@@ -114,6 +115,18 @@ def embedded(
         )
         parts.callback(fleet.close)
         yield fleet
+
+
+def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[Path]:
+    """What the settings place elsewhere, and no sandbox may see: the log, its key, a password."""
+    for flag in ("--audit-dir", "--audit-key", "--password-file", "--state-dir"):
+        if own := environ.get("EGRESS_" + flag[2:].upper().replace("-", "_")):
+            yield Path(own)
+        for word, after in pairwise((*options, "")):
+            if word == flag and after:
+                yield Path(after)
+            elif word.startswith(f"{flag}="):
+                yield Path(word.removeprefix(f"{flag}="))
 
 
 @contextmanager

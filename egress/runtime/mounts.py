@@ -52,9 +52,14 @@ def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[st
     `taken` are paths in the sandbox where something of ours is.
     """
     wanted = tuple(mounts)
-    closed = [_end(place) for place in (*ENGINES, *guarded)]
+    private = [_followed(place.absolute()) for place in guarded]
+    closed = [*map(_end, ENGINES), *(end for end, _ in private)]
+    # Whoever writes a link on the way there decides what is found.
+    turned = [*closed, *(link for _, links in private for link in links)]
     written = [_end(mount.source) for mount in wanted if mount.writable]
-    return tuple(_checked(mount, closed, written, (*_TAKEN, *taken)) for mount in wanted)
+    return tuple(
+        _checked(mount, turned if mount.writable else closed, written, (*_TAKEN, *taken)) for mount in wanted
+    )
 
 
 def refuse_moved(mounts: Iterable[Mount]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from egress.secrets.environ import HANDED_OVER, Captured, take, variables
 from egress.secrets.harden import harden
+from egress.secrets.programs import Programs
 from egress.secrets.redact import Redactor
 from egress.secrets.resolver import Clock, Resolver
 from egress.secrets.source import Lacking, Unresolvable, unresolvable
@@ -17,6 +18,7 @@ __all__ = [
     "Captured",
     "Clock",
     "Lacking",
+    "Programs",
     "Redactor",
     "Resolver",
     "Unresolvable",

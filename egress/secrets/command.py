@@ -10,11 +10,11 @@ Must not quote what the program wrote, on either stream.
 from __future__ import annotations
 
 import os
-import shutil
 
 from egress.errors import UnreadableError
 from egress.secrets.lifetime import Lifetime
 from egress.secrets.process import Broken, Process
+from egress.secrets.programs import Programs
 from egress.secrets.surroundings import Surroundings
 from egress.secrets.value import Value
 
@@ -43,9 +43,10 @@ class CommandSource:
     def look(self) -> Value:
         name = os.path.basename(self._argv[0]) if self._argv else ""  # noqa: PTH119 - text, not a file
         environ = self._surroundings.of(name)
-        program = self._found(environ.get("PATH", os.defpath))
+        programs = Programs(self._surroundings.home, environ.get("PATH", os.defpath))
+        program = self._found(programs)
         try:
-            ended = self._process.run(program, self._argv, environ, self._surroundings.home, self._timeout)
+            ended = self._process.run(program, self._argv, environ, programs.home, self._timeout)
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(f"{name} cannot be started: {reason}", "check the program") from None
@@ -60,16 +61,14 @@ class CommandSource:
     def stop(self) -> None:
         self._process.stop()
 
-    def _found(self, path: str) -> str:
+    def _found(self, programs: Programs) -> str:
         """Return the full path of the program."""
-        first = self._argv[0] if self._argv else ""
-        if first.startswith("~/"):
-            first = f"{self._surroundings.home}/{first[2:]}"
+        first = programs.spelled(self._argv[0]) if self._argv else ""
         if "/" in first and not first.startswith("/"):
             raise UnreadableError(
                 f"{first} depends on the folder the proxy runs in", "give the full path of the program"
             )
-        found = shutil.which(first, path=path) if first else None
+        found = programs.found(first)
         if found is None:
             raise UnreadableError(
                 f"there is no program {first or 'named'}", "install it, or give its full path in `from:`"

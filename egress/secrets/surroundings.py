@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
+from egress.secrets.programs import absolute, home_of
 from egress.secrets.value import Value
 
 # A pattern ends in `*` only.
@@ -74,7 +75,7 @@ class Surroundings:
         """Return the environment for a program, given by its file name."""
         patterns = _COMMON + tuple(FOR_ONE.get(program, "").split())
         return {
-            name: _absolute(text) if name == "PATH" else text
+            name: absolute(text) if name == "PATH" else text
             for name, text in self._environ.items()
             if any(fnmatchcase(name, pattern) for pattern in patterns) and self._may_pass(name, text)
         }
@@ -82,13 +83,7 @@ class Surroundings:
     @property
     def home(self) -> str:
         """Where a command runs: the home of the user, or the root when there is none that is known."""
-        home = self._environ.get("HOME", "")
-        return home if home.startswith("/") else "/"
+        return home_of(self._environ)
 
     def _may_pass(self, name: str, text: str) -> bool:
         return name not in self._hidden and not any(value.stands_in(text) for value in self._values)
-
-
-def _absolute(path: str) -> str:
-    """`PATH` without what depends on the folder the proxy was started in."""
-    return ":".join(folder for folder in path.split(":") if folder.startswith("/"))

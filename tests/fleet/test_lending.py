@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from egress.fleet.lending import Lending
 from egress.runtime.errors import GatewayError, MountError
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.spec import Mount, Spec
+from tests.unit.secrets.rig import script
 
 RULES = """
 version: 1
@@ -29,6 +32,7 @@ class Place:
         self.repo, self.conf, self.keys = (top / name for name in ("repo", "conf", "keys"))
         for each in (self.repo, self.conf, self.keys, self.repo / "src"):
             each.mkdir()
+        self.path, self.code = [Path("/usr/bin")], list[Path]()
         self.secret = self.keys / "token"
         self.secret.write_text("sesame-open-sesame-42")
         self.files = [str(self.write(self.conf / "hosts.yaml"))]
@@ -43,7 +47,13 @@ class Place:
         mount = Mount(source=source, target="/workspace", writable=writable)
         spec = Spec(name="one", image=image, mounts=(mount,))
         answer = Answer(200, {"rules": {"files": self.files}})
-        Lending(lambda: answer, self.repo, str(self.keys), config).refuse(spec)
+        environ = {"HOME": str(self.keys), "PATH": ":".join(map(str, self.path))}
+        Lending(lambda: answer, self.repo, environ, config, self.code).refuse(spec)
+
+    def run(self, *words: str) -> None:
+        """Let a program give the secret."""
+        command = json.dumps({"command": words})
+        (self.conf / "hosts.yaml").write_text(RULES.format(secret="x").replace('"file:x"', command))
 
 
 @pytest.fixture
@@ -140,14 +150,90 @@ def test_a_root_folder_holds_no_secret_either(place: Place) -> None:
         place.lend(place.repo, image=str(place.keys))
 
 
-def test_a_program_that_gets_a_secret_is_not_written(place: Place) -> None:
-    program = place.repo / "token.sh"
-    program.touch()
-    path = place.conf / "hosts.yaml"
-    path.write_text(path.read_text().replace(f'"file:{place.secret}"', f'{{command: ["sh", "{program}"]}}'))
-    with pytest.raises(MountError, match="is run by the proxy"):
+SPELLED = {
+    "whole": lambda place: ["sh", f"{place.keys}/bin/tok"],
+    "in-the-home": lambda _: ["~/bin/tok"],
+    "from-the-home": lambda _: ["/bin/sh", "bin/tok"],
+    "by-name": lambda _: ["tok"],
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLED.values(), ids=SPELLED)
+def test_a_program_that_gets_a_secret_is_not_written(
+    place: Place, spelled: Callable[[Place], list[str]]
+) -> None:
+    """S-44: a sandbox wrote one, and the proxy ran it. Words are read as the proxy reads them."""
+    folder = place.keys / "bin"
+    folder.mkdir()
+    script(folder, "echo", "tok")
+    place.path.append(folder)
+    place.run(*spelled(place))
+    for source in (place.keys, folder, folder / "tok"):
+        with pytest.raises(MountError):
+            place.lend(source)
+        place.lend(source, writable=False)
+    place.lend(place.repo)
+
+
+def test_a_program_behind_a_link_is_not_written(place: Place) -> None:
+    folder = place.keys / "bin"
+    folder.mkdir()
+    (folder / "tok").symlink_to(script(place.repo, "echo", "tok"))
+    place.path.append(folder)
+    for words in (["tok"], ["~/bin/tok"], ["/bin/sh", "bin/tok"]):
+        place.run(*words)
+        with pytest.raises(MountError, match="run by the proxy"):
+            place.lend(place.repo)
+
+
+def test_no_folder_is_written_that_programs_are_searched_in(place: Place) -> None:
+    """Whether or not it is there yet, and before or behind what is found: that may run others by name."""
+    script(place.keys, "echo", "tok")
+    venv = place.repo / ".venv/bin"
+    for path in ([venv, place.keys], [place.keys, venv]):
+        place.path = path
+        place.run("tok")
+        with pytest.raises(MountError, match=r"\.venv/bin in it is searched") as raised:
+            place.lend(place.repo)
+        assert "PATH" in raised.value.hint
+        place.run("/usr/bin/env")
+        with pytest.raises(MountError, match="searched"):
+            place.lend(place.repo)
+        place.lend(place.repo / "src")
+        place.lend(place.repo, writable=False)
+    place.write(place.conf / "hosts.yaml")
+    place.lend(place.repo)
+
+
+def test_what_lies_in_a_folder_that_is_run_is_not_written(place: Place) -> None:
+    place.run("python3", str(place.repo))
+    with pytest.raises(MountError, match="above it, is run by the proxy"):
+        place.lend(place.repo / "src")
+
+
+def test_a_program_that_is_not_there_yet_is_not_laid_there(place: Place) -> None:
+    place.run(f"{place.repo}/tok")
+    with pytest.raises(MountError, match="run by the proxy"):
         place.lend(place.repo)
-    place.lend(place.repo, writable=False)
+
+
+def test_a_word_that_is_no_path_closes_nothing(place: Place) -> None:
+    """`pass show work/api` is no folder in the home of its user."""
+    (place.keys / "work/api").mkdir(parents=True)
+    place.run("pass", "show", "work/api", "", "/")
+    place.lend(place.keys / "work")
+
+
+def test_code_of_egress_is_not_written(place: Place) -> None:
+    """S-44: what a sandbox wrote there ran as its user at the next start."""
+    place.code = [place.repo / ".venv"]
+    (place.repo / ".venv/lib").mkdir(parents=True)
+    for source in (place.repo, place.repo / ".venv", place.repo / ".venv/lib"):
+        with pytest.raises(MountError, match="code that Egress runs") as raised:
+            place.lend(source)
+        assert "read-only" in raised.value.hint
+        place.lend(source, writable=False)
+    place.lend(place.repo / "src")
 
 
 def test_nothing_is_lent_where_nobody_says_what_the_rules_are(place: Place) -> None:
@@ -163,7 +249,7 @@ def test_nothing_is_lent_where_nobody_says_what_the_rules_are(place: Place) -> N
 def test_a_fleet_asks_before_anything_is_made(place: Place) -> None:
     place.files = ["hosts.yaml"]
     place.write(place.repo / "hosts.yaml")
-    lending = Lending(lambda: Answer(200, {"rules": {"files": place.files}}), place.repo, "")
+    lending = Lending(lambda: Answer(200, {"rules": {"files": place.files}}), place.repo, {})
     fleet = Fleet(FakeRuntime(images={"any"}), lend=lending.refuse, tick=None)
     spec = Spec(
         name="one", image="any", mounts=(Mount(source=place.repo, target="/workspace", writable=True),)

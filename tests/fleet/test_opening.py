@@ -24,6 +24,7 @@ from egress.fleet.service import Service
 from egress.runtime.docker.engine import Engine
 from egress.runtime.errors import (
     GatewayError,
+    MountError,
     SandboxDiedError,
     SandboxExistsError,
     SandboxStateError,
@@ -31,8 +32,9 @@ from egress.runtime.errors import (
 )
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.gateway import ProxyGateway
+from egress.runtime.mounts import checked
 from egress.runtime.protocol import Runtime
-from egress.runtime.spec import Command, Spec
+from egress.runtime.spec import Command, Mount, Spec
 from tests.cli.command import environment, put
 from tests.fleet.estate import Estate, short_folder, spec
 from tests.fleet.test_preview import asked, opened
@@ -82,6 +84,32 @@ def test_a_proxy_is_started_for_this_process_alone(rules: Path, folder: Path, tm
     assert sorted(each.name for each in folder.iterdir()) == ["embedded", "sandboxes"]
     assert list((folder / "embedded").iterdir()) == []
     assert "sandbox.added" in (fleet.about.audit / "audit-000001.jsonl").read_text(encoding="utf-8")
+
+
+def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
+    rules: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-49: a sandbox moved the log away that it was mounted with, and nothing was said of it."""
+    for name, variable in (("log", "AUDIT_DIR"), ("key", "AUDIT_KEY"), ("word", "PASSWORD_FILE")):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(f"EGRESS_{variable}", str(tmp_path / name / "it"))
+    given = put(tmp_path / "given/it", "another-one-of-these")
+    given.chmod(0o600)
+    places: list[Place] = []
+
+    def made(_: Choice, place: Place) -> tuple[Runtime, About]:
+        places.append(place)
+        return FakeRuntime(place.gateway, dress=place.dress), About(kind="fake")
+
+    monkeypatch.setattr(opening, "open_runtime", made)
+    options = ("--password-file", str(given))
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder, options=options):
+        [place] = places
+        for name in ("log", "key", "word", "given"):
+            for writable in (False, True):
+                mount = Mount(source=tmp_path / name, target="/work", writable=writable)
+                with pytest.raises(MountError, match="closed to sandboxes"):
+                    checked([mount], place.guarded)
 
 
 @pytest.mark.usefixtures("in_memory")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,19 @@ def test_links_of_roots_are_followed_unless_a_sandbox_can_write_there(tmp_path: 
     assert checked([data], [])[0].source == tmp_path / "private"
     with pytest.raises(MountError, match="leads out of its folder"):
         checked([project, data], [])
+
+
+def test_a_link_on_the_way_to_what_is_closed_is_not_written(tmp_path: Path) -> None:
+    """A sandbox that puts a folder in its place has the log of the next proxy in it."""
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "project/src").mkdir(parents=True)
+    (tmp_path / "project/log").symlink_to(tmp_path / "audit")
+    guarded = [tmp_path / "project/log"]
+    project = Mount(source=tmp_path / "project", target="/project", writable=True)
+    with pytest.raises(MountError, match=r"holds, or lies in, .*/log"):
+        checked([project], guarded)
+    checked([replace(project, writable=False)], guarded)
+    checked([replace(project, source=tmp_path / "project/src")], guarded)
 
 
 def test_what_became_a_link_since_it_was_mounted_is_refused(tmp_path: Path) -> None:
