@@ -5,33 +5,43 @@ What a sandbox or a command is to be given is held against those, in every spell
 rules may change at any time, so the proxy is asked each time there is something to look at; what is searched
 for is put together again only when they did.
 
+Values from files and commands are the proxy's alone. So what passed is shown to it, over the socket of its
+user, and it says whether there is a secret in it: no value comes back. Where it cannot get a value, it cannot
+know it either.
+
 Errors name variables, never values. Where the proxy does not say what it has, nothing enters.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
+from typing import Final
 
+from egress.errors import UsageError
 from egress.fleet import asking
 from egress.fleet.asking import Answer
-from egress.runtime.environ import Asked, Kind, environment
+from egress.runtime.environ import SECRET_HINT, Asked, Kind, environment
 from egress.runtime.errors import GatewayError
 from egress.runtime.spec import Values
 from egress.scrub import SHORTEST_SECRET, Needles
 from egress.types import Secret
 
 Status = Callable[[], Answer]
+Held = Callable[[Sequence[str]], Answer]
+_MOST_SHOWN: Final = 64 * 1024
+"""Characters that are shown to the proxy at once, unless one variable has more."""
 
 
 class Withheld:
     """The secrets that the rules of one proxy read from the environment it was started with."""
 
-    def __init__(self, status: Status, environ: Mapping[str, str]) -> None:
-        """`status` asks the proxy for what it says of itself. It is not asked yet."""
+    def __init__(self, status: Status, held: Held, environ: Mapping[str, str]) -> None:
+        """`status` asks the proxy for what it says of itself, `held` what of texts. It is not asked yet."""
         self._status = status
+        self._held = held
         self._environ = environ
         self._lock = threading.Lock()
         self._known: tuple[str, frozenset[str], Needles] = ("", frozenset(), Needles({}))
@@ -40,7 +50,7 @@ class Withheld:
     @classmethod
     def by(cls, folder: Path, environ: Mapping[str, str]) -> Withheld:
         """Those of the proxy whose sockets are in this folder."""
-        return cls(lambda: asking.ask(folder, "/status"), environ)
+        return cls(lambda: asking.ask(folder, "/status"), lambda texts: asking.held(folder, texts), environ)
 
     def __repr__(self) -> str:
         return "Withheld()"
@@ -52,6 +62,18 @@ class Withheld:
         names, needles = self._current()
         asked = [Asked(name, value) for name, value in variables.items()]
         environment({}, {}, needles, kind=Kind.CONTAINER, asked=asked, sources=names)
+        for part in _parts(variables):
+            self._refuse_held(part)
+
+    def _refuse_held(self, names: Mapping[str, str]) -> None:
+        """`names` are those of variables, by what a process would be given; each is shown by itself too."""
+        texts = [*names.values(), *names]
+        places = _places(self._held(texts), len(texts))
+        for place, name in enumerate(names.values()):
+            if place in places:
+                raise UsageError("the name of a variable holds a configured secret", SECRET_HINT)
+            if place + len(names) in places:
+                raise UsageError(f"the value of {name} holds a configured secret", SECRET_HINT)
 
     def _current(self) -> tuple[frozenset[str], Needles]:
         digest, names = _read(self._status())
@@ -81,6 +103,27 @@ def _read(answer: Answer) -> tuple[str, frozenset[str]]:
     if not isinstance(digest, str) or not isinstance(names, dict):
         raise _silent()
     return digest, frozenset(map(str, names))
+
+
+def _parts(variables: Values) -> Iterator[dict[str, str]]:
+    """The names of variables by what is shown of them, in parts that the proxy takes."""
+    part, size = dict[str, str](), 0
+    for name, value in variables.items():
+        shown = f"{name}={value}"
+        if part and size + len(shown) > _MOST_SHOWN:
+            yield part
+            part, size = {}, 0
+        part[shown] = name
+        size += len(shown)
+    yield part
+
+
+def _places(answer: Answer, count: int) -> frozenset[int]:
+    """Which of so many texts hold a secret."""
+    found = answer.said.get("held")
+    if answer.status != HTTPStatus.OK or answer.said.get("texts") != count or not isinstance(found, list):
+        raise _silent()
+    return frozenset(found)
 
 
 def _silent() -> GatewayError:

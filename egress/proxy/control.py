@@ -34,7 +34,8 @@ NAME: Final = "control.sock"
 _LOCK: Final = "control.lock"
 _LONGEST_PATH: Final = 100
 _MOST_HEAD: Final = 16 * 1024
-_MOST_BODY: Final = 64 * 1024
+_MOST_BODY: Final = 1024 * 1024
+"""The largest variable there can be fits in, also where each of its characters is escaped."""
 _PATIENCE: Final = 10.0
 _MOST: Final = 32
 """Conversations at a time. Those beyond wait in the kernel's queue, or are closed."""

@@ -177,6 +177,7 @@ class Service:
             ("GET", "/metrics"): self._metrics,
             ("GET", "/placeholders"): self._placeholders,
             ("GET", "/stopped"): self._told_to_end,
+            ("POST", "/held"): self._held,
             ("POST", "/reload"): self._reload,
             ("POST", "/kill"): self._kill,
             ("POST", "/stop"): self._stopped,
@@ -221,6 +222,18 @@ class Service:
                 "killed": self.withdrawals.all(),
             },
         )
+
+    async def _held(self, body: Body) -> Reply:
+        """Which of these texts hold a secret: their places alone, and neither names nor values."""
+        texts = body.get("texts")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            return Reply(400, {"error": "there are no texts", "hint": 'say {"texts": ["..."]}'})
+        policy = self.withdrawals.policy
+        await self.engine.secrets.resolve(policy.secrets.values(), remarks.unscrubbed(policy))
+        needles = self.engine.secrets.all_needles()
+        data = [text.encode("utf-8", "surrogatepass") for text in texts]
+        found = [at for at, each in enumerate(data) if needles.mask(each).hits]
+        return Reply(200, {"texts": len(texts), "held": found})
 
     def _rules(self) -> dict[str, object]:
         policy, last = self.withdrawals.policy, self._reloader.last

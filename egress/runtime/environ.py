@@ -186,21 +186,21 @@ def _wanted(
         check_name(each.name)
         # Whoever forgot the name has given a value for one: it is not to be shown.
         if needles.occur_in(each.name.encode()):
-            raise UsageError("the name of a variable holds a configured secret", _SECRET_HINT)
+            raise UsageError("the name of a variable holds a configured secret", SECRET_HINT)
         value = _copied(each.name, caller, sources) if each.value is None else each.value
         check_value(each.name, value)
         if needles.occur_in(f"{each.name}={value}".encode()):
-            raise UsageError(f"the value of {each.name} holds a configured secret", _SECRET_HINT)
+            raise UsageError(f"the value of {each.name} holds a configured secret", SECRET_HINT)
         wanted[each.name] = value
     return wanted
 
 
-_SECRET_HINT: Final = "leave it out: the rules inject it on the way; a program that insists gets a stand-in"
+SECRET_HINT: Final = "leave it out: the rules inject it on the way; a program that insists gets a stand-in"
 
 
 def _copied(name: str, caller: Mapping[str, str], sources: Collection[str]) -> str:
     if name in sources:
-        raise UsageError(f"a configured secret is read from {name}", _SECRET_HINT)
+        raise UsageError(f"a configured secret is read from {name}", SECRET_HINT)
     if name not in caller:
         raise UsageError(
             f"{name} is not set here, so it cannot be copied", f"set it, or use --env {name}=VALUE"
@@ -216,7 +216,7 @@ def _neutral(caller: Mapping[str, str], kind: Kind, needles: Needles) -> tuple[d
         if value is None or kind not in neutral.kinds or not _is_true_in(kind, name, value):
             continue
         if needles.occur_in(value.encode("utf-8", "surrogateescape")):
-            notices.append(Notice(name, f"{name} holds a configured secret and does not enter", _SECRET_HINT))
+            notices.append(Notice(name, f"{name} holds a configured secret and does not enter", SECRET_HINT))
         elif _can_enter(name, value):
             found[name] = value
     return found, notices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,8 @@ class Proxy:
     def __init__(self, *names: str) -> None:
         self.answer = self.saying("a", *names)
         self.asked = 0
+        self.known = ""
+        """What it has from a file or a command."""
 
     def saying(self, digest: str, *names: str) -> Answer:
         return Answer(200, {"rules": {"in_force": digest, "variables": dict.fromkeys(names, "set")}})
@@ -43,6 +45,13 @@ class Proxy:
     def __call__(self) -> Answer:
         self.asked += 1
         return self.answer
+
+    def held(self, texts: Sequence[str]) -> Answer:
+        places = [at for at, text in enumerate(texts) if self.known and self.known in text]
+        return Answer(200, {"texts": len(texts), "held": places})
+
+    def withheld(self, environ: Mapping[str, str]) -> Withheld:
+        return Withheld(self, self.held, environ)
 
 
 @pytest.fixture
@@ -52,7 +61,7 @@ def proxy() -> Proxy:
 
 @pytest.fixture
 def fleet(proxy: Proxy) -> Iterator[Fleet]:
-    fleet = Fleet(FakeRuntime(images={"any"}), refuse=Withheld(proxy, TAKEN).refuse, tick=None)
+    fleet = Fleet(FakeRuntime(images={"any"}), refuse=proxy.withheld(TAKEN).refuse, tick=None)
     yield fleet
     fleet.close()
 
@@ -108,7 +117,7 @@ def test_nobody_behind_the_socket_can_either(fleet: Fleet) -> None:
 
 
 def test_a_name_that_is_a_secret_is_not_shown() -> None:
-    withheld = Withheld(Proxy("TOKEN"), {"TOKEN": "sesame_open_sesame"})
+    withheld = Proxy("TOKEN").withheld({"TOKEN": "sesame_open_sesame"})
     with pytest.raises(UsageError, match="the name of a variable holds") as caught:
         withheld.refuse({"sesame_open_sesame": "1"})
     assert "sesame" not in caught.value.message + caught.value.hint
@@ -117,7 +126,7 @@ def test_a_name_that_is_a_secret_is_not_shown() -> None:
 def test_the_line_end_of_a_secret_is_none_of_it() -> None:
     """It is not sent either."""
     with pytest.raises(UsageError):
-        Withheld(Proxy("TRACKER"), {"TRACKER": f"{SECRET}\n"}).refuse({"KEY": SECRET})
+        Proxy("TRACKER").withheld({"TRACKER": f"{SECRET}\n"}).refuse({"KEY": SECRET})
 
 
 def test_what_is_too_short_to_be_looked_for_is_left(fleet: Fleet) -> None:
@@ -135,7 +144,7 @@ def test_rules_that_changed_count_at_once(fleet: Fleet, proxy: Proxy) -> None:
 
 
 def test_what_is_searched_for_is_put_together_once(proxy: Proxy) -> None:
-    withheld = Withheld(proxy, TAKEN)
+    withheld = proxy.withheld(TAKEN)
     withheld.refuse({"A": "1"})
     found = withheld._current()[1]
     withheld.refuse({"A": "2"})
@@ -168,6 +177,43 @@ def test_nothing_enters_where_the_proxy_does_not_say_what_it_has(
     with pytest.raises(GatewayError):
         fleet.create(spec(env={"KEY": "innocent"}))
     assert fleet.list() == ()
+
+
+def test_what_the_proxy_alone_knows_enters_neither(fleet: Fleet, proxy: Proxy) -> None:
+    proxy.known = LATER
+    fleet.create(spec())
+    fleet.start("one")
+    with pytest.raises(UsageError) as caught:
+        fleet.exec("one", Command(argv=("env",), env={"INNOCENT": "yes", "KEY": f"Bearer {LATER}"}))
+    refused(caught.value, "the value of KEY")
+    proxy.known = "mellon_speak_friend"
+    with pytest.raises(UsageError, match="the name of a variable holds") as caught:
+        fleet.exec("one", Command(argv=("env",), env={"mellon_speak_friend": "yes"}))
+    refused(caught.value, "")
+
+
+def test_many_variables_are_shown_in_parts(fleet: Fleet, proxy: Proxy) -> None:
+    """The proxy takes no more than so much at once."""
+    proxy.known = LATER
+    long = {f"V{number}": "x" * 30_000 for number in range(9)}
+    with pytest.raises(UsageError) as caught:
+        fleet.create(spec(env={**long, "KEY": LATER}))
+    refused(caught.value, "KEY")
+    assert fleet.create(spec(env=long)).name == "one"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(404, {"texts": 2, "held": []}),
+        Answer(200, {}),
+        Answer(200, {"texts": 2}),
+        Answer(200, {"texts": 1, "held": []}),
+    ],
+)
+def test_nothing_enters_where_it_does_not_say_whether_it_knows_it(proxy: Proxy, answer: Answer) -> None:
+    with pytest.raises(GatewayError):
+        Withheld(proxy, lambda _: answer, TAKEN).refuse({"KEY": "innocent"})
 
 
 # With a real proxy ------------------------------------------------------------------------------------
@@ -203,6 +249,35 @@ def test_the_secrets_of_a_proxy_that_runs(rules: Path, folder: Path, monkeypatch
         with pytest.raises(GatewayError):
             fleet.exec("one", Command(argv=("true",), env={"KEY": "innocent"}))
         assert fleet.exec("one", TRUE).exit_code == 0
+
+
+ELSEWHERE = """version: 1
+secrets:
+  one: {{from: "file:{file}", hosts: [api.example.test]}}
+  two: {{from: {{command: ["/bin/cat", "{printed}"]}}, hosts: [api.example.test]}}
+hosts:
+  api.example.test: {{allow: all, inject: [{{bearer: one}}]}}
+"""
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_secrets_of_files_and_commands_of_a_proxy_that_runs(
+    rules: Path, folder: Path, tmp_path: Path
+) -> None:
+    """S-44: only those of the environment were known here, and the others were let in."""
+    file, printed = put(tmp_path / "file", SECRET), put(tmp_path / "printed", LATER)
+    file.chmod(0o600)
+    put(rules, ELSEWHERE.format(file=file, printed=printed))
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        for value in (SECRET, LATER, base64.b64encode(LATER.encode()).decode()):
+            with pytest.raises(UsageError) as caught:
+                fleet.create(spec(env={"KEY": value}))
+            refused(caught.value, "the value of KEY")
+        # As large as a variable can be, with all of it escaped.
+        assert fleet.create(spec(env={"KEY": "\1" * (128 * 1024 - 6)})).name == "one"
+        assert fleet.about.runtime_dir is not None
+        log = (fleet.about.runtime_dir / "proxy.log").read_text("utf-8")
+        assert "sesame" not in log and "mellon" not in log  # noqa: PT018
 
 
 def _is_refused(fleet: Fleet) -> bool:

@@ -157,6 +157,15 @@ async def test_stand_ins_are_told_and_secrets_are_not(running: Running) -> None:
     assert SECRET not in json.dumps(reply.body)
 
 
+async def test_texts_that_hold_a_secret_are_told_by_their_place_alone(running: Running) -> None:
+    reply = await running.ask("POST", "/held", texts=["innocent", f"KEY={SECRET}", SECRET, "\ud800"])
+    assert (reply.status, reply.body) == (200, {"texts": 4, "held": [1, 2]})
+    for wrong in (None, SECRET, [1]):
+        reply = await running.ask("POST", "/held", texts=wrong)
+        assert reply.status == 400
+        assert SECRET not in json.dumps(reply.body)
+
+
 # Reloading ----------------------------------------------------------------------------------------
 
 
