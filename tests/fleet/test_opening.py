@@ -113,6 +113,23 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
 
 
 @pytest.mark.usefixtures("in_memory")
+def test_no_sandbox_writes_the_egress_that_made_it(rules: Path, folder: Path, tmp_path: Path) -> None:
+    """S-44: a line that one wrote there ran as its user at the next start."""
+    package = Path(opening.__file__).parents[1]
+    usual = put(tmp_path / "project/file", "").parent
+    with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
+        for source in (package.parent, package / "fleet", Path(sys.prefix)):
+            mounts = (Mount(source=source, target="/workspace", writable=True),)
+            with pytest.raises(MountError, match="code that Egress runs"):
+                fleet.create(Spec(name="one", image="any", mounts=mounts))
+        mounts = (
+            Mount(source=usual, target="/workspace", writable=True),
+            Mount(source=package, target="/egress"),
+        )
+        assert fleet.create(Spec(name="one", image="any", mounts=mounts)).name == "one"
+
+
+@pytest.mark.usefixtures("in_memory")
 def test_two_at_a_time_do_not_disturb_each_other(rules: Path, folder: Path) -> None:
     with (
         open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as one,
