@@ -119,9 +119,9 @@ def test_no_sandbox_writes_the_egress_that_made_it(rules: Path, folder: Path, tm
     usual = put(tmp_path / "project/file", "").parent
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
         for source in (package.parent, package / "fleet", Path(sys.prefix)):
-            mounts = (Mount(source=source, target="/workspace", writable=True),)
+            wrong = Mount(source=source, target="/workspace", writable=True)
             with pytest.raises(MountError, match="code that Egress runs"):
-                fleet.create(Spec(name="one", image="any", mounts=mounts))
+                fleet.create(Spec(name="one", image="any", mounts=(wrong,)))
         mounts = (
             Mount(source=usual, target="/workspace", writable=True),
             Mount(source=package, target="/egress"),
