@@ -16,4 +16,4 @@ def as_the_door_sees_it(engine: Engine) -> Wired:
 def test_the_engine_has_everything_that_the_door_asks_for() -> None:
     asked = {name for name in vars(Wired) if not name.startswith("_")}
     assert asked
-    assert asked <= {field.name for field in fields(Engine)}
+    assert asked <= {field.name for field in fields(Engine)} | vars(Engine).keys()

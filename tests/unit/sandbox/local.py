@@ -118,7 +118,8 @@ class LocalProcess:
 
     def close_input(self) -> None:
         if self._terminal is None and self._process.stdin is not None:
-            with suppress(OSError):
+            # Whoever feeds it may close it at the same moment.
+            with suppress(OSError, ValueError):
                 self._process.stdin.close()
 
     def resize(self, terminal: Terminal) -> None:
