@@ -83,7 +83,7 @@ def test_a_map_of_holes_is_not_read_from_the_contents() -> None:
     assert first is not None
     assert second is not None
     assert first.issparse()
-    assert first.sparse == []
+    assert not first.sparse
     assert (second.name, reader.next()) == ("b", None)
 
 
