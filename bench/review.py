@@ -3,9 +3,11 @@
 Questions are asked within this process: what a command or a page adds is not in them.
 
 The lines are made as the proxy makes them, for some sandboxes that work with some hosts over a week. How
-many there are is set with `EGRESS_BENCH_LINES`; a million otherwise. Prints numbers; judges nothing.
+many there are is set with `EGRESS_BENCH_LINES`; a million otherwise. `EGRESS_BENCH_LOG` names a folder that
+keeps the lines for the next run, here or in `bench.ui`: to make them takes longest. Prints numbers; judges
+nothing.
 
-    EGRESS_BENCH_LINES=10000000 python -m bench review
+    EGRESS_BENCH_LINES=10000000 EGRESS_BENCH_LOG=/var/tmp/lines python -m bench review ui
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +30,7 @@ from egress.audit.chain import Chain, Keys
 from egress.audit.clock import Stamps
 from egress.audit.head import HeadFile, Point
 from egress.exchange import Destination
-from egress.review import Filters, Index
+from egress.review import Filters, Index, schema
 from egress.review.drafting import Since, Traffic, draft, is_decided, read, replay, seen, suggest
 from egress.rules.load import Source
 from egress.types import Identity, Place, RuleRef, Verdict
@@ -92,11 +95,11 @@ def bodies(count: int, clock: Moving) -> Iterator[str]:
         yield lines.exchange(record, replace(FACTS, request=request, durations=Durations(total=took)))
 
 
-def make(folder: Path, count: int) -> int:
-    """Write such a log by the chain itself, quicker than a proxy could; returns its bytes."""
+def make(folder: Path, count: int) -> None:
+    """Write such a log by the chain itself, quicker than a proxy could."""
     Sink.open(folder, KEY, clock=Moving()).close()
     keys, clock = Keys.of(KEY), Moving()
-    chain, stamps, number, offset, total = Chain(keys.line), Stamps(clock), 1, 0, 0
+    chain, stamps, number, offset = Chain(keys.line), Stamps(clock), 1, 0
     file = (folder / files.name(1)).open("wb")
     for body in bodies(count, clock):
         if offset >= ROTATE:
@@ -105,28 +108,42 @@ def make(folder: Path, count: int) -> int:
             file = (folder / files.name(number)).open("wb")
             line = chain.seal(stamps.now(), lines.rotated(files.name(number - 1), chain.mac.hex()))
             offset += file.write(line)
-        written = file.write(chain.seal(stamps.now(), body))
-        offset, total = offset + written, total + written
+        offset += file.write(chain.seal(stamps.now(), body))
     file.close()
     end = Point(chain.seq, number, offset, chain.mac)
     HeadFile(folder, keys.head, end, is_fresh=True).close()
-    return total
+
+
+@contextmanager
+def a_log() -> Iterator[Path]:
+    """The folder of a log of that many lines: the one that is kept, or one of its own."""
+    kept = os.environ.get("EGRESS_BENCH_LOG")
+    root = Path(kept) if kept else Path(tempfile.mkdtemp(prefix="egress-bench-"))
+    folder = root / f"lines-{LINES}"
+    try:
+        if not folder.exists():
+            unfinished = root / f"unfinished-{LINES}"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            make(unfinished, LINES)
+            unfinished.rename(folder)
+        yield folder
+    finally:
+        if not kept:
+            shutil.rmtree(root)
 
 
 def run() -> list[Row]:
     """Measure every row on one log."""
-    root = Path(tempfile.mkdtemp(prefix="egress-bench-"))
-    try:
-        return list(_rows(root / "log"))
-    finally:
-        shutil.rmtree(root)
+    with a_log() as folder:
+        return list(_rows(folder))
 
 
 def _rows(folder: Path) -> Iterator[Row]:
-    size = make(folder, LINES)
+    size = sum(file.stat().st_size for file in folder.glob("*.jsonl"))
     yield (f"lines of {size // LINES} bytes", LINES, "", None)
     took = seconds(lambda: verify(folder, KEY), rounds=2)
     yield ("lines verified", LINES / took, "/s", 400_000.0)
+    schema.throw_away(folder / schema.NAME)
     start = time.perf_counter()
     with Index(folder) as index:
         index.catch_up()

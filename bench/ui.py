@@ -1,7 +1,7 @@
 """The review page on a large log: its list, a filtered list, one request, the charts.
 
-Pages are asked for without a socket, so that what is measured is the page. How many lines there are is
-set with `EGRESS_BENCH_LINES`, as for `bench.review`. Prints numbers; judges nothing.
+Pages are asked for without a socket, so that what is measured is the page. How many lines there are, and
+where they are kept, is set as for `bench.review`. Prints numbers; judges nothing.
 
     EGRESS_BENCH_LINES=10000000 python -m bench ui
 """
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ from pathlib import Path
 from starlette.types import ASGIApp, Message
 
 from bench._timing import seconds
-from bench.review import LINES, Row, make
+from bench.review import LINES, Row, a_log
 from egress.review import Filters, Index
 from egress.ui import Desk, Watch
 from egress.ui import make as make_site
@@ -36,15 +34,11 @@ PAGES = {
 
 def run() -> list[Row]:
     """Measure every page on one log."""
-    root = Path(tempfile.mkdtemp(prefix="egress-bench-"))
-    try:
-        return list(_rows(root / "log"))
-    finally:
-        shutil.rmtree(root)
+    with a_log() as folder:
+        return list(_rows(folder))
 
 
 def _rows(folder: Path) -> Iterator[Row]:
-    make(folder, LINES)
     with Index(folder) as index:
         index.catch_up()
         name = index.query(Filters(event="exchange"), 1).entries[0].request

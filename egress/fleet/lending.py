@@ -28,12 +28,12 @@ from egress.fleet import asking, own
 from egress.fleet.asking import Answer
 from egress.policy.files import load_policy
 from egress.rules.policy import Policy
+from egress.runtime import links
 from egress.runtime.errors import GatewayError, MountError
 from egress.runtime.spec import Mount, Spec
 from egress.secrets import Programs
 
 Status = Callable[[], Answer]
-_MOST_LINKS: Final = 40
 _LESS: Final = "keep that outside of the folder, and name it with --rules or in the rules; or mount less"
 _OWN_CODE: Final = (
     "mount it read-only, or only a folder in it that has no part of that; or install Egress elsewhere,"
@@ -153,7 +153,7 @@ class Lending:
 def _check(mount: Mount, closed: Iterable[Path], why: str) -> None:
     source = mount.source.resolve()
     for path in closed:
-        if any(place.is_relative_to(source) for place in _places(path)):
+        if any(place.is_relative_to(source) for place in links.places(path)):
             how = " for writing" if mount.writable else ""
             raise MountError(
                 f"{mount.source} cannot be mounted{how}: {path} in it {why}",
@@ -165,32 +165,9 @@ def _check_around(mount: Mount, closed: Iterable[Path], why: str, cure: str) -> 
     """As `_check` does, and nothing in such a folder either."""
     source = mount.source.resolve()
     for path in closed:
-        places = list(_places(path))
+        places = links.places(path)
         if any(place.is_relative_to(source) for place in places):
             where = "in it" if path.is_relative_to(source) else "leads there, and"
             raise MountError(f"{mount.source} cannot be mounted for writing: {path} {where} {why}", cure)
         if source.is_relative_to(places[-1]):
             raise MountError(f"{mount.source} cannot be mounted for writing: {path}, above it, {why}", cure)
-
-
-def _places(path: Path) -> Iterator[Path]:
-    """Where a path ends, and where each link lies on the way there: whoever writes one decides as well."""
-    at = Path("/")
-    left = _reversed(path)
-    links = _MOST_LINKS
-    while left:
-        part = left.pop()
-        place = at.parent if part == ".." else at / part
-        if not links or not place.is_symlink():
-            at = place
-            continue
-        yield place
-        links -= 1
-        to = place.readlink()
-        at = Path("/") if to.is_absolute() else at
-        left += _reversed(to)
-    yield at
-
-
-def _reversed(path: Path) -> list[str]:
-    return [part for part in reversed(path.parts) if part != path.root]

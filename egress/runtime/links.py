@@ -38,6 +38,8 @@ class Way:
     """Where a path leads to, and what lies there."""
 
     links: list[Link] = field(default_factory=list)
+    is_endless: bool = False
+    """Whether it leads to links again and again, and was given up."""
     _names: list[str] = field(default_factory=list)
     _held: list[int] = field(default_factory=list)
     """The root, and behind it each folder of the way that is there."""
@@ -86,11 +88,29 @@ class Way:
 
 @contextmanager
 def followed(path: Path) -> Iterator[Way]:
-    """Go to where a whole path leads, and hold it. Raises `OSError` for one that leads only to links."""
+    """Go to where a path leads, and hold it. Raises `OSError` for one that leads only to links."""
+    with _gone(path) as way:
+        if way.is_endless:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        yield way
+
+
+def places(path: Path) -> tuple[Path, ...]:
+    """Where each link lies on the way of a path, and its end, if it has one.
+
+    Whoever writes one of these decides what is found. There is always at least one of them. Raises `OSError`.
+    """
+    with _gone(path) as way:
+        links = tuple(link.place for link in way.links)
+        return links if way.is_endless else (*links, way.end)
+
+
+@contextmanager
+def _gone(path: Path) -> Iterator[Way]:
     way = Way()
     try:
         way._held.append(os.open("/", _FOLDER | os.O_PATH))  # noqa: SLF001 - the two are one
-        _go(way, way._names, way._held, list(path.parts[1:]))  # noqa: SLF001 - likewise
+        _go(way, way._names, way._held, list(path.absolute().parts[1:]))  # noqa: SLF001 - likewise
         yield way
     finally:
         for each in way._held:  # noqa: SLF001 - likewise
@@ -116,7 +136,8 @@ def _go(way: Way, at: list[str], held: list[int], names: list[str]) -> None:
         target = Path(os.readlink("", dir_fd=below))
         way.links.append(Link(Path("/", *at, name), target, found.st_uid))
         if len(way.links) > _MOST_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            way.is_endless = True
+            return
         names = [*target.parts[target.is_absolute() :], *names]
         if target.is_absolute():
             at.clear()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.runtime.errors import MountError
-from egress.runtime.links import Way, followed
+from egress.runtime.links import Way, followed, places
 from egress.runtime.spec import Mount
 
 ENGINES: Final = tuple(
@@ -52,10 +52,10 @@ def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[st
     `taken` are paths in the sandbox where something of ours is.
     """
     wanted = tuple(mounts)
-    private = [_followed(place.absolute()) for place in guarded]
-    closed = [*map(_end, ENGINES), *(end for end, _ in private)]
+    private = [places(place) for place in guarded]
+    closed = [*map(_end, ENGINES), *(way[-1] for way in private)]
     # Whoever writes a link on the way there decides what is found.
-    turned = [*closed, *(link for _, links in private for link in links)]
+    turned = [*closed, *(place for way in private for place in way)]
     written = [_end(mount.source) for mount in wanted if mount.writable]
     return tuple(
         _checked(mount, turned if mount.writable else closed, written, (*_TAKEN, *taken)) for mount in wanted
@@ -118,13 +118,8 @@ def _overlap(one: Path, other: Path) -> bool:
 
 def _end(path: Path) -> Path:
     """Where a path leads to. What is not there leads where it says."""
-    return _followed(path.absolute())[0]
-
-
-def _followed(path: Path) -> tuple[Path, list[Path]]:
-    """Where a path leads to, and where the links lie that were followed."""
     with _held(path) as way:
-        return way.end, [link.place for link in way.links]
+        return way.end
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.links import followed
+from egress.runtime.links import followed, places
 
 
 def read(descriptor: int) -> bytes:
@@ -34,6 +34,29 @@ def test_a_link_within_its_folder_is_followed_and_told(tmp_path: Path) -> None:
         assert [(link.place, link.target) for link in way.links] == [(tmp_path / "link", Path("real"))]
         assert way.strange() is None
         assert read(way.open_file(os.O_RDONLY)) == b"here"
+
+
+def test_the_places_of_a_way_are_its_links_and_its_end(tmp_path: Path) -> None:
+    (tmp_path / "first").symlink_to("second")
+    (tmp_path / "second").symlink_to(tmp_path)
+    links = (tmp_path / "first", tmp_path / "second")
+    assert places(tmp_path / "first/none") == (*links, tmp_path / "none")
+    assert places(tmp_path / "none/../first") == (*links, tmp_path)
+
+
+def test_a_path_that_does_not_begin_at_the_root_is_read_where_we_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert places(Path("some/file")) == (tmp_path / "some/file",)
+
+
+def test_a_circle_of_links_has_places_and_no_end(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    assert set(places(tmp_path / "one/file")) == {tmp_path / "one", tmp_path / "two"}
+    with pytest.raises(OSError, match="symbolic links"), followed(tmp_path / "one/file"):
+        pass  # never got here
 
 
 @pytest.mark.parametrize("is_absolute", [True, False])
