@@ -32,9 +32,9 @@ from egress.rules.entry import Entry, Rule
 from egress.rules.globs import GlobError, path_glob
 from egress.rules.hosts import is_address
 from egress.rules.load import Source, load
-from egress.rules.policy import Policy, Profile
+from egress.rules.policy import Binding, Policy, Profile
 from egress.rules.predicates import Predicates
-from egress.rules.show import Fields, as_text, flow, profile_fields, scalar
+from egress.rules.show import Fields, as_text, flow, profile_fields, scalar, secret_fields
 from egress.types import Decision, Head, HostDecision, Identity, RuleRef
 
 MOST_STEPS = 5
@@ -276,10 +276,26 @@ def _new_port(work: _Work) -> None:
     _open(work, entry, f"on port {work.seen.port}")
     if work.seen.scheme == "https":
         _replace_entry(work, entry, replace(entry, ports=entry.ports | {work.seen.port}))
+        _bind(work, entry)
         return
     if entry.inject:
         raise _NothingError("a host that gets a credential is never opened for clear text: use https")
     _replace_entry(work, entry, replace(entry, clear_ports=entry.clear_ports | {work.seen.port}))
+
+
+def _bind(work: _Work, entry: Entry) -> None:
+    """Bind what is injected there to the new port too: no file loads that opens one for half of an entry."""
+    port = work.seen.port
+    if entry.pattern is None:
+        return
+    for name in dict.fromkeys(item.injection.secret for item in entry.inject):
+        spec = work.policy.secrets[name]
+        if any(each.port == port and each.pattern.covers(entry.pattern) for each in spec.bindings):
+            continue
+        bound = replace(spec, bindings=(*spec.bindings, Binding(entry.pattern, port)))
+        work.policy = replace(work.policy, secrets={**work.policy.secrets, name: bound})
+        line = f"{scalar(name)}: {_braces(secret_fields(bound))}"
+        work.steps.append(Step(f"in place of the secret at {spec.place}", (line,)))
 
 
 def _into_profile(work: _Work) -> None:

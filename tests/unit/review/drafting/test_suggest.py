@@ -6,7 +6,7 @@ import pytest
 
 from egress.review.drafting.seen import seen
 from egress.review.drafting.suggest import Suggestion, suggest
-from egress.rules.load import Source
+from egress.rules.load import Source, load
 from tests.unit.review.drafting.sample import NOW, denied, exchange, refusal
 
 RULES = """\
@@ -29,6 +29,14 @@ hosts:
   shut.example.com: { allow: [] }
   "*.cdn.example.com": { methods: [GET] }
 """
+
+
+SECRET = RULES.splitlines()[2].strip()
+
+
+def written(entry: tuple[str, ...], secret: str) -> str:
+    """A file of one entry and one secret, as steps say them."""
+    return "\n".join(["version: 1", "secrets:", f"  {secret}", "hosts:", *entry, ""])
 
 
 def asked(line: dict[str, object], rules: str = RULES, address: str = "") -> Suggestion:
@@ -241,6 +249,30 @@ def test_a_port_is_opened_for_a_whole_entry_and_all_of_it_is_named(line: dict[st
         "the secret tracker is opened on port 8443 too: whoever may send it acts with its rights",
         "all that the entry allows is opened on port 8443: GET /v1/**; DELETE, POST /**",
     )
+
+
+@pytest.mark.parametrize(
+    "line", [refusal("host.port", "api.example.com", 8443), denied("host.port", port=8443)]
+)
+def test_a_secret_is_bound_to_the_port_that_is_opened_for_it(line: dict[str, object]) -> None:
+    line |= {"path": "/user"} if "path" in line else {}
+    answer = asked(line)
+    entry, secret = answer.steps
+    assert secret.where == "in place of the secret at hosts.yaml:3:3"
+    assert secret.yaml == ('github: { from: "env:T", hosts: [api.example.com, "api.example.com:8443"] }',)
+    assert (
+        "the secret github is opened on port 8443 too: whoever may send it acts with its rights"
+        in answer.risks
+    )
+    # Written as it says, the file loads; without the second step it does not.
+    assert load([Source("hosts.yaml", written(entry.yaml, secret.yaml[0]))], {}, NOW).policy is not None
+    assert load([Source("hosts.yaml", written(entry.yaml, SECRET))], {}, NOW).policy is None
+
+
+def test_a_secret_that_is_bound_to_the_port_already_is_left_as_it_is() -> None:
+    rules = RULES.replace("hosts: [api.example.com]", 'hosts: [api.example.com, "*.example.com:8443"]')
+    (step,) = asked(refusal("host.port", "api.example.com", 8443), rules).steps
+    assert step.where.startswith("in place of the entry")
 
 
 def test_a_port_of_a_wildcard_is_opened_for_every_host_of_it_and_that_is_said() -> None:
