@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from egress.cli import render
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD, PLAIN, Cell, Style
 
@@ -79,6 +81,12 @@ def as_json(entry: Entry) -> None:
     text = json.dumps(dict(entry.fields), ensure_ascii=True, separators=(",", ":"))
     # The one character of ASCII that JSON leaves as it is and a terminal may not.
     render.text(text.replace("\x7f", "\\u007f") + "\n")
+
+
+def refuse_both(*, as_json: bool, as_csv: bool) -> None:
+    """Raise `UsageError` where two forms are wanted at once."""
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv are two forms of one thing; give one of them.")
 
 
 def as_csv(entries: Sequence[Entry], *, with_head: bool = True) -> None:

@@ -41,8 +41,7 @@ def query(
       egress log query --sandbox agent-1 --host '*.github.com' --status 5xx
       egress log query --secret github --grep /user/keys --json
     """
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv are two forms of one thing; give one of them.")
+    lines.refuse_both(as_json=as_json, as_csv=as_csv)
     from egress.review import Cursor
 
     wanted = asked.filters(**options)

@@ -47,8 +47,7 @@ def stats(
       egress log stats --by host --since 1d
       egress log stats --by time --sandbox agent-1 --json
     """
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv are two forms of one thing; give one of them.")
+    lines.refuse_both(as_json=as_json, as_csv=as_csv)
     from egress.review import Numbers
     from egress.review.moments import shown
 

@@ -32,11 +32,13 @@ MOST_WAITING = 500
     "--lines", "-n", "last", type=click.IntRange(0, 10_000), default=10, show_default=True, help="How many."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the lines as they are, one object a line.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print them as CSV.")
 @places.of_log
 def tail(
     follows: bool,
     last: int,
     as_json: bool,
+    as_csv: bool,
     state_dir: Path | None,
     directory: Path | None,
     **options: Unpack[asked.Asked],
@@ -50,11 +52,15 @@ def tail(
       egress log tail
       egress log tail -f --verdict deny
     """
+    lines.refuse_both(as_json=as_json, as_csv=as_csv)
     wanted = asked.filters(**options)
-    return show(places.folder(state_dir, directory), wanted, last, follows=follows, as_json=as_json)
+    where = places.folder(state_dir, directory)
+    return show(where, wanted, last, follows=follows, as_json=as_json, as_csv=as_csv)
 
 
-def show(where: Path, wanted: Filters, last: int, *, follows: bool, as_json: bool) -> int:
+def show(
+    where: Path, wanted: Filters, last: int, *, follows: bool, as_json: bool, as_csv: bool = False
+) -> int:
     """Print the last lines of a log that are wanted, and what comes, until it is interrupted."""
     from egress.review.follow import follow
 
@@ -66,10 +72,14 @@ def show(where: Path, wanted: Filters, last: int, *, follows: bool, as_json: boo
         time.sleep(PAUSE)
         return True
 
+    if as_csv:
+        lines.as_csv([])
     with contextlib.suppress(KeyboardInterrupt):
         for entry in follow(where, wanted, last, wait if follows else None):
             if as_json:
                 lines.as_json(entry)
+            elif as_csv:
+                lines.as_csv([entry], with_head=False)
             else:
                 table.add(lines.cells(entry, is_short=True))
     table.print()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 from dataclasses import replace
@@ -64,6 +66,14 @@ def test_filters_hold_and_no_index_is_made(log: Path) -> None:
     _, said, _ = run("tail", "--verdict", "deny", "--json")
     assert [json.loads(line)["seq"] for line in said.splitlines()] == [4, 7]
     assert not (log / "index.sqlite3").exists()
+
+
+def test_as_csv_the_names_of_the_columns_stand_in_front_once() -> None:
+    _, said, _ = run("tail", "--verdict", "deny", "--csv")
+    assert said.count("seq,") == 1
+    assert [row["seq"] for row in csv.DictReader(io.StringIO(said))] == ["4", "7"]
+    with pytest.raises(AssertionError, match="two forms"):
+        run("tail", "--json", "--csv")
 
 
 def test_it_follows_until_it_is_interrupted(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
