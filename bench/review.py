@@ -132,10 +132,10 @@ def a_log() -> Iterator[Path]:
             shutil.rmtree(root)
 
 
-def run() -> list[Row]:
+def run() -> Iterator[Row]:
     """Measure every row on one log."""
     with a_log() as folder:
-        return list(_rows(folder))
+        yield from _rows(folder)
 
 
 def _rows(folder: Path) -> Iterator[Row]:

@@ -32,10 +32,10 @@ PAGES = {
 }
 
 
-def run() -> list[Row]:
+def run() -> Iterator[Row]:
     """Measure every page on one log."""
     with a_log() as folder:
-        return list(_rows(folder))
+        yield from _rows(folder)
 
 
 def _rows(folder: Path) -> Iterator[Row]:

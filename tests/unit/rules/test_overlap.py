@@ -17,6 +17,13 @@ from egress.rules.predicates import NamedGlob, Predicates
         ("/a/*", "/a", False), ("/a*", "/*b", True), ("/a*", "/b*", False), ("/*a*", "/b*b", True),
         ("/*", "/", False),
         ("/**", "/", True), ("/a/**/c", "/a/b", False), ("/a/", "/a", False),
+        # What is wanted between two runs has to be there, all of it, and in this order.
+        ("/a/b", "/a/**/c/**", False), ("/**/b/**", "/b", True), ("/**/b/c/**", "/a/b/c", True),
+        ("/**/a/**/b/**", "/b/a", False), ("/**/a/**/b/**", "/a/b", True),
+        # Both ends have to fit, also where there is room between them.
+        ("/**/a", "/**/b", False), ("/a/**", "/b/**", False), ("/**/b/**/a", "/**/b", False),
+        ("/**/b", "/**/b/**/a", False),
+        ("/ab", "/a*", True), ("/ac", "/a*b*c", False), ("/abc", "/a*b*c", True), ("/*a", "/*b", False),
     ],
 )  # fmt: skip
 def test_two_patterns_meet(one: str, other: str, do: bool) -> None:
