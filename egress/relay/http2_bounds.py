@@ -47,7 +47,12 @@ MOST_SMALL: Final = 4000
 """Of those in a second, before the connection is not read until the next one."""
 _BUSY: Final = 64
 """Of those in one slice of a read, before other connections get their turn."""
-_WINDOW_UPDATES: Final = 20_000
+_WINDOW_UPDATES: Final = 4000
+"""Of those in a second, whatever was sent to the peer."""
+_OPENED: Final = 1024
+"""Bytes that were sent to the peer, for each of those beyond."""
+_MOST_OPENED: Final = 32 * 1024 * 1024
+"""Of such bytes that are remembered."""
 
 
 class FloodError(ProtocolError):
@@ -64,6 +69,7 @@ class Bounds:
         self._unread = 0
         self._small = 0
         self._small_before = 0
+        self._sent = 0
 
     @property
     def is_full(self) -> bool:
@@ -101,14 +107,24 @@ class Bounds:
             else:
                 return
         self._counts[kind] = self._counts.get(kind, 0) + 1
-        if self._counts[kind] > most:
+        if self._counts[kind] > most and not self._is_paid(event):
             raise FloodError("too many frames that carry nothing")
 
-    def wrote(self, count: int, *, blocked: bool) -> None:
-        """Count what is written although the peer does not read.
+    def _is_paid(self, event: events.Event) -> bool:
+        """Whether it opens a window for what was sent: a quick download has many of these."""
+        # A number for each second alone would stop no peer that costs a slow machine all its time.
+        if not isinstance(event, events.WindowUpdated) or self._sent < _OPENED:
+            return False
+        self._sent -= _OPENED
+        return True
 
-        No body is among it, only what the peer itself makes us say: raises `FloodError` where it goes on.
+    def wrote(self, count: int, *, blocked: bool) -> None:
+        """Count what is written, and what of it although the peer does not read.
+
+        No body is among the latter, only what the peer itself makes us say: raises `FloodError` where it
+        goes on.
         """
+        self._sent = min(self._sent + count, _MOST_OPENED)
         self._unread = self._unread + count if blocked else 0
         if self._unread > MOST_UNREAD:
             raise FloodError("too much that is answered and never read")

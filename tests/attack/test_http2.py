@@ -480,7 +480,7 @@ FLOODS = {
     "priorities": (frame(2, 0, 1, b"\0\0\0\x03\x10"), 600),
     "empty data": (frame(0, 0, 1), 300),
     "unknown frames": (frame(77, 0, 0, b"x"), 200),
-    "windows": (frame(8, 0, 0, b"\0\0\0\1"), 25_000),
+    "windows": (frame(8, 0, 0, b"\0\0\0\1"), 5_000),
 }
 
 

@@ -48,7 +48,7 @@ def own(name: str) -> str:
     return f"own-{name}.{ANY}"
 
 
-GITHUB: Final = {"api.github.com": "45.20.0.1", "github.com": "45.20.0.2", "codeload.github.com": "45.20.0.3"}
+GITHUB: Final = {"api.github.com": "45.21.0.1", "github.com": "45.21.0.2", "codeload.github.com": "45.21.0.3"}
 """Hosts of a preset, and where they are in the lab."""
 PLACES: Final = tuple((address, 443) for address in GITHUB.values())
 GITLAB: Final = f"gitlab.{ANY}"

@@ -182,6 +182,7 @@ class Internet:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="internet", daemon=True)
         self._hosts: list[_Host] = []
+        self._taken: set[tuple[str, int]] = set()
         self._names: asyncio.Server | None = None
         # Barriers end here: an address where nobody listens would complain.
         self._drain = self._room.datagrams(MARK_ADDRESS, 9)
@@ -201,6 +202,10 @@ class Internet:
             self.dns.set(name, address)
 
     def _site(self, name: str, address: str, tls: ssl.SSLContext | None, port: int = 443) -> Site:
+        # Two could listen there, and would take turns.
+        if (address, port) in self._taken:
+            raise ValueError(f"{address}:{port} is another host's already, and not for {name}")
+        self._taken.add((address, port))
         site = Site(tls).open_on(name, self._room.listen(address, port))
         self._hosts.append(site)
         return site

@@ -29,6 +29,7 @@ CHEAP: list[tuple[events.Event, int]] = [
     (events.PingAckReceived(ping_data=b"12345678"), 60),
     (events.PriorityUpdated(), 400),
     (events.SettingsAcknowledged(), 20),
+    (events.WindowUpdated(stream_id=1, delta=1), 4000),
 ]
 
 
@@ -44,6 +45,36 @@ def test_so_many_in_a_second_and_no_more(event: events.Event, most: int) -> None
     with pytest.raises(FloodError) as caught:
         bounds.count(event)
     assert caught.value.error_code == ErrorCodes.ENHANCE_YOUR_CALM
+
+
+def test_windows_may_be_opened_for_each_kib_that_was_sent_in_whatever_second() -> None:
+    bounds, opened = Bounds(), events.WindowUpdated(stream_id=1, delta=1)
+    bounds.wrote(5 * 1024 + 1023, blocked=False)
+    bounds.new_second()
+    for _ in range(4000 + 5):
+        bounds.count(opened)
+    with pytest.raises(FloodError):
+        bounds.count(opened)
+    # What was paid for is not paid for again.
+    bounds.new_second()
+    for _ in range(4000):
+        bounds.count(opened)
+    with pytest.raises(FloodError):
+        bounds.count(opened)
+
+
+def test_what_was_sent_pays_for_windows_alone_and_is_not_hoarded() -> None:
+    bounds, opened = Bounds(), events.WindowUpdated(stream_id=1, delta=1)
+    bounds.wrote(1 << 30, blocked=False)
+    for _ in range(4000 + 32 * 1024):
+        bounds.count(opened)
+    with pytest.raises(FloodError):
+        bounds.count(opened)
+    bounds.wrote(1 << 20, blocked=False)
+    for _ in range(60):
+        bounds.count(events.PingReceived(ping_data=b"12345678"))
+    with pytest.raises(FloodError):
+        bounds.count(events.PingReceived(ping_data=b"12345678"))
 
 
 def test_data_that_is_some_is_never_a_flood() -> None:
