@@ -52,13 +52,13 @@ class Canary:
     name: str
     place: Place
     like: Shape
-    stop: bool = False
+    stop: bool
     """Whoever sends it loses all access."""
-    env: str = ""
+    env: str
     """The variable in which it is planted; empty for none."""
-    file: str = ""
+    file: str
     """The file in which it is planted, whole or below `~/`; empty for none."""
-    text: str = VALUE
+    text: str
     """What stands in that file, with one `VALUE` in it."""
 
 

@@ -184,4 +184,4 @@ def test_mistakes_are_told() -> None:
 def test_the_same_name_in_two_files_is_a_conflict() -> None:
     loaded = load([Source("a", TEXT), Source("b", TEXT)])
     assert loaded.policy is None
-    assert "decoy" in loaded.findings[0].message
+    assert loaded.findings[0].message == "the canary `decoy` is written twice (first at a:3:3)"

@@ -181,6 +181,10 @@ def test_the_mode_is_the_one_that_is_written(mode: str) -> None:
     assert policy(f"mode: {mode}").mode == mode
 
 
+def test_rules_are_enforced_where_nothing_is_said_of_a_mode() -> None:
+    assert policy("version: 1").mode == "enforce"
+
+
 def test_a_mistake_in_a_secret_of_a_preset_is_reported_at_its_use() -> None:
     (found,) = errors("use: [p]", presets={"p": "title: P\nsecrets: {s: 3}\n"})
     assert found.startswith("hosts.yaml:1:7")

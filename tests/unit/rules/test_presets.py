@@ -145,6 +145,18 @@ def test_the_name_of_a_parameter_may_have_digits_in_it() -> None:
     assert policy("use: [{p: {h2: a.example}}]", presets={"p": preset}).entries
 
 
+def test_braces_without_a_dollar_are_no_parameter() -> None:
+    preset = "title: P\nparameters: {h: {type: path, help: h}}\nhosts: {a.example: {paths: ['/{b}/${h}']}}\n"
+    assert policy("use: [{p: {h: c}}]", presets={"p": preset}).entries
+
+
+@pytest.mark.parametrize("name", ["a}", "a}b", "a}${b"])
+def test_no_parameter_ends_before_its_name_does(name: str) -> None:
+    preset = f"title: P\nparameters: {{'{name}': {{type: host, help: h}}}}\nhosts: {{a.example: {{}}}}\n"
+    found = errors("use: [{p: {}}]", presets={"p": preset})
+    assert any("cannot be the name of a parameter" in each for each in found)
+
+
 def test_what_is_no_rule_may_speak_of_parameters() -> None:
     preset = "title: For ${h}\nparameters: {h: {type: host, help: 'Put in for ${h}.'}}\nhosts: {'${h}': {}}\n"
     assert policy("use: [{p: {h: a.example}}]", presets={"p": preset}).entries

@@ -26,6 +26,7 @@ def test_a_warning_is_no_error() -> None:
     report = Report()
     report.warning(Place("f", 1, 1), "hm")
     assert not report.has_errors
+    assert not report.findings[0].is_idle
 
 
 def test_a_meaning_error_carries_its_hint() -> None:
