@@ -92,6 +92,10 @@ def test_a_key_is_known_by_the_name_of_the_file_alone(one: type[Model], value: d
         one.model_validate(value)
 
 
+def test_a_canary_stops_nobody_unless_that_is_said() -> None:
+    assert model.CanaryItem.model_validate({"like": "aws"}).stop is False
+
+
 def test_a_placeholder_is_swapped_once_unless_more_is_said() -> None:
     value = {"secret": "s", "like": "uuid", "in": ["path"]}
     assert PlaceholderItem.model_validate(value).max == 1
