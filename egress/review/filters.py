@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from egress.errors import UsageError
 from egress.review.entry import Entry
-from egress.review.shapes import APART, TEXTS, Shape, shape_of
+from egress.review.shapes import APART, Shape, shape_of
 from egress.review.swift import searched, written
 
 VERDICTS: Final = ("allow", "deny")
@@ -153,12 +153,6 @@ class Filters:
             parts.append("status BETWEEN ? AND ?")
             values += self._status
         return " AND ".join(parts), values
-
-
-def with_text(text: str) -> tuple[str, list[str | int]]:
-    """The condition that a shape has a text in it, in capitals or not."""
-    parts = [f"instr(lower({name}), ?)" for name in TEXTS]
-    return f"({' OR '.join(parts)})", [text.lower()] * len(parts)
 
 
 def _glob(text: str) -> str:

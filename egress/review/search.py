@@ -13,6 +13,7 @@ import sqlite3
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import batched
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
 
@@ -20,10 +21,13 @@ from egress.audit import files
 from egress.audit.chain import MOST_LINE
 from egress.review.columns import DamagedError, Places, unpacked
 from egress.review.entry import Entry, NotALineError, parse
-from egress.review.filters import FilterError, Filters, trigrams, with_text
+from egress.review.filters import FilterError, Filters, trigrams
+from egress.review.shapes import TEXTS
 
 BUDGET = 256 * 1024 * 1024
 """Bytes of lines that are looked through for one page."""
+_AT_ONCE = 500
+"""Values in one question to SQLite, which takes a bounded number."""
 
 
 class Cursor(NamedTuple):
@@ -250,10 +254,18 @@ class Search:
 
     def _shapes_with_text(self) -> set[int]:
         if self._shaped is None:
-            where, values = with_text(self._filters.grep)
-            rows = self._connection.execute(f"SELECT id FROM shape WHERE {where}", values)  # noqa: S608
-            self._shaped = {key for (key,) in rows}
+            text = self._filters.grep.lower()
+            self._shaped = {key for name in TEXTS for key in self._shapes_with(name, text)}
         return self._shaped
+
+    def _shapes_with(self, name: str, text: str) -> Iterator[int]:
+        """The shapes that have a text in this column, in capitals or not."""
+        # There are many shapes and few different values: those are looked through, and what has one is found.
+        values = self._connection.execute(f"SELECT DISTINCT {name} FROM shape").fetchall()  # noqa: S608
+        for some in batched((value for (value,) in values if text in value.lower()), _AT_ONCE):
+            asked = ", ".join("?" * len(some))
+            query = f"SELECT id FROM shape WHERE {name} IN ({asked})"  # noqa: S608 - a column of ours
+            yield from (key for (key,) in self._connection.execute(query, some))
 
 
 def _lines_with(needle: bytes, texts: bytes) -> Iterator[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.review.filters import FilterError, Filters, trigrams, with_text
+from egress.review.filters import FilterError, Filters, trigrams
 from egress.review.shapes import shape_of
 
 
@@ -44,4 +44,3 @@ def test_pieces_of_a_text_are_bounded() -> None:
     assert trigrams("ab") == []
     assert trigrams("abcd") == ["abc", "bcd"]
     assert len(trigrams("".join(map(chr, range(100, 1000))))) <= 24
-    assert with_text("X")[1][0] == "x"

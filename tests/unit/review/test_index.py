@@ -81,6 +81,16 @@ def test_it_finds_what_is_asked_for(filters: Filters, found: list[str], log: Pat
         assert requests(index, filters) == found
 
 
+def test_a_text_in_many_different_values_is_asked_for_some_at_a_time(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(log) as index:
+        at_once = requests(index, Filters(grep="EXAMPLE"))
+        monkeypatch.setattr("egress.review.search._AT_ONCE", 1)
+        assert requests(index, Filters(grep="EXAMPLE")) == at_once
+        assert {"r-4", "r-5", "refusal"} <= set(at_once)
+
+
 def test_pages_follow_each_other_without_a_gap(log: Path) -> None:
     with opened(log) as index:
         found, cursor = list[int](), None
