@@ -163,8 +163,9 @@ def test_clients_in_a_container_reach_the_server_with_the_credential(container: 
     assert_all_get_through(tried(container, way), way)
 
 
+# All variables without more say nothing new here: read-only has them too, and containers have all three.
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+@pytest.mark.parametrize("way", WAYS[1:], ids=lambda way: way.name)
 def test_clients_in_namespaces_reach_the_server_with_the_credential(namespace: Site, way: Way) -> None:
     assert_all_get_through(tried(namespace, way), way)
 
