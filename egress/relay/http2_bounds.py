@@ -48,9 +48,9 @@ MOST_SMALL: Final = 4000
 _BUSY: Final = 64
 """Of those in one slice of a read, before other connections get their turn."""
 _WINDOW_UPDATES: Final = 4000
-"""Of those in a second, whatever was sent to the peer."""
+"""In a second, whatever was sent to the peer."""
 _OPENED: Final = 1024
-"""Bytes that were sent to the peer, for each of those beyond."""
+"""Bytes that were sent to the peer, for each window update beyond."""
 _MOST_OPENED: Final = 32 * 1024 * 1024
 """Of such bytes that are remembered."""
 

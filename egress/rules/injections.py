@@ -199,7 +199,7 @@ def _check_secret(entry: Entry, item: InjectItem, secrets: dict[str, SecretSpec]
     if entry.pattern is None:
         return
     for port in sorted(entry.ports):
-        if not any(b.port == port and b.pattern.covers(entry.pattern) for b in spec.bindings):
+        if not spec.is_bound_to_all(entry.pattern, port):
             where = entry.key if port == 443 else f"{entry.key}:{port}"
             report.error(
                 item.place,

@@ -40,6 +40,10 @@ class SecretSpec:
     def is_bound_to(self, host: str, port: int) -> bool:
         return any(binding.port == port and binding.pattern.matches(host) for binding in self.bindings)
 
+    def is_bound_to_all(self, pattern: Pattern, port: int) -> bool:
+        """Whether one binding takes in every host that a pattern names."""
+        return any(binding.port == port and binding.pattern.covers(pattern) for binding in self.bindings)
+
 
 VALUE = "{value}"
 """Stands in the text of a planted file where the value goes."""

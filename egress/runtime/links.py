@@ -38,8 +38,6 @@ class Way:
     """Where a path leads to, and what lies there."""
 
     links: list[Link] = field(default_factory=list)
-    is_endless: bool = False
-    """Whether it leads to links again and again, and was given up."""
     _names: list[str] = field(default_factory=list)
     _held: list[int] = field(default_factory=list)
     """The root, and behind it each folder of the way that is there."""
@@ -48,6 +46,17 @@ class Way:
     def end(self) -> Path:
         """The same place without a link. What is not there is where it was said to be."""
         return Path("/", *self._names)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it leads to links again and again, and was given up."""
+        return len(self.links) > _MOST_LINKS
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Where each link lies, and the end, if there is one: whoever writes one decides what is found."""
+        links = tuple(link.place for link in self.links)
+        return links if self.is_endless else (*links, self.end)
 
     def strange(self, written: Sequence[Path] = ()) -> Link | None:
         """Return a link that leads out of its folder, and that somebody can have made whom nobody trusts.
@@ -96,13 +105,9 @@ def followed(path: Path) -> Iterator[Way]:
 
 
 def places(path: Path) -> tuple[Path, ...]:
-    """Where each link lies on the way of a path, and its end, if it has one.
-
-    Whoever writes one of these decides what is found. There is always at least one of them. Raises `OSError`.
-    """
+    """The places of a way, also of one that leads only to links: at least one. Raises `OSError`."""
     with _gone(path) as way:
-        links = tuple(link.place for link in way.links)
-        return links if way.is_endless else (*links, way.end)
+        return way.places
 
 
 @contextmanager
@@ -135,8 +140,7 @@ def _go(way: Way, at: list[str], held: list[int], names: list[str]) -> None:
             continue
         target = Path(os.readlink("", dir_fd=below))
         way.links.append(Link(Path("/", *at, name), target, found.st_uid))
-        if len(way.links) > _MOST_LINKS:
-            way.is_endless = True
+        if way.is_endless:
             return
         names = [*target.parts[target.is_absolute() :], *names]
         if target.is_absolute():

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.runtime.errors import MountError
-from egress.runtime.links import Way, followed, places
+from egress.runtime.links import Way, followed
 from egress.runtime.spec import Mount
 
 ENGINES: Final = tuple(
@@ -52,7 +52,7 @@ def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[st
     `taken` are paths in the sandbox where something of ours is.
     """
     wanted = tuple(mounts)
-    private = [places(place) for place in guarded]
+    private = [_places(place) for place in guarded]
     closed = [*map(_end, ENGINES), *(way[-1] for way in private)]
     # Whoever writes a link on the way there decides what is found.
     turned = [*closed, *(place for way in private for place in way)]
@@ -118,8 +118,12 @@ def _overlap(one: Path, other: Path) -> bool:
 
 def _end(path: Path) -> Path:
     """Where a path leads to. What is not there leads where it says."""
+    return _places(path)[-1]
+
+
+def _places(path: Path) -> tuple[Path, ...]:
     with _held(path) as way:
-        return way.end
+        return way.places
 
 
 @contextmanager

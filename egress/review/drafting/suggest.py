@@ -290,7 +290,7 @@ def _bind(work: _Work, entry: Entry) -> None:
         return
     for name in dict.fromkeys(item.injection.secret for item in entry.inject):
         spec = work.policy.secrets[name]
-        if any(each.port == port and each.pattern.covers(entry.pattern) for each in spec.bindings):
+        if spec.is_bound_to_all(entry.pattern, port):
             continue
         bound = replace(spec, bindings=(*spec.bindings, Binding(entry.pattern, port)))
         work.policy = replace(work.policy, secrets={**work.policy.secrets, name: bound})

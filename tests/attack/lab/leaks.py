@@ -67,6 +67,7 @@ _STOPPED: Final = frozenset(
 
 _known: Final[dict[bytes, tuple[Leak, ...]]] = {}
 """What was found in what: at its end, all that a proxy did is looked at again, and most of it is the same."""
+_MOST_KNOWN: Final = 100_000
 
 
 def leaks(data: bytes, secrets: Iterable[tuple[str, bytes]]) -> list[Leak]:
@@ -74,6 +75,8 @@ def leaks(data: bytes, secrets: Iterable[tuple[str, bytes]]) -> list[Leak]:
     wanted = tuple(secrets)
     key = hashlib.blake2b(repr(wanted).encode() + b"\n" + data, digest_size=20).digest()
     if key not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
         _known[key] = tuple(_leaks(data, wanted))
     return list(_known[key])
 

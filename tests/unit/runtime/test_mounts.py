@@ -187,3 +187,12 @@ def test_nothing_is_mounted_over_what_the_sandbox_needs(target: str, tmp_path: P
     with pytest.raises(MountError):
         judged(tmp_path, target=target)
     assert judged(tmp_path, target="/etc/mine").target == "/etc/mine"
+
+
+def test_nothing_is_mounted_where_a_guarded_place_leads_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "ours").symlink_to("ours")
+    (tmp_path / "lent").mkdir()
+    mount = Mount(source=tmp_path / "lent", target="/lent")
+    assert checked([mount], [tmp_path / "elsewhere"])
+    with pytest.raises(MountError, match="cannot be followed to its end"):
+        checked([mount], [tmp_path / "ours"])
