@@ -98,14 +98,28 @@ def open_to_write(place: Path) -> sqlite3.Connection:
     return _opened(place)
 
 
+def _make(place: Path) -> None:
+    """Make the file where there is none: with the rights of the lines, and never through a link.
+
+    One that is there must not be opened by anybody but the database. A process that closes any descriptor
+    of a file gives back all locks that it holds on it, those of its other connections too; another process
+    then takes itself for the last one and clears away what these still read from.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        os.close(os.open(place, flags, 0o640))
+    except FileExistsError:
+        if place.is_symlink():
+            raise
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether the file is no good, and not only hard to get at."""
     return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _opened(place: Path) -> sqlite3.Connection:
-    # Made here and not by the database: with the rights of the lines, and never through a link.
-    os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640))
+    _make(place)
     connection = _connected(place, "rw")
     try:
         if not _version(connection):

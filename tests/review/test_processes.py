@@ -140,6 +140,26 @@ def test_two_processes_read_while_a_third_writes(tmp_path: Path) -> None:
     assert verify(tmp_path, KEY).is_sound
 
 
+def test_who_comes_and_goes_leaves_others_what_they_read_from(tmp_path: Path) -> None:
+    """SQLite's last one out clears away what changes go through, which nobody may who is not the last."""
+    writing = write(tmp_path, close=False)
+
+    def reads_from() -> int:
+        return (tmp_path / "index.sqlite3-shm").stat().st_ino
+
+    with Index(tmp_path, reserve=0) as index:
+        for number in range(3):
+            writing.exchange(f"n-{number}")
+            index.catch_up()
+            assert index.query(Filters(event="exchange"), 1).entries[0].request == f"n-{number}"
+            before = reads_from()
+            writing.exchange(f"m-{number}")
+            assert started(tmp_path).communicate()[0] == f"{lines(tmp_path)}\n"
+            assert reads_from() == before
+            assert index.query(Filters(event="exchange"), 1).entries[0].request == f"m-{number}"
+    writing.close()
+
+
 def test_readers_see_whole_lines_while_a_proxy_writes(tmp_path: Path) -> None:
     writing = write(tmp_path, rotate_at=5000, close=False)
     with Index(tmp_path, reserve=0) as one, Index(tmp_path, reserve=0) as other:
