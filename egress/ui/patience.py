@@ -8,6 +8,7 @@ makes way, and before all others one that never asked anything.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -47,13 +48,18 @@ class Conversation(H11Protocol):
         return self.transport.is_closing() and not self.transport.get_write_buffer_size()
 
     def _make_room(self) -> None:
-        others = {each for each in self.connections if isinstance(each, Conversation) and not each.is_gone}
-        if self.limit_concurrency is None or len(others) < self.limit_concurrency:
+        # Who is gone, or made to go, is not counted any more, even if the loop has not come to say so yet.
+        self.connections.difference_update([each for each in self._others() if each.is_gone])
+        if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
             return
-        others.discard(self)
-        idle = [each for each in others if each.is_unasked or each.flow.write_paused]
+        idle = [each for each in self._others() if each.is_unasked or each.flow.write_paused]
         if idle:
-            min(idle, key=lambda each: (each.cycle is not None, each.begun)).transport.abort()
+            oldest = min(idle, key=lambda each: (each.cycle is not None, each.begun))
+            oldest.transport.abort()
+            self.connections.discard(oldest)
+
+    def _others(self) -> Iterator[Conversation]:
+        return (each for each in self.connections if isinstance(each, Conversation) and each is not self)
 
     def _wind(self) -> None:
         self._clock = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -85,6 +86,29 @@ def test_who_has_asked_stays_while_others_are_silent(tmp_path: Path, parts: Exit
     crowd = [Caller(served, parts) for _ in range(2 * MOST)]
     assert crowd[MOST].is_cut_off()
     assert first.ask() == b"200"
+
+
+def test_who_asks_again_and_again_is_answered_while_others_come_and_come(
+    tmp_path: Path, parts: ExitStack
+) -> None:
+    """Room is made for each that comes; who asks at that very moment must not find it full."""
+    served = parts.enter_context(Served(tmp_path, patience=LONG))
+    first = Caller(served, parts)
+    is_over = threading.Event()
+
+    def come() -> None:
+        while not is_over.is_set():
+            with ExitStack() as crowd:
+                for _ in range(2 * MOST):
+                    Caller(served, crowd)
+
+    coming = threading.Thread(target=come)
+    coming.start()
+    try:
+        assert {first.ask() for _ in range(30)} == {b"200"}
+    finally:
+        is_over.set()
+        coming.join()
 
 
 @pytest.mark.parametrize("said", [SILENT, HALFWAY])
