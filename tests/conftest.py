@@ -32,17 +32,15 @@ hypothesis.settings.load_profile("ci" if UNDER_CI else "here")
 # Sockets --------------------------------------------------------------------------------------
 
 ROOMS_WITH_SOCKETS = (
-    *(
-        "attack/catalogue",
-        "cli/sandboxes",
-        "container",
-        "faults",
-        "fleet",
-        "proxy",
-        "runtime",
-        "sandbox",
-        "ui",
-    ),
+    "attack/catalogue",
+    "cli/sandboxes",
+    "container",
+    "faults",
+    "fleet",
+    "proxy",
+    "runtime",
+    "sandbox",
+    "ui",
 )
 
 
