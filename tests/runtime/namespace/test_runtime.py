@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -378,6 +379,28 @@ def test_nothing_goes_on_while_it_is_paused(house: House, bench: Bench) -> None:
     until(lambda: len(told) > before, "more output")
     process.kill(0)
     process.wait(30)
+
+
+def test_what_comes_all_at_once_holds_nothing_up(house: House, bench: Bench) -> None:
+    """A command has ended, is asked to end, and another is to begin, before the first process can look."""
+    house.box("one")
+    first = house.runtime._register.get("one").space.first
+    process = begun(house, "sh", "-c", "echo ready; read x")
+    children = Path(f"/proc/{first}/task/{first}/children")
+    (number,) = children.read_text().split()
+    os.kill(first, signal.SIGSTOP)
+    try:
+        process.close_input()
+        state = Path(f"/proc/{number}/stat")
+        until(lambda: state.read_text().rpartition(") ")[2].startswith("Z"), "the command to end")
+        process.kill()
+        others = [house.runtime.spawn("one", Command(argv=("echo", "still"))) for _ in range(3)]
+    finally:
+        os.kill(first, signal.SIGCONT)
+    for other in others:
+        other.close_input()
+        assert other.wait(30).stdout == b"still\n"
+    assert process.wait(30).exit_code == 1
 
 
 # Beginning and end ----------------------------------------------------------------------------------

@@ -79,10 +79,11 @@ class First:
                 with suppress(BlockingIOError):
                     os.read(self._wake, wire.MOST)
             self._reap()
-            if self._control.fileno() in ready and not self._obey():
-                return
+            # Before a command begins: its line may get the number of one that is closed by now.
             for each in [each for each in self._commands.values() if each.line.fileno() in ready]:
                 self._hear(each)
+            if self._control.fileno() in ready and not self._obey():
+                return
             self._look_at_clock()
 
     # What it is told
