@@ -1,5 +1,7 @@
 """What holds for every test: no stray sockets, modest hypothesis runs, no harm forgiven, no silence.
 
+What takes long begins first.
+
 It must not hold fixtures of one subject: those belong beside the tests that use them.
 """
 
@@ -59,6 +61,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             patch.setattr(socket.socket, name, _refuse)
         patch.setattr(socket, "getaddrinfo", _refuse)
         return (yield)
+
+
+# Order ----------------------------------------------------------------------------------------
+
+MINUTES = 600
+"""Seconds: what may take as long as that begins first, so that it does not go on alone at the end."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not _may_take_minutes(item))
+
+
+def _may_take_minutes(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("timeout")
+    return marker is not None and marker.args[0] >= MINUTES
 
 
 # Harm -----------------------------------------------------------------------------------------
