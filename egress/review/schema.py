@@ -98,6 +98,11 @@ def open_to_write(place: Path) -> sqlite3.Connection:
     return _opened(place)
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file is no good, and not only hard to get at."""
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def _make(place: Path) -> None:
     """Make the file where there is none: with the rights of the lines, and never through a link.
 
@@ -111,11 +116,6 @@ def _make(place: Path) -> None:
     except FileExistsError:
         if place.is_symlink():
             raise
-
-
-def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file is no good, and not only hard to get at."""
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _opened(place: Path) -> sqlite3.Connection:

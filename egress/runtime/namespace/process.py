@@ -303,13 +303,10 @@ def _file(data: bytes) -> int:
 
 
 def _received(line: socket.socket) -> tuple[bytes, list[int]]:
-    with suppress(OSError):
-        try:
-            return wire.receive(line, 2)
-        except ConnectionResetError:
-            # Hung up with a word of ours unread, which is told before what was said until then.
-            return wire.receive(line, 2)
-    return b"", []
+    try:
+        return wire.receive(line, 2)
+    except OSError:
+        return b"", []
 
 
 def _values(message: bytes) -> Mapping[str, object]:

@@ -17,7 +17,11 @@ def receive(line: socket.socket, count: int) -> tuple[bytes, list[int]]:
     `socket.recv_fds` would do, if it passed on the flag for that. Raises `OSError`.
     """
     room = socket.CMSG_LEN(count * array.array("i").itemsize)
-    data, parts, flags, _ = line.recvmsg(MOST, room, socket.MSG_CMSG_CLOEXEC)
+    try:
+        data, parts, flags, _ = line.recvmsg(MOST, room, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionResetError:
+        # Hung up with a word of ours unread, which is told before what was said until then.
+        data, parts, flags, _ = line.recvmsg(MOST, room, socket.MSG_CMSG_CLOEXEC)
     found = array.array("i")
     for level, kind, part in parts:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
