@@ -91,7 +91,7 @@ async def measure() -> tuple[Trace, Trace]:
             fresh.is_on = False
             threading.setprofile_all_threads(kept)
             sys.setprofile(kept)
-            # A tick of the proxy or a write of the log may fall into one request: the second is like the first.
+            # The first GET after a pause may meet a tick of the proxy; the second shows the plain path.
             await peer.get("/echo", host)
             kept.is_on = True
             response = await peer.get("/echo", host)
