@@ -12,15 +12,15 @@ from functools import partial
 from pathlib import Path
 
 from bench._timing import microseconds, seconds
-from egress.audit import Durations, Facts, Opening, Refusal, Sink, Way, verify
-from egress.exchange import Destination, Record
+from egress.audit import ConnectionFacts, Durations, ExchangeFacts, Intent, RefusalFacts, Sink, verify
+from egress.exchange import Destination, ExchangeRecord
 from egress.types import Identity, Place, RuleRef, Slot, Verdict
 
 Row = tuple[str, float, str, float | None]
 
 SANDBOX = Identity("agent-1", "coding")
 RULE = RuleRef("api.github.com", "read", Place("config/hosts.yaml", 14, 9))
-RECORD = Record(
+RECORD = ExchangeRecord(
     identity=SANDBOX,
     destination=Destination("https", "api.github.com", 443),
     method="GET",
@@ -39,7 +39,7 @@ RECORD = Record(
     policy="5f2b8c0d9e1a4b7c",
 )
 TOOK = Durations(1200, 15000, 31000, 40, 52000, 53100)
-WAY = Way(
+WAY = ConnectionFacts(
     connection="c-000017",
     listener="agent-1",
     entry="connect",
@@ -50,9 +50,9 @@ WAY = Way(
     alpn="http/1.1",
     upstream_alpn="http/1.1",
 )
-FACTS = Facts(WAY, "c-000017-3", TOOK)
-OPENING = Opening("c-000017-3", "c-000017", "agent-1", "api.github.com", 443, "GET", ("github",))
-REFUSAL = Refusal(SANDBOX, "agent-1", "dns", "evil.example", "host.unknown")
+FACTS = ExchangeFacts(WAY, "c-000017-3", TOOK)
+OPENING = Intent("c-000017-3", "c-000017", "agent-1", "api.github.com", 443, "GET", ("github",))
+REFUSAL = RefusalFacts(SANDBOX, "agent-1", "dns", "evil.example", "host.unknown")
 KEY = bytes(range(32))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bench._timing import microseconds
-from egress.credentials import Placeholders, apply
+from egress.credentials import Placeholders, apply_credentials
 from egress.types import (
     Head,
     InjectBasic,
@@ -49,13 +49,13 @@ def run() -> list[Row]:
     calls: list[tuple[str, Callable[[], object], float | None]] = [
         ("search, 5 placeholders, none there", lambda: SANDBOX.is_in(HEAD), 5.0),
         ("search, same, an encoded query", lambda: SANDBOX.is_in(encoded), None),
-        ("apply, nothing needed", lambda: apply(HEAD, (), SECRETS, SANDBOX), 5.0),
-        ("apply, bearer", lambda: apply(HEAD, bearer, SECRETS), 5.0),
-        ("apply, bearer, 5 placeholders", lambda: apply(HEAD, bearer, SECRETS, SANDBOX), 10.0),
-        ("apply, basic", lambda: apply(HEAD, (InjectBasic("token", "u"),), SECRETS), None),
-        ("apply, query", lambda: apply(HEAD, (InjectQuery("token", "key"),), SECRETS), None),
-        ("apply, cookie", lambda: apply(HEAD, (InjectCookie("token", "sid"),), SECRETS), None),
-        ("apply, placeholder swapped", lambda: apply(asking, swap, SECRETS, SANDBOX), None),
+        ("apply, nothing needed", lambda: apply_credentials(HEAD, (), SECRETS, SANDBOX), 5.0),
+        ("apply, bearer", lambda: apply_credentials(HEAD, bearer, SECRETS), 5.0),
+        ("apply, bearer, 5 placeholders", lambda: apply_credentials(HEAD, bearer, SECRETS, SANDBOX), 10.0),
+        ("apply, basic", lambda: apply_credentials(HEAD, (InjectBasic("token", "u"),), SECRETS), None),
+        ("apply, query", lambda: apply_credentials(HEAD, (InjectQuery("token", "key"),), SECRETS), None),
+        ("apply, cookie", lambda: apply_credentials(HEAD, (InjectCookie("token", "sid"),), SECRETS), None),
+        ("apply, placeholder swapped", lambda: apply_credentials(asking, swap, SECRETS, SANDBOX), None),
     ]
     rows: list[Row] = [(name, microseconds(call), "us", target) for name, call, target in calls]
     rows.append(

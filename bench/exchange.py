@@ -6,9 +6,9 @@ Prints numbers; judges nothing.
 from __future__ import annotations
 
 from bench._timing import microseconds
-from egress.exchange import Destination, Exchange, NeedSecrets, Request, Response, Send
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.exchange import Destination, Exchange, NeedSecrets, Request, Response, SendRequest
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
 from egress.types import Identity, Secret
 
@@ -54,7 +54,7 @@ SANDBOX = Identity("bench")
 
 def run() -> list[Row]:
     """Measure every row, best of several rounds."""
-    policy = load([Source("hosts.yaml", RULES)]).policy
+    policy = load([RuleText("hosts.yaml", RULES)]).policy
     if policy is None:
         raise SystemExit("the rules of this benchmark do not load")
     needles = Needles.of([TOKEN])
@@ -72,7 +72,7 @@ def injected(policy: Policy, needles: Needles) -> None:
     exchange = Exchange(policy, SANDBOX, Destination("https", "api.github.com", 443), needles=needles)
     needed = exchange.begin(Request("GET", "/repos/a/b", (("host", "api.github.com"), *ASKED)), 0)
     if not isinstance(needed, NeedSecrets) or not isinstance(
-        exchange.provide({"github": TOKEN}, needles), Send
+        exchange.provide({"github": TOKEN}, needles), SendRequest
     ):
         raise SystemExit("the request was not injected")
     _answer(exchange)
@@ -80,7 +80,9 @@ def injected(policy: Policy, needles: Needles) -> None:
 
 def passed(policy: Policy) -> None:
     exchange = Exchange(policy, SANDBOX, Destination("https", "docs.example.com", 443))
-    if not isinstance(exchange.begin(Request("GET", "/a", (("host", "docs.example.com"), *ASKED)), 0), Send):
+    if not isinstance(
+        exchange.begin(Request("GET", "/a", (("host", "docs.example.com"), *ASKED)), 0), SendRequest
+    ):
         raise SystemExit("the request was not sent")
     _answer(exchange)
 

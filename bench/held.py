@@ -31,18 +31,18 @@ Hold = Callable[[Setting, Running], list[socket.socket]]
 HALF_OPEN = 300
 TUNNELS = 1000
 ROUNDS = 3
-SECONDS = 2.0
+ROUND_SECONDS = 2.0
 CLIENTS = 8
-MOST = 2.0
+MAX_P99_RATIO = 2.0
 """What a p99 may be a multiple of."""
-ROOM = 4096
+CONNECTION_LIMIT = 4096
 
 
-class Roomy(Egress):
+class LargeEgress(Egress):
     """Egress, with room for all of these in one sandbox."""
 
     def command(self, setting: Setting, folder: Path, port: int) -> list[str]:
-        return [*super().command(setting, folder, port), f"--sandbox-connections={ROOM}"]
+        return [*super().command(setting, folder, port), f"--sandbox-connections={CONNECTION_LIMIT}"]
 
 
 def run() -> list[Row]:
@@ -52,7 +52,7 @@ def run() -> list[Row]:
     with (
         tempfile.TemporaryDirectory(prefix="egress-held-") as name,
         upstream(Path(name)) as setting,
-        Roomy().running(setting) as running,
+        LargeEgress().running(setting) as running,
     ):
         return [row for kind, what in KINDS for row in _rows(setting, running, kind, what)]
 
@@ -74,11 +74,11 @@ def _rows(setting: Setting, running: Running, kind: jobs.Kind, what: str) -> Ite
     yield f"p99, {what}, alone", best["alone"], "ms", None
     for name in beside:
         yield f"p99, {what}, beside {name}", best[name], "ms", None
-        yield "  as a multiple of alone", best[name] / best["alone"], "x", MOST
+        yield "  as a multiple of alone", best[name] / best["alone"], "x", MAX_P99_RATIO
 
 
 def _p99(setting: Setting, running: Running, kind: jobs.Kind, hold: Hold) -> float:
-    job = Job(kind, API, setting.ports.of(API), str(running.ca), SECONDS, proxy=running.port)
+    job = Job(kind, API, setting.ports.of(API), str(running.ca), ROUND_SECONDS, proxy=running.port)
     with contextlib.ExitStack() as stack:
         held = hold(setting, running)
         for sock in held:

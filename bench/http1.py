@@ -9,19 +9,19 @@ from collections.abc import Callable
 
 from bench._timing import microseconds, seconds
 from egress.http1 import (
-    Limits,
+    MessageLimits,
     RequestReader,
     ResponseReader,
     encode_request_head,
     encode_response_head,
     strip_hop_by_hop,
 )
-from egress.http1.chunked import ChunkedBody
-from egress.http1.heads import parse_request_head, parse_response_head
+from egress.http1.bodies import ChunkedBody
+from egress.http1.head_parser import parse_request_head, parse_response_head
 
 Row = tuple[str, float, str, float | None]
 
-LIMITS = Limits()
+LIMITS = MessageLimits()
 
 REQUEST = (
     b"GET /repos/acme/widgets/issues?state=open&per_page=100 HTTP/1.1\r\n"

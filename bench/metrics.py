@@ -16,14 +16,14 @@ from prometheus_client import Histogram as TheirHistogram
 from bench._timing import microseconds, seconds
 from bench.audit import FACTS, KEY, OPENING, RECORD, MachineClock
 from egress.audit import Sink
-from egress.proxy.metrics import ADDED, UPSTREAM, Metrics, Standing
-from egress.relay.service import Timing
-from egress.rules.load import Source, load
+from egress.proxy.metrics import ADDED_BUCKETS, UPSTREAM_BUCKETS, Metrics, ProxyStatus
+from egress.relay.ports import ExchangeTiming
+from egress.rules.compile.load import RuleText, load
 
 Row = tuple[str, float, str, float | None]
 
 ENTRY = "api.github.com"
-TIMING = Timing(began=10.0, sent=10.0004, answered=10.052, ended=10.053)
+TIMING = ExchangeTiming(began=10.0, sent=10.0004, answered=10.052, ended=10.053)
 RULES = """
 version: 1
 secrets:
@@ -69,8 +69,8 @@ def _theirs() -> partial[None]:
     registry = CollectorRegistry()
     requests = Counter("requests", "-", ["verdict", "entry", "rule"], registry=registry)
     injections = Counter("injections", "-", ["secret"], registry=registry)
-    upstream = TheirHistogram("upstream", "-", ["entry"], buckets=UPSTREAM, registry=registry)
-    added = TheirHistogram("added", "-", buckets=ADDED, registry=registry)
+    upstream = TheirHistogram("upstream", "-", ["entry"], buckets=UPSTREAM_BUCKETS, registry=registry)
+    added = TheirHistogram("added", "-", buckets=ADDED_BUCKETS, registry=registry)
 
     def count() -> None:
         requests.labels(RECORD.verdict, ENTRY, str(RECORD.rule)).inc()
@@ -84,13 +84,13 @@ def _theirs() -> partial[None]:
 def _rendered() -> float:
     """The text where every entry was asked for, in milliseconds."""
     names = [f"api-{number}.example.com" for number in range(ENTRIES)]
-    policy = load([Source("hosts.yaml", RULES + "".join(f"  {name}: {{}}\n" for name in names))]).policy
+    policy = load([RuleText("hosts.yaml", RULES + "".join(f"  {name}: {{}}\n" for name in names))]).policy
     if policy is None:
         raise ValueError("these rules are sound")
     metrics = Metrics()
     for name in names:
         metrics.exchange(name, RECORD, TIMING, 0)
-    return seconds(lambda: metrics.text(Standing("1", policy)), rounds=3) * 1000
+    return seconds(lambda: metrics.text(ProxyStatus("1", policy)), rounds=3) * 1000
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import FrameType
 
 import egress
-from tests.proxy.lab.certs import Certificates
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, Stack
+from tests.proxy.lab.certificates import Certificates
+from tests.proxy.lab.proxy_stack import NAME, ProxyStack
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 PACKAGE = str(Path(egress.__file__).parent)
 RULES = """
@@ -62,7 +62,7 @@ class Trace:
 
 
 @asynccontextmanager
-async def whole_proxy() -> AsyncIterator[tuple[Stack, RawUpstream]]:
+async def whole_proxy() -> AsyncIterator[tuple[ProxyStack, RawUpstream]]:
     """A proxy that injects a secret into each request, and its upstream."""
     certs = Certificates()
     with tempfile.TemporaryDirectory() as name:
@@ -70,7 +70,7 @@ async def whole_proxy() -> AsyncIterator[tuple[Stack, RawUpstream]]:
         (folder / "secret").write_text("sesame-open-please")
         async with RawUpstream(certs.good(NAME)) as upstream:
             rules = RULES.format(folder=folder, name=NAME, port=upstream.port)
-            async with Stack(folder, certs, rules) as stack:
+            async with ProxyStack(folder, certs, rules) as stack:
                 yield stack, upstream
 
 

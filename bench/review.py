@@ -28,12 +28,12 @@ from bench._timing import microseconds, seconds
 from bench.audit import FACTS, KEY, RECORD, REFUSAL
 from egress.audit import Durations, Sink, files, lines, verify
 from egress.audit.chain import Chain, Keys
-from egress.audit.clock import Stamps
-from egress.audit.head import HeadFile, Point
+from egress.audit.checkpoint import CheckpointFile, LogPosition
+from egress.audit.clock import TimestampFormatter
 from egress.exchange import Destination
 from egress.review import Filters, Index, schema
-from egress.review.drafting import Since, Traffic, draft, is_decided, read, replay, seen, suggest
-from egress.rules.load import Source
+from egress.review.drafting import TimeRange, Traffic, draft, is_decided, observe, read, replay, suggest
+from egress.rules.compile.load import RuleText
 from egress.types import Identity, Place, RuleRef, Verdict
 
 Row = tuple[str, float, str, float | None]
@@ -47,7 +47,7 @@ ROTATE = 64 * 1024 * 1024
 BATCH = 2000
 
 
-class Moving:
+class WeekClock:
     """A clock that is set to where the made-up week has got."""
 
     ns = BEGAN
@@ -59,7 +59,7 @@ class Moving:
         return self.ns / 1e9
 
 
-def bodies(count: int, clock: Moving) -> Iterator[str]:
+def bodies(count: int, clock: WeekClock) -> Iterator[str]:
     """The bodies of so many lines: mostly exchanges, some denied, and names that were refused."""
     chance = random.Random(7)
     boxes = [Identity(f"agent-{number}", "coding" if number % 3 else "research") for number in range(20)]
@@ -98,9 +98,9 @@ def bodies(count: int, clock: Moving) -> Iterator[str]:
 
 def make(folder: Path, count: int) -> None:
     """Write such a log by the chain itself, quicker than a proxy could."""
-    Sink.open(folder, KEY, clock=Moving()).close()
-    keys, clock = Keys.of(KEY), Moving()
-    chain, stamps, number, offset = Chain(keys.line), Stamps(clock), 1, 0
+    Sink.open(folder, KEY, clock=WeekClock()).close()
+    keys, clock = Keys.of(KEY), WeekClock()
+    chain, stamps, number, offset = Chain(keys.line), TimestampFormatter(clock), 1, 0
     file = (folder / files.name(1)).open("wb")
     for body in bodies(count, clock):
         if offset >= ROTATE:
@@ -111,12 +111,12 @@ def make(folder: Path, count: int) -> None:
             offset += file.write(line)
         offset += file.write(chain.seal(stamps.now(), body))
     file.close()
-    end = Point(chain.seq, number, offset, chain.mac)
-    HeadFile(folder, keys.head, end, is_fresh=True).close()
+    end = LogPosition(chain.seq, number, offset, chain.mac)
+    CheckpointFile(folder, keys.head, end, is_fresh=True).close()
 
 
 @contextmanager
-def a_log() -> Iterator[Path]:
+def open_log() -> Iterator[Path]:
     """The folder of a log of that many lines: the one that is kept, or one of its own."""
     kept = os.environ.get("EGRESS_BENCH_LOG")
     root = Path(kept) if kept else Path(tempfile.mkdtemp(prefix="egress-bench-"))
@@ -135,7 +135,7 @@ def a_log() -> Iterator[Path]:
 
 def run() -> Iterator[Row]:
     """Measure every row on one log."""
-    with a_log() as folder:
+    with open_log() as folder:
         yield from _rows(folder)
 
 
@@ -203,7 +203,7 @@ def _from_traffic(folder: Path) -> Iterator[Row]:
     traffic = Traffic()
     for title, index in (("", None), (", without an index", folder / "none")):
         start = time.perf_counter()
-        traffic = Traffic.of(read(folder, Since(now - DAY), index))
+        traffic = Traffic.of(read(folder, TimeRange(now - DAY), index))
         took = time.perf_counter() - start
         yield (f"draft: the last day read{title}", took, "s", None)
     yield ("draft: its lines", traffic.lines, "", None)
@@ -224,10 +224,10 @@ def _suggested(index: Index, request: str) -> None:
     """What `egress log suggest` does, but for loading rule files."""
     index.catch_up()
     line = index.newest(request, lambda entry: is_decided(entry, request))
-    one = seen(line.fields) if line else None
+    one = observe(line.fields) if line else None
     if line is None or one is None:
         raise RuntimeError(f"{request} is not found")
-    suggest(one, line.text("address"), [Source("hosts.yaml", RULES)], {}, BEGAN // 1_000_000_000)
+    suggest(one, line.text("address"), [RuleText("hosts.yaml", RULES)], {}, BEGAN // 1_000_000_000)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from bench._timing import microseconds, seconds
-from egress.rules.decide import decide, decide_host
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.decision import decide, decide_host
+from egress.rules.decide.policy import Policy
 from egress.types import Head, Identity
 
 Row = tuple[str, float, str, float | None]
@@ -49,7 +49,7 @@ def rules_text(entries: int) -> str:
 
 def policy(entries: int) -> Policy:
     """The same, compiled."""
-    loaded = load([Source("bench.yaml", rules_text(entries))])
+    loaded = load([RuleText("bench.yaml", rules_text(entries))])
     if loaded.policy is None:
         raise RuntimeError("the benchmark's rules do not load")
     return loaded.policy
@@ -103,7 +103,7 @@ def run() -> list[Row]:
         ),
         (
             "load 10 000 entries of five lines",
-            seconds(lambda: load([Source("bench.yaml", text)]), rounds=3),
+            seconds(lambda: load([RuleText("bench.yaml", text)]), rounds=3),
             "s",
             3,
         ),

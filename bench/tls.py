@@ -13,10 +13,10 @@ from itertools import count
 from OpenSSL import SSL, crypto
 
 from bench._timing import microseconds, seconds
-from egress.addons.contexts import Contexts, Upstream
-from egress.addons.trust import trusted_roots
 from egress.ca import Authority
 from egress.ca.bundle import certificates
+from egress.tls.contexts import ClientContexts, UpstreamContexts
+from egress.tls.roots import trusted_roots
 
 Row = tuple[str, float, str, float | None]
 
@@ -28,10 +28,10 @@ _NUMBERS = count()
 
 def run() -> list[Row]:
     """Measure every row, best of several rounds."""
-    authority, kept = Authority.create("bench", NOW), Contexts()
-    upstream = Upstream(certificates(authority.certificate_pem))
+    authority, kept = Authority.create("bench", NOW), ClientContexts()
+    upstream = UpstreamContexts(certificates(authority.certificate_pem))
     visitor = _visitor(authority)
-    shown = Contexts()
+    shown = ClientContexts()
 
     def towards_client(session: SSL.Session | None = None) -> SSL.Connection:
         return _shake(_asking(visitor, session), kept.accepting(authority, HOST, ALPN, NOW))
@@ -61,7 +61,7 @@ def _signing(authority: Authority) -> Callable[[], object]:
 
 
 def _first(authority: Authority) -> Callable[[], object]:
-    names, kept = _names(), Contexts()
+    names, kept = _names(), ClientContexts()
     return lambda: kept.accepting(authority, next(names), ALPN, NOW)
 
 
@@ -69,12 +69,12 @@ def _names() -> Iterator[str]:
     return (f"h{next(_NUMBERS)}.example.com" for _ in count())
 
 
-def _accepting(kept: Contexts, authority: Authority) -> float:
+def _accepting(kept: ClientContexts, authority: Authority) -> float:
     return microseconds(lambda: kept.accepting(authority, HOST, ALPN, NOW), 1000)
 
 
 def _roots() -> float:
-    return seconds(lambda: Upstream(trusted_roots()), rounds=5) * 1000
+    return seconds(lambda: UpstreamContexts(trusted_roots()), rounds=5) * 1000
 
 
 def _resumed(shake: Callable[[SSL.Session | None], SSL.Connection]) -> float:

@@ -15,17 +15,16 @@ import selectors
 import socket
 from collections.abc import Callable
 
-from egress.address import NOTHING_OWN
+from egress.address_check import NO_OWN_NETWORKS
 from egress.exchange import Destination
-from egress.proxy.arrival import Arrival
-from egress.proxy.clienthello import ClientHello
 from egress.proxy.clock import SystemClock
-from egress.proxy.dial import Dialer
-from egress.proxy.live import Live
-from egress.proxy.resolve import FixedResolver, SystemResolver
-from egress.proxy.tunnel import Tunnel, TunnelEnd
-from egress.rules.decide import decide_host
-from egress.rules.load import Source, load
+from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections
+from egress.proxy.lanes.dial import Dialer
+from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
+from egress.proxy.lanes.tunnel_connection import TunnelCarrier, TunnelEnd
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.decision import decide_host
+from egress.tls.client_hello import ClientHello
 from egress.types import Identity
 
 Row = tuple[str, float, str, float | None]
@@ -74,12 +73,12 @@ def measure(upstream: Peer, load_: Load, amount: int) -> float:
 
 async def lane(door: socket.socket, port: int, loading: multiprocessing.process.BaseProcess) -> float:
     """Carry everything that `loading` sends; return the CPU seconds it took."""
-    policy = load([Source("hosts.yaml", RULES.replace("PORT", str(port)))]).policy
+    policy = load([RuleText("hosts.yaml", RULES.replace("PORT", str(port)))]).policy
     if policy is None:
         raise SystemExit("the rules of this benchmark do not load")
     clock = SystemClock()
     resolver = FixedResolver({HOST: ["127.0.0.1"]}, SystemResolver(clock.monotonic))
-    tunnel = Tunnel(Dialer(resolver, lambda: NOTHING_OWN, clock), clock, Live(), check)
+    tunnel = TunnelCarrier(Dialer(resolver, lambda: NO_OWN_NETWORKS, clock), clock, LiveConnections(), check)
     who = Identity("bench")
 
     async def arrived(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,7 +86,10 @@ async def lane(door: socket.socket, port: int, loading: multiprocessing.process.
         to = Destination("https", HOST, port)
         decision = decide_host(policy, who, HOST, port, 0)
         await tunnel.carry(
-            Arrival("1", who, "l", "connect", to, decision, policy, ClientHello(HOST)), reader, writer, ahead
+            AdmittedConnection("1", who, "l", "connect", to, decision, policy, ClientHello(HOST)),
+            reader,
+            writer,
+            ahead,
         )
 
     server = await asyncio.start_server(arrived, sock=door)

@@ -17,9 +17,9 @@ from pathlib import Path
 from starlette.types import ASGIApp, Message
 
 from bench._timing import seconds
-from bench.review import LINES, Row, a_log
+from bench.review import LINES, Row, open_log
 from egress.review import Filters, Index
-from egress.ui import Desk, Watch
+from egress.ui import ChainWatch, IndexPool
 from egress.ui import make as make_site
 
 PAGES = {
@@ -34,7 +34,7 @@ PAGES = {
 
 def run() -> Iterator[Row]:
     """Measure every page on one log."""
-    with a_log() as folder:
+    with open_log() as folder:
         yield from _rows(folder)
 
 
@@ -42,8 +42,8 @@ def _rows(folder: Path) -> Iterator[Row]:
     with Index(folder) as index:
         index.catch_up()
         name = index.query(Filters(event="exchange"), 1).entries[0].request
-    desk = Desk(folder)
-    site = make_site(desk, Watch(()), [], lambda: time.time_ns() // 1000, is_watching=False)
+    desk = IndexPool(folder)
+    site = make_site(desk, ChainWatch(()), [], lambda: time.time_ns() // 1000, is_watching=False)
     for title, path in {**PAGES, "one request": f"/request?id={name}"}.items():
         limit = 150.0 if title == "list" else None
         took = seconds(lambda path=path: _ask(site, path))  # type: ignore[misc]

@@ -68,7 +68,7 @@ class WireError(EgressError):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class RefusalCode:
     """One reason for a refusal, as the sandbox may see it."""
 
     status: int
@@ -76,102 +76,126 @@ class Code:
     hint: str
 
 
-ASK = "Ask the operator of this sandbox to allow it in the rules."
+ASK_OPERATOR_HINT = "Ask the operator of this sandbox to allow it in the rules."
 
-CODES: dict[str, Code] = {
+CODES: dict[str, RefusalCode] = {
     # The destination, before any name is resolved
-    "host.malformed": Code(
+    "host.malformed": RefusalCode(
         400, "The destination is not a valid host name and port.", "Use a plain host name."
     ),
-    "host.unknown": Code(403, "No rule names this host.", ASK),
-    "host.closed": Code(403, "The rules close this host.", ASK),
-    "host.port": Code(403, "The rules do not open this port of the host.", "Use a port the rules name."),
-    "host.cleartext": Code(403, "Plain HTTP to this host is not allowed.", "Use https."),
-    "host.literal": Code(403, "Destinations given as an address are not allowed.", "Use the host name."),
-    "profile.excluded": Code(403, "The profile of this sandbox does not include this host.", ASK),
-    "profile.unknown": Code(403, "The profile of this sandbox does not exist.", ASK),
+    "host.unknown": RefusalCode(403, "No rule names this host.", ASK_OPERATOR_HINT),
+    "host.closed": RefusalCode(403, "The rules close this host.", ASK_OPERATOR_HINT),
+    "host.port": RefusalCode(
+        403, "The rules do not open this port of the host.", "Use a port the rules name."
+    ),
+    "host.cleartext": RefusalCode(403, "Plain HTTP to this host is not allowed.", "Use https."),
+    "host.literal": RefusalCode(
+        403, "Destinations given as an address are not allowed.", "Use the host name."
+    ),
+    "profile.excluded": RefusalCode(
+        403, "The profile of this sandbox does not include this host.", ASK_OPERATOR_HINT
+    ),
+    "profile.unknown": RefusalCode(403, "The profile of this sandbox does not exist.", ASK_OPERATOR_HINT),
     # The request
-    "request.malformed": Code(400, "The request is malformed.", "Send a well-formed HTTP request."),
-    "request.mismatch": Code(
+    "request.malformed": RefusalCode(400, "The request is malformed.", "Send a well-formed HTTP request."),
+    "request.mismatch": RefusalCode(
         421,
         "The Host of the request is not the destination of the connection.",
         "Open a connection to that host.",
     ),
-    "request.upgrade": Code(403, "This protocol upgrade is not allowed.", "Use plain HTTP or WebSocket."),
-    "path.ambiguous": Code(
+    "request.upgrade": RefusalCode(
+        403, "This protocol upgrade is not allowed.", "Use plain HTTP or WebSocket."
+    ),
+    "path.ambiguous": RefusalCode(
         400,
         "The path has a spelling that servers read in different ways.",
         "Send the path in its plain form.",
     ),
-    "path.override": Code(
+    "path.override": RefusalCode(
         403, "The request tries to override its path.", "Send the request for that path itself."
     ),
-    "method.refused": Code(
+    "method.refused": RefusalCode(
         403, "This method, or this spelling of it, is never forwarded.", "Use a common method, in upper case."
     ),
-    "method.override": Code(403, "The request tries to override its method.", "Send the method itself."),
-    "rule.denied": Code(403, "A rule denies this request.", ASK),
-    "rule.none": Code(403, "No rule allows this request.", ASK),
-    "rule.websocket": Code(403, "No rule allows a WebSocket here.", ASK),
+    "method.override": RefusalCode(
+        403, "The request tries to override its method.", "Send the method itself."
+    ),
+    "rule.denied": RefusalCode(403, "A rule denies this request.", ASK_OPERATOR_HINT),
+    "rule.none": RefusalCode(403, "No rule allows this request.", ASK_OPERATOR_HINT),
+    "rule.websocket": RefusalCode(403, "No rule allows a WebSocket here.", ASK_OPERATOR_HINT),
     # Secrets
-    "secret.unavailable": Code(
+    "secret.unavailable": RefusalCode(
         502, "A credential for this request is not available.", "Try again later, or tell the operator."
     ),
-    "secret.expired": Code(403, "The credential for this request has expired.", "Tell the operator."),
-    "secret.unbound": Code(
+    "secret.expired": RefusalCode(403, "The credential for this request has expired.", "Tell the operator."),
+    "secret.unbound": RefusalCode(
         403, "The credential for this request is not bound to this host.", "Tell the operator."
     ),
-    "secret.existing": Code(
+    "secret.existing": RefusalCode(
         403,
         "The request already carries a value where a credential is injected.",
         "Send the request without it.",
     ),
-    "placeholder.misplaced": Code(
+    "placeholder.misplaced": RefusalCode(
         403, "A placeholder stands where it is not swapped.", "Send it only where the rules expect it."
     ),
-    "canary.seen": Code(403, "The request carries a value that nothing may send.", "Do not send it."),
-    "canary.stopped": Code(
+    "canary.seen": RefusalCode(403, "The request carries a value that nothing may send.", "Do not send it."),
+    "canary.stopped": RefusalCode(
         403, "The request carries a value that nothing may send, and all access ends.", "Tell the operator."
     ),
     # Bounds
-    "limit.requests": Code(429, "Too many requests.", "Wait and try again."),
-    "limit.connections": Code(429, "Too many connections.", "Close some connections first."),
-    "limit.request_body": Code(413, "The request body is larger than the rules allow.", "Send less."),
-    "limit.response_body": Code(502, "The response body is larger than the rules allow.", "Ask for less."),
+    "limit.requests": RefusalCode(429, "Too many requests.", "Wait and try again."),
+    "limit.connections": RefusalCode(429, "Too many connections.", "Close some connections first."),
+    "limit.request_body": RefusalCode(413, "The request body is larger than the rules allow.", "Send less."),
+    "limit.response_body": RefusalCode(
+        502, "The response body is larger than the rules allow.", "Ask for less."
+    ),
     # The upstream
-    "address.refused": Code(502, "The host resolves to an address that may not be dialled.", ASK),
-    "upstream.malformed": Code(502, "The upstream's response is malformed.", "Tell the operator."),
-    "response.withheld": Code(502, "The response was withheld: it could return a credential.", ASK),
-    "redirect.refused": Code(502, "The rules do not let this redirect through.", ASK),
-    "upstream.unresolved": Code(502, "The host name has no address.", "Check the spelling of the host."),
-    "upstream.unreachable": Code(502, "The upstream cannot be reached.", "Try again later."),
-    "upstream.tls": Code(
+    "address.refused": RefusalCode(
+        502, "The host resolves to an address that may not be dialled.", ASK_OPERATOR_HINT
+    ),
+    "upstream.malformed": RefusalCode(502, "The upstream's response is malformed.", "Tell the operator."),
+    "response.withheld": RefusalCode(
+        502, "The response was withheld: it could return a credential.", ASK_OPERATOR_HINT
+    ),
+    "redirect.refused": RefusalCode(502, "The rules do not let this redirect through.", ASK_OPERATOR_HINT),
+    "upstream.unresolved": RefusalCode(
+        502, "The host name has no address.", "Check the spelling of the host."
+    ),
+    "upstream.unreachable": RefusalCode(502, "The upstream cannot be reached.", "Try again later."),
+    "upstream.tls": RefusalCode(
         502, "The upstream did not prove that it is this host.", "Tell the operator; nothing was sent."
     ),
-    "upstream.closed": Code(
+    "upstream.closed": RefusalCode(
         502, "The upstream closed the connection before it had answered.", "Try again later."
     ),
-    "upstream.timeout": Code(504, "The upstream did not answer in time.", "Try again later."),
+    "upstream.timeout": RefusalCode(504, "The upstream did not answer in time.", "Try again later."),
     # The connection to the proxy
-    "proxy.form": Code(400, "This is a proxy port.", "Send CONNECT, or set it as the proxy of the client."),
-    "proxy.authentication": Code(
+    "proxy.form": RefusalCode(
+        400, "This is a proxy port.", "Send CONNECT, or set it as the proxy of the client."
+    ),
+    "proxy.authentication": RefusalCode(
         407,
         "This proxy asks for the password of the sandbox.",
         "Use the proxy address the sandbox was given.",
     ),
-    "proxy.identity": Code(403, "This proxy serves somebody else.", "Use the proxy of your own sandbox."),
-    "protocol.refused": Code(400, "Only TLS and HTTP are carried here.", "Speak HTTPS to the host."),
-    "tls.failed": Code(
+    "proxy.identity": RefusalCode(
+        403, "This proxy serves somebody else.", "Use the proxy of your own sandbox."
+    ),
+    "protocol.refused": RefusalCode(400, "Only TLS and HTTP are carried here.", "Speak HTTPS to the host."),
+    "tls.failed": RefusalCode(
         400,
         "The TLS handshake with the proxy did not come about.",
         "Trust the certificate of the proxy: `egress ca export`.",
     ),
-    "request.timeout": Code(408, "The request took too long to arrive.", "Send it without pauses."),
-    "access.withdrawn": Code(403, "What was allowed before is not allowed any more.", ASK),
+    "request.timeout": RefusalCode(408, "The request took too long to arrive.", "Send it without pauses."),
+    "access.withdrawn": RefusalCode(
+        403, "What was allowed before is not allowed any more.", ASK_OPERATOR_HINT
+    ),
     # Ourselves
-    "audit.stopped": Code(
+    "audit.stopped": RefusalCode(
         503, "The audit log cannot be written, so nothing is let through.", "Tell the operator."
     ),
-    "proxy.stopping": Code(503, "The proxy is stopping.", "Try again in a moment."),
-    "internal": Code(500, "The proxy could not decide.", "Tell the operator."),
+    "proxy.stopping": RefusalCode(503, "The proxy is stopping.", "Try again in a moment."),
+    "internal": RefusalCode(500, "The proxy could not decide.", "Tell the operator."),
 }

@@ -20,7 +20,7 @@ Scheme = Literal["https", "http"]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def value[T](cls: type[T]) -> type[T]:
+def value_class[T](cls: type[T]) -> type[T]:
     """Make a dataclass that the type checker holds to be frozen.
 
     For values that are made anew for every request: a dataclass that is frozen at run time too takes
@@ -78,7 +78,7 @@ class Identity:
     profile: str | None = None
 
 
-@value
+@value_class
 class Head:
     """A request head whose destination is already fixed.
 
@@ -153,7 +153,7 @@ class Slot:
 
 
 @lru_cache(maxsize=1024)
-def _only_slot(kind: SlotKind, name: str) -> tuple[Slot, ...]:
+def _single_slot(kind: SlotKind, name: str) -> tuple[Slot, ...]:
     """The one slot of an injection: asked for with every request, and there are only those of the rules."""
     return (Slot(kind, name),)
 
@@ -170,7 +170,7 @@ class InjectHeader:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return _only_slot("header", self.name)
+        return _single_slot("header", self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class InjectBasic:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return _only_slot("header", "authorization")
+        return _single_slot("header", "authorization")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class InjectQuery:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return _only_slot("query", self.name)
+        return _single_slot("query", self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class InjectCookie:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return _only_slot("cookie", self.name)
+        return _single_slot("cookie", self.name)
 
 
 Shape = Literal["github", "openai", "anthropic", "aws", "uuid", "hex32"]
@@ -310,7 +310,7 @@ class Effects:
 NO_EFFECTS = Effects()
 
 
-@value
+@value_class
 class Decision:
     """The verdict on one request.
 

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egress.cli.sandboxes import opened
+from egress.cli.sandboxes import fleet_session
 from egress.errors import EgressError
-from egress.fleet import Sandboxes, open_fleet
-from egress.runtime.environ import read_asked
+from egress.fleet import SandboxFleet, open_fleet
+from egress.runtime.environ import read_requested
 from egress.runtime.spec import Command, Spec
-from scripts.standin import NAME, StandIn
+from scripts.demo_api import NAME, DemoApi
 
 EGRESS = Path(sys.executable).with_name("egress")
 GITHUB = "api.github.com"
@@ -77,7 +77,7 @@ grep -rs 'made[-]up' /etc /home /root /run /srv /tmp /var /workspace | grep -c .
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class DemoScenario:
     """Where the sandbox goes."""
 
     host: str
@@ -97,10 +97,10 @@ class Play:
         return f"{self.root}{self.path}"
 
 
-class Stage:
+class DemoSandbox:
     """The sandbox that is there, and the proxy behind it."""
 
-    def __init__(self, folder: Path, play: Play, fleet: Sandboxes) -> None:
+    def __init__(self, folder: Path, play: DemoScenario, fleet: SandboxFleet) -> None:
         self.folder = folder
         self.play = play
         self._fleet = fleet
@@ -122,7 +122,7 @@ class Stage:
 # The steps --------------------------------------------------------------------------------------------
 
 
-def play(stage: Stage, standin: StandIn | None) -> None:
+def play(stage: DemoSandbox, standin: DemoApi | None) -> None:
     """Show it, step by step."""
     here = stage.play
     title("1. The rules: where the sandbox may go, and what is added on the way")
@@ -194,7 +194,7 @@ def facts(line: Mapping[str, Any]) -> Iterator[str]:
 
 
 @contextmanager
-def sandbox(folder: Path, play: Play) -> Iterator[Stage]:
+def sandbox(folder: Path, play: DemoScenario) -> Iterator[DemoSandbox]:
     """A sandbox behind a proxy of its own, from the first to the last line."""
     (folder / "hosts.yaml").write_text(play.rules)
     os.environ.update(play.settings)
@@ -203,11 +203,11 @@ def sandbox(folder: Path, play: Play) -> Iterator[Stage]:
     # By its short name, which is the one that the log has for it, wherever it is reviewed.
     with chdir(folder), open_fleet(rules=[Path("hosts.yaml")]) as fleet:
         label(f"this machine: {fleet.about.kind} ({fleet.about.why})")
-        image = opened.image(fleet.about, None, label)
-        env = opened.variables(fleet.about, read_asked([]))
+        image = fleet_session.image(fleet.about, None, label)
+        env = fleet_session.variables(fleet.about, read_requested([]))
         fleet.create(Spec(name=BOX, image=image, env=env))
         fleet.start(BOX)
-        yield Stage(folder, play, fleet)
+        yield DemoSandbox(folder, play, fleet)
 
 
 def egress(folder: Path, *arguments: str, fails: bool = False) -> str:
@@ -251,7 +251,7 @@ def with_standin(folder: Path) -> None:
     secret = folder / "token"
     secret.touch(mode=0o600)
     secret.write_text(TOKEN)
-    with StandIn(folder) as standin:
+    with DemoApi(folder) as standin:
         rules = RULES.format(
             source="file:~/token",
             bound=f"{NAME}:{standin.port}",
@@ -260,7 +260,9 @@ def with_standin(folder: Path) -> None:
             path="/v1/me",
         )
         settings = {"EGRESS_UPSTREAM_CA": str(standin.ca), "EGRESS_RESOLVE": f"{NAME}=127.0.0.1"}
-        with sandbox(folder, Play(NAME, standin.port, "/v1/me", "/v1/projects", rules, settings)) as stage:
+        with sandbox(
+            folder, DemoScenario(NAME, standin.port, "/v1/me", "/v1/projects", rules, settings)
+        ) as stage:
             play(stage, standin)
     show_audit(folder)
 
@@ -268,7 +270,7 @@ def with_standin(folder: Path) -> None:
 def with_github(folder: Path) -> None:
     """The API is the real one."""
     rules = RULES.format(source="env:GITHUB_TOKEN", bound=GITHUB, host=GITHUB, where="", path="/user")
-    with sandbox(folder, Play(GITHUB, 443, "/user", "/gists", rules, {})) as stage:
+    with sandbox(folder, DemoScenario(GITHUB, 443, "/user", "/gists", rules, {})) as stage:
         play(stage, None)
     show_audit(folder)
 

@@ -16,16 +16,16 @@ from pydantic.fields import FieldInfo
 
 from egress.cli.main import cli as egress
 from egress.errors import CODES
-from egress.policy.shipped import preset_texts
+from egress.policy.bundled_presets import preset_texts
 from egress.proxy import settings as process
-from egress.rules.entry import Entry
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
-from egress.rules.presets import Parameter, Preset, read
-from egress.rules.report import Report
-from egress.rules.schema import Json, schema
-from egress.rules.show import flow
-from scripts import attacks, clients, given, pages
+from egress.rules.compile.load import RuleText, load
+from egress.rules.compile.policy_writer import flow
+from egress.rules.compile.presets import Parameter, Preset, read
+from egress.rules.decide.entry import Entry
+from egress.rules.decide.policy import Policy
+from egress.rules.language.report import Report
+from egress.rules.language.schema import Json, build_schema
+from scripts import attack_reference, clients, pages, sandbox_reference
 from scripts.clients import Row
 from scripts.console import refreshed
 from scripts.pages import ROOT
@@ -86,7 +86,7 @@ PARTS = {
 
 def rule_file() -> str:
     """Every key of a rule file, from the schema that validates it."""
-    top = schema()
+    top = build_schema()
     parts = mapping(top["$defs"])
     if set(parts) != set(PARTS):
         raise ValueError(f"PARTS of scripts/docs.py and the schema differ: {set(parts) ^ set(PARTS)}")
@@ -100,7 +100,7 @@ def rule_file() -> str:
     ]
     for name, (title, where) in PARTS.items():
         lines += ["", f"## {title}", "", where, "", *keys_of(mapping(parts[name]))]
-    return page("egress/rules/model.py", "Keys of a rule file", *lines)
+    return page("egress/rules/language/model.py", "Keys of a rule file", *lines)
 
 
 def keys_of(part: dict[str, Json]) -> Iterator[str]:
@@ -220,7 +220,7 @@ def example(preset: Preset) -> Iterator[str]:
     given = ", ".join(f"{name}: {written(value)}" for name, value in preset.head.example.items())
     use = f"{preset.name}: {{{given}}}" if given else preset.name
     text = f"version: 1\n\nuse:\n  - {use}\n"
-    policy = load([Source("hosts.yaml", text)], preset_texts()).policy
+    policy = load([RuleText("hosts.yaml", text)], preset_texts()).policy
     if policy is None:
         raise ValueError(f"the example of the preset {preset.name} does not load")
     yield f"```yaml\n{text}```"
@@ -258,12 +258,12 @@ def settings() -> str:
 
 def setting(name: str, field: FieldInfo) -> str:
     """The row of one setting."""
-    shown = process.shown(field)
+    shown = process.display_of(field)
     if field.annotation is bool:
         value, default = "`true` or `false`", f"`{str(field.default).lower()}`"
     else:
         has_none = field.default in (None, ()) or field.default_factory is not None
-        value, written = f"`{shown.value}`", "" if has_none else process.written(name, field.default)
+        value, written = f"`{shown.value}`", "" if has_none else process.format_setting(name, field.default)
         default = shown.default or (f"`{written}`" if written else "")
     told = [value, default, field.description or ""]
     return f"| `{process.flag(name)}` | `{process.variable(name)}` | {' | '.join(map(cell, told))} |"
@@ -362,7 +362,12 @@ def filled(text: str) -> str:
 
 def attacked() -> str:
     """What is tried against the proxy, and by which tests."""
-    return page("tests/attack/catalogue", "Attacks that are tried", *attacks.INTRODUCTION, *attacks.rows())
+    return page(
+        "tests/attack/catalogue",
+        "Attacks that are tried",
+        *attack_reference.INTRODUCTION,
+        *attack_reference.rows(),
+    )
 
 
 # What a sandbox is given ------------------------------------------------------------------------
@@ -370,7 +375,11 @@ def attacked() -> str:
 
 def given_inside() -> str:
     """Variables and files that are in every sandbox, and what enters of the caller's environment."""
-    return page("egress/runtime/kit and egress/runtime/environ.py", "What a sandbox is given", *given.rows())
+    return page(
+        "egress/runtime/kit and egress/runtime/environ.py",
+        "What a sandbox is given",
+        *sandbox_reference.rows(),
+    )
 
 
 PAGES = {

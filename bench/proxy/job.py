@@ -13,7 +13,7 @@ from bench.proxy.process import OTHERS, last_line, start, stop
 
 Kind = Literal["keepalive", "connect", "download", "http2", "events"]
 Result = dict[str, float]
-LONGEST = 60
+EXTRA_TIMEOUT = 60
 
 
 class LoadError(Exception):
@@ -45,7 +45,7 @@ def run(job: Job, log: Path) -> Result:
     """Have a process of its own do the job on the core of the others; LoadError when it cannot."""
     process = start([sys.executable, "-m", "bench.proxy.load", json.dumps(asdict(job))], OTHERS, log=log)
     try:
-        status = process.wait(job.seconds * 3 + LONGEST)
+        status = process.wait(job.seconds * 3 + EXTRA_TIMEOUT)
     except subprocess.TimeoutExpired:
         raise LoadError("the load did not end in time") from None
     finally:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROXY, OTHERS = 0, 1
-PATIENCE = 20.0
+START_TIMEOUT = 20.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -51,7 +51,7 @@ def start(
 
 def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     """Return once something accepts on the port; NotReadyError when the process ends or dawdles."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise NotReadyError(f"it ended with status {process.returncode}: {last_line(log)}")
@@ -61,7 +61,7 @@ def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> Non
             time.sleep(0.02)
         else:
             return
-    raise NotReadyError(f"nothing listened on its port after {PATIENCE:.0f} s: {last_line(log)}")
+    raise NotReadyError(f"nothing listened on its port after {START_TIMEOUT:.0f} s: {last_line(log)}")
 
 
 def last_line(log: Path) -> str:

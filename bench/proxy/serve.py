@@ -7,7 +7,7 @@ import ssl
 import sys
 
 from tests.proxy.lab.http2 import Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 
 async def serve(kind: str, port: int, chain: str, key: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.proxy.process import OTHERS, free_port, start, stop, wait_for_port
 from bench.proxy.setting import BIG, CREDENTIAL, MEBIBYTE, NAMES, Ports, Setting
-from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.certificates import Certificates
 
 NGINX = """
 {user}

@@ -18,38 +18,38 @@ from pathlib import Path
 
 from bench.sandbox.memory import held, named
 from egress.runtime.docker import labels
-from egress.runtime.docker.engine import Engine
-from egress.runtime.docker.process import run_out
+from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.process import run_to_end
 from egress.runtime.docker.reaper import reap
 from egress.runtime.errors import EngineUnavailableError
 from egress.runtime.spec import Command
-from tests.runtime import house as houses
-from tests.runtime.house import House
+from tests.runtime import docker_lab as houses
+from tests.runtime.docker_lab import DockerLab
 from tests.runtime.test_reaper import killed, things
 
 Row = tuple[str, float, str, float | None]
 
 ROUNDS = 7
 COMMANDS = 30
-MANY = 50
-PATIENCE = 60.0
+SANDBOX_COUNT = 50
+COMMAND_TIMEOUT = 60.0
 TRUE = Command(argv=("true",))
 
 
 def rows() -> list[Row]:
     try:
-        engine = Engine()
+        engine = DockerEngine()
     except EngineUnavailableError as error:
         print(f"  containers: {error.message}; {error.hint}", file=sys.stderr)
         return []
     image = houses.image(engine)
     with ExitStack() as parts:
         folder = parts.enter_context(tempfile.TemporaryDirectory(prefix="egress-bench-"))
-        house = parts.enter_context(House(Path(folder), image, ready=1))
+        house = parts.enter_context(DockerLab(Path(folder), image, ready=1))
         return [*_times(house, image), *_commands(house, engine), *_memory(house), *_leftovers(house, engine)]
 
 
-def _times(house: House, image: str) -> list[Row]:
+def _times(house: DockerLab, image: str) -> list[Row]:
     plain, ready, first, pooled, pooled_first = [], [], [], [], []
     runtime = house.runtime
     for number in range(ROUNDS):
@@ -83,12 +83,12 @@ def _plain(image: str, name: str) -> None:
     subprocess.run(["docker", "run", "--name", name, image, "true"], check=True, capture_output=True)
 
 
-def _made(house: House) -> None:
+def _made(house: DockerLab) -> None:
     house.runtime.create(house.spec("bench"))
     house.runtime.start("bench")
 
 
-def _commands(house: House, engine: Engine) -> list[Row]:
+def _commands(house: DockerLab, engine: DockerEngine) -> list[Row]:
     _made(house)
     container = house.container("bench")
 
@@ -96,7 +96,7 @@ def _commands(house: House, engine: Engine) -> list[Row]:
         command = engine.create_exec(
             container, ["true"], {}, user="1000:1000", has_input=False, has_terminal=False
         )
-        run_out(engine, command, PATIENCE)
+        run_to_end(engine, command, COMMAND_TIMEOUT)
         engine.exec_status(command)
 
     ours, theirs = [], []
@@ -114,29 +114,29 @@ def _commands(house: House, engine: Engine) -> list[Row]:
     ]
 
 
-def _memory(house: House) -> list[Row]:
+def _memory(house: DockerLab) -> list[Row]:
     """Ours is the proxy and this process; doors and the engine's own processes are shown beside it."""
     house.keep_networks(0)
-    proxy, names = house.served.process.pid, [f"many-{number}" for number in range(MANY)]
+    proxy, names = house.served.process.pid, [f"many-{number}" for number in range(SANDBOX_COUNT)]
     mine = (proxy, os.getpid())
     before, shims = held(mine), held(named(["containerd-shim"]))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(house.box, names))
-        grown = (held(mine) - before) / MANY
-        doors = held(named(["/door/door.sock"])) / MANY
-        engines = (held(named(["containerd-shim"])) - shims) / MANY
+        grown = (held(mine) - before) / SANDBOX_COUNT
+        doors = held(named(["/door/door.sock"])) / SANDBOX_COUNT
+        engines = (held(named(["containerd-shim"])) - shims) / SANDBOX_COUNT
         began = time.monotonic()
         list(pool.map(house.runtime.remove, names))
-        gone = (time.monotonic() - began) / MANY
+        gone = (time.monotonic() - began) / SANDBOX_COUNT
     return [
-        (f"memory of proxy and runtime, of each of {MANY} sandboxes", grown, "MiB", 3),
+        (f"memory of proxy and runtime, of each of {SANDBOX_COUNT} sandboxes", grown, "MiB", 3),
         ("  of its door", doors, "MiB", None),
         ("  of the engine's processes for both", engines, "MiB", None),
-        (f"removal, of each of {MANY}", gone * 1000, "ms", None),
+        (f"removal, of each of {SANDBOX_COUNT}", gone * 1000, "ms", None),
     ]
 
 
-def _leftovers(house: House, engine: Engine) -> list[Row]:
+def _leftovers(house: DockerLab, engine: DockerEngine) -> list[Row]:
     """Things at the engine: containers, networks and volumes."""
     house.keep_networks(0)
     after_delete = len(things(engine, house.home.resolve()))
@@ -154,9 +154,9 @@ def _leftovers(house: House, engine: Engine) -> list[Row]:
     ]
 
 
-def _alive(engine: Engine, home: Path) -> list[str]:
-    there = engine.containers(labels.LEASE)
-    mine = (each for each in there if each.labels[labels.LEASE].startswith(str(home)))
+def _alive(engine: DockerEngine, home: Path) -> list[str]:
+    there = engine.containers(labels.LEASE_LABEL)
+    mine = (each for each in there if each.labels[labels.LEASE_LABEL].startswith(str(home)))
     return [each.name for each in mine if each.state == "running"]
 
 

@@ -16,18 +16,18 @@ from pathlib import Path
 
 from bench.sandbox.memory import held, named
 from egress.runtime.errors import UnsupportedError
-from egress.runtime.gateway import ProxyGateway
-from egress.runtime.namespace import support, sweep
+from egress.runtime.namespace import kernel_support, reaper
+from egress.runtime.proxy_client import ControlProxyClient
 from egress.runtime.spec import Command
-from tests.proxy.served import until
-from tests.runtime.namespace.house import House
+from tests.proxy.serve_process import until
+from tests.runtime.namespace.namespace_lab import NamespaceLab
 from tests.runtime.namespace.test_runtime import _OWNER, processes
 
 Row = tuple[str, float, str, float | None]
 
 ROUNDS = 15
 COMMANDS = 30
-MANY = 50
+SANDBOX_COUNT = 50
 TRUE = Command(argv=("true",))
 INSIDE = "namespace.inside"
 """What our own processes of a sandbox are called."""
@@ -35,15 +35,15 @@ INSIDE = "namespace.inside"
 
 def rows() -> list[Row]:
     try:
-        support.check()
+        kernel_support.check()
     except UnsupportedError as error:
         print(f"  namespaces: {error.message}; {error.hint}", file=sys.stderr)
         return []
-    with tempfile.TemporaryDirectory(prefix="egress-bench-") as folder, House(Path(folder)) as house:
+    with tempfile.TemporaryDirectory(prefix="egress-bench-") as folder, NamespaceLab(Path(folder)) as house:
         return [*_times(house), *_commands(house), *_memory(house), *_leftovers(house)]
 
 
-def _times(house: House) -> list[Row]:
+def _times(house: NamespaceLab) -> list[Row]:
     plain, ready, whole = [], [], []
     for _ in range(ROUNDS):
         plain.append(_timed(_plain))
@@ -66,33 +66,33 @@ def _plain() -> None:
     subprocess.run(["unshare", *words], check=True, capture_output=True)
 
 
-def _commands(house: House) -> list[Row]:
+def _commands(house: NamespaceLab) -> list[Row]:
     house.box("bench")
     ours = sorted(_timed(lambda: house.runtime.exec("bench", TRUE)) for _ in range(COMMANDS))
     house.runtime.remove("bench")
     return [("exec of true in one of namespaces, p50", ours[COMMANDS // 2] * 1000, "ms", None)]
 
 
-def _memory(house: House) -> list[Row]:
+def _memory(house: NamespaceLab) -> list[Row]:
     """Ours is the proxy and this process; what runs for a sandbox is shown beside it."""
-    names = [f"many-{number}" for number in range(MANY)]
+    names = [f"many-{number}" for number in range(SANDBOX_COUNT)]
     mine = (house.served.process.pid, os.getpid())
     before, inside = held(mine), held(named([INSIDE]))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(house.box, names))
-        grown = (held(mine) - before) / MANY
-        within = (held(named([INSIDE])) - inside) / MANY
+        grown = (held(mine) - before) / SANDBOX_COUNT
+        within = (held(named([INSIDE])) - inside) / SANDBOX_COUNT
         began = time.monotonic()
         list(pool.map(house.runtime.remove, names))
-        gone = (time.monotonic() - began) / MANY
+        gone = (time.monotonic() - began) / SANDBOX_COUNT
     return [
-        (f"memory of proxy and runtime, of each of {MANY} of namespaces", grown, "MiB", 3),
+        (f"memory of proxy and runtime, of each of {SANDBOX_COUNT} of namespaces", grown, "MiB", 3),
         ("  of the processes that keep it", within, "MiB", None),
-        (f"removal, of each of {MANY} of namespaces", gone * 1000, "ms", None),
+        (f"removal, of each of {SANDBOX_COUNT} of namespaces", gone * 1000, "ms", None),
     ]
 
 
-def _leftovers(house: House) -> list[Row]:
+def _leftovers(house: NamespaceLab) -> list[Row]:
     """Folders and processes."""
     # The lease is that of the runtime, which goes on.
     folders = [each for each in house.home.iterdir() if each.suffix != ".lease"]
@@ -102,14 +102,14 @@ def _leftovers(house: House) -> list[Row]:
     _killed(house, home, mark)
     until(lambda: not processes("/bin/sleep", mark), "its commands to end")
     until(lambda: not processes(INSIDE, str(home)), "its own processes to end")
-    sweep.sweep(home.resolve(), ProxyGateway(house.served.runtime))
+    reaper.reap(home.resolve(), ControlProxyClient(house.served.runtime))
     return [
         ("left after a removal of one of namespaces", after_delete, "things", 0),
         ("left after kill -9 and the next start", len(list(home.iterdir())), "things", 0),
     ]
 
 
-def _killed(house: House, home: Path, mark: str) -> None:
+def _killed(house: NamespaceLab, home: Path, mark: str) -> None:
     words = [sys.executable, "-c", _OWNER, str(house.served.runtime), str(home), "running", mark]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         if owner.stdout is None or owner.stdout.readline() != b"ready\n":

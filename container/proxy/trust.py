@@ -15,21 +15,21 @@ import sys
 import time
 from pathlib import Path
 
-from egress import settings
-from egress.ca import DEFAULT_NAME, Store, public_roots
+from egress import environment
+from egress.ca import DEFAULT_NAME, AuthorityStore, public_roots
 from egress.errors import EgressError
-from egress.policy.state import make_state
-from egress.runtime.kit import Door, Kit, make_kit
+from egress.policy.state_dir import make_state_dir
+from egress.runtime.kit import Kit, ProxyAddress, make_kit
 
 READABLE = 0o444
 
 
 def main(out: Path, folder: str, host: str, port: str = "3128") -> None:
     """Write the whole kit. Raises `EgressError`."""
-    state = settings.state_dir(settings.environment())
-    make_state(state)
-    authority = Store(state / "ca").open(DEFAULT_NAME, int(time.time()))  # noqa: TID251 - asked for by its user, at the time it runs
-    kit = make_kit(authority.certificate_pem, public_roots(), Door(host, int(port)), folder=folder)
+    state = environment.state_dir(environment.read_environment())
+    make_state_dir(state)
+    authority = AuthorityStore(state / "ca").open(DEFAULT_NAME, int(time.time()))  # noqa: TID251 - asked for by its user, at the time it runs
+    kit = make_kit(authority.certificate_pem, public_roots(), ProxyAddress(host, int(port)), folder=folder)
     for path, file in kit.files.items():
         put(out / Path(path).relative_to(folder), file.content)
     put(out / "variables.env", variables(kit).encode("ascii"))

@@ -20,11 +20,11 @@ log = structlog.get_logger(__name__)
 Hook = Callable[..., object]
 
 
-class Undecided(Exception):  # noqa: N818 - it says what is the case
+class UndecidedError(Exception):
     """A hook, or a layer, did not do what it is there for."""
 
 
-class Guard:
+class HookGuard:
     """Runs the hooks of a fixed list of add-ons, in their order."""
 
     def __init__(self, addons: Sequence[object]) -> None:
@@ -38,16 +38,16 @@ class Guard:
         return dict(self._hooks)
 
     def run(self, hook: commands.StartHook) -> None:
-        """Run a hook; raises whatever an add-on raises, and `Undecided` where nothing was decided."""
+        """Run a hook; raises whatever an add-on raises, and `UndecidedError` where nothing was decided."""
         arguments = hook.args()
         for method in self._hooks.get(hook.name, ()):
             result = method(*arguments)
             if inspect.isawaitable(result):
                 if inspect.iscoroutine(result):
                     result.close()
-                raise Undecided(f"the hook {hook.name} wants to wait")
+                raise UndecidedError(f"the hook {hook.name} wants to wait")
         if not _is_decided(hook):
-            raise Undecided(f"the hook {hook.name} decided nothing")
+            raise UndecidedError(f"the hook {hook.name} decided nothing")
 
 
 def _methods(addons: Iterable[object], name: str) -> Iterator[Hook]:
@@ -68,7 +68,7 @@ def _is_decided(hook: commands.StartHook) -> bool:
     return True
 
 
-def where(error: BaseException) -> str:
+def error_location(error: BaseException) -> str:
     """What was raised and where, without its message: a message may hold what it was about."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

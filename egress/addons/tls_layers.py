@@ -19,12 +19,12 @@ from OpenSSL import SSL
 
 _lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - how much waits in a BIO is shown nowhere else
 _ffi = SSL._ffi  # type: ignore[attr-defined]  # noqa: SLF001 - same
-_nowhere = _ffi.new("char *[1]")
-_room = _ffi.new_allocator(should_clear_after_alloc=False)
-_CHARS = _ffi.typeof("char[]")
-_RECORD: Final = 16 * 1024
+_NULL_POINTER = _ffi.new("char *[1]")
+_NEW_BUFFER = _ffi.new_allocator(should_clear_after_alloc=False)
+_CHAR_ARRAY = _ffi.typeof("char[]")
+_RECORD_BYTES: Final = 16 * 1024
 """The most plain text of one record, and one record is what a read gives."""
-MOST_ANSWERED: Final = 16 * 1024
+MAX_ANSWERED_BYTES: Final = 16 * 1024
 """Bytes that TLS may say by itself once it stands: tickets, and new keys when the peer asks for them. A peer
 that asks for ever and does not read would have the answers pile up, unseen by everything above."""
 
@@ -74,7 +74,7 @@ class _QuickLayer(TLSLayer):
         coded = self._to_say()
         if coded:
             self._answered += len(coded)
-            self._is_broken = self._is_broken or self._answered > MOST_ANSWERED
+            self._is_broken = self._is_broken or self._answered > MAX_ANSWERED_BYTES
             yield commands.SendData(self.conn, coded)
         if plain:
             self._has_spoken = True
@@ -141,7 +141,7 @@ class _QuickLayer(TLSLayer):
         waiting = _waiting(bio)
         if not waiting:
             return b""
-        room = _room(_CHARS, waiting)
+        room = _NEW_BUFFER(_CHAR_ARRAY, waiting)
         said: bytes = _ffi.unpack(room, _lib.BIO_read(bio, room, waiting))
         return said
 
@@ -185,8 +185,8 @@ def _hand_in(tls: SSL.Connection, data: bytes) -> None:
 def _read(tls: SSL.Connection) -> bytes:
     """What the next record says. Raises what `recv` raises."""
     ssl = tls._ssl  # noqa: SLF001 - as above
-    room = _room(_CHARS, _RECORD)
-    count = _lib.SSL_read(ssl, room, _RECORD)
+    room = _NEW_BUFFER(_CHAR_ARRAY, _RECORD_BYTES)
+    count = _lib.SSL_read(ssl, room, _RECORD_BYTES)
     if count <= 0:
         tls._raise_ssl_error(ssl, count)  # noqa: SLF001 - as above
         raise SSL.Error
@@ -210,5 +210,5 @@ def _write(tls: SSL.Connection, data: bytes) -> None:
 
 def _waiting(bio: object) -> int:
     """How many bytes wait in a BIO."""
-    count: int = _lib.BIO_get_mem_data(bio, _nowhere)
+    count: int = _lib.BIO_get_mem_data(bio, _NULL_POINTER)
     return count

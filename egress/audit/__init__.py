@@ -4,34 +4,34 @@
 and must not know an event loop, a socket or the rules.
 """
 
-from egress.audit.clock import Clock
+from egress.audit.clock import AuditClock
+from egress.audit.facts import (
+    AuditStoppedError,
+    ConnectionFacts,
+    Durations,
+    ExchangeFacts,
+    Intent,
+    RefusalFacts,
+    Ticket,
+    TunnelFacts,
+)
 from egress.audit.lines import EVENTS
 from egress.audit.sink import Sink
-from egress.audit.values import (
-    AuditStoppedError,
-    Durations,
-    Facts,
-    Opening,
-    Refusal,
-    Ticket,
-    Tunnel,
-    Way,
-)
-from egress.audit.verify import Fault, Verified, verify
+from egress.audit.verify import LogFault, Verification, verify
 
 __all__ = [
     "EVENTS",
+    "AuditClock",
     "AuditStoppedError",
-    "Clock",
+    "ConnectionFacts",
     "Durations",
-    "Facts",
-    "Fault",
-    "Opening",
-    "Refusal",
+    "ExchangeFacts",
+    "Intent",
+    "LogFault",
+    "RefusalFacts",
     "Sink",
     "Ticket",
-    "Tunnel",
-    "Verified",
-    "Way",
+    "TunnelFacts",
+    "Verification",
     "verify",
 ]

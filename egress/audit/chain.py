@@ -16,12 +16,12 @@ import hmac
 import re
 from dataclasses import dataclass
 
-NOTHING_BEFORE = bytes(32)
+ZERO_MAC = bytes(32)
 MARK = b',"mac":"'
 END = b'"}'
 TAIL = len(MARK) + 64 + len(END)
 """How many bytes at the end of a line, its line end left out, are not content."""
-MOST_LINE = 256 * 1024
+MAX_LINE_BYTES = 256 * 1024
 """No line of ours is nearly as long; whatever is, was not written by us."""
 
 _MAC = re.compile(rb"[0-9a-f]{64}")
@@ -55,7 +55,7 @@ class Chain:
 
     __slots__ = ("_empty", "mac", "seq")
 
-    def __init__(self, key: bytes, seq: int = 0, mac: bytes = NOTHING_BEFORE) -> None:
+    def __init__(self, key: bytes, seq: int = 0, mac: bytes = ZERO_MAC) -> None:
         # Copying a keyed state is a third faster than keying one for every line.
         self._empty = hmac.new(key, digestmod=hashlib.sha256)
         self.seq = seq
@@ -70,7 +70,7 @@ class Chain:
         self.mac = state.digest()
         return content + f',"mac":"{self.mac.hex()}"}}\n'.encode()
 
-    def expected(self, previous: bytes, content: bytes) -> bytes:
+    def mac_for(self, previous: bytes, content: bytes) -> bytes:
         """The MAC that a line with this content has behind one with that MAC."""
         state = self._empty.copy()
         state.update(previous + content)
@@ -78,7 +78,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ParsedLine:
     """A line taken apart; nothing about it is proven."""
 
     seq: int
@@ -86,11 +86,11 @@ class Line:
     mac: bytes
 
 
-def parted(line: bytes) -> Line | None:
+def parse_line(line: bytes) -> ParsedLine | None:
     """Take a line without its line end apart; None for what does not have the form of one."""
     content = line[:-TAIL]
     number, mac = _SEQ.match(content), mac_in(line[-TAIL:])
-    return None if number is None or mac is None else Line(int(number[1]), content, mac)
+    return None if number is None or mac is None else ParsedLine(int(number[1]), content, mac)
 
 
 def mac_in(tail: bytes) -> bytes | None:
@@ -101,6 +101,6 @@ def mac_in(tail: bytes) -> bytes | None:
     return bytes.fromhex(digits.decode("ascii"))
 
 
-def is_authentic(chain: Chain, previous: bytes, line: Line) -> bool:
+def is_authentic(chain: Chain, previous: bytes, line: ParsedLine) -> bool:
     """Whether the line was made with the key, behind a line with that MAC."""
-    return hmac.compare_digest(chain.expected(previous, line.content), line.mac)
+    return hmac.compare_digest(chain.mac_for(previous, line.content), line.mac)

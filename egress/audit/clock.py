@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Clock(Protocol):
+class AuditClock(Protocol):
     """The time of day, which may jump, and a time that only moves on."""
 
     def now_ns(self) -> int:
@@ -17,12 +17,12 @@ class Clock(Protocol):
         ...
 
 
-class Stamps:
+class TimestampFormatter:
     """The time as it stands in a line: RFC 3339, UTC, microseconds."""
 
     __slots__ = ("_clock", "_second", "_text")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: AuditClock) -> None:
         self._clock = clock
         self._second = -1
         self._text = ""
@@ -40,7 +40,7 @@ class Stamps:
         return f"{self._text}.{rest // 1000:06d}Z"
 
 
-def stamp(moment: int) -> str:
+def format_timestamp(moment: int) -> str:
     """UTC nanoseconds as they stand in a line."""
     second, rest = divmod(moment, 1_000_000_000)
     return f"{_date_and_time(second)}.{rest // 1000:06d}Z"

@@ -27,7 +27,7 @@ _OLD_MAGIC = b"egranch1"
 _OLD_LAYOUT = struct.Struct("<8sQ32s")
 """Of logs that were pruned before it was recorded who did."""
 _MAC = 32
-MOST_BY = 64
+MAX_PRUNER_BYTES = 64
 """Bytes of the name of who deleted."""
 
 
@@ -150,7 +150,7 @@ class Anchor:
     """Whether a line of the log tells of it."""
 
 
-def put_whole(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Put a file in the place of the one before, never a part of it. Raises `OSError`."""
     fresh = path.with_name(f"{path.name}.new")
     # One that a crash left could have other rights.
@@ -170,11 +170,11 @@ def write_anchor(
     directory: Path, key: bytes, file: int, mac: bytes, of: Pruning, *, is_told: bool = False
 ) -> None:
     """Put an anchor in the place of the one before; the arguments are as in `Anchor`. Raises `OSError`."""
-    by = of.by.encode("utf-8", "replace")[:MOST_BY]
+    by = of.by.encode("utf-8", "replace")[:MAX_PRUNER_BYTES]
     # A clock that is far off must not be what stops the audit.
     numbers = (max(of.at, 0), of.files, of.size, of.seq)
     body = _LAYOUT.pack(_MAGIC, file, mac, *numbers, of.is_forced, is_told, by)
-    put_whole(directory / ANCHOR, body + hmac.digest(key, body, "sha256"))
+    replace_file(directory / ANCHOR, body + hmac.digest(key, body, "sha256"))
 
 
 def read_anchor(directory: Path, key: bytes) -> Anchor | None:

@@ -12,11 +12,11 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from egress.audit.chain import Line
+from egress.audit.chain import ParsedLine
 
 GapKind = Literal["killed", "cut", "altered", "foreign", "head"]
 CLOSING = b"#\n"
-KIND = b',"event":"gap",'
+GAP_MARK = b',"event":"gap",'
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Gap:
     digest: str = ""
 
 
-def killed(missing: tuple[int, int] | None, fragment: bytes) -> Gap:
+def killed_gap(missing: tuple[int, int] | None, fragment: bytes) -> Gap:
     """The gap of a process that was killed within a write and left these bytes behind its last line."""
     if not fragment:
         return Gap("killed", missing)
@@ -38,9 +38,9 @@ def killed(missing: tuple[int, int] | None, fragment: bytes) -> Gap:
     return Gap("killed", missing, len(closed), hashlib.sha256(closed).hexdigest())
 
 
-def named_in(line: Line) -> Gap | None:
+def gap_in(line: ParsedLine) -> Gap | None:
     """The gap that an authentic line tells of; None for every other kind of line."""
-    if KIND not in line.content[:120]:
+    if GAP_MARK not in line.content[:120]:
         return None
     found = json.loads(line.content + b"}")
     return Gap(found["kind"], None, found["fragment_bytes"], found["fragment_sha256"] or "")

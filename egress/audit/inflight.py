@@ -31,31 +31,31 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from egress.audit.facts import AuditStoppedError, Intent
 from egress.audit.files import IN_FLIGHT
 from egress.audit.lines import MOST_ID, MOST_SECRETS
 from egress.audit.quote import CUT, name, quoted
-from egress.audit.values import AuditStoppedError, Opening
 
 SLOT = 1024
 """Bytes of a slot; the first block of the file has as many."""
 WORDS = SLOT // 8
 STATE, SENT, LENGTH, BEGAN = 0, 1, 2, 3
-FIRST = 32
+TEXT_OFFSET = 32
 """Where the text of a slot begins, behind its words."""
-ROOM = SLOT - FIRST
+MAX_TEXT_BYTES = SLOT - TEXT_OFFSET
 UNRECORDED = (1 << 64) - 1
 LOOSE, FOLDED, DROPPED = 0, 1, 2
-MOST_LOOSE = 0xFFFF
+MAX_LOOSE_REFUSALS = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftoverSlot:
     """A slot that a process before this one did not free."""
 
     slot: int
     line: int
     """The number of the line that was to record it; 0 when there was none yet."""
-    opening: Opening
+    opening: Intent
     began: int
     """UTC nanoseconds."""
     sent: bool
@@ -85,24 +85,24 @@ class InFlight:
         self._shares: Counter[str] = Counter()
 
     @property
-    def has_room(self) -> bool:
+    def has_free_slot(self) -> bool:
         return bool(self._free)
 
     def has_share(self, sandbox: str) -> bool:
         """Whether there is a slot for this sandbox, and enough are left for the others."""
         return self._shares[sandbox] <= len(self._free) > 0
 
-    def take(self, opening: Opening, began: int) -> int:
+    def take(self, opening: Intent, began: int) -> int:
         """Note what is about to be sent. Raises `AuditStoppedError` when all slots are taken."""
         if not self._free:
             raise AuditStoppedError("too much is under way at once for the audit to keep track of it")
         text = _packed(opening)
-        if len(text) > ROOM:
+        if len(text) > MAX_TEXT_BYTES:
             text = _short(opening)
         slot = self._free.pop()
         self._holder[slot] = opening.sandbox
         self._shares[opening.sandbox] += 1
-        at = slot * SLOT + FIRST
+        at = slot * SLOT + TEXT_OFFSET
         self._map[at : at + len(text)] = text
         words, word = self._words, slot * WORDS
         words[word + LENGTH] = len(text)
@@ -130,7 +130,7 @@ class InFlight:
             if not self._shares[sandbox]:
                 del self._shares[sandbox]
 
-    def left(self) -> list[Left]:
+    def leftovers(self) -> list[LeftoverSlot]:
         """What a process before this one did not free."""
         taken = (slot for slot in range(1, self.slots + 1) if self._words[slot * WORDS])
         return [self._read(slot) for slot in taken]
@@ -145,14 +145,14 @@ class InFlight:
         self._words.release()
         self._map.close()
 
-    def _read(self, slot: int) -> Left:
-        word, at = slot * WORDS, slot * SLOT + FIRST
+    def _read(self, slot: int) -> LeftoverSlot:
+        word, at = slot * WORDS, slot * SLOT + TEXT_OFFSET
         line, sent, length, began = self._words[word : word + 4]
-        opening = _parsed(bytes(self._map[at : at + min(length, ROOM)]))
-        return Left(slot, 0 if line == UNRECORDED else line, opening, began, bool(sent))
+        opening = _parsed(bytes(self._map[at : at + min(length, MAX_TEXT_BYTES)]))
+        return LeftoverSlot(slot, 0 if line == UNRECORDED else line, opening, began, bool(sent))
 
 
-def _packed(opening: Opening) -> bytes:
+def _packed(opening: Intent) -> bytes:
     """An opening as text; the parts that come back again and again are kept."""
     o = opening
     ids = f"[{quoted(o.request, MOST_ID)},{quoted(o.connection, MOST_ID)}"
@@ -165,25 +165,23 @@ def _repeated(sandbox: str, host: str, port: int, method: str, secrets: tuple[st
     return f",{quoted(sandbox, MOST_ID)},{name(host)},{port:d},{name(method)},[{names}]]"
 
 
-def _short(opening: Opening) -> bytes:
+def _short(opening: Intent) -> bytes:
     """The same of an opening that does not fit: as many secrets as do, then less of every text."""
     for most in (8, 4, 2, 1, 0):
         text = _packed(replace(opening, secrets=(*opening.secrets[:most], CUT)))
-        if len(text) <= ROOM:
+        if len(text) <= MAX_TEXT_BYTES:
             return text
     o = opening
-    cut = Opening(
-        o.request[:20], o.connection[:20], o.sandbox[:20], o.host[:40], o.port, o.method[:8], (CUT,)
-    )
+    cut = Intent(o.request[:20], o.connection[:20], o.sandbox[:20], o.host[:40], o.port, o.method[:8], (CUT,))
     return _packed(cut)
 
 
-def _parsed(text: bytes) -> Opening:
+def _parsed(text: bytes) -> Intent:
     """What a slot says. The file has no MAC, so it is read like anything that others may have written."""
     try:
         request, connection, sandbox, host, port, method, secrets = json.loads(text)
         names = tuple(str(secret) for secret in secrets)
         port = int(port) & 0xFFFF
-        return Opening(str(request), str(connection), str(sandbox), str(host), port, str(method), names)
+        return Intent(str(request), str(connection), str(sandbox), str(host), port, str(method), names)
     except (ValueError, TypeError, RecursionError):
-        return Opening("", "", "", "", 0)
+        return Intent("", "", "", "", 0)

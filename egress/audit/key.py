@@ -14,7 +14,7 @@ from pathlib import Path
 
 from egress.errors import UnreadableError
 
-SIZE = 32
+KEY_BYTES = 32
 _CURE = "name a file that can be read and written with --audit-key, or another --state-dir"
 
 
@@ -41,12 +41,12 @@ def read(path: Path) -> bytes:
         raise UnreadableError(f"the key {path} cannot be read: {_reason(error)}", _CURE) from None
     try:
         _check(os.fstat(descriptor), path)
-        key = os.read(descriptor, SIZE + 1)
+        key = os.read(descriptor, KEY_BYTES + 1)
     finally:
         os.close(descriptor)
-    if len(key) != SIZE:
+    if len(key) != KEY_BYTES:
         raise UnreadableError(
-            f"{path} is not the key of an audit log: it must have {SIZE} bytes",
+            f"{path} is not the key of an audit log: it must have {KEY_BYTES} bytes",
             "give the file that the proxy made",
         )
     return key
@@ -69,7 +69,7 @@ def _create(path: Path) -> bytes:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(SIZE))
+            file.write(secrets.token_bytes(KEY_BYTES))
             file.flush()
             os.fsync(descriptor)
         # Where another start was quicker, its key is the key.

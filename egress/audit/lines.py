@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from egress.audit.facts import ConnectionFacts, Durations, ExchangeFacts, Intent, RefusalFacts, TunnelFacts
 from egress.audit.files import Pruning
 from egress.audit.quote import MOST_PATH, name, optional, quoted
-from egress.audit.values import Durations, Facts, Opening, Refusal, Tunnel, Way
-from egress.exchange import Record
+from egress.exchange import ExchangeRecord
 from egress.types import Place, RuleRef, Slot, SlotKind
 
 EVENTS: dict[str, tuple[str, ...]] = {
@@ -37,7 +37,7 @@ MOST_SECRETS = 16
 BOOLEAN = ("false", "true")
 
 
-def exchange(record: Record, facts: Facts) -> str:
+def exchange(record: ExchangeRecord, facts: ExchangeFacts) -> str:
     """One exchange, from the request's head to the last byte of the answer."""
     who, at, way = record.identity, record.destination, facts.way
     entered, tls = _said_of(way)
@@ -54,7 +54,7 @@ def exchange(record: Record, facts: Facts) -> str:
     )
 
 
-def tunnel(value: Tunnel) -> str:
+def tunnel(value: TunnelFacts) -> str:
     """A tunnel that has ended."""
     return (
         f'"event":"tunnel",{_who(value.identity.sandbox, value.identity.profile)}'
@@ -67,7 +67,7 @@ def tunnel(value: Tunnel) -> str:
     )
 
 
-def refusal(value: Refusal) -> str:
+def refusal(value: RefusalFacts) -> str:
     """A connection or a DNS name that was refused."""
     return (
         f'"event":"refusal",{_who(value.identity.sandbox, value.identity.profile)}'
@@ -96,7 +96,7 @@ def event(kind: str, facts: dict[str, str | int | None]) -> str:
 # Lines the audit writes about itself ------------------------------------------------------------
 
 
-def lost(opening: Opening, began: str, *, sent: bool) -> str:
+def lost(opening: Intent, began: str, *, sent: bool) -> str:
     """An exchange that was under way when the process was killed."""
     return (
         f'"event":"lost","sandbox":{name(opening.sandbox)},{_ids(opening.connection, opening.request)}'
@@ -167,7 +167,7 @@ def _where(host: str, port: int, address: str, sni: str) -> str:
 
 
 @lru_cache(1024)
-def _said_of(way: Way) -> tuple[str, str]:
+def _said_of(way: ConnectionFacts) -> tuple[str, str]:
     """What stands in each line of a way: how it was entered, and its TLS."""
     entered = f'{_way(way.listener, way.entry)}"connection":{quoted(way.connection, MOST_ID)},'
     tls = (

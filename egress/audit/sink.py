@@ -14,27 +14,38 @@ lines that are missing.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from egress.audit import files, lines
 from egress.audit.chain import Keys
-from egress.audit.clock import Clock, Stamps
+from egress.audit.clock import AuditClock, TimestampFormatter
+from egress.audit.facts import (
+    AuditCounts,
+    AuditStoppedError,
+    ExchangeFacts,
+    Intent,
+    RefusalFacts,
+    Ticket,
+    TunnelFacts,
+)
 from egress.audit.files import Pruning
-from egress.audit.fold import Folder
+from egress.audit.flood_limit import DailyQuota, RefusalCounter
 from egress.audit.gaps import Gap
-from egress.audit.hide import Hide, as_it_is, without
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
-from egress.audit.pruning import Untold
-from egress.audit.quota import Quota
-from egress.audit.recover import Found, find
-from egress.audit.values import AuditStoppedError, Facts, Opening, Refusal, Tally, Ticket, Tunnel
-from egress.audit.writer import NO_SLOT, OnFull, Options, Writer
+from egress.audit.recorded_pruning import PendingPrunings
+from egress.audit.resume_point import ResumePoint, find_resume_point
+from egress.audit.writer import NO_SLOT, OnFull, Writer, WriterOptions
 from egress.errors import UnreadableError
-from egress.exchange import Record
+from egress.exchange import ExchangeRecord
 from egress.types import Identity, Verdict
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 
 DAY = 86_400 * 1_000_000_000
 MEBIBYTE = 1024 * 1024
@@ -44,7 +55,13 @@ class Sink:
     """The audit log of one process."""
 
     def __init__(
-        self, lock: int, in_flight: InFlight, writer: Writer, untold: Untold, clock: Clock, quota: int
+        self,
+        lock: int,
+        in_flight: InFlight,
+        writer: Writer,
+        untold: PendingPrunings,
+        clock: AuditClock,
+        quota: int,
     ) -> None:
         """For `open`."""
         self._lock = lock
@@ -52,11 +69,11 @@ class Sink:
         self._writer = writer
         self._untold = untold
         self._clock = clock
-        self._stamps = Stamps(clock)
-        self._folder = Folder()
-        self._quota = Quota(quota)
-        self._tally = Tally()
-        self.hide: Hide = as_it_is
+        self._stamps = TimestampFormatter(clock)
+        self._folder = RefusalCounter()
+        self._quota = DailyQuota(quota)
+        self._tally = AuditCounts()
+        self.hide: RedactName = keep_name
         """What the names that sandboxes ask for go through before they are written; whoever knows sets it."""
         self.is_damaged = False
         """The start found more amiss than what a kill leaves behind."""
@@ -67,7 +84,7 @@ class Sink:
         directory: Path,
         key: bytes,
         *,
-        clock: Clock,
+        clock: AuditClock,
         in_flight: int = 4096,
         rotate_at: int = 64 * MEBIBYTE,
         keep: int = 0,
@@ -89,7 +106,7 @@ class Sink:
         Raises `UnreadableError` when there is another writer, the key is wrong or the folder cannot be used.
         """
         try:
-            return cls._open(directory, key, clock, in_flight, Options(rotate_at, keep, on_full), quota)
+            return cls._open(directory, key, clock, in_flight, WriterOptions(rotate_at, keep, on_full), quota)
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
@@ -100,20 +117,20 @@ class Sink:
 
     @classmethod
     def _open(
-        cls, directory: Path, key: bytes, clock: Clock, slots: int, options: Options, quota: int
+        cls, directory: Path, key: bytes, clock: AuditClock, slots: int, options: WriterOptions, quota: int
     ) -> Self:
         keys = Keys.of(key)
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         lock = files.lock(directory)
         try:
-            found = find(directory, keys)
+            found = find_resume_point(directory, keys)
             in_flight = InFlight(directory, slots)
             writer = Writer(directory, keys, found, in_flight, options, clock)
         except BaseException:
             os.close(lock)
             raise
-        _report(found, in_flight, writer, Stamps(clock))
-        sink = cls(lock, in_flight, writer, Untold(directory, keys.anchor), clock, quota)
+        _report(found, in_flight, writer, TimestampFormatter(clock))
+        sink = cls(lock, in_flight, writer, PendingPrunings(directory, keys.anchor), clock, quota)
         sink.is_damaged = found.gap is not None and found.gap.kind != "killed"
         sink._tell_prunings()
         return sink
@@ -124,9 +141,9 @@ class Sink:
         """Whether what this sandbox does can be recorded. A full disk is tried again here."""
         if self._writer.trouble is not None:
             self._writer.flush()
-            if self._writer.stops(sandbox):
+            if self._writer.is_stopped(sandbox):
                 return False
-        return self._in_flight.has_room and not self._is_spent(sandbox)
+        return self._in_flight.has_free_slot and not self._is_spent(sandbox)
 
     @property
     def trouble(self) -> str:
@@ -139,11 +156,11 @@ class Sink:
         return self._writer.newest
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> AuditCounts:
         """What was recorded since the start, in numbers; a copy."""
         return replace(self._tally, unrecorded=self._tally.unrecorded + self._writer.lost)
 
-    def begin(self, opening: Opening) -> Ticket:
+    def begin(self, opening: Intent) -> Ticket:
         """Take a ticket, before anything is sent upstream.
 
         Raises `AuditStoppedError` when `may_work` says no, and when this sandbox has so much under way that
@@ -156,7 +173,7 @@ class Sink:
             self._writer.flush()
             if not self._in_flight.has_share(opening.sandbox):
                 raise AuditStoppedError("this sandbox has so much under way that others would find no room")
-        shown = without(opening, self.hide, opening.sandbox, "host")
+        shown = redact_fields(opening, self.hide, opening.sandbox, "host")
         return Ticket(self._in_flight.take(shown, self._clock.now_ns()))
 
     def sent(self, ticket: Ticket) -> None:
@@ -166,7 +183,7 @@ class Sink:
 
     # What the proxy tells -----------------------------------------------------------------------
 
-    def exchange(self, ticket: Ticket | None, record: Record, facts: Facts) -> None:
+    def exchange(self, ticket: Ticket | None, record: ExchangeRecord, facts: ExchangeFacts) -> None:
         """Record an exchange. Raises `ValueError` for a ticket that was spent before."""
         slot = _spend(ticket)
         tally = self._tally
@@ -180,26 +197,26 @@ class Sink:
             return
         try:
             sandbox = record.identity.sandbox
-            to = without(record.destination, self.hide, sandbox, "host")
+            to = redact_fields(record.destination, self.hide, sandbox, "host")
             record = record if to is record.destination else replace(record, destination=to)
-            way = without(facts.way, self.hide, sandbox, "sni")
+            way = redact_fields(facts.way, self.hide, sandbox, "sni")
             facts = facts if way is facts.way else replace(facts, way=way)
             self._put(lines.exchange(record, facts), sandbox, slot)
         except BaseException:
             tally.unrecorded += 1
             raise
 
-    def tunnel(self, ticket: Ticket | None, value: Tunnel) -> None:
+    def tunnel(self, ticket: Ticket | None, value: TunnelFacts) -> None:
         """Record a tunnel that has ended. Raises `ValueError` for a ticket that was spent before."""
         self._tally.tunnels += 1
-        shown = without(value, self.hide, value.identity.sandbox, "host", "sni")
+        shown = redact_fields(value, self.hide, value.identity.sandbox, "host", "sni")
         self._put(lines.tunnel(shown), value.identity.sandbox, _spend(ticket))
 
-    def refusal(self, value: Refusal) -> None:
+    def refusal(self, value: RefusalFacts) -> None:
         """Record a connection that the door refused, or a DNS name."""
         self._tally.refused += 1
         if self._admit(value.identity, value.code):
-            shown = without(value, self.hide, value.identity.sandbox, "host", "sni")
+            shown = redact_fields(value, self.hide, value.identity.sandbox, "host", "sni")
             self._put(lines.refusal(shown), value.identity.sandbox, NO_SLOT)
 
     def event(self, kind: str, /, **facts: str | int | None) -> None:
@@ -247,7 +264,7 @@ class Sink:
         # While the disk is full the counts wait in memory, where they take no more room.
         if self._writer.trouble is not None:
             return
-        for folded in self._folder.due(now):
+        for folded in self._folder.take_due(now):
             body = lines.folded(folded.sandbox, folded.code, folded.count, folded.began)
             self._writer.add(body, folded.sandbox, stands_for=folded.count)
         self._in_flight.set_count(FOLDED, self._folder.waiting)
@@ -256,7 +273,7 @@ class Sink:
         # Left for later where it cannot be done now: the anchor keeps it.
         if self._writer.trouble is None:
             with suppress(OSError):
-                self._untold.tell(self._tell_pruning)
+                self._untold.record_due(self._tell_pruning)
 
     def _tell_pruning(self, value: Pruning) -> bool:
         self._writer.add(lines.pruned(value, self._stamps.at(value.at)))
@@ -279,14 +296,14 @@ def _spend(ticket: Ticket | None) -> int:
     return ticket.slot
 
 
-def _report(found: Found, in_flight: InFlight, writer: Writer, stamps: Stamps) -> None:
+def _report(found: ResumePoint, in_flight: InFlight, writer: Writer, stamps: TimestampFormatter) -> None:
     """Say what a process before this one left behind.
 
     First every slot forgets the number of a line that was never written: from here on the numbers are
     given anew. A kill in the middle of this leaves the next start with the same to say, and nothing twice.
     """
     left = []
-    for slot in in_flight.left():
+    for slot in in_flight.leftovers():
         if slot.line and slot.line <= found.end.seq:
             in_flight.free(slot.slot)
         else:
@@ -296,11 +313,11 @@ def _report(found: Found, in_flight: InFlight, writer: Writer, stamps: Stamps) -
     for slot in left:
         body = lines.lost(slot.opening, stamps.at(slot.began), sent=slot.sent)
         writer.add(body, slot.opening.sandbox, slot.slot)
-    writer.carry(in_flight.count(DROPPED))
+    writer.carry_dropped(in_flight.count(DROPPED))
     writer.flush()
 
 
-def _report_gap(found: Found, in_flight: InFlight, writer: Writer) -> None:
+def _report_gap(found: ResumePoint, in_flight: InFlight, writer: Writer) -> None:
     batch, count = divmod(in_flight.count(LOOSE), 1 << 16)
     # Announced lines are in the range that the gap names.
     refusals = in_flight.count(FOLDED) + (count if batch >= found.next_seq else 0)
@@ -311,3 +328,26 @@ def _report_gap(found: Found, in_flight: InFlight, writer: Writer) -> None:
         body = lines.gap(gap.kind, gap.missing, refusals, (gap.size, gap.digest), found.end.mac.hex())
         writer.add(body, stands_for=max(refusals, 1))
     in_flight.set_count(FOLDED, 0)
+
+
+# Taking out of the names that a sandbox asked for what nobody is to read in a log.
+#
+# What that is the audit does not know: it is told by whoever knows what was planted in which sandbox.
+RedactName = Callable[[str, str], str]
+"""Sandbox and text to the text as it may be written."""
+
+
+def keep_name(_: str, text: str) -> str:
+    """The text."""
+    return text
+
+
+def redact_fields[T: DataclassInstance](value: T, hide: RedactName, sandbox: str, *fields: str) -> T:
+    """The value with these fields as they may be written; itself where that is what they are."""
+    changes = {}
+    for field in fields:
+        said = getattr(value, field)
+        shown = hide(sandbox, said) if said else said
+        if shown != said:
+            changes[field] = shown
+    return replace(value, **changes) if changes else value

@@ -15,32 +15,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from egress.audit import files, head
-from egress.audit.batch import Quick, batches, is_plain, lines
-from egress.audit.chain import NOTHING_BEFORE, TAIL, Chain, Keys, Line, is_authentic, mac_in, parted
+from egress.audit import checkpoint, files
+from egress.audit.chain import TAIL, ZERO_MAC, Chain, Keys, ParsedLine, is_authentic, mac_in, parse_line
+from egress.audit.checkpoint import Checkpoint
 from egress.audit.files import Pruning
-from egress.audit.gaps import Fragment, Gap, named_in
-from egress.audit.head import Head
-from egress.audit.recover import previous_named
-from egress.audit.seen import Looking, Seen
+from egress.audit.gaps import Fragment, Gap, gap_in
+from egress.audit.quick_verify import BatchVerifier, is_plain, read_batches, split_lines
+from egress.audit.resume_point import previous_mac_in
+from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
 from egress.errors import UnreadableError
 
 FaultKind = Literal["altered", "missing", "cut", "foreign", "file", "head", "anchor", "gap"]
 
-MOST_FAULTS = 1000
+MAX_FAULTS = 1000
 """So many are told one by one: whoever can write to the folder can make any number of them."""
-KEEP = "keep the folder as it is, and compare it with a copy from another place"
+KEEP_HINT = "keep the folder as it is, and compare it with a copy from another place"
 HINTS: dict[FaultKind, str] = {
-    "altered": KEEP,
-    "missing": KEEP,
-    "cut": f"{KEEP}; after a power failure this can be what had not reached the disk",
-    "foreign": f"{KEEP}; only the proxy may write here, so look for log rotation or editors",
+    "altered": KEEP_HINT,
+    "missing": KEEP_HINT,
+    "cut": f"{KEEP_HINT}; after a power failure this can be what had not reached the disk",
+    "foreign": f"{KEEP_HINT}; only the proxy may write here, so look for log rotation or editors",
     "file": "bring the file back; to keep fewer files use the setting of the proxy, which moves the anchor",
     "head": "without it a cut tail is not seen; the next start makes a new one and records that",
     "anchor": "without it nobody knows where the log begins; bring it back from a copy",
     "gap": "find out what happened before that start; this stays a fault as long as the file is kept",
 }
-GAPS = {
+GAP_MESSAGES = {
     "cut": "the start that wrote this found the end of the log cut off",
     "altered": "the start that wrote this found the end of the log changed",
     "foreign": "the start that wrote this found bytes behind the log that no proxy wrote",
@@ -49,7 +49,7 @@ GAPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class LogFault:
     """One thing that is wrong with a log."""
 
     file: str
@@ -69,12 +69,12 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class Verification:
     """What came of checking a log."""
 
     lines: int
     files: int
-    faults: tuple[Fault, ...]
+    faults: tuple[LogFault, ...]
     newest: int
     """The number of the last line that is authentic."""
     mac: str
@@ -83,7 +83,7 @@ class Verified:
     """Lines that were announced and are not there: a process was killed, or is writing just now."""
     pruning: Pruning | None = None
     """Where old files were deleted: who did it last, when, and how far."""
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[VerifiedExtent, ...] = ()
     """Every file that was gone over, where that was asked for."""
 
     @property
@@ -91,7 +91,7 @@ class Verified:
         return not self.faults
 
 
-def verify(directory: Path, key: bytes, *, keeps_seen: bool = False) -> Verified:
+def verify(directory: Path, key: bytes, *, keeps_seen: bool = False) -> Verification:
     """Check the log in a folder. Raises `UnreadableError` when there is none, or for another key.
 
     `keeps_seen` is for who reads the lines again: it costs a digest of every file.
@@ -105,22 +105,22 @@ def verify(directory: Path, key: bytes, *, keeps_seen: bool = False) -> Verified
         ) from None
 
 
-def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verified:
+def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verification:
     # Read before the files: what is written meanwhile can only be more.
-    data = head.read(directory)
-    known = head.decode(data or b"", keys.head)
+    data = checkpoint.read(directory)
+    known = checkpoint.decode(data or b"", keys.head)
     there = files.numbers(directory)
     if data is None and not there:
         raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
-    walk = _Walk(Chain(keys.line), Quick(keys.line), known)
+    walk = _Walk(Chain(keys.line), BatchVerifier(keys.line), known)
     first, pruning = _start(walk, directory, keys, there)
     there = [number for number in there if number >= first]
-    due, seen = first, list[Seen]()
+    due, seen = first, list[VerifiedExtent]()
     for number in there:
-        looking = Looking() if keeps_seen else None
+        looking = ExtentDigest() if keeps_seen else None
         walk.missing(due, number)
         walk.file(directory, number, looking)
-        seen += [looking.seen(number)] if looking else []
+        seen += [looking.extent(number)] if looking else []
         due = number + 1
     walk.missing(due, known.written.file + 1 if known and known.written.seq else due)
     if known is None and walk.bad and not walk.lines:
@@ -128,7 +128,7 @@ def _verify(directory: Path, keys: Keys, *, keeps_seen: bool) -> Verified:
             f"the audit log in {directory} was not written with this key", "give the right one with --key"
         )
     _end(walk, known, directory, keys)
-    return Verified(
+    return Verification(
         walk.lines,
         len(there),
         walk.told(),
@@ -154,13 +154,13 @@ def _start(walk: _Walk, directory: Path, keys: Keys, there: list[int]) -> tuple[
     return anchor.file, anchor.pruning
 
 
-def _end(walk: _Walk, known: Head | None, directory: Path, keys: Keys) -> None:
+def _end(walk: _Walk, known: Checkpoint | None, directory: Path, keys: Keys) -> None:
     """Compare where the files end with what the head said before, and with what it says now."""
-    now = head.read(directory)
-    later = head.decode(now or b"", keys.head)
+    now = checkpoint.read(directory)
+    later = checkpoint.decode(now or b"", keys.head)
     if known is None or later is None:
         text = "the head is missing" if now is None else "the head was changed, or belongs to another log"
-        walk.fault(head.FILE, 0, "head", text)
+        walk.fault(checkpoint.FILE_NAME, 0, "head", text)
     elif walk.seq < known.written.seq:
         ends = f"the log ends with number {max(walk.seq, 0)}, but number {known.written.seq} was written"
         walk.fault(walk.name or files.name(1), walk.number, "cut", ends)
@@ -175,16 +175,16 @@ class _Walk:
     """Going through the lines: the last that is authentic, and what stands behind it and is not."""
 
     chain: Chain
-    quick: Quick
-    known: Head | None
-    mac: bytes = NOTHING_BEFORE
+    quick: BatchVerifier
+    known: Checkpoint | None
+    mac: bytes = ZERO_MAC
     seq: int = 0
     """-1 where the log begins behind deleted files."""
     lines: int = 0
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[LogFault] = field(default_factory=list)
     beyond: int = 0
     """Faults that are only counted."""
-    bad: list[Fault] = field(default_factory=list)
+    bad: list[LogFault] = field(default_factory=list)
     """Faults that a gap may yet account for."""
     bad_beyond: int = 0
     """Of them those that are only counted."""
@@ -201,15 +201,15 @@ class _Walk:
     number: int = 0
     fragment: Fragment = field(default_factory=Fragment)
 
-    def file(self, directory: Path, number: int, looking: Looking | None) -> None:
+    def file(self, directory: Path, number: int, looking: ExtentDigest | None) -> None:
         """Go through one file."""
         self.name, self.number, self.is_open = files.name(number), 0, False
         with (directory / self.name).open("rb") as file:
-            for data in batches(file):
+            for data in read_batches(file):
                 if looking is not None:
                     looking.add(data)
                 if not self._quickly(data):
-                    for text in lines(data):
+                    for text in split_lines(data):
                         self.number += not self.is_open
                         self.is_open = not text.endswith(b"\n")
                         self._line(text)
@@ -219,11 +219,11 @@ class _Walk:
         if self.bad or self.broken or self.is_open or not is_plain(data):
             return False
         texts = data[:-1].split(b"\n")
-        last = parted(texts[-1])
+        last = parse_line(texts[-1])
         # The line that the head knows is looked at by itself.
         if last is None or (self.known and last.seq >= self.known.written.seq > self.seq):
             return False
-        mac = self.quick.follows(self.mac, texts)
+        mac = self.quick.last_mac(self.mac, texts)
         if mac is None:
             return False
         self.number += len(texts)
@@ -242,17 +242,17 @@ class _Walk:
         self.fault(files.name(first), 0, "file", all_of)
 
     def fault(self, file: str, line: int, kind: FaultKind, message: str) -> None:
-        if len(self.faults) < MOST_FAULTS:
-            self.faults.append(Fault(file, line, kind, message))
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(LogFault(file, line, kind, message))
         else:
             self.beyond += 1
 
-    def told(self) -> tuple[Fault, ...]:
+    def told(self) -> tuple[LogFault, ...]:
         """Every fault, or the first of very many and how many there are."""
         if not self.beyond:
             return tuple(self.faults)
         last = self.faults[-1]
-        return (*self.faults, Fault(last.file, 0, last.kind, f"there are {self.beyond} faults more"))
+        return (*self.faults, LogFault(last.file, 0, last.kind, f"there are {self.beyond} faults more"))
 
     def settle(self) -> None:
         """What is bad stays bad."""
@@ -269,7 +269,7 @@ class _Walk:
         self.fragment = Fragment()
 
     def _line(self, text: bytes) -> None:
-        line = None if self.is_open else parted(text[:-1])
+        line = None if self.is_open else parse_line(text[:-1])
         if line is not None and is_authentic(self.chain, self.mac, line):
             self._follows(line, is_next=True)
         elif line is not None and self._is_ours(line):
@@ -279,11 +279,11 @@ class _Walk:
         else:
             self._unknown(text, "foreign", "this is no line of the log, or one that was changed or cut short")
 
-    def _is_ours(self, line: Line) -> bool:
+    def _is_ours(self, line: ParsedLine) -> bool:
         """Whether the line was made with the key, behind a line that is not there or was changed."""
-        return any(is_authentic(self.chain, mac, line) for mac in (*self.others, previous_named(line)))
+        return any(is_authentic(self.chain, mac, line) for mac in (*self.others, previous_mac_in(line)))
 
-    def _guess(self, line: Line) -> tuple[FaultKind, str]:
+    def _guess(self, line: ParsedLine) -> tuple[FaultKind, str]:
         if self.seq >= 0 and not self.bad and line.seq > self.seq + 1:
             return "missing", f"lines are missing before this one: number {self.seq + 1} to {line.seq - 1}"
         if 0 < line.seq <= self.seq:
@@ -294,20 +294,18 @@ class _Walk:
         self.fragment.add(text)
         content, tail = text[: -TAIL - 1], text[-TAIL - 1 : -1]
         # Of a changed line either the content or the MAC may still be what it was.
-        self.others = (
-            (mac_in(tail) or NOTHING_BEFORE, self.chain.expected(self.mac, content)) if content else ()
-        )
+        self.others = (mac_in(tail) or ZERO_MAC, self.chain.mac_for(self.mac, content)) if content else ()
         if self.bad and self.bad_at == (self.name, self.number):
             return
         self.bad_at = (self.name, self.number)
-        if len(self.bad) < MOST_FAULTS:
-            self.bad.append(Fault(self.name, self.number, kind, message))
+        if len(self.bad) < MAX_FAULTS:
+            self.bad.append(LogFault(self.name, self.number, kind, message))
         else:
             self.bad_beyond += 1
 
-    def _follows(self, line: Line, *, is_next: bool) -> None:
+    def _follows(self, line: ParsedLine, *, is_next: bool) -> None:
         """Take an authentic line, and account for what stands in front of it."""
-        gap = named_in(line)
+        gap = gap_in(line)
         if gap is not None:
             self._gap(gap, is_next=is_next)
         elif not is_next and not self.bad and not self.broken:
@@ -320,7 +318,7 @@ class _Walk:
 
     def _gap(self, gap: Gap, *, is_next: bool) -> None:
         if gap.kind != "killed":
-            self.fault(self.name, self.number, "gap", GAPS[gap.kind])
+            self.fault(self.name, self.number, "gap", GAP_MESSAGES[gap.kind])
         elif is_next and gap.size and self.fragment.is_of(gap):
             self.forgive()
         elif not self.bad and not self.broken and (gap.size or not is_next):

@@ -25,26 +25,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from egress.audit import files, lines, pruning
+from egress.audit import files, lines, recorded_pruning
 from egress.audit.chain import Chain, Keys
-from egress.audit.clock import Clock, Stamps
+from egress.audit.checkpoint import CheckpointFile, LogPosition
+from egress.audit.clock import AuditClock, TimestampFormatter
 from egress.audit.gaps import CLOSING
-from egress.audit.head import HeadFile, Point
-from egress.audit.inflight import DROPPED, LOOSE, MOST_LOOSE, InFlight
-from egress.audit.recover import Found
+from egress.audit.inflight import DROPPED, LOOSE, MAX_LOOSE_REFUSALS, InFlight
+from egress.audit.resume_point import ResumePoint
 
 OnFull = Literal["stop", "drop"]
 NO_SLOT = 0
-MOST_LINES = 512
+MAX_UNFLUSHED_LINES = 512
 """So many lines are written without waiting for a flush."""
-MOST_WAITING = 16 * 1024 * 1024
+MAX_WAITING_BYTES = 16 * 1024 * 1024
 """Bytes that wait for space on a full disk; lines beyond are counted, not kept."""
-RETRY = 1.0
-EVERYBODY = "*"
+RETRY_INTERVAL = 1.0
+EVERY_SANDBOX = "*"
 
 
 @dataclass(slots=True)
-class Trouble:
+class WriteTrouble:
     """The log cannot be written at the moment."""
 
     reason: str
@@ -55,7 +55,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class WriterOptions:
     """How a log is kept."""
 
     rotate_at: int
@@ -67,20 +67,26 @@ class Writer:
     """The one that appends lines to the files of a log."""
 
     def __init__(
-        self, directory: Path, keys: Keys, found: Found, in_flight: InFlight, options: Options, clock: Clock
+        self,
+        directory: Path,
+        keys: Keys,
+        found: ResumePoint,
+        in_flight: InFlight,
+        options: WriterOptions,
+        clock: AuditClock,
     ) -> None:
         """Go on where the last process ended. Raises `OSError`."""
         self._directory = directory
         self._keys = keys
         self._options = options
         self._clock = clock
-        self._stamps = Stamps(clock)
+        self._stamps = TimestampFormatter(clock)
         self._in_flight = in_flight
         self._chain = Chain(keys.line, found.next_seq - 1, found.end.mac)
         self._file = found.end.file
         self._offset = found.offset
         # The head first: a log without lines is then one that has a head and says so.
-        self._head = HeadFile(directory, keys.head, found.end, is_fresh=found.is_fresh)
+        self._head = CheckpointFile(directory, keys.head, found.end, is_fresh=found.is_fresh)
         self._descriptor = files.open_to_append(directory, found.end.file)
         self._lines: list[bytes] = []
         self._owners: list[tuple[str, int]] = []
@@ -91,7 +97,7 @@ class Writer:
         """Lines that were dropped since the start."""
         self._loose = 0
         self._batch = found.next_seq
-        self.trouble: Trouble | None = None
+        self.trouble: WriteTrouble | None = None
 
     def add(self, body: str, owner: str = "", slot: int = NO_SLOT, *, stands_for: int = 1) -> int:
         """Put a line behind the others; returns its bytes, 0 when it had to be dropped.
@@ -107,11 +113,11 @@ class Writer:
             self._in_flight.mark(slot, self._chain.seq)
         else:
             self._loose += stands_for
-            self._in_flight.set_count(LOOSE, self._batch << 16 | min(self._loose, MOST_LOOSE))
+            self._in_flight.set_count(LOOSE, self._batch << 16 | min(self._loose, MAX_LOOSE_REFUSALS))
         self._lines.append(line)
         self._owners.append((owner, slot))
         self._waiting += len(line)
-        if len(self._lines) >= MOST_LINES:
+        if len(self._lines) >= MAX_UNFLUSHED_LINES:
             self.flush()
         return len(line)
 
@@ -126,10 +132,10 @@ class Writer:
         self._owners.append(("", NO_SLOT))
         self._waiting += len(CLOSING)
 
-    def stops(self, sandbox: str) -> bool:
+    def is_stopped(self, sandbox: str) -> bool:
         """Whether this sandbox may not work, because its lines could not be written."""
         trouble = self.trouble
-        return trouble is not None and not trouble.stopped.isdisjoint((sandbox, EVERYBODY))
+        return trouble is not None and not trouble.stopped.isdisjoint((sandbox, EVERY_SANDBOX))
 
     def flush(self) -> None:
         """Hand the waiting lines to the kernel; does not raise when it does not take them."""
@@ -141,7 +147,7 @@ class Writer:
             elif self._offset >= self._options.rotate_at:
                 self._rotate()
 
-    def carry(self, dropped: int) -> None:
+    def carry_dropped(self, dropped: int) -> None:
         """Record lines that a process before this one dropped and could not record."""
         self._dropped = dropped
         self._say_dropped()
@@ -171,9 +177,9 @@ class Writer:
             self._free()
         return True
 
-    def _end(self, further: int) -> Point:
+    def _end(self, further: int) -> LogPosition:
         """Where the log will end when so many more bytes are written."""
-        return Point(self._chain.seq, self._file, self._offset + further, self._chain.mac)
+        return LogPosition(self._chain.seq, self._file, self._offset + further, self._chain.mac)
 
     def _append(self, data: bytes) -> None:
         done = 0
@@ -183,7 +189,9 @@ class Writer:
         finally:
             self._offset += done
             self._waiting -= done
-            self._taken(*((len(self._lines), 0) if done == len(data) else whole(self._lines, done)))
+            self._taken(
+                *((len(self._lines), 0) if done == len(data) else count_whole_lines(self._lines, done))
+            )
 
     def _taken(self, count: int, further: int) -> None:
         """Let go of so many lines, and of so many bytes of the next one."""
@@ -203,7 +211,7 @@ class Writer:
     # A full disk --------------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
-        return self._options.on_full == "stop" and self._waiting < MOST_WAITING
+        return self._options.on_full == "stop" and self._waiting < MAX_WAITING_BYTES
 
     def _drop(self, slot: int) -> None:
         self._dropped += 1
@@ -217,17 +225,17 @@ class Writer:
         stops = self._options.on_full == "stop"
         if self.trouble is None:
             reason = errno.errorcode.get(error.errno or 0, "unknown")
-            self.trouble = Trouble(reason, now, now + RETRY, set())
+            self.trouble = WriteTrouble(reason, now, now + RETRY_INTERVAL, set())
             owner = self._owners[0][0] if self._owners else ""
             if stops:
-                self.trouble.stopped.add(owner or EVERYBODY)
+                self.trouble.stopped.add(owner or EVERY_SANDBOX)
         elif stops:
-            self.trouble.stopped.add(EVERYBODY)
-        self.trouble.retry_at = now + RETRY
+            self.trouble.stopped.add(EVERY_SANDBOX)
+        self.trouble.retry_at = now + RETRY_INTERVAL
 
-    def _recovered(self, trouble: Trouble) -> None:
+    def _recovered(self, trouble: WriteTrouble) -> None:
         self.trouble = None
-        stopped = "all" if EVERYBODY in trouble.stopped else "one" if trouble.stopped else "none"
+        stopped = "all" if EVERY_SANDBOX in trouble.stopped else "one" if trouble.stopped else "none"
         lasted = int((self._clock.monotonic() - trouble.since) * 1000)
         self.add(lines.resumed(trouble.reason, stopped, lasted))
         self._say_dropped()
@@ -271,10 +279,12 @@ class Writer:
         """Delete all but the newest files."""
         if len(there) > keep:
             at = self._clock.now_ns()
-            pruning.let_go(self._directory, self._keys, there[:-keep], there[-keep], pruning.PROXY, at)
+            recorded_pruning.delete_files(
+                self._directory, self._keys, there[:-keep], there[-keep], recorded_pruning.PROXY, at
+            )
 
 
-def whole(waiting: list[bytes], size: int) -> tuple[int, int]:
+def count_whole_lines(waiting: list[bytes], size: int) -> tuple[int, int]:
     """How many lines so many bytes are, and how many bytes of the next line."""
     for count, line in enumerate(waiting):
         if size < len(line):

@@ -9,14 +9,14 @@ from egress.ca.authority import Authority
 from egress.ca.bundle import merged_bundle, public_roots
 from egress.ca.constraints import Constraints
 from egress.ca.issue import Leaf
-from egress.ca.store import DEFAULT_NAME, Store
+from egress.ca.store import DEFAULT_NAME, AuthorityStore
 
 __all__ = [
     "DEFAULT_NAME",
     "Authority",
+    "AuthorityStore",
     "Constraints",
     "Leaf",
-    "Store",
     "merged_bundle",
     "public_roots",
 ]

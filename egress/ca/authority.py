@@ -2,7 +2,7 @@
 
 Theory of operation. Each sandbox has an authority of its own, a self-signed root, so that a certificate
 made for one is worth nothing in another. `create` makes one that lives in memory and ends with the
-process; one that outlives it comes out of a `Store`. Leaves share one key, which is not the authority's:
+process; one that outlives it comes out of a `AuthorityStore`. Leaves share one key, which is not the authority's:
 whoever gets hold of it can answer for hosts of one sandbox, not sign for new ones.
 
 A leaf is for exactly one host, never for a wildcard. It must not be asked for a host that the rules
@@ -22,13 +22,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from egress.ca import issue, keyfile
 from egress.ca.constraints import Constraints
-from egress.ca.issue import DAY, Leaf
+from egress.ca.issue import DAY_SECONDS, Leaf
 from egress.errors import ContentError
-from egress.rules.hosts import is_canonical
+from egress.rules.language.hosts import is_canonical
 
-EPHEMERAL_LIFE: Final = 7 * DAY
-MOST_LEAVES: Final = 1024
-RENEWED_BEFORE_END: Final = 2 * 3600
+EPHEMERAL_LIFETIME: Final = 7 * DAY_SECONDS
+MAX_LEAVES: Final = 1024
+RENEWAL_MARGIN: Final = 2 * 3600
 
 
 class Authority:
@@ -58,7 +58,7 @@ class Authority:
 
     @classmethod
     def create(
-        cls, name: str, now: int, constraints: Constraints | None = None, life: int = EPHEMERAL_LIFE
+        cls, name: str, now: int, constraints: Constraints | None = None, life: int = EPHEMERAL_LIFETIME
     ) -> Authority:
         """Make a new authority that exists in memory alone."""
         key = issue.new_key()
@@ -66,7 +66,7 @@ class Authority:
 
     @classmethod
     def load(cls, path: Path) -> Authority:
-        """Read the authority a `Store` has written.
+        """Read the authority a `AuthorityStore` has written.
 
         Raises `UnreadableError` when the file is missing or others may read it, `ContentError` when it
         holds no authority of ours.
@@ -91,7 +91,7 @@ class Authority:
     def is_valid_at(self, now: int) -> bool:
         return self.not_before <= now < self.not_after
 
-    def renewed(self, now: int, life: int = EPHEMERAL_LIFE) -> Authority:
+    def renewed(self, now: int, life: int = EPHEMERAL_LIFETIME) -> Authority:
         """The same authority with a later end: same name, key and constraints, a new certificate.
 
         Leaves of either are valid below both certificates, so clients may change over at leisure.
@@ -109,14 +109,14 @@ class Authority:
         if leaf is None or not self._is_fresh(leaf, now):
             self._check(host, now)
             leaf = self._leaves[host] = self._issue(host, now)
-            if len(self._leaves) > MOST_LEAVES:
+            if len(self._leaves) > MAX_LEAVES:
                 self._leaves.popitem(last=False)
         self._leaves.move_to_end(host)
         return leaf
 
     def _is_fresh(self, leaf: Leaf, now: int) -> bool:
         # One that ends with its authority cannot be made to last longer.
-        margin = 0 if leaf.not_after >= self.not_after else RENEWED_BEFORE_END
+        margin = 0 if leaf.not_after >= self.not_after else RENEWAL_MARGIN
         return leaf.not_before <= now < leaf.not_after - margin
 
     def _check(self, host: str, now: int) -> None:
@@ -137,7 +137,7 @@ class Authority:
         public = self._leaf_key.public_key()
         certificate = issue.leaf_certificate(host, public, self.certificate, self._key, now)
         ends = int(certificate.not_valid_after_utc.timestamp())
-        return Leaf(host, certificate, self._leaf_key, now - issue.SKEW, ends)
+        return Leaf(host, certificate, self._leaf_key, now - issue.CLOCK_SKEW, ends)
 
     def __repr__(self) -> str:
         return f"Authority({self.name!r}, {self.fingerprint})"

@@ -22,8 +22,10 @@ from egress.errors import ContentError, UnreadableError
 REFUSED_ROOTS: Final = (b"emSign ECC Root CA - G3", b"AAA Certificate Services")
 """Below these a key that anybody can download signs for any host."""
 
-_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END CERTIFICATE-----")
-_MOST_BYTES: Final = 16 * 1024 * 1024
+_CERTIFICATE_BLOCK = re.compile(
+    rb"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END CERTIFICATE-----"
+)
+_MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 
 
 def public_roots() -> bytes:
@@ -43,7 +45,7 @@ def private_roots(paths: Iterable[Path]) -> bytes:
 
 def certificates(pem: bytes) -> Iterator[bytes]:
     """Every certificate of a PEM text, as DER; raises `ValueError` for one that is not base64."""
-    for block in _BLOCK.findall(pem):
+    for block in _CERTIFICATE_BLOCK.findall(pem):
         try:
             yield base64.b64decode(b"".join(block.split()), validate=True)
         except binascii.Error:
@@ -61,7 +63,7 @@ def merged_bundle(certificate_pem: bytes, private: bytes = b"") -> bytes:
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(_MOST_BYTES)
+            return file.read(_MAX_FILE_BYTES)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from cryptography import x509
 
-from egress.rules.entry import Entry
-from egress.rules.hosts import is_address
-from egress.rules.policy import Policy
+from egress.rules.decide.entry import Entry
+from egress.rules.decide.policy import Policy
+from egress.rules.language.hosts import is_address
 
-NOTHING = "invalid"
+IMPOSSIBLE_NAME = "invalid"
 """Permitted where nothing else is: a name that never exists, since a list of nothing permits everything."""
 
-EVERYWHERE = "mode: observe"
+OBSERVE_MODE_KEY = "mode: observe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +56,26 @@ class Constraints:
         except x509.ExtensionNotFound:
             return None
         names = [name.value for name in found.permitted_subtrees or () if isinstance(name, x509.DNSName)]
-        return cls(tuple(sorted(name for name in names if name != NOTHING)))
+        return cls(tuple(sorted(name for name in names if name != IMPOSSIBLE_NAME)))
 
     def permits(self, host: str) -> bool:
         """Whether a certificate for this host would be valid."""
         return not is_address(host) and any(_is_within(host, name) for name in self.names)
 
-    def lacking(self, policy: Policy, profile: str | None = None) -> tuple[str, ...]:
+    def missing_entries(self, policy: Policy, profile: str | None = None) -> tuple[str, ...]:
         """What the rules open and this does not permit: keys of entries. Empty when the policy fits."""
         missing = [
             entry.key
             for entry in _intercepted(policy, profile)
             if entry.pattern is None or not self.permits(entry.pattern.suffix)
         ]
-        return (*missing, EVERYWHERE) if policy.mode == "observe" else tuple(missing)
+        return (*missing, OBSERVE_MODE_KEY) if policy.mode == "observe" else tuple(missing)
 
     def extension(self) -> x509.NameConstraints:
         """The extension for the certificate of the authority; to be marked critical."""
         every = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
         return x509.NameConstraints(
-            permitted_subtrees=[x509.DNSName(name) for name in self.names or (NOTHING,)],
+            permitted_subtrees=[x509.DNSName(name) for name in self.names or (IMPOSSIBLE_NAME,)],
             excluded_subtrees=[x509.IPAddress(network) for network in every],
         )
 

@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from egress.ca.constraints import Constraints
-from egress.rules.hosts import is_address
+from egress.rules.language.hosts import is_address
 
-SKEW: Final = 3600
+CLOCK_SKEW: Final = 3600
 """Certificates begin this long before they are made: clocks of sandboxes are not exact."""
 
-LEAF_LIFE: Final = 24 * 3600
-DAY: Final = 24 * 3600
+LEAF_LIFETIME: Final = 24 * 3600
+DAY_SECONDS: Final = 24 * 3600
 
 _ORGANISATION = "Egress"
 
@@ -75,7 +75,7 @@ def root_certificate(
         ]
     )
     builder = (
-        _begin(subject, subject, public, now - SKEW, now + life)
+        _begin(subject, subject, public, now - CLOCK_SKEW, now + life)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .add_extension(identifier, critical=False)
@@ -94,11 +94,11 @@ def leaf_certificate(
     now: int,
 ) -> x509.Certificate:
     """Return a certificate for exactly this host, which must be canonical; it never outlives its issuer."""
-    ends = min(now + LEAF_LIFE, int(issuer.not_valid_after_utc.timestamp()))
+    ends = min(now + LEAF_LIFETIME, int(issuer.not_valid_after_utc.timestamp()))
     # The name of the host stands in one place only: a second one could only differ.
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANISATION)])
     return (
-        _begin(subject, issuer.subject, public, now - SKEW, ends)
+        _begin(subject, issuer.subject, public, now - CLOCK_SKEW, ends)
         .add_extension(x509.SubjectAlternativeName([_general_name(host)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)

@@ -9,8 +9,10 @@ Errors name the file and never quote what it holds.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +25,13 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from egress.ca.rotation import rotate_command
 from egress.errors import ContentError, UnreadableError
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
-_MOST_BYTES: Final = 1 << 20
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_MAX_FILE_BYTES: Final = 1 << 20
+_OTHERS_BITS: Final = stat.S_IRWXG | stat.S_IRWXO
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
@@ -84,7 +85,7 @@ def refuse_others(path: Path, status: os.stat_result, mode: str) -> None:
         raise UnreadableError(
             f"{path} belongs to another user", "run this as the user who owns it, or use another --state-dir"
         )
-    if status.st_mode & _OTHERS:
+    if status.st_mode & _OTHERS_BITS:
         found = stat.S_IMODE(status.st_mode)
         raise UnreadableError(
             f"{path} is open to other users (mode {found:04o})",
@@ -95,12 +96,12 @@ def refuse_others(path: Path, status: os.stat_result, mode: str) -> None:
 def _content(path: Path) -> bytes:
     try:
         refuse_others(path.parent, path.parent.stat(), "700")
-        with os.fdopen(os.open(path, _READ), "rb") as file:
+        with os.fdopen(os.open(path, _READ_FLAGS), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableError(f"{path} is not a plain file", _new_one(path))
             refuse_others(path, status, "600")
-            return file.read(_MOST_BYTES)
+            return file.read(_MAX_FILE_BYTES)
     except FileNotFoundError:
         raise UnreadableError(f"there is no certificate authority at {path}", _new_one(path)) from None
     except OSError as error:
@@ -162,3 +163,28 @@ def _put(scratch: Path, path: Path, *, replace: bool) -> bool:
     finally:
         os.close(folder)
     return True
+
+
+# The command that replaces an authority, whole, for hints.
+#
+# A hint is copied. One that leaves out which authority is meant destroys the key of another one, so the state
+# folder and the sandbox are always written out. Nothing is rotated here.
+def rotate_command(
+    path: Path, *, constrain: bool = False, rules: Sequence[Path] = (), profile: str | None = None
+) -> str:
+    """Return the command for the authority in the file `path`, which is `ca/NAME.pem` in a state folder.
+
+    Args:
+        path: the file of a `AuthorityStore`.
+        constrain: whether the new one is to sign for the hosts of the rules alone.
+        rules: the rules of the proxy; where they are not known, the command says FILE.
+        profile: that of the sandbox.
+    """
+    folder = path.absolute().parent.parent
+    words = ["egress", "ca", "rotate", "--state-dir", str(folder), "--sandbox", path.stem]
+    if constrain:
+        words.append("--constrain")
+        for file in rules or (Path("FILE"),):
+            words += ["--rules", str(file.absolute() if rules else file)]
+        words += ["--profile", profile] if profile else []
+    return shlex.join(words)

@@ -14,17 +14,17 @@ from typing import Final
 from egress.ca import issue, keyfile
 from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
-from egress.ca.issue import DAY
-from egress.ca.rotation import rotate_command
+from egress.ca.issue import DAY_SECONDS
+from egress.ca.keyfile import rotate_command
 from egress.errors import ContentError, UnreadableError, UsageError
 
-PERSISTED_LIFE: Final = 365 * DAY
+PERSISTED_LIFETIME: Final = 365 * DAY_SECONDS
 DEFAULT_NAME: Final = "default"
 
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
+_NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 
 
-class Store:
+class AuthorityStore:
     """The authorities in one folder. Nothing is made or read before it is asked for."""
 
     def __init__(self, directory: Path) -> None:
@@ -32,7 +32,7 @@ class Store:
 
     def path(self, name: str) -> Path:
         """The file of an authority; raises `UsageError` for a name that cannot be one."""
-        if not _NAME.fullmatch(name):
+        if not _NAME_PATTERN.fullmatch(name):
             raise UsageError(
                 "this is no name for a certificate authority",
                 "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends",
@@ -57,7 +57,7 @@ class Store:
     def names(self) -> tuple[str, ...]:
         """The authorities there are, sorted."""
         found = (path.stem for path in self.directory.glob("*.pem"))
-        return tuple(sorted(name for name in found if _NAME.fullmatch(name)))
+        return tuple(sorted(name for name in found if _NAME_PATTERN.fullmatch(name)))
 
     def load(self, name: str) -> Authority:
         """The authority of this name; raises what `Authority.load` raises."""
@@ -109,7 +109,7 @@ class Store:
         self, name: str, now: int, constraints: Constraints | None, *, replace: bool
     ) -> Authority | None:
         key = issue.new_key()
-        certificate = issue.root_certificate(name, key, now, PERSISTED_LIFE, constraints)
+        certificate = issue.root_certificate(name, key, now, PERSISTED_LIFETIME, constraints)
         if not keyfile.write(self.path(name), key, certificate, replace=replace):
             return None
         return Authority(name, key, certificate)

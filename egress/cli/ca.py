@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress import settings
-from egress.cli import newfile, render
+from egress import environment
+from egress.cli import atomic_write, render
 from egress.cli.render import BAD, BOLD, DIM, Cell
 from egress.errors import EgressError, UsageError
-from egress.policy.state import check_state, make_state
-from egress.policy.text import shown
+from egress.policy.rule_file_reader import printable_path
+from egress.policy.state_dir import check_state_dir, make_state_dir
 
 if TYPE_CHECKING:
-    from egress.ca import Authority, Constraints, Store
+    from egress.ca import Authority, AuthorityStore, Constraints
 
 REPLACING = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
 """Variables that name everything a program trusts: they want the bundle."""
@@ -54,7 +54,7 @@ def show(sandbox: str, state_dir: Path | None, as_json: bool) -> int:
       egress ca show
       egress ca show --json
     """
-    store = _store(state_dir, check_state)
+    store = _store(state_dir, check_state_dir)
     if not store.has(sandbox):
         return _show_none(store, sandbox, as_json=as_json)
     authority = store.load(sandbox)
@@ -85,14 +85,14 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
 
     if force and out is None:
         raise UsageError("--force replaces a file, and none is named", "add --out FILE")
-    store = _store(state_dir, make_state)
+    store = _store(state_dir, make_state_dir)
     is_new = not store.has(sandbox)
     pem = store.open(sandbox, now()).certificate_pem
     if is_new:
         # Whoever asks as another user than the proxy's gets a certificate that no proxy signs with.
         render.line(
             ("note: ", DIM),
-            f"there was no authority in {shown(store.directory)}, so one was made; "
+            f"there was no authority in {printable_path(store.directory)}, so one was made; "
             "a proxy of another user, or with another --state-dir, has its own",
             stderr=True,
         )
@@ -100,7 +100,7 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
     if out is None:
         render.text(text)
         return 0
-    newfile.write(out, text, replace=force, option="--out")
+    atomic_write.write(out, text, replace=force, option="--out")
     _show_variables(out.absolute(), bundle=bundle)
     return 0
 
@@ -126,7 +126,7 @@ def rotate(
 
     if (files or profile is not None) and not constrain:
         raise UsageError("--rules and --profile say what to constrain to", "add --constrain")
-    store = _store(state_dir, make_state)
+    store = _store(state_dir, make_state_dir)
     replaced = store.has(sandbox)
     before = _fingerprint(store, sandbox) if replaced else ""
     authority = store.rotate(sandbox, now(), _constraints(files, profile) if constrain else None)
@@ -147,15 +147,15 @@ def rotate(
     return 0
 
 
-def _store(state_dir: Path | None, check: Callable[[Path], None]) -> Store:
-    from egress.ca import Store
+def _store(state_dir: Path | None, check: Callable[[Path], None]) -> AuthorityStore:
+    from egress.ca import AuthorityStore
 
-    state = settings.state_dir(settings.environment()) if state_dir is None else state_dir
+    state = environment.state_dir(environment.read_environment()) if state_dir is None else state_dir
     check(state)
-    return Store(state / "ca")
+    return AuthorityStore(state / "ca")
 
 
-def _fingerprint(store: Store, sandbox: str) -> str:
+def _fingerprint(store: AuthorityStore, sandbox: str) -> str:
     """That of the authority which is about to go; one that cannot be read goes too."""
     try:
         return store.load(sandbox).fingerprint
@@ -176,7 +176,7 @@ def _constraints(files: tuple[Path, ...], profile: str | None) -> Constraints:
 # For people -----------------------------------------------------------------------------------
 
 
-def _rows(authority: Authority, store: Store) -> list[list[Cell]]:
+def _rows(authority: Authority, store: AuthorityStore) -> list[list[Cell]]:
     from egress.cli.rulefiles import now
 
     is_over = not authority.is_valid_at(now())
@@ -197,7 +197,7 @@ def _names(constraints: Constraints | None) -> str:
     return ", ".join(constraints.names) or "no host"
 
 
-def _show_none(store: Store, sandbox: str, *, as_json: bool) -> int:
+def _show_none(store: AuthorityStore, sandbox: str, *, as_json: bool) -> int:
     if as_json:
         render.data({"sandbox": sandbox, "key": str(store.path(sandbox)), "exists": False})
     else:
@@ -221,7 +221,7 @@ def _day(seconds: int) -> str:
 # For programs ---------------------------------------------------------------------------------
 
 
-def _as_data(authority: Authority, store: Store) -> dict[str, object]:
+def _as_data(authority: Authority, store: AuthorityStore) -> dict[str, object]:
     from egress.cli.rulefiles import now
 
     constraints = authority.constraints

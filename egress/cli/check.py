@@ -9,8 +9,8 @@ import click
 
 from egress.cli import render, rulefiles
 from egress.cli.render import count
-from egress.policy.chosen import allows_something
-from egress.rules.load import Loaded
+from egress.policy.rule_source import allows_something
+from egress.rules.compile.load import LoadResult
 from egress.types import Severity
 
 
@@ -49,7 +49,7 @@ def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     return int(failed)
 
 
-def _summary(loaded: Loaded) -> str:
+def _summary(loaded: LoadResult) -> str:
     policy = loaded.policy
     if policy is None:
         return "nothing"
@@ -66,7 +66,7 @@ def _summary(loaded: Loaded) -> str:
     return ", ".join(there)
 
 
-def _as_data(paths: list[Path], loaded: Loaded, *, ok: bool) -> dict[str, object]:
+def _as_data(paths: list[Path], loaded: LoadResult, *, ok: bool) -> dict[str, object]:
     return {
         "ok": ok,
         "files": [str(path) for path in paths],

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from egress.cli.addresses import Repository, Site, repository, site
-from egress.rules.literals import looks_like_credential
+from egress.cli.config_url import Repository, UrlHost, parse_host, parse_repository
+from egress.rules.language.credential_guess import looks_like_credential
 
 MAX_BYTES = 1024 * 1024
 MAX_NAMES = 12
@@ -40,7 +40,7 @@ GH, DOTENV, ENVIRONMENT = "gh", ".env", "environment"
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TokenSource:
     """Where the value of a secret can be had, by name: a variable, or gh."""
 
     variable: str
@@ -48,23 +48,23 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class ConfiguredHost:
     """A site that a tool is configured with, and the file or variable that says so."""
 
-    site: Site
+    site: UrlHost
     told_by: str
     is_from_folder: bool = False
     """It stands in the working directory, which may be somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveredSetup:
     """Everything that was found. Nothing in it is a value of a secret."""
 
-    tokens: Mapping[str, Token]
+    tokens: Mapping[str, TokenSource]
     repositories: tuple[Repository, ...] = ()
-    python: tuple[Configured, ...] = ()
-    npm: tuple[Configured, ...] = ()
+    python: tuple[ConfiguredHost, ...] = ()
+    npm: tuple[ConfiguredHost, ...] = ()
     python_unclear: tuple[str, ...] = ()
     npm_unclear: tuple[str, ...] = ()
     """Where a URL stands whose host could not be told, is an address or a name of this machine alone."""
@@ -72,14 +72,14 @@ class Found:
     """Further keys of the `.env` file that are named like credentials."""
 
 
-def discover(environ: Mapping[str, str], home: Path, cwd: Path, etc: Path = Path("/etc")) -> Found:
+def discover(environ: Mapping[str, str], home: Path, cwd: Path, etc: Path = Path("/etc")) -> DiscoveredSetup:
     """Look around. Never raises for what it finds or does not find."""
     dotenv = _dotenv_names(_text(cwd / ".env"))
     tokens = {name: token for name in VARIABLES if (token := _token(name, environ, home, dotenv))}
     python, python_unclear = _sites(_python_urls(environ, home, etc))
     npm, npm_unclear = _sites(_npm_urls(environ, home, cwd))
     known = {variable for variables in VARIABLES.values() for variable in variables}
-    return Found(
+    return DiscoveredSetup(
         tokens=tokens,
         repositories=tuple(dict.fromkeys(_repositories(cwd))),
         python=python,
@@ -93,15 +93,15 @@ def discover(environ: Mapping[str, str], home: Path, cwd: Path, etc: Path = Path
 # Tokens ---------------------------------------------------------------------------------------
 
 
-def _token(service: str, environ: Mapping[str, str], home: Path, dotenv: Iterable[str]) -> Token | None:
+def _token(service: str, environ: Mapping[str, str], home: Path, dotenv: Iterable[str]) -> TokenSource | None:
     for variable in VARIABLES[service]:
         if environ.get(variable):
-            return Token(variable, ENVIRONMENT)
+            return TokenSource(variable, ENVIRONMENT)
     if service == "github" and _is_file(_gh_folder(environ, home) / "hosts.yml"):
-        return Token("", GH)
+        return TokenSource("", GH)
     for variable in VARIABLES[service]:
         if variable in dotenv:
-            return Token(variable, DOTENV)
+            return TokenSource(variable, DOTENV)
     return None
 
 
@@ -134,7 +134,7 @@ def _repositories(cwd: Path) -> Iterator[Repository]:
         text = line.strip()
         if text.startswith("["):
             inside = bool(_GIT_SECTION.match(text))
-        elif inside and (match := _GIT_URL.fullmatch(text)) and (found := repository(match[1])):
+        elif inside and (match := _GIT_URL.fullmatch(text)) and (found := parse_repository(match[1])):
             yield found
 
 
@@ -218,16 +218,16 @@ def _npmrc_urls(text: str) -> Iterator[str]:
             yield match[1]
 
 
-def _sites(urls: Iterable[Url]) -> tuple[tuple[Configured, ...], tuple[str, ...]]:
+def _sites(urls: Iterable[Url]) -> tuple[tuple[ConfiguredHost, ...], tuple[str, ...]]:
     """Each site once, by its first mention; and the places of URLs without a host for a rule."""
-    found: dict[tuple[str, int], Configured] = {}
+    found: dict[tuple[str, int], ConfiguredHost] = {}
     unclear: dict[str, None] = {}
     for url, told_by, is_from_folder in urls:
-        where = site(url)
+        where = parse_host(url)
         if where is None:
             unclear[told_by] = None
         else:
-            found.setdefault((where.host, where.port), Configured(where, told_by, is_from_folder))
+            found.setdefault((where.host, where.port), ConfiguredHost(where, told_by, is_from_folder))
     return tuple(found.values()), tuple(unclear)
 
 

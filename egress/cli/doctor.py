@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 import click
 
 from egress import __version__
-from egress import settings as process
+from egress import environment as process
 from egress.cli import render
 from egress.cli.ca import ADDING, REPLACING
+from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD, count
-from egress.cli.running import ask
 from egress.cli.serve import serve
 from egress.doctor import versions
-from egress.doctor.diagnosis import Diagnosis, Group, Level, fault, told
+from egress.doctor.diagnosis import Diagnosis, DiagnosisGroup, Level, fault, from_error
 from egress.errors import EgressError, UsageError
-from egress.proxy.settings import Effective, Settings, read
+from egress.proxy.settings import EffectiveSettings, Settings, read
 
 if TYPE_CHECKING:
-    from egress.rules.policy import Policy
-    from egress.secrets import Captured
+    from egress.rules.decide.policy import Policy
+    from egress.secrets import CapturedEnvironment
 
-type Tell = Callable[[Group], None]
+type Tell = Callable[[DiagnosisGroup], None]
 
 WITHOUT = frozenset(
     {
@@ -83,9 +83,9 @@ def doctor(offline: bool, as_json: bool, image: str | None, runtime: str | None,
       egress doctor --image my-agents
     """
     if image is not None:
-        from egress.cli.sandboxes.stacks.look import look
+        from egress.cli.sandboxes.stacks.image_doctor import examine_image
 
-        return look(image, runtime, as_json=as_json)
+        return examine_image(image, runtime, as_json=as_json)
     if runtime is not None:
         raise UsageError("--runtime is for the sandbox of an image", "name the image with --image")
     effective = read({name: value for name, value in given.items() if value not in (None, ())})
@@ -98,25 +98,25 @@ def doctor(offline: bool, as_json: bool, image: str | None, runtime: str | None,
     return int(_number(groups, Level.FAULT) > 0)
 
 
-def _examined(effective: Effective, tell: Tell, *, offline: bool) -> Sequence[Group]:
+def _examined(effective: EffectiveSettings, tell: Tell, *, offline: bool) -> Sequence[DiagnosisGroup]:
     try:
         # This loads mitmproxy.
         from egress.doctor.examine import examine
     except Exception as error:  # noqa: BLE001 - a package that is broken is what the doctor is there for
         return [_broken(error, tell)]
     from egress.doctor import rules
-    from egress.doctor.patient import Patient
+    from egress.doctor.proxy_setup import ProxySetup
     from egress.proxy.clock import SystemClock
 
-    environ, clock = process.environment(), SystemClock()
+    environ, clock = process.read_environment(), SystemClock()
     found = rules.read(effective, process.config_dir(environ), clock.now())
     captured, trouble = _captured(effective.values, found.policy, environ)
-    patient = Patient(
+    patient = ProxySetup(
         effective=effective,
         policy=found.policy,
         captured=captured,
         clock=clock,
-        ask=partial(ask, "GET", "/status", None, effective.values.runtime_dir),
+        ask=partial(ask_proxy, "GET", "/status", None, effective.values.runtime_dir),
         replacing=REPLACING,
         adding=ADDING,
         until=found.until,
@@ -127,30 +127,32 @@ def _examined(effective: Effective, tell: Tell, *, offline: bool) -> Sequence[Gr
 
 def _captured(
     values: Settings, policy: Policy | None, environ: Mapping[str, str]
-) -> tuple[Captured, list[Diagnosis]]:
+) -> tuple[CapturedEnvironment, list[Diagnosis]]:
     """Take the secrets out of the environment as `egress serve` does, which may start this process anew."""
-    from egress.secrets import Captured, harden, take, variables
+    from egress.secrets import CapturedEnvironment, capture_environment, harden, secret_variables
 
     trouble = []
-    names = variables(policy.secrets.values()) if policy else frozenset()
+    names = secret_variables(policy.secrets.values()) if policy else frozenset()
     try:
-        captured = take(environ, names, sys.orig_argv, container=values.container)
+        captured = capture_environment(environ, names, sys.orig_argv, container=values.container)
     except EgressError as error:
-        captured = Captured({}, {name: text for name, text in environ.items() if name not in names})
-        trouble.append(told("environment", error))
+        captured = CapturedEnvironment(
+            {}, {name: text for name, text in environ.items() if name not in names}
+        )
+        trouble.append(from_error("environment", error))
     try:
         harden()
     except EgressError as error:
-        trouble.append(told("memory", error))
+        trouble.append(from_error("memory", error))
     return captured, trouble
 
 
-def _broken(error: Exception, tell: Tell) -> Group:
+def _broken(error: Exception, tell: Tell) -> DiagnosisGroup:
     """What can be said when a package cannot be loaded: all others hang on it."""
     name = getattr(error, "name", None) or type(error).__name__
     fact = f"the proxy cannot be loaded, because of {name}, and nothing else was looked at"
     cure = "install Egress again, into a virtual environment of its own"
-    group = Group("versions", (*versions.look(), fault("egress", fact, cure)))
+    group = DiagnosisGroup("versions", (*versions.check(), fault("egress", fact, cure)))
     tell(group)
     return group
 
@@ -158,11 +160,11 @@ def _broken(error: Exception, tell: Tell) -> Group:
 # What is said ---------------------------------------------------------------------------------------
 
 
-def _ignore(group: Group) -> None:
+def _ignore(group: DiagnosisGroup) -> None:
     """Say nothing before all is known."""
 
 
-def _show(group: Group) -> None:
+def _show(group: DiagnosisGroup) -> None:
     render.line((group.name, BOLD))
     width = min(max((len(item.name) for item in group.diagnoses), default=0), _WIDEST_NAME)
     for item in group.diagnoses:
@@ -173,7 +175,7 @@ def _show(group: Group) -> None:
             render.line(" " * _FIX, ("fix: ", DIM), item.fix, whole="`" in item.fix)
 
 
-def _sum_up(groups: Sequence[Group]) -> None:
+def _sum_up(groups: Sequence[DiagnosisGroup]) -> None:
     total = sum(len(group.diagnoses) for group in groups)
     faults, warnings = _number(groups, Level.FAULT), _number(groups, Level.WARNING)
     bad = count(faults, "fault") if faults else "no fault"
@@ -182,11 +184,11 @@ def _sum_up(groups: Sequence[Group]) -> None:
     render.line((bad, BAD if faults else GOOD), (doubtful, DOUBT), f" in {count(total, 'check')}")
 
 
-def _number(groups: Sequence[Group], level: Level) -> int:
+def _number(groups: Sequence[DiagnosisGroup], level: Level) -> int:
     return sum(item.level is level for group in groups for item in group.diagnoses)
 
 
-def _as_data(groups: Sequence[Group]) -> dict[str, object]:
+def _as_data(groups: Sequence[DiagnosisGroup]) -> dict[str, object]:
     faults = _number(groups, Level.FAULT)
     return {
         "ok": not faults,

@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 
 from egress.cli import render, rulefiles
-from egress.cli.remedy import Remedy, remedy
+from egress.cli.denial_fix import DenialFix, find_fix
 from egress.cli.render import BAD, BOLD, DIM, GOOD, Cell
 from egress.errors import CODES, UsageError
-from egress.rules import bounds
-from egress.rules.cases import Url, outcome, parse_url
-from egress.rules.explain import Considered, Explanation
-from egress.rules.explain import explain as explained
-from egress.rules.report import MeaningError
-from egress.rules.show import limit_fields
+from egress.rules.compile.policy_writer import limit_fields
+from egress.rules.compile.rule_tests import ParsedUrl, describe_decision, parse_url
+from egress.rules.decide.explain import ConsideredRule, Explanation
+from egress.rules.decide.explain import explain as explained
+from egress.rules.language import quantities
+from egress.rules.language.report import MeaningError
 from egress.types import Head, Headers, Identity, Verdict
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -67,7 +67,7 @@ def explain(
     target = _on_the_wire(where.target)
     head = Head(method, where.scheme, where.host, where.port, target, _headers(headers), websocket)
     answer = explained(policy, Identity("explain", profile), head, moment)
-    advice = Remedy("") if answer.decision.allowed else remedy(policy, head, answer)
+    advice = DenialFix("") if answer.decision.allowed else find_fix(policy, head, answer)
     if as_json:
         render.data(_as_data(answer, advice))
     else:
@@ -75,7 +75,7 @@ def explain(
     return 0 if answer.decision.allowed else 1
 
 
-def _url(text: str) -> Url:
+def _url(text: str) -> ParsedUrl:
     try:
         return parse_url(text if "://" in text else f"https://{text}")
     except MeaningError as error:
@@ -84,7 +84,7 @@ def _url(text: str) -> Url:
 
 def _moment(text: str) -> int:
     try:
-        return bounds.moment(text)
+        return quantities.parse_moment(text)
     except MeaningError as error:
         raise UsageError(f"--at: {error.message}", error.hint) from None
 
@@ -113,7 +113,7 @@ def _on_the_wire(text: str) -> str:
 # For people -----------------------------------------------------------------------------------
 
 
-def _show(method: str, url: str, answer: Explanation, advice: Remedy) -> None:
+def _show(method: str, url: str, answer: Explanation, advice: DenialFix) -> None:
     decision = answer.decision
     render.line((f"{method} {url}", BOLD))
     render.line()
@@ -174,7 +174,7 @@ def _consequences(answer: Explanation) -> Iterator[list[Cell]]:
         yield ["limits", bounds_there, (str(limit.place), DIM)]
 
 
-def _row(item: Considered, answer: Explanation) -> list[Cell]:
+def _row(item: ConsideredRule, answer: Explanation) -> list[Cell]:
     style = (GOOD if item.kind is Verdict.ALLOW else BAD) if item.fits else DIM
     name = item.ref.id if answer.entry and item.ref.key == answer.entry.key else str(item.ref)
     fits = "fits too" if answer.decision.rule else "would fit"
@@ -186,12 +186,12 @@ def _row(item: Considered, answer: Explanation) -> list[Cell]:
 # For programs ---------------------------------------------------------------------------------
 
 
-def _as_data(answer: Explanation, advice: Remedy) -> dict[str, object]:
+def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
     decision = answer.decision
     return {
         "verdict": decision.verdict,
         "code": decision.code,
-        "outcome": outcome(decision),
+        "outcome": describe_decision(decision),
         "rule": str(decision.rule) if decision.rule else None,
         "place": str(decision.place) if decision.place else None,
         "entry": decision.entry,

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from egress import settings
-from egress.cli import discover, newfile, render, rulefiles, starter
+from egress import environment
+from egress.cli import atomic_write, discover, init_template, render, rulefiles
 from egress.cli.render import BOLD, DIM, GOOD
 from egress.errors import ContentError, UnreadableError
-from egress.policy.shipped import preset_texts
-from egress.rules.cases import run
-from egress.rules.load import Source, load
-from egress.rules.schema import schema_text
+from egress.policy.bundled_presets import preset_texts
+from egress.rules.compile.load import RuleText, load
+from egress.rules.compile.rule_tests import run_rule_tests
+from egress.rules.language.schema import schema_text
 
 SCHEMA = "hosts.schema.json"
 
@@ -39,17 +39,17 @@ def init(output: Path | None, force: bool, only_print: bool) -> int:
       egress init --output hosts.new.yaml
     """
     target = output or _default()
-    found = discover.discover(settings.environment(), _home(), Path())
+    found = discover.discover(environment.read_environment(), _home(), Path())
     schema = target.parent / SCHEMA
-    text = starter.text(found, with_schema=not only_print or schema.exists())
+    text = init_template.text(found, with_schema=not only_print or schema.exists())
     _refuse_broken(target, text)
     if only_print:
         render.text(text)
         return 0
-    newfile.write(target, text, replace=force)
+    atomic_write.write(target, text, replace=force)
     written = [target]
     if not schema.exists():
-        newfile.write(schema, schema_text(), replace=False)
+        atomic_write.write(schema, schema_text(), replace=False)
         written.append(schema)
     _report(written, found)
     return 0
@@ -69,8 +69,8 @@ def _home() -> Path:
 def _refuse_broken(target: Path, text: str) -> None:
     """Never hand out rules that `check` or `test` would complain about."""
     now = rulefiles.now()
-    loaded = load([Source(str(target), text)], preset_texts(), now)
-    if loaded.policy is not None and not any(result.problem for result in run(loaded.policy, now)):
+    loaded = load([RuleText(str(target), text)], preset_texts(), now)
+    if loaded.policy is not None and not any(result.problem for result in run_rule_tests(loaded.policy, now)):
         return
     render.findings(loaded.findings)
     raise ContentError(
@@ -79,9 +79,9 @@ def _refuse_broken(target: Path, text: str) -> None:
     )
 
 
-def _report(written: list[Path], found: discover.Found) -> None:
+def _report(written: list[Path], found: discover.DiscoveredSetup) -> None:
     target = written[0]
     render.line(("wrote ", GOOD), (", ".join(str(path) for path in written), BOLD))
-    for item in starter.summary(found) or ["found nothing of use here: the file allows nothing yet"]:
+    for item in init_template.summary(found) or ["found nothing of use here: the file allows nothing yet"]:
         render.line("  ", item)
     render.line(("next: ", DIM), f"read it, then `egress check {target}` and `egress test {target}`")

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from egress.cli import render, rulefiles
+from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, BOLD, GOOD, count
-from egress.cli.running import ask
 from egress.errors import ContentError, UsageError
 
 _AFTER = {
@@ -43,7 +43,7 @@ def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_j
       egress kill --undo api.example.com
     """
     body = {"name": name, "kind": kind, "undo": undo}
-    status, answer = ask("POST", "/kill", body, runtime_dir)
+    status, answer = ask_proxy("POST", "/kill", body, runtime_dir)
     if status == 409:
         raise UsageError(str(answer.get("error", "")), str(answer.get("hint", "")))
     if status != 200:

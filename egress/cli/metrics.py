@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from egress.cli import render, rulefiles
-from egress.cli.running import ask
+from egress.cli.control_client import ask_proxy
 from egress.errors import ContentError, UnreadableError
 
 
@@ -22,7 +22,7 @@ def metrics(runtime_dir: Path | None) -> int:
     Examples:
       egress metrics
     """
-    code, answer = ask("GET", "/metrics", {"as": "json"}, runtime_dir)
+    code, answer = ask_proxy("GET", "/metrics", {"as": "json"}, runtime_dir)
     if code == 404:
         raise UnreadableError("the proxy is still starting", "ask again in a moment")
     if code != 200:

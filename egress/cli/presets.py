@@ -7,9 +7,9 @@ import click
 from egress.cli import render
 from egress.cli.render import BOLD, DIM, Cell
 from egress.errors import UsageError
-from egress.policy.shipped import preset_texts
-from egress.rules.presets import Parameter, Preset, read
-from egress.rules.report import Report, did_you_mean, quoted
+from egress.policy.bundled_presets import preset_texts
+from egress.rules.compile.presets import Parameter, Preset, read
+from egress.rules.language.report import Report, did_you_mean, quoted
 
 
 @click.command()
@@ -56,7 +56,7 @@ def _show(preset: Preset) -> None:
     if not given:
         render.line(f"    - {preset.name}")
         return
-    from egress.rules.show import flow
+    from egress.rules.compile.policy_writer import flow
 
     render.line(f"    - {preset.name}:")
     for key, value in given.items():
@@ -68,7 +68,7 @@ def _row(name: str, parameter: Parameter) -> list[Cell]:
 
 
 def _default(parameter: Parameter) -> str:
-    from egress.rules.show import flow
+    from egress.rules.compile.policy_writer import flow
 
     if parameter.default is None:
         return "required"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from egress import settings
+from egress import environment
 from egress.errors import UnreadableError
 from egress.types import Finding, Severity
 
@@ -172,7 +172,7 @@ def _cell(part: Cell) -> Part:
 
 
 def _is_styled(stream: TextIO) -> bool:
-    return stream.isatty() and not settings.is_plain(settings.environment())
+    return stream.isatty() and not environment.is_plain_output(environment.read_environment())
 
 
 def _console(*, stderr: bool = False) -> Console:

@@ -10,9 +10,9 @@ import click
 
 from egress.cli import render
 from egress.errors import ContentError
-from egress.policy.files import find_rule_files, load_policy
-from egress.rules.load import Loaded
-from egress.rules.policy import Policy
+from egress.policy.rule_files import find_rule_files, load_policy
+from egress.rules.compile.load import LoadResult
+from egress.rules.decide.policy import Policy
 
 FILE = click.Path(path_type=Path, readable=False)
 """A path as it was typed. click would call a file that may not be read a wrong command line: it is not."""
@@ -23,7 +23,7 @@ def now() -> int:
     return int(time.time())  # noqa: TID251 - the command line is where the clock enters
 
 
-def read(files: Sequence[Path]) -> tuple[list[Path], Loaded]:
+def read(files: Sequence[Path]) -> tuple[list[Path], LoadResult]:
     """The rule files that were named, or the default ones, compiled."""
     paths = list(find_rule_files(files, Path()))
     return paths, load_policy(paths, now())

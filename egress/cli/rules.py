@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress.cli import newfile, render, rulefiles, traffic
-from egress.cli.log import places
+from egress.cli import atomic_write, render, rulefiles, traffic
+from egress.cli.log import locations
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Style, count
 from egress.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from egress.review.drafting import Change, Draft, Replay
-    from egress.rules.policy import Policy
+    from egress.review.drafting import Replay, RuleDraft, VerdictChange
+    from egress.rules.decide.policy import Policy
 
-MOST_SHOWN = 20
+MAX_SHOWN_CHANGES = 20
 
 
 @click.group()
@@ -39,7 +39,7 @@ def show(files: tuple[Path, ...], as_json: bool) -> int:
       egress rules show
       egress rules show config/hosts.yaml
     """
-    from egress.rules.show import as_data, as_text
+    from egress.rules.compile.policy_writer import as_data, as_text
 
     _, policy = rulefiles.policy(files)
     if as_json:
@@ -54,7 +54,7 @@ def show(files: tuple[Path, ...], as_json: bool) -> int:
 
 def _of_log(command: Callable[..., int]) -> Callable[..., int]:
     """Where the log and its index are; `--log` is the name that `--dir` had here."""
-    return places.of_index(command, "--log")
+    return locations.of_index(command, "--log")
 
 
 @rules.command(short_help="Write rules for what was seen to pass.")
@@ -91,13 +91,13 @@ def draft(
     """
     from egress.review.drafting import draft as drafted
 
-    log = places.folder(state_dir, directory)
-    seen = traffic.gathered(log, place or places.own_place(log), since, profile)
+    log = locations.folder(state_dir, directory)
+    seen = traffic.gather_traffic(log, place or locations.own_index_path(log), since, profile)
     made = drafted(seen, _at_hand(files), rulefiles.now())
     if output is None:
         render.text(made.text)
         return 0
-    newfile.write(output, made.text, replace=force)
+    atomic_write.write(output, made.text, replace=force)
     _tell(output, made)
     return 0
 
@@ -112,7 +112,7 @@ def _at_hand(files: tuple[Path, ...]) -> Policy | None:
         return None
 
 
-def _tell(output: Path, made: Draft) -> None:
+def _tell(output: Path, made: RuleDraft) -> None:
     render.line(("wrote ", GOOD), f"{output}: {count(made.hosts, 'host')}")
     if made.left_out:
         left = count(sum(one.count for one in made.left_out), "request")
@@ -152,8 +152,8 @@ def replay(
     from egress.review.drafting import replay as replayed
 
     _, policy = rulefiles.policy(files)
-    log = places.folder(state_dir, directory)
-    seen = traffic.gathered(log, place or places.own_place(log), since, profile)
+    log = locations.folder(state_dir, directory)
+    seen = traffic.gather_traffic(log, place or locations.own_index_path(log), since, profile)
     found = replayed(seen, policy, rulefiles.now())
     if as_json:
         render.data({"ok": not found.denied, **asdict(found)})
@@ -174,16 +174,16 @@ def _show(found: Replay) -> None:
     render.line(verdict, f", {found.same} as before")
 
 
-def _group(title: str, changes: list[Change], style: Style) -> None:
+def _group(title: str, changes: list[VerdictChange], style: Style) -> None:
     if not changes:
         return
     render.line((f"{title}: {sum(change.count for change in changes)}", style))
-    render.table([_row(change) for change in changes[:MOST_SHOWN]], indent=2)
-    if len(changes) > MOST_SHOWN:
-        render.line(f"  and {count(len(changes) - MOST_SHOWN, 'group')} more: --json has them all")
+    render.table([_row(change) for change in changes[:MAX_SHOWN_CHANGES]], indent=2)
+    if len(changes) > MAX_SHOWN_CHANGES:
+        render.line(f"  and {count(len(changes) - MAX_SHOWN_CHANGES, 'group')} more: --json has them all")
 
 
-def _row(change: Change) -> list[render.Cell]:
+def _row(change: VerdictChange) -> list[render.Cell]:
     more = f" and {count(change.paths - 1, 'path')} more" if change.paths > 1 else ""
     what = f"{change.method or 'connect'} {change.host}:{change.port}{change.path}{more}"
     why = change.note or change.rule or change.code

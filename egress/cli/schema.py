@@ -15,7 +15,7 @@ def schema() -> int:
     Examples:
       egress schema
     """
-    from egress.rules.schema import schema_text
+    from egress.rules.language.schema import schema_text
 
     render.text(schema_text())
     return 0

@@ -13,22 +13,31 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress import settings as process
+from egress import environment as process
 from egress.cli import render, rulefiles
 from egress.cli.ca import ADDING, REPLACING
 from egress.cli.render import BAD, BOLD, DIM, GOOD
 from egress.errors import ContentError
-from egress.policy.chosen import Chosen, choose, read_chosen
-from egress.policy.profiles import check_profile
-from egress.policy.state import check_state, make_state
-from egress.policy.trust import Trust
-from egress.proxy.settings import PREFIX, Effective, Listen, Settings, flag, read, shown, written
-from egress.proxy.start import Start, watched
-from egress.rules.policy import Policy
+from egress.policy.profile_check import check_profile
+from egress.policy.rule_source import RuleSource, choose_rules, read_rules
+from egress.policy.state_dir import check_state_dir, make_state_dir
+from egress.policy.trust import TrustedFiles
+from egress.proxy.process.start_values import StartValues, watched_files
+from egress.proxy.settings import (
+    VARIABLE_PREFIX,
+    EffectiveSettings,
+    ListenAddress,
+    Settings,
+    display_of,
+    flag,
+    format_setting,
+    read,
+)
+from egress.rules.decide.policy import Policy
 
 if TYPE_CHECKING:
-    from egress.proxy.start import Ready
-    from egress.secrets import Captured
+    from egress.proxy.process.start_values import ReadyReport
+    from egress.secrets import CapturedEnvironment
 
 type Command = Callable[..., int]
 
@@ -52,7 +61,7 @@ def _option(name: str) -> Callable[[Command], Command]:
         flag(name),
         name,
         multiple=str(field.annotation).startswith("tuple"),
-        metavar=shown(field).value,
+        metavar=display_of(field).value,
         help=f"{text} [{default}]" if default else text,
     )
 
@@ -60,8 +69,8 @@ def _option(name: str) -> Callable[[Command], Command]:
 def _default(name: str) -> str:
     field = Settings.model_fields[name]
     if field.default_factory is not None or not field.default:
-        return shown(field).default.replace("`", "")
-    return written(name, field.default)
+        return display_of(field).default.replace("`", "")
+    return format_setting(name, field.default)
 
 
 @click.command()
@@ -84,53 +93,55 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
     if only_settings:
         _show_settings(effective, as_json=as_json)
         return 0
-    environ = process.environment()
-    check_state(effective.values.state_dir)
-    chosen = choose(effective.values.rules, process.config_dir(environ), Path())
-    trust = Trust(effective.values.state_dir)
+    environ = process.read_environment()
+    check_state_dir(effective.values.state_dir)
+    chosen = choose_rules(effective.values.rules, process.config_dir(environ), Path())
+    trust = TrustedFiles(effective.values.state_dir)
     seen = _fingerprint(chosen, trust)
-    loaded = read_chosen(chosen, trust, rulefiles.now())
+    loaded = read_rules(chosen, trust, rulefiles.now())
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
         raise ContentError("these rules cannot be used, nothing was started", "put right what is listed")
     check_profile(loaded.policy, effective.values.profile)
     # Not before: rules that cannot be used leave nothing behind.
-    make_state(effective.values.state_dir)
+    make_state_dir(effective.values.state_dir)
     captured = _captured(effective.values, loaded.policy, environ)
-    return _run(Start(effective, chosen, trust, loaded.policy, captured, loaded.findings, seen))
+    return _run(StartValues(effective, chosen, trust, loaded.policy, captured, loaded.findings, seen))
 
 
-def _fingerprint(chosen: Chosen, trust: Trust) -> tuple[object, ...]:
+def _fingerprint(chosen: RuleSource, trust: TrustedFiles) -> tuple[object, ...]:
     # What watches files is loaded by nothing but a proxy that starts.
-    from egress.proxy.watch import fingerprint
+    from egress.proxy.process.rule_file_watch import fingerprint
 
-    return fingerprint(watched(chosen, trust))
+    return fingerprint(watched_files(chosen, trust))
 
 
-def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> Captured:
+def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> CapturedEnvironment:
     """Take the secrets out of the environment, which may start this process anew, and harden it."""
-    from egress.secrets import harden, take, variables
+    from egress.secrets import capture_environment, harden, secret_variables
 
-    captured = take(environ, variables(policy.secrets.values()), sys.orig_argv, container=values.container)
+    captured = capture_environment(
+        environ, secret_variables(policy.secrets.values()), sys.orig_argv, container=values.container
+    )
     harden()
     return captured
 
 
-def _run(start: Start) -> int:
+def _run(start: StartValues) -> int:
     # Until there is something to reload: by default it would end the process.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # This loads mitmproxy.
     from egress.proxy.clock import SystemClock
-    from egress.proxy.server import Server
+    from egress.proxy.process.lifecycle import ProxyServer
 
-    server = Server(start, SystemClock())
+    server = ProxyServer(start, SystemClock())
     return asyncio.run(server.run(lambda ready: _announce(ready, start), _say_waiting))
 
 
 # What is said ---------------------------------------------------------------------------------------
 
 
-def _announce(ready: Ready, start: Start) -> None:
+def _announce(ready: ReadyReport, start: StartValues) -> None:
     proxies = ", ".join(f"http://{at}" for at in ready.addresses) or "for handed-over listeners alone"
     hosts = render.count(len(start.policy.entries), "host")
     render.line(("egress is ready: ", GOOD), f"proxy {proxies}, {hosts} in {start.chosen.names}")
@@ -157,7 +168,7 @@ def _announce(ready: Ready, start: Start) -> None:
     sys.stdout.flush()
 
 
-def _client_commands(at: Listen, values: Settings) -> Iterator[str]:
+def _client_commands(at: ListenAddress, values: Settings) -> Iterator[str]:
     """What a client needs, one command a line, to be copied."""
     place = f"ADDRESS-OF-THIS-HOST:{at.port}" if ip_address(at.host).is_unspecified else str(at)
     if values.password_file is None:
@@ -186,8 +197,8 @@ def _runtime_dir(values: Settings) -> list[str]:
 
 def _elsewhere() -> Mapping[str, str]:
     """The environment as another terminal has it: what was set for this process alone is not there."""
-    found = process.environment()
-    return {name: value for name, value in found.items() if not name.startswith(PREFIX)}
+    found = process.read_environment()
+    return {name: value for name, value in found.items() if not name.startswith(VARIABLE_PREFIX)}
 
 
 def _say_waiting(connections: int, seconds: int, by_key: bool) -> None:
@@ -197,7 +208,7 @@ def _say_waiting(connections: int, seconds: int, by_key: bool) -> None:
     sys.stdout.flush()
 
 
-def _show_settings(effective: Effective, *, as_json: bool) -> None:
+def _show_settings(effective: EffectiveSettings, *, as_json: bool) -> None:
     if as_json:
         found = {name[2:]: {"value": value, "from": origin} for name, value, origin in effective.rows()}
         render.data(found)

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from egress.cli import render, rulefiles
+from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, DIM, GOOD, Cell, count
-from egress.cli.running import ask
 from egress.errors import ContentError, UnreadableError
 
 type Answer = Mapping[str, object]
@@ -29,7 +29,7 @@ def status(runtime_dir: Path | None, as_json: bool) -> int:
       egress status
       egress status --json
     """
-    code, answer = ask("GET", "/status", None, runtime_dir)
+    code, answer = ask_proxy("GET", "/status", None, runtime_dir)
     if code == 404:
         raise UnreadableError("the proxy is still starting", "ask again in a moment")
     if code != 200:

@@ -8,8 +8,8 @@ import click
 
 from egress.cli import render, rulefiles
 from egress.cli.render import BAD, DIM, GOOD, count
-from egress.rules.cases import Result, outcome, run
-from egress.rules.literals import looks_like_credential
+from egress.rules.compile.rule_tests import RuleTestResult, describe_decision, run_rule_tests
+from egress.rules.language.credential_guess import looks_like_credential
 
 
 @click.command()
@@ -26,7 +26,7 @@ def test(files: tuple[Path, ...], as_json: bool) -> int:
       egress test config/hosts.yaml --json
     """
     _, policy = rulefiles.policy(files)
-    results = list(run(policy, rulefiles.now()))
+    results = list(run_rule_tests(policy, rulefiles.now()))
     failed = sum(bool(result.problem) for result in results)
     if as_json:
         render.data({"ok": not failed, "tests": [_as_data(result) for result in results]})
@@ -44,24 +44,24 @@ def test(files: tuple[Path, ...], as_json: bool) -> int:
     return int(bool(failed))
 
 
-def _text(result: Result) -> str:
+def _text(result: RuleTestResult) -> str:
     """The test as it stands, unless somebody has pasted a token into it: this ends in the logs of builds."""
     text = result.case.text
     return "(hidden: it looks like a credential)" if looks_like_credential(text) else text
 
 
-def _row(result: Result) -> list[render.Part | str]:
+def _row(result: RuleTestResult) -> list[render.Part | str]:
     place = result.case.place
     if result.problem:
         return [("FAIL", BAD), _text(result), (result.problem, BAD), (str(place), DIM)]
     return [("ok", GOOD), _text(result), "", (str(place), DIM)]
 
 
-def _as_data(result: Result) -> dict[str, object]:
+def _as_data(result: RuleTestResult) -> dict[str, object]:
     return {
         "test": _text(result),
         "place": str(result.case.place),
         "ok": not result.problem,
-        "outcome": outcome(result.decision),
+        "outcome": describe_decision(result.decision),
         "problem": result.problem,
     }

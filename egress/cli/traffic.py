@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egress import settings as process
+from egress import environment as process
 from egress.cli import render, rulefiles
 from egress.cli.render import DIM
 
@@ -25,17 +25,19 @@ def rules_at_hand(files: Sequence[Path]) -> tuple[Path, ...]:
     """The rules that were named, or those that `egress serve` would take. Raises `UnreadableError`."""
     if files:
         return tuple(files)
-    from egress.policy.chosen import choose
+    from egress.policy.rule_source import choose_rules
     from egress.proxy import settings
 
-    return choose(settings.read({}).values.rules, process.config_dir(process.environment()), Path()).paths
+    return choose_rules(
+        settings.read({}).values.rules, process.config_dir(process.read_environment()), Path()
+    ).paths
 
 
-def gathered(log: Path, index: Path | None, since: str, profile: str | None) -> Traffic:
+def gather_traffic(log: Path, index: Path | None, since: str, profile: str | None) -> Traffic:
     """What was seen; says on the error stream what of it could not be taken in."""
-    from egress.review.drafting import Since, Traffic, read
+    from egress.review.drafting import TimeRange, Traffic, read
 
-    span = Since.of(since, rulefiles.now())
+    span = TimeRange.of(since, rulefiles.now())
     traffic = Traffic.of(read(log, span, index), profile)
     for text in traffic.missing(span.odd):
         render.line(("note: ", DIM), text, stderr=True)

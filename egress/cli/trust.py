@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from egress import settings
+from egress import environment
 from egress.cli import render, rulefiles
 from egress.cli.render import DIM, GOOD, count
 from egress.errors import ContentError, UsageError
-from egress.policy.state import check_state, make_state
-from egress.policy.text import read_text
-from egress.policy.trust import Trust
-from egress.policy.trust import digest as digest_of
+from egress.policy.rule_file_reader import read_text
+from egress.policy.state_dir import check_state_dir, make_state_dir
+from egress.policy.trust import TrustedFiles
+from egress.policy.trust import text_digest as digest_of
 
 
 @click.command()
@@ -35,9 +35,9 @@ def trust(
       egress trust --list
       egress trust config/hosts.yaml
     """
-    folder = state_dir or settings.state_dir(settings.environment())
-    known = Trust(folder)
-    check_state(folder)
+    folder = state_dir or environment.state_dir(environment.read_environment())
+    known = TrustedFiles(folder)
+    check_state_dir(folder)
     if only_list or as_json:
         if files or forget:
             raise UsageError("--list takes no files", "name files without it")
@@ -45,13 +45,13 @@ def trust(
         return 0
     if not files:
         raise UsageError("no file is named", "name the file you have read, such as config/hosts.yaml")
-    make_state(folder)
+    make_state_dir(folder)
     for file in files:
         _forget(known, file) if forget else _add(known, file)
     return 0
 
 
-def _add(known: Trust, file: Path) -> None:
+def _add(known: TrustedFiles, file: Path) -> None:
     read = digest_of(read_text(file))
     loaded = rulefiles.read([file])[1]
     if loaded.policy is None:
@@ -68,14 +68,14 @@ def _add(known: Trust, file: Path) -> None:
     render.line(("trusted ", GOOD), f"{file}: {what}{runs} ", (digest[:16], DIM))
 
 
-def _forget(known: Trust, file: Path) -> None:
+def _forget(known: TrustedFiles, file: Path) -> None:
     if known.forget(file):
         render.line(f"{file} is trusted no longer; a proxy that runs keeps its rules until it reloads")
     else:
         render.line(f"{file} was not trusted")
 
 
-def _show(known: Trust, *, as_json: bool) -> None:
+def _show(known: TrustedFiles, *, as_json: bool) -> None:
     files = known.all()
     if as_json:
         render.data([{"file": file, "sha256": digest} for file, digest in files.items()])

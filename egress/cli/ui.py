@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from egress.cli import render, rulefiles, traffic
-from egress.cli.log import places
+from egress.cli.log import locations
 from egress.cli.render import DIM, GOOD
 from egress.errors import UnreadableError, UsageError
 
@@ -28,7 +28,7 @@ from egress.errors import UnreadableError, UsageError
     "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
 )
 @click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key of the log, to check its chain.")
-@places.of_index
+@locations.of_index
 def ui(
     listen: str,
     path: Path | None,
@@ -52,36 +52,36 @@ def ui(
       egress ui --socket review.sock
     """
     try:
-        from egress.ui import Desk, Guard, Session, Watch, make
-        from egress.ui.listen import port, serve, unix
+        from egress.ui import ChainWatch, IndexPool, LoginSession, RequestGuard, make
+        from egress.ui.listen import listen_on_port, listen_on_socket, serve
     except ModuleNotFoundError:
         raise UnreadableError(
             "the review page is not installed", "in a checkout: `make setup`, or pip install '.[ui]'"
         ) from None
     host, number = address(listen)
-    with places.opened(state_dir, directory, place) as index:
+    with locations.open_index(state_dir, directory, place) as index:
         log, at = index.directory, index.place
-    desk = Desk(log, at)
-    watch = Watch(_check(state_dir, directory, key))
+    desk = IndexPool(log, at)
+    watch = ChainWatch(_check(state_dir, directory, key))
     with contextlib.suppress(UnreadableError):
         # Where there are none the page says so, when it is asked for them.
         files = traffic.rules_at_hand(files)
     app = make(desk, watch, files, lambda: time.time_ns() // 1000)  # noqa: TID251 - a clock enters here
     if path is not None:
-        sock = unix(path)
+        sock = listen_on_socket(path)
         render.line(("open ", GOOD), f"{path}, such as with `ssh -L 8090:{path} HOST`", whole=True)
         render.finish()
-        serve(Guard(app, names), sock)
+        serve(RequestGuard(app, names), sock)
         path.unlink(missing_ok=True)
         return 0
-    sock = port(host, number)
+    sock = listen_on_port(host, number)
     token = secrets.token_urlsafe(24)
     shown = f"[{host}]" if ":" in host else host
     where = f"{names[0] if names else shown}:{sock.getsockname()[1]}"
     render.line(("open ", GOOD), f"http://{where}/login?token={token}", whole=True)
     render.line(("stop: ", DIM), "Ctrl-C", stderr=True)
     render.finish()
-    serve(Guard(app, (host, *names), Session(token)), sock)
+    serve(RequestGuard(app, (host, *names), LoginSession(token)), sock)
     return 0
 
 

@@ -7,23 +7,22 @@ cannot carry its credential is refused as a value, never sent bare.
 
 from __future__ import annotations
 
-from egress.credentials.apply import apply
-from egress.credentials.canary import Canaries, Seen
-from egress.credentials.outcome import Applied, CredentialedHead, Refused
-from egress.credentials.search import NO_PLACEHOLDERS, Placeholders, Sighting
-from egress.credentials.value import secret_from
-from egress.credentials.watch import Watch
+from egress.credentials.apply import apply_credentials
+from egress.credentials.canary import Canaries, CanaryScan, CanarySighting
+from egress.credentials.placeholder_search import NO_PLACEHOLDERS, Placeholders, PlaceholderSighting
+from egress.credentials.result import AppliedHead, CredentialedHead, CredentialRefusal
+from egress.credentials.secret_value import secret_from
 
 __all__ = [
     "NO_PLACEHOLDERS",
-    "Applied",
+    "AppliedHead",
     "Canaries",
+    "CanaryScan",
+    "CanarySighting",
+    "CredentialRefusal",
     "CredentialedHead",
+    "PlaceholderSighting",
     "Placeholders",
-    "Refused",
-    "Seen",
-    "Sighting",
-    "Watch",
-    "apply",
+    "apply_credentials",
     "secret_from",
 ]

@@ -12,15 +12,17 @@ This is the one file of the package that reveals a secret.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
+from egress import name_folding
+from egress.credentials import basic, cookie
 from egress.credentials.basic import write_basic
-from egress.credentials.collision import slots_meet
 from egress.credentials.cookie import write_cookie
 from egress.credentials.header import write_header
-from egress.credentials.outcome import Applied, CredentialedHead, Edit, Refused
+from egress.credentials.placeholder_search import NO_PLACEHOLDERS, Placeholders
+from egress.credentials.placeholder_swap import swap_placeholders
 from egress.credentials.query import write_query
-from egress.credentials.search import NO_PLACEHOLDERS, Placeholders
-from egress.credentials.swap import swap
+from egress.credentials.result import AppliedHead, CredentialedHead, CredentialRefusal, HeadEdit
 from egress.types import (
     Head,
     Headers,
@@ -38,7 +40,7 @@ from egress.types import (
 _OneValue = InjectHeader | InjectBasic | InjectQuery | InjectCookie
 
 
-def apply(
+def apply_credentials(
     head: Head,
     needs: Sequence[Injection],
     secrets: Mapping[str, Secret],
@@ -46,7 +48,7 @@ def apply(
     *,
     misplaced_pass: bool = False,
     closing: Callable[[Headers], Headers] | None = None,
-) -> Applied | Refused:
+) -> AppliedHead | CredentialRefusal:
     """Write the needed credentials into a request head.
 
     `placeholders` are all those of the sandbox, not only the ones this request may use. A secret is
@@ -55,13 +57,13 @@ def apply(
     credentials is refused.
     """
     ordered = needs if len(needs) < 2 else sorted(needs, key=_place_in_order)
-    if len(ordered) > 1 and slots_meet(ordered):
-        return Refused("internal", "Two injections write to one slot of the request.")
+    if len(ordered) > 1 and slots_collide(ordered):
+        return CredentialRefusal("internal", "Two injections write to one slot of the request.")
     target, headers, replaced = head.target, head.headers, False
     written: list[tuple[str, Slot]] = []
     if placeholders.is_in(head):
         swapped = _swap(head, ordered, secrets, placeholders, misplaced_pass=misplaced_pass)
-        if isinstance(swapped, Refused):
+        if isinstance(swapped, CredentialRefusal):
             return swapped
         edit, written = swapped
         target, headers = edit.target, edit.headers
@@ -69,7 +71,7 @@ def apply(
         if isinstance(need, InjectPlaceholder):
             continue
         outcome = _write(need, secrets.get(need.secret), target, headers)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, CredentialRefusal):
             return outcome
         target, headers, replaced = outcome.target, outcome.headers, replaced or outcome.occupied
         written.append((need.secret, need.slots[0]))
@@ -79,7 +81,7 @@ def apply(
     if closing is not None:
         headers = closing(headers)
     made = _with_fields(CredentialedHead if written else Head, head, target, headers)
-    return Applied(made, tuple(written), replaced)
+    return AppliedHead(made, tuple(written), replaced)
 
 
 def _place_in_order(need: Injection) -> tuple[tuple[Slot, ...], str]:
@@ -93,24 +95,30 @@ def _swap(
     placeholders: Placeholders,
     *,
     misplaced_pass: bool,
-) -> tuple[Edit, list[tuple[str, Slot]]] | Refused:
+) -> tuple[HeadEdit, list[tuple[str, Slot]]] | CredentialRefusal:
     swaps = [need for need in needs if isinstance(need, InjectPlaceholder)]
     values = {need.secret: secrets[need.secret].reveal() for need in swaps if need.secret in secrets}
-    return swap(head, swaps, values, placeholders, misplaced_pass=misplaced_pass)
+    return swap_placeholders(head, swaps, values, placeholders, misplaced_pass=misplaced_pass)
 
 
-def _write(need: _OneValue, secret: Secret | None, target: str, headers: Headers) -> Edit | Refused:
+def _write(
+    need: _OneValue, secret: Secret | None, target: str, headers: Headers
+) -> HeadEdit | CredentialRefusal:
     value = b"" if secret is None else secret.reveal()
     if not value:
-        return Refused("secret.unavailable", "No value was given for the secret.", need.secret, need.slots[0])
+        return CredentialRefusal(
+            "secret.unavailable", "No value was given for the secret.", need.secret, need.slots[0]
+        )
     edit = _write_value(need, value, target, headers)
-    if isinstance(edit, Edit) and edit.occupied and need.on_existing is OnExisting.FAIL:
+    if isinstance(edit, HeadEdit) and edit.occupied and need.on_existing is OnExisting.FAIL:
         why = "The request already has a value in the slot, and the rule says to refuse that."
-        return Refused("secret.existing", why, need.secret, need.slots[0])
+        return CredentialRefusal("secret.existing", why, need.secret, need.slots[0])
     return edit
 
 
-def _write_value(need: _OneValue, value: bytes, target: str, headers: Headers) -> Edit | Refused:
+def _write_value(
+    need: _OneValue, value: bytes, target: str, headers: Headers
+) -> HeadEdit | CredentialRefusal:
     if isinstance(need, InjectHeader):
         return write_header(target, headers, need, value)
     if isinstance(need, InjectBasic):
@@ -124,3 +132,36 @@ def _with_fields(kind: type[Head], head: Head, target: str, headers: Headers) ->
     if kind is Head and headers is head.headers:
         return head
     return kind(head.method, head.scheme, head.host, head.port, target, headers, head.websocket)
+
+
+# Whether two injections of one request would write to one slot.
+#
+# The rules refuse such a pair when they are loaded. It is checked again because the second would
+# silently remove what the first has written, and which is second depends on nothing an operator sees.
+_FOLDING_BY_KIND: Final[dict[str, Callable[[str], str]]] = {
+    "header": name_folding.fold_header,
+    "query": name_folding.fold_parameter,
+    "cookie": name_folding.fold_cookie,
+}
+_COOKIE_HEADER_SLOT = Slot("header", cookie.COOKIE_HEADER)
+
+
+def slots_collide(needs: Sequence[Injection]) -> bool:
+    """Say whether a slot of one need is, holds or lies in a slot of another."""
+    taken: set[Slot] = set()
+    for need in needs:
+        own = {_folded_slot(slot) for slot in need.slots}
+        if own & taken or _in_cookie_header(own, taken) or _in_cookie_header(taken, own):
+            return True
+        taken |= own
+    return False
+
+
+def _folded_slot(slot: Slot) -> Slot:
+    if slot.kind == "basic":
+        return basic.AUTHORIZATION_SLOT
+    return Slot(slot.kind, _FOLDING_BY_KIND[slot.kind](slot.name)) if slot.kind in _FOLDING_BY_KIND else slot
+
+
+def _in_cookie_header(some: set[Slot], others: set[Slot]) -> bool:
+    return _COOKIE_HEADER_SLOT in some and any(slot.kind == "cookie" for slot in others)

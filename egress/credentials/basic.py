@@ -10,31 +10,37 @@ import binascii
 import re
 
 from egress.credentials.header import without_header
-from egress.credentials.outcome import Edit, Refused
-from egress.credentials.value import is_controlled
+from egress.credentials.result import CredentialRefusal, HeadEdit
+from egress.credentials.secret_value import has_control_byte
 from egress.types import Headers, InjectBasic, Slot
 
-HEADER = "authorization"
-SLOT = Slot("header", HEADER)
+AUTHORIZATION_HEADER = "authorization"
+AUTHORIZATION_SLOT = Slot("header", AUTHORIZATION_HEADER)
 
-_BASIC = re.compile(r"([Bb][Aa][Ss][Ii][Cc] +)([A-Za-z0-9+/]+={0,2}) *")
+_BASIC_LINE = re.compile(r"([Bb][Aa][Ss][Ii][Cc] +)([A-Za-z0-9+/]+={0,2}) *")
 
 
-def write_basic(target: str, headers: Headers, need: InjectBasic, value: bytes) -> Edit | Refused:
+def write_basic(
+    target: str, headers: Headers, need: InjectBasic, value: bytes
+) -> HeadEdit | CredentialRefusal:
     """Replace `Authorization` by `Basic base64(user:value)`."""
     user = need.user.encode("utf-8", "replace")
-    if b":" in user or is_controlled(user):
-        return Refused("internal", "The user of a Basic credential has a colon or a control character.")
-    if is_controlled(value):
-        return Refused("secret.unavailable", "The value has a control character.", need.secret, SLOT)
-    kept = without_header(headers, HEADER)
+    if b":" in user or has_control_byte(user):
+        return CredentialRefusal(
+            "internal", "The user of a Basic credential has a colon or a control character."
+        )
+    if has_control_byte(value):
+        return CredentialRefusal(
+            "secret.unavailable", "The value has a control character.", need.secret, AUTHORIZATION_SLOT
+        )
+    kept = without_header(headers, AUTHORIZATION_HEADER)
     line = "Basic " + _encoded(user + b":" + value)
-    return Edit(target, (*kept, (HEADER, line)), len(kept) != len(headers))
+    return HeadEdit(target, (*kept, (AUTHORIZATION_HEADER, line)), len(kept) != len(headers))
 
 
 def read_basic(line: str) -> str | None:
     """Give `user:password` of a well-formed Basic credential, one character a byte; else None."""
-    match = _BASIC.fullmatch(line)
+    match = _BASIC_LINE.fullmatch(line)
     if match is None:
         return None
     try:

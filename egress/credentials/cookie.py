@@ -7,46 +7,52 @@ unclosed quote in a cookie of the sandbox can then hide nothing behind it. Some 
 
 from __future__ import annotations
 
-from egress import alike
+from egress import name_folding
 from egress.credentials.header import without_header
-from egress.credentials.outcome import Edit, Refused
-from egress.credentials.value import is_cookie_value
+from egress.credentials.result import CredentialRefusal, HeadEdit
+from egress.credentials.secret_value import is_cookie_value
 from egress.types import Headers, InjectCookie, Slot
 
-HEADER = "cookie"
+COOKIE_HEADER = "cookie"
 
-_BLANK = " \t"
+_BLANK_CHARS = " \t"
 
 
-def write_cookie(target: str, headers: Headers, need: InjectCookie, value: bytes) -> Edit | Refused:
+def write_cookie(
+    target: str, headers: Headers, need: InjectCookie, value: bytes
+) -> HeadEdit | CredentialRefusal:
     """Replace every cookie of the name by one, and merge all cookies into one header."""
     slot = Slot("cookie", need.name)
     if not is_cookie_value(value):
         return unfit_for_cookie(need.secret, slot)
-    sent = [cookie for name, line in headers if name == HEADER for cookie in _cookies(line)]
-    name = alike.cookie(need.name)
-    kept = [cookie for cookie in sent if alike.cookie(cookie_name(cookie)) != name]
+    sent = [cookie for name, line in headers if name == COOKIE_HEADER for cookie in _cookies(line)]
+    name = name_folding.fold_cookie(need.name)
+    kept = [cookie for cookie in sent if name_folding.fold_cookie(cookie_name(cookie)) != name]
     if any(_has_inner(cookie, name) for cookie in kept):
         why = "The cookie stands behind a `,`, which servers read in different ways."
-        return Refused("request.malformed", why, need.secret, slot)
+        return CredentialRefusal("request.malformed", why, need.secret, slot)
     merged = "; ".join([*kept, f"{need.name}={value.decode('ascii')}"])
-    return Edit(target, (*without_header(headers, HEADER), (HEADER, merged)), len(kept) != len(sent))
+    return HeadEdit(
+        target, (*without_header(headers, COOKIE_HEADER), (COOKIE_HEADER, merged)), len(kept) != len(sent)
+    )
 
 
 def cookie_name(cookie: str) -> str:
     """Read the name of one `name=value` cookie."""
-    return cookie.partition("=")[0].strip(_BLANK)
+    return cookie.partition("=")[0].strip(_BLANK_CHARS)
 
 
-def unfit_for_cookie(secret: str, slot: Slot) -> Refused:
+def unfit_for_cookie(secret: str, slot: Slot) -> CredentialRefusal:
     """Refuse a value that a cookie cannot carry."""
     why = 'The value has bytes that a cookie cannot carry: one of `" , ; \\`, a space or non-ASCII.'
-    return Refused("secret.unavailable", why, secret, slot)
+    return CredentialRefusal("secret.unavailable", why, secret, slot)
 
 
 def _has_inner(cookie: str, name: str) -> bool:
-    return any("=" in inner and alike.cookie(cookie_name(inner)) == name for inner in cookie.split(","))
+    return any(
+        "=" in inner and name_folding.fold_cookie(cookie_name(inner)) == name for inner in cookie.split(",")
+    )
 
 
 def _cookies(line: str) -> list[str]:
-    return [cookie for piece in line.split(";") if (cookie := piece.strip(_BLANK))]
+    return [cookie for piece in line.split(";") if (cookie := piece.strip(_BLANK_CHARS))]

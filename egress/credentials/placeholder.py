@@ -21,12 +21,12 @@ from egress.types import Shape
 
 MIN_KEY_BYTES = 32
 
-_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_BASE32 = string.ascii_uppercase + "234567"
-_HEX = "0123456789abcdef"
+_BASE62_ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_BASE32_ALPHABET = string.ascii_uppercase + "234567"
+_HEX_ALPHABET = "0123456789abcdef"
 
 
-def make(like: Shape, key: bytes, secret: str) -> str:
+def make_placeholder(like: Shape, key: bytes, secret: str) -> str:
     """Derive the stand-in for the named secret in the sandbox that owns `key`.
 
     The same arguments always give the same value. Raises `UsageError` for a short key or an unknown
@@ -34,9 +34,11 @@ def make(like: Shape, key: bytes, secret: str) -> str:
     """
     if len(key) < MIN_KEY_BYTES:
         raise UsageError(f"a placeholder key needs {MIN_KEY_BYTES} random bytes", "Draw one key per sandbox.")
-    form = _FORMS.get(like)
+    form = _MAKERS_BY_SHAPE.get(like)
     if form is None:
-        raise UsageError(f"there is no placeholder shape {like!r}", f"Use one of: {', '.join(_FORMS)}.")
+        raise UsageError(
+            f"there is no placeholder shape {like!r}", f"Use one of: {', '.join(_MAKERS_BY_SHAPE)}."
+        )
     return form(_stream(f"egress placeholder\0{like}\0{secret}\0".encode(), key))
 
 
@@ -54,7 +56,7 @@ def _take(stream: Iterator[int], alphabet: str, length: int) -> str:
 
 
 def _github(stream: Iterator[int]) -> str:
-    entropy = _take(stream, _BASE62, 30)
+    entropy = _take(stream, _BASE62_ALPHABET, 30)
     return f"ghp_{entropy}{github_checksum(entropy)}"
 
 
@@ -64,34 +66,34 @@ def github_checksum(entropy: str) -> str:
     digits = ""
     while number:
         number, digit = divmod(number, 62)
-        digits = _BASE62[digit] + digits
+        digits = _BASE62_ALPHABET[digit] + digits
     return digits.rjust(6, "0")
 
 
 def _openai(stream: Iterator[int]) -> str:
-    return f"sk-proj-{_take(stream, _BASE62, 74)}T3BlbkFJ{_take(stream, _BASE62, 74)}"
+    return f"sk-proj-{_take(stream, _BASE62_ALPHABET, 74)}T3BlbkFJ{_take(stream, _BASE62_ALPHABET, 74)}"
 
 
 def _anthropic(stream: Iterator[int]) -> str:
-    return f"sk-ant-api03-{_take(stream, _BASE62, 93)}AA"
+    return f"sk-ant-api03-{_take(stream, _BASE62_ALPHABET, 93)}AA"
 
 
 def _aws(stream: Iterator[int]) -> str:
-    return f"AKIA{_take(stream, _BASE32, 16)}"
+    return f"AKIA{_take(stream, _BASE32_ALPHABET, 16)}"
 
 
 def _uuid(stream: Iterator[int]) -> str:
-    digits = _take(stream, _HEX, 15)
+    digits = _take(stream, _HEX_ALPHABET, 15)
     variant = _take(stream, "89ab", 1)
-    tail = _take(stream, _HEX, 15)
+    tail = _take(stream, _HEX_ALPHABET, 15)
     return f"{digits[:8]}-{digits[8:12]}-4{digits[12:]}-{variant}{tail[:3]}-{tail[3:]}"
 
 
 def _hex32(stream: Iterator[int]) -> str:
-    return _take(stream, _HEX, 32)
+    return _take(stream, _HEX_ALPHABET, 32)
 
 
-_FORMS: dict[Shape, Callable[[Iterator[int]], str]] = {
+_MAKERS_BY_SHAPE: dict[Shape, Callable[[Iterator[int]], str]] = {
     "github": _github,
     "openai": _openai,
     "anthropic": _anthropic,

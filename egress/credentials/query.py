@@ -11,25 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
-from egress import alike
-from egress.credentials.outcome import Edit, Refused
+from egress import name_folding
+from egress.credentials.result import CredentialRefusal, HeadEdit
 from egress.types import Headers, InjectQuery, Slot
 
 
-def write_query(target: str, headers: Headers, need: InjectQuery, value: bytes) -> Edit | Refused:
+def write_query(
+    target: str, headers: Headers, need: InjectQuery, value: bytes
+) -> HeadEdit | CredentialRefusal:
     """Replace every parameter of the name by one, at the end, with the value percent-encoded."""
     if not has_query(target):
         return _unplaceable(need, "The target of the request has no query that a credential could stand in.")
     path, _, query = target.partition("?")
     sent = query.split("&") if query else []
-    name = alike.parameter(wire_name(need.name))
-    kept = [piece for piece in sent if alike.parameter(parameter_name(piece)) != name]
+    name = name_folding.fold_parameter(wire_name(need.name))
+    kept = [piece for piece in sent if name_folding.fold_parameter(parameter_name(piece)) != name]
     if ";" in query and any(
-        alike.parameter(inner) == name for piece in kept for inner in _inner_names(piece)
+        name_folding.fold_parameter(inner) == name for piece in kept for inner in _inner_names(piece)
     ):
         return _unplaceable(need, "The parameter stands behind a `;`, which servers read in different ways.")
     ours = f"{quote(need.name.encode('utf-8', 'replace'), safe='')}={quote(value, safe='')}"
-    return Edit(f"{path}?{'&'.join([*kept, ours])}", headers, len(kept) != len(sent))
+    return HeadEdit(f"{path}?{'&'.join([*kept, ours])}", headers, len(kept) != len(sent))
 
 
 def has_query(target: str) -> bool:
@@ -52,8 +54,8 @@ def wire_name(name: str) -> str:
 
 def _inner_names(piece: str) -> Iterator[str]:
     if ";" in piece:
-        yield from (alike.parameter(parameter_name(inner)) for inner in piece.split(";"))
+        yield from (name_folding.fold_parameter(parameter_name(inner)) for inner in piece.split(";"))
 
 
-def _unplaceable(need: InjectQuery, why: str) -> Refused:
-    return Refused("request.malformed", why, need.secret, Slot("query", need.name))
+def _unplaceable(need: InjectQuery, why: str) -> CredentialRefusal:
+    return CredentialRefusal("request.malformed", why, need.secret, Slot("query", need.name))

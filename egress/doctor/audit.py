@@ -14,24 +14,24 @@ from typing import Final
 
 from egress.audit import files, key
 from egress.audit.chain import Keys
-from egress.audit.recover import Found, find
+from egress.audit.resume_point import ResumePoint, find_resume_point
 from egress.audit.verify import HINTS, verify
-from egress.doctor.diagnosis import Diagnosis, counted, fault, note, ok, told, warning
-from egress.doctor.others import may_write
-from egress.doctor.patient import Patient
+from egress.doctor.diagnosis import Diagnosis, counted, fault, from_error, note, ok, warning
+from egress.doctor.file_modes import may_write
+from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError
 
-SMALL: Final = 64 * 1024**2
+MAX_FULL_CHECK_BYTES: Final = 64 * 1024**2
 """Bytes that are read within about a second."""
-LITTLE: Final = 512 * 1024**2
-NOTHING: Final = 16 * 1024**2
+LOW_SPACE_BYTES: Final = 512 * 1024**2
+NO_SPACE_BYTES: Final = 16 * 1024**2
 """Bytes on the disk at which it is too late to begin."""
 
 _ELSEWHERE: Final = "name another folder with --audit-dir"
 _TRIES: Final = 3
 
 
-def look(patient: Patient) -> Iterator[Diagnosis]:
+def check(patient: ProxySetup) -> Iterator[Diagnosis]:
     """Look at the folder, then at what is in it."""
     folder = patient.values.audit_dir
     try:
@@ -62,14 +62,14 @@ def _room(there: Path) -> Diagnosis:
     disk = os.statvfs(there)
     free = disk.f_bavail * disk.f_frsize
     text = f"{free / 1024**3:.1f} GiB are left on its disk"
-    if free < NOTHING or (disk.f_files and not disk.f_favail):
+    if free < NO_SPACE_BYTES or (disk.f_files and not disk.f_favail):
         return fault("room", f"{text}: sandboxes are stopped when it is full", f"make room, or {_ELSEWHERE}")
-    if free < LITTLE:
+    if free < LOW_SPACE_BYTES:
         return warning("room", text, "make room, or let fewer files be kept with --audit-keep")
     return ok("room", text)
 
 
-def _log(patient: Patient, folder: Path) -> Iterator[Diagnosis]:
+def _log(patient: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
     values = patient.values
     place = values.audit_key or values.state_dir / "audit.key"
     there = files.numbers(folder) if folder.is_dir() else []
@@ -84,7 +84,7 @@ def _log(patient: Patient, folder: Path) -> Iterator[Diagnosis]:
         else:
             yield note("log", "it has no line yet")
     except EgressError as error:
-        yield told("log", error)
+        yield from_error("log", error)
 
 
 def _keyless(place: Path, folder: Path) -> Diagnosis:
@@ -96,7 +96,7 @@ def _keyless(place: Path, folder: Path) -> Diagnosis:
 
 
 def _chain(folder: Path, known: bytes, size: int) -> Diagnosis:
-    if size <= SMALL:
+    if size <= MAX_FULL_CHECK_BYTES:
         found = verify(folder, known)
         if found.faults:
             first = found.faults[0]
@@ -111,10 +111,10 @@ def _chain(folder: Path, known: bytes, size: int) -> Diagnosis:
     return ok("log", f"its end holds; the newest line is number {end.end.seq}; `egress log verify` reads all")
 
 
-def _settled(folder: Path, keys: Keys) -> Found:
+def _settled(folder: Path, keys: Keys) -> ResumePoint:
     """What a start would find. A proxy that writes meanwhile looks like damage, but not three times."""
     for _ in range(_TRIES - 1):
-        found = find(folder, keys)
+        found = find_resume_point(folder, keys)
         if found.gap is None or found.gap.kind == "killed":
             return found
-    return find(folder, keys)
+    return find_resume_point(folder, keys)

@@ -12,18 +12,18 @@ from typing import Final
 
 import certifi
 
-from egress.ca.issue import DAY, SKEW
+from egress.ca.issue import CLOCK_SKEW, DAY_SECONDS
 from egress.doctor.diagnosis import Diagnosis, counted, fault, note, ok
-from egress.doctor.patient import Patient
-from egress.doctor.reached import Reached
+from egress.doctor.proxy_setup import ProxySetup
 from egress.doctor.roots import made_at
+from egress.doctor.upstreams import ProbeResult
 
 FIX: Final = "set the clock, and keep it: `timedatectl set-ntp true`, here or on the host of this machine"
-ENOUGH: Final = 2
+MIN_SUSPECT_UPSTREAMS: Final = 2
 """Upstreams that seem wrong at once before the clock is suspected: one may have forgotten to renew."""
 
 
-def look(patient: Patient, begins: int | None, reached: Sequence[Reached]) -> Iterator[Diagnosis]:
+def check(patient: ProxySetup, begins: int | None, reached: Sequence[ProbeResult]) -> Iterator[Diagnosis]:
     """Look at the clock; `begins` is when the authority of the sandbox does."""
     now = patient.clock.now()
     yield _past(now, _moments(begins))
@@ -36,7 +36,7 @@ def _moments(begins: int | None) -> Iterator[tuple[int, str]]:
     if released is not None:
         yield released, "the public roots were released"
     if begins is not None:
-        yield begins + SKEW, "the authority of the sandbox was made"
+        yield begins + CLOCK_SKEW, "the authority of the sandbox was made"
 
 
 def _past(now: int, moments: Iterable[tuple[int, str]]) -> Diagnosis:
@@ -47,19 +47,19 @@ def _past(now: int, moments: Iterable[tuple[int, str]]) -> Diagnosis:
     return fault("time", f"it is {_text(now)} by this clock, and {what} at {_text(moment)}", FIX)
 
 
-def _upstreams(now: int, reached: Sequence[Reached]) -> Diagnosis:
+def _upstreams(now: int, reached: Sequence[ProbeResult]) -> Diagnosis:
     fitting = [one for one in reached if one.begins and one.ends]
     early = [one for one in reached if one.misfit == "early"]
     late = [one for one in reached if one.misfit == "late"]
     for found, what in ((early, "have not begun"), (late, "have ended")):
-        if len(found) >= ENOUGH and not fitting:
+        if len(found) >= MIN_SUSPECT_UPSTREAMS and not fitting:
             return fault(
                 "upstreams", f"by this clock the certificates of all {len(found)} upstreams {what}", FIX
             )
     if not fitting:
         return note("upstreams", "not compared: no certificate of an upstream was seen")
-    behind = (now - max(one.begins or 0 for one in fitting)) // DAY
-    ahead = (min(one.ends or 0 for one in fitting) - now) // DAY
+    behind = (now - max(one.begins or 0 for one in fitting)) // DAY_SECONDS
+    ahead = (min(one.ends or 0 for one in fitting) - now) // DAY_SECONDS
     count = counted(len(fitting), "upstream")
     return ok("upstreams", f"within the certificates of {count}: at most {behind} days ahead, {ahead} behind")
 

@@ -36,7 +36,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DiagnosisGroup:
     """The diagnoses about one subject, in the order in which they are told."""
 
     name: str
@@ -63,7 +63,7 @@ def fault(name: str, fact: str, fix: str) -> Diagnosis:
     return Diagnosis(name, Level.FAULT, fact, fix)
 
 
-def told(name: str, error: EgressError, *, level: Level = Level.FAULT, fix: str = "") -> Diagnosis:
+def from_error(name: str, error: EgressError, *, level: Level = Level.FAULT, fix: str = "") -> Diagnosis:
     """An error of ours as a diagnosis; `fix` stands in for a hint that it does not have."""
     return Diagnosis(name, level, error.message, error.hint or fix or "see what it names")
 
@@ -73,7 +73,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def some(items: list[str], most: int = 5) -> str:
+def list_some(items: list[str], most: int = 5) -> str:
     """The first of the items, and how many more there are."""
     more = len(items) - most
     return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")

@@ -14,44 +14,44 @@ from egress.doctor import (
     audit,
     authority,
     clock,
-    engine,
-    families,
+    container_engine,
     folders,
-    limits,
+    ipv6,
     listeners,
+    open_files,
     roots,
-    running,
+    running_proxy,
     secrets,
-    trust,
+    trust_bundles,
     upstreams,
     variables,
     versions,
 )
-from egress.doctor.diagnosis import Diagnosis, Group, fault, note
-from egress.doctor.patient import Patient
-from egress.doctor.reached import Reached
+from egress.doctor.diagnosis import Diagnosis, DiagnosisGroup, fault, note
+from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.upstreams import ProbeResult
 from egress.secrets import Redactor
 
-Look = Callable[[], Awaitable[Iterable[Diagnosis]]]
+Check = Callable[[], Awaitable[Iterable[Diagnosis]]]
 
 
 async def examine(
-    patient: Patient,
+    patient: ProxySetup,
     beforehand: Mapping[str, Iterable[Diagnosis]],
-    tell: Callable[[Group], None],
+    tell: Callable[[DiagnosisGroup], None],
     *,
     offline: bool,
-) -> tuple[Group, ...]:
+) -> tuple[DiagnosisGroup, ...]:
     """Run all checks; `tell` hears of each group as it is done.
 
     `beforehand` is what is known already, by the name of a group; with the rules, that is all about them.
     """
     checks = Checks(patient, offline=offline)
     redactor = await checks.redactor()
-    groups: list[Group] = []
+    groups: list[DiagnosisGroup] = []
     for name, look in checks.all().items():
-        found = (*beforehand.get(name, ()), *await kept(name, look))
-        groups.append(Group(name, tuple(cleaned(diagnosis, redactor) for diagnosis in found)))
+        found = (*beforehand.get(name, ()), *await run_check(name, look))
+        groups.append(DiagnosisGroup(name, tuple(redacted(diagnosis, redactor) for diagnosis in found)))
         tell(groups[-1])
     return tuple(groups)
 
@@ -59,17 +59,17 @@ async def examine(
 class Checks:
     """The checks of one run, and what several of them are about."""
 
-    def __init__(self, patient: Patient, *, offline: bool) -> None:
+    def __init__(self, patient: ProxySetup, *, offline: bool) -> None:
         """Begin what takes time. Must be called inside of a running loop."""
         self._patient = patient
         self._resolver = upstreams.resolver_of(patient)
         self._asked = asyncio.create_task(secrets.ask(patient))
-        self._running = asyncio.create_task(running.ask(patient))
-        reach = _nothing() if offline else upstreams.reach(patient, self._resolver)
+        self._running = asyncio.create_task(running_proxy.ask(patient))
+        reach = _nothing() if offline else upstreams.probe(patient, self._resolver)
         self._reached = asyncio.create_task(reach)
         self._offline = offline
 
-    def all(self) -> Mapping[str, Look]:
+    def all(self) -> Mapping[str, Check]:
         """Every group by its name, in the order in which they are told."""
         return {
             "versions": self._versions,
@@ -97,65 +97,69 @@ class Checks:
         return Redactor(lambda: found)
 
     async def _versions(self) -> Iterable[Diagnosis]:
-        return versions.look()
+        return versions.check()
 
     async def _variables(self) -> Iterable[Diagnosis]:
         running = await self._running
         open_at, heard_at = listeners.open_at(self._patient, running), listeners.heard_at(running)
-        return variables.look(self._patient, open_at, heard_at)
+        return variables.check(self._patient, open_at, heard_at)
 
     async def _rules(self) -> Iterable[Diagnosis]:
         return ()
 
     async def _secrets(self) -> Iterable[Diagnosis]:
-        return secrets.look(self._patient, await self._asked, await self._running)
+        return secrets.check(self._patient, await self._asked, await self._running)
 
     async def _authority(self) -> Iterable[Diagnosis]:
-        return authority.look(self._patient)
+        return authority.check(self._patient)
 
     async def _roots(self) -> Iterable[Diagnosis]:
-        return roots.look(self._patient)
+        return roots.check(self._patient)
 
     async def _trust(self) -> Iterable[Diagnosis]:
         open_at = listeners.open_at(self._patient, await self._running)
         is_led_here = variables.is_led_here(self._patient.environ, open_at)
-        return trust.look(self._patient, authority.of(self._patient), is_led_here=is_led_here)
+        return trust_bundles.check(
+            self._patient, authority.usable_authority(self._patient), is_led_here=is_led_here
+        )
 
     async def _folders(self) -> Iterable[Diagnosis]:
-        return folders.look(self._patient)
+        return folders.check(self._patient)
 
     async def _audit(self) -> Iterable[Diagnosis]:
-        return audit.look(self._patient)
+        return audit.check(self._patient)
 
     async def _proxy(self) -> Iterable[Diagnosis]:
-        return running.look(self._patient, await self._running, authority.of(self._patient))
+        return running_proxy.check(
+            self._patient, await self._running, authority.usable_authority(self._patient)
+        )
 
     async def _listeners(self) -> Iterable[Diagnosis]:
-        return await listeners.look(self._patient, await self._running)
+        return await listeners.check(self._patient, await self._running)
 
     async def _limits(self) -> Iterable[Diagnosis]:
-        return limits.look(self._patient)
+        return open_files.check(self._patient)
 
     async def _clock(self) -> Iterable[Diagnosis]:
-        own = authority.of(self._patient)
-        return clock.look(self._patient, own.not_before if own else None, await self._reached)
+        own = authority.usable_authority(self._patient)
+        return clock.check(self._patient, own.not_before if own else None, await self._reached)
 
     async def _upstreams(self) -> Iterable[Diagnosis]:
         if self._offline:
             return [note("upstreams", "not looked at: --offline")]
         reached = await self._reached
         found = [one.diagnosis for one in reached]
-        return [*found, *await families.look(self._patient, self._resolver, reached)]
+        return [*found, *await ipv6.check(self._patient, self._resolver, reached)]
 
     async def _engine(self) -> Iterable[Diagnosis]:
-        return await engine.look(self._patient)
+        return await container_engine.check(self._patient)
 
 
-async def _nothing() -> tuple[Reached, ...]:
+async def _nothing() -> tuple[ProbeResult, ...]:
     return ()
 
 
-async def kept(name: str, look: Look) -> tuple[Diagnosis, ...]:
+async def run_check(name: str, look: Check) -> tuple[Diagnosis, ...]:
     """What a check found; that it broke, when it did, without what it said."""
     try:
         return tuple(await look())
@@ -164,7 +168,7 @@ async def kept(name: str, look: Look) -> tuple[Diagnosis, ...]:
         return (fault(name, what, "run it again with `--debug`, and report it"),)
 
 
-def cleaned(diagnosis: Diagnosis, redactor: Redactor) -> Diagnosis:
+def redacted(diagnosis: Diagnosis, redactor: Redactor) -> Diagnosis:
     """The same, in which no value of a secret can be read."""
     texts = redactor(None, "", {"name": diagnosis.name, "fact": diagnosis.fact, "fix": diagnosis.fix})
     # What could not be searched comes back without these keys: then nothing of it is told.

@@ -12,21 +12,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from egress.doctor.diagnosis import Diagnosis, fault, note, ok, told, warning
-from egress.doctor.patient import Patient
+from egress.doctor.diagnosis import Diagnosis, fault, from_error, note, ok, warning
+from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError
-from egress.policy.state import check_state
-from egress.policy.trust import Trust
-from egress.proxy.control import NAME
-from egress.proxy.password import read_or_make_key, read_password
+from egress.policy.state_dir import check_state_dir
+from egress.policy.trust import TrustedFiles
+from egress.proxy.control.server import SOCKET_NAME
+from egress.proxy.process.secret_files import read_or_make_key, read_password
 
-LONGEST_SOCKET: Final = 100
+MAX_SOCKET_PATH_BYTES: Final = 100
 """Of the path of a unix socket, which a test holds to what the control socket takes."""
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-def look(patient: Patient) -> Iterator[Diagnosis]:
+def check(patient: ProxySetup) -> Iterator[Diagnosis]:
     """Look at both folders, and at the files in them that are no authority and no log."""
     values = patient.values
     yield _state(values.state_dir)
@@ -37,9 +37,9 @@ def look(patient: Patient) -> Iterator[Diagnosis]:
 
 def _state(folder: Path) -> Diagnosis:
     try:
-        check_state(folder)
+        check_state_dir(folder)
     except EgressError as error:
-        return told("state", error)
+        return from_error("state", error)
     if not folder.exists():
         return _missing("state", folder, "--state-dir")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -48,10 +48,10 @@ def _state(folder: Path) -> Diagnosis:
 
 
 def _runtime(folder: Path) -> Diagnosis:
-    if len(os.fsencode(folder / NAME)) > LONGEST_SOCKET:
+    if len(os.fsencode(folder / SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
         return fault(
             "runtime",
-            f"the path of the control socket is too long: {folder / NAME}",
+            f"the path of the control socket is too long: {folder / SOCKET_NAME}",
             "name a shorter folder with --runtime-dir",
         )
     try:
@@ -81,9 +81,9 @@ def _missing(name: str, folder: Path, option: str) -> Diagnosis:
 
 def _trusted(folder: Path) -> Iterator[Diagnosis]:
     try:
-        known = Trust(folder).all()
+        known = TrustedFiles(folder).all()
     except EgressError as error:
-        yield told("trusted files", error)
+        yield from_error("trusted files", error)
         return
     if known:
         yield ok("trusted files", f"{len(known)} in a list that nobody else can write")
@@ -102,12 +102,12 @@ def _keys(key: Path, password: Path | None) -> Iterator[Diagnosis]:
         read_password(password)
         yield ok("password", f"{password} holds one to rely on, and is yours alone")
     except EgressError as error:
-        yield told("password", error)
+        yield from_error("password", error)
 
 
 def _unusable(name: str, path: Path, error: EgressError | OSError) -> Diagnosis:
     if isinstance(error, EgressError):
-        return told(name, error)
+        return from_error(name, error)
     reason = (error.strerror or type(error).__name__).lower()
     return fault(name, f"{path} cannot be looked at: {reason}", "check who may enter its folders")
 

@@ -15,20 +15,20 @@ from typing import Final
 import certifi
 
 from egress.ca.bundle import REFUSED_ROOTS, certificates, private_roots, public_roots
-from egress.ca.issue import DAY
-from egress.doctor.diagnosis import Diagnosis, fault, ok, told, warning
-from egress.doctor.patient import Patient
+from egress.ca.issue import DAY_SECONDS
+from egress.doctor.diagnosis import Diagnosis, fault, from_error, ok, warning
+from egress.doctor.proxy_setup import ProxySetup
 from egress.doctor.validity import load, validity
 from egress.errors import EgressError
 
-OLD: Final = 180 * DAY
+MAX_ROOTS_AGE: Final = 180 * DAY_SECONDS
 """Bundles come out every month or two; one of this age has missed a withdrawal."""
 UPGRADE: Final = "`python -m pip install --upgrade certifi`"
 
 _DATED = re.compile(r"(20\d\d)\.(\d{1,2})\.(\d{1,2})", re.ASCII)
 
 
-def look(patient: Patient) -> Iterator[Diagnosis]:
+def check(patient: ProxySetup) -> Iterator[Diagnosis]:
     """Look at the public roots, then at every file of private ones."""
     yield from _public(patient.clock.now())
     for path in patient.values.upstream_ca:
@@ -46,11 +46,11 @@ def _public(now: int) -> Iterator[Diagnosis]:
     try:
         count = sum(1 for _ in certificates(public_roots()))
     except EgressError as error:
-        yield told("public roots", error)
+        yield from_error("public roots", error)
         return
     released = made_at(certifi.__version__)
-    age = (now - released) // DAY if released is not None else -1
-    if age * DAY > OLD:
+    age = (now - released) // DAY_SECONDS if released is not None else -1
+    if age * DAY_SECONDS > MAX_ROOTS_AGE:
         yield warning("public roots", f"{count} of certifi {certifi.__version__}, {age} days old", UPGRADE)
     else:
         old = f", {age} days old" if age >= 0 else ""
@@ -63,7 +63,7 @@ def _private(path: Path, now: int) -> Diagnosis:
     try:
         found = [validity(load(der)) for der in certificates(private_roots([path]))]
     except EgressError as error:
-        return told(name, error)
+        return from_error(name, error)
     begins, ends = max(first for first, _ in found), min(last for _, last in found)
     if ends <= now:
         return warning(name, f"a certificate in it ended on {_day(ends)}", "put the new one there")

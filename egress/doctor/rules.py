@@ -13,71 +13,75 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from egress.doctor.diagnosis import Diagnosis, Level, counted, fault, ok, told
-from egress.doctor.others import may_write
-from egress.doctor.patient import RULELESS
+from egress.doctor.diagnosis import Diagnosis, Level, counted, fault, from_error, ok
+from egress.doctor.file_modes import may_write
+from egress.doctor.proxy_setup import UNTIL_RULES
 from egress.errors import EgressError
-from egress.policy.chosen import Chosen, choose, read_chosen
-from egress.policy.files import find_rule_files, load_policy
-from egress.policy.profiles import check_profile
-from egress.policy.text import shown
-from egress.policy.trust import Trust, UntrustedError
-from egress.proxy.settings import Effective
-from egress.rules.load import Loaded
-from egress.rules.policy import Policy
+from egress.policy.profile_check import check_profile
+from egress.policy.rule_file_reader import printable_path
+from egress.policy.rule_files import find_rule_files, load_policy
+from egress.policy.rule_source import RuleSource, choose_rules, read_rules
+from egress.policy.trust import TrustedFiles, UntrustedError
+from egress.proxy.settings import EffectiveSettings
+from egress.rules.compile.load import LoadResult
+from egress.rules.decide.policy import Policy
 from egress.types import Finding, Severity
 
-MOST: Final = 5
+MAX_SHOWN_FINDINGS: Final = 5
 """Findings of one kind that are told; `egress check` has them all."""
-CORRECTED: Final = "the mistakes above are put right"
-TRUSTED: Final = "the rules are trusted"
+UNTIL_CORRECTED: Final = "the mistakes above are put right"
+UNTIL_TRUSTED: Final = "the rules are trusted"
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RulesReport:
     """What a proxy would run by, and what is to be said about it."""
 
     policy: Policy | None
     diagnoses: tuple[Diagnosis, ...]
-    until: str = RULELESS
+    until: str = UNTIL_RULES
     """What has to be done before there is a policy, where there is none."""
 
 
-def read(effective: Effective, config: Path, now: int) -> Rules:
+def read(effective: EffectiveSettings, config: Path, now: int) -> RulesReport:
     """Find, read and check the rules; raises nothing for what is wrong with them."""
     values = effective.values
     try:
-        chosen = choose(values.rules, config, Path())
+        chosen = choose_rules(values.rules, config, Path())
         files = find_rule_files(chosen.paths, Path())
     except EgressError as error:
-        return Rules(None, (told("rules", error),))
+        return RulesReport(None, (from_error("rules", error),))
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         cure = "check who may enter its folders, or name a file with `--rules`"
-        return Rules(None, (fault("rules", f"{shown(config)} cannot be looked at: {reason}", cure),))
+        return RulesReport(
+            None, (fault("rules", f"{printable_path(config)} cannot be looked at: {reason}", cure),)
+        )
     # Who may write them decides, whatever stands in them just now.
     found = list(_modes(files))
     try:
-        loaded = read_chosen(chosen, Trust(values.state_dir), now)
+        loaded = read_rules(chosen, TrustedFiles(values.state_dir), now)
     except EgressError as error:
-        until = TRUSTED if isinstance(error, UntrustedError) else CORRECTED
-        return Rules(None, (told(chosen.names, error), *_of_untrusted(files, error, now), *found), until)
+        until = UNTIL_TRUSTED if isinstance(error, UntrustedError) else UNTIL_CORRECTED
+        return RulesReport(
+            None, (from_error(chosen.names, error), *_of_untrusted(files, error, now), *found), until
+        )
     found += _findings(chosen, loaded)
     if loaded.policy is None:
-        return Rules(None, tuple(found), CORRECTED)
+        return RulesReport(None, tuple(found), UNTIL_CORRECTED)
     try:
         check_profile(loaded.policy, values.profile)
     except EgressError as error:
-        return Rules(None, (*found, told("profile", error)), CORRECTED)
+        return RulesReport(None, (*found, from_error("profile", error)), UNTIL_CORRECTED)
     why = {"flag": "named by --rules", "environment": "named by EGRESS_RULES"}.get(effective.origins["rules"])
     why = why or ("found here, and trusted" if chosen.needs_trust else "your own")
-    return Rules(loaded.policy, (ok(chosen.names, f"{why}: {_summary(loaded.policy)}"), *found))
+    return RulesReport(loaded.policy, (ok(chosen.names, f"{why}: {_summary(loaded.policy)}"), *found))
 
 
 def _of_untrusted(files: tuple[Path, ...], error: EgressError, now: int) -> Iterator[Diagnosis]:
     if isinstance(error, UntrustedError):
         # One that cannot be read has been told already.
-        yield from _findings(Chosen(files), load_policy(files, now))
+        yield from _findings(RuleSource(files), load_policy(files, now))
 
 
 def _summary(policy: Policy) -> str:
@@ -93,14 +97,14 @@ def _summary(policy: Policy) -> str:
     return ", ".join([*counts, f"mode {policy.mode}"])
 
 
-def _findings(chosen: Chosen, loaded: Loaded) -> Iterator[Diagnosis]:
+def _findings(chosen: RuleSource, loaded: LoadResult) -> Iterator[Diagnosis]:
     for severity, level in ((Severity.ERROR, Level.FAULT), (Severity.WARNING, Level.WARNING)):
         found = [finding for finding in loaded.findings if finding.severity is severity]
-        yield from (_finding(finding, level) for finding in found[:MOST])
-        if len(found) > MOST:
+        yield from (_finding(finding, level) for finding in found[:MAX_SHOWN_FINDINGS])
+        if len(found) > MAX_SHOWN_FINDINGS:
             kind = "errors" if severity is Severity.ERROR else "warnings"
-            files = " ".join(shown(path) for path in chosen.paths)
-            fact = f"{len(found) - MOST} more {kind}"
+            files = " ".join(printable_path(path) for path in chosen.paths)
+            fact = f"{len(found) - MAX_SHOWN_FINDINGS} more {kind}"
             yield Diagnosis(chosen.names, level, fact, f"`egress check {files}` lists them all")
 
 
@@ -112,12 +116,12 @@ def _finding(finding: Finding, level: Level) -> Diagnosis:
 def _modes(files: tuple[Path, ...]) -> Iterator[Diagnosis]:
     """Whoever can write the rules decides where credentials go."""
     for path in dict.fromkeys([*files, *(file.parent for file in files)]):
-        name = shown(path.absolute())
+        name = printable_path(path.absolute())
         # What cannot be looked at is told where it is read.
         with suppress(OSError):
             if may_write(path):
                 yield fault(
-                    shown(path),
+                    printable_path(path),
                     f"{name} can be written by every user, who can then send credentials anywhere",
                     f"look into the rules, then `chmod o-w {shlex.quote(name)}`",
                 )

@@ -17,56 +17,56 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from egress.doctor.diagnosis import Diagnosis, fault, note, ok, some, warning
-from egress.doctor.others import group_may_enter, may_read, may_write
-from egress.doctor.patient import Patient
-from egress.doctor.running import Running
+from egress.doctor.diagnosis import Diagnosis, fault, list_some, note, ok, warning
+from egress.doctor.file_modes import group_may_enter, may_read, may_write
+from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.running_proxy import RunningProxy
 from egress.errors import EgressError, UnreadableError
 from egress.proxy.clock import Clock
-from egress.proxy.remarks import unscrubbed
-from egress.rules.policy import SecretSpec
-from egress.scrub import SHORTEST_SECRET, Needles
-from egress.secrets import Captured
-from egress.secrets.command import TIMEOUT
-from egress.secrets.source import Source, Sources
-from egress.secrets.surroundings import Surroundings
-from egress.secrets.thread import in_thread
-from egress.secrets.value import Value
+from egress.proxy.control.rule_warnings import unscrubbed_secrets
+from egress.rules.decide.policy import SecretSpec
+from egress.scrub import MIN_SECRET_BYTES, Needles
+from egress.secrets import CapturedEnvironment
+from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.command import COMMAND_TIMEOUT
+from egress.secrets.daemon_thread import run_in_thread
+from egress.secrets.source import SecretSource, SourceFactory
+from egress.secrets.source_value import SourceValue
 
-PATIENCE: Final = TIMEOUT + 1.0
+SOURCES_TIMEOUT: Final = COMMAND_TIMEOUT + 1.0
 """Seconds for all sources together, who are asked at the same time."""
-SLOW: Final = 5.0
+SLOW_SOURCE_SECONDS: Final = 5.0
 """What the first request that needs a secret waits for it."""
 
 type Key = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SecretProbe:
     """What came of asking for one secret."""
 
     spec: SecretSpec
-    value: Value | None
+    value: SourceValue | None
     fault: EgressError | None
     seconds: float
 
 
-async def ask(patient: Patient) -> tuple[Asked, ...]:
+async def ask(patient: ProxySetup) -> tuple[SecretProbe, ...]:
     """Ask every source once, all at the same time; raises nothing for one that fails."""
     specs = tuple(patient.policy.secrets.values()) if patient.policy else ()
     captured = patient.captured
-    surroundings = Surroundings(captured.environ, captured.values.values())
+    surroundings = ChildEnvironment(captured.environ, captured.values.values())
     for spec in specs:
         # All of them before the first look: a command must not get the variable of a secret.
         if spec.scheme == "env" and spec.reference:
             surroundings.hide(spec.reference[0])
-    sources = Sources(captured, surroundings, patient.values.container, TIMEOUT)
+    sources = SourceFactory(captured, surroundings, patient.values.container, COMMAND_TIMEOUT)
     asked = {_key(spec): sources.of(spec) for spec in specs}
     answers = await _all(asked, patient.clock)
     return tuple(_named(spec, *answers[_key(spec)]) for spec in specs)
 
 
-def needles(captured: Captured, asked: Iterable[Asked]) -> Needles:
+def needles(captured: CapturedEnvironment, asked: Iterable[SecretProbe]) -> Needles:
     """What finds every value that is known, in any spelling."""
     values = [*captured.values.items(), *((one.spec.name, one.value) for one in asked)]
     found: dict[bytes, tuple[str, ...]] = {}
@@ -76,14 +76,14 @@ def needles(captured: Captured, asked: Iterable[Asked]) -> Needles:
     return Needles(found)
 
 
-def look(patient: Patient, asked: Iterable[Asked], running: Running) -> Iterator[Diagnosis]:
+def check(patient: ProxySetup, asked: Iterable[SecretProbe], running: RunningProxy) -> Iterator[Diagnosis]:
     """Say of each secret whether it can be had, and whether its file is kept well."""
     if patient.policy is None:
         yield note("secrets", f"not asked for until {patient.until}")
         return
     if not patient.policy.secrets:
         yield note("secrets", "the rules name none")
-    free = unscrubbed(patient.policy)
+    free = unscrubbed_secrets(patient.policy)
     now = patient.clock.now()
     for one in asked:
         if _is_unset(patient, one.spec):
@@ -95,32 +95,32 @@ def look(patient: Patient, asked: Iterable[Asked], running: Running) -> Iterator
 
 # Asking -----------------------------------------------------------------------------------------
 
-Answer = tuple[Value | None, EgressError | None, float]
+Answer = tuple[SourceValue | None, EgressError | None, float]
 
 
 def _key(spec: SecretSpec) -> Key:
     return spec.scheme, spec.reference
 
 
-async def _all(sources: dict[Key, Source], clock: Clock) -> dict[Key, Answer]:
+async def _all(sources: dict[Key, SecretSource], clock: Clock) -> dict[Key, Answer]:
     tasks = {key: asyncio.create_task(_one(source, clock)) for key, source in sources.items()}
     if tasks:
-        await asyncio.wait(tasks.values(), timeout=PATIENCE)
+        await asyncio.wait(tasks.values(), timeout=SOURCES_TIMEOUT)
     silent = UnreadableError(
-        f"the source has not answered within {PATIENCE:g} s", "ask it by hand, and see why it is slow"
+        f"the source has not answered within {SOURCES_TIMEOUT:g} s", "ask it by hand, and see why it is slow"
     )
     found: dict[Key, Answer] = {}
     for key, task in tasks.items():
         sources[key].stop()
-        found[key] = task.result() if task.done() else (None, silent, PATIENCE)
+        found[key] = task.result() if task.done() else (None, silent, SOURCES_TIMEOUT)
         task.cancel()
     return found
 
 
-async def _one(source: Source, clock: Clock) -> Answer:
+async def _one(source: SecretSource, clock: Clock) -> Answer:
     began = clock.monotonic()
     try:
-        value = await in_thread(source.look)
+        value = await run_in_thread(source.fetch)
     except EgressError as error:
         return None, error, clock.monotonic() - began
     except Exception as error:  # noqa: BLE001 - its text is not ours, so nobody sees it
@@ -129,27 +129,29 @@ async def _one(source: Source, clock: Clock) -> Answer:
     return value, None, clock.monotonic() - began
 
 
-def _named(spec: SecretSpec, value: Value | None, error: EgressError | None, seconds: float) -> Asked:
+def _named(
+    spec: SecretSpec, value: SourceValue | None, error: EgressError | None, seconds: float
+) -> SecretProbe:
     if value is not None:
         try:
-            value.named(spec.name)
+            value.secret_named(spec.name)
         except EgressError as refused:
             # The value stays: it is no secret that may be sent, and must not be shown either.
-            return Asked(spec, value, refused, seconds)
-    return Asked(spec, value, error, seconds)
+            return SecretProbe(spec, value, refused, seconds)
+    return SecretProbe(spec, value, error, seconds)
 
 
 # Judging ----------------------------------------------------------------------------------------
 
 
-def _is_unset(patient: Patient, spec: SecretSpec) -> bool:
+def _is_unset(patient: ProxySetup, spec: SecretSpec) -> bool:
     """Whether it is a variable that is not here; in a container none is a source, set or not."""
     if spec.scheme != "env" or not spec.reference or patient.values.container:
         return False
     return spec.reference[0] not in patient.captured.values
 
 
-def _unset(spec: SecretSpec, running: Running) -> Diagnosis:
+def _unset(spec: SecretSpec, running: RunningProxy) -> Diagnosis:
     """A variable that is not here. A proxy has those of its own start, and tells which of them are set."""
     name = spec.reference[0]
     fact = f"{_source(spec)} is not set in this shell"
@@ -177,7 +179,7 @@ def _source(spec: SecretSpec) -> str:
     return f"`env:{spec.reference[0]}`" if spec.scheme == "env" and spec.reference else f"`{spec.scheme}:`"
 
 
-def _judged(one: Asked, now: int, *, is_unscrubbed: bool) -> Diagnosis:
+def _judged(one: SecretProbe, now: int, *, is_unscrubbed: bool) -> Diagnosis:
     spec, source = one.spec, _source(one.spec)
     if one.fault is not None:
         # Some begin with the kind of the source themselves.
@@ -186,23 +188,23 @@ def _judged(one: Asked, now: int, *, is_unscrubbed: bool) -> Diagnosis:
     if one.value is not None and one.value.is_short and not is_unscrubbed:
         return fault(
             spec.name,
-            f"{source} its value has fewer than {SHORTEST_SECRET} bytes, cannot be scrubbed, and is not used",
+            f"{source} its value has fewer than {MIN_SECRET_BYTES} bytes, cannot be scrubbed, and is not used",
             "use a longer secret, or write `scrub: off` where it is injected",
         )
     if spec.expires is not None and now >= spec.expires:
         return warning(
             spec.name, "it has ended: no request is sent with it", f"see `expires:` at {spec.place}"
         )
-    if one.seconds > SLOW:
+    if one.seconds > SLOW_SOURCE_SECONDS:
         return warning(
             spec.name,
-            f"{source} it took {one.seconds:.0f} s, and the first request waits for {SLOW:g}",
+            f"{source} it took {one.seconds:.0f} s, and the first request waits for {SLOW_SOURCE_SECONDS:g}",
             "see why its source is slow",
         )
-    return ok(spec.name, f"{source} answers; for {some([str(binding) for binding in spec.bindings], 3)}")
+    return ok(spec.name, f"{source} answers; for {list_some([str(binding) for binding in spec.bindings], 3)}")
 
 
-def _modes(patient: Patient, spec: SecretSpec) -> Iterator[Diagnosis]:
+def _modes(patient: ProxySetup, spec: SecretSpec) -> Iterator[Diagnosis]:
     """A file that others may read: its owner's choice, says the proxy. In a container there are no others."""
     if spec.scheme != "file" or not spec.reference or patient.values.container:
         return

@@ -10,30 +10,45 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from OpenSSL import SSL
 
-from egress.addons.contexts import Upstream, failure, is_verified
-from egress.addons.pins import Pins
-from egress.addons.trust import trusted_roots
-from egress.doctor.diagnosis import Diagnosis, fault, note, ok, some, told
+from egress.doctor.diagnosis import Diagnosis, fault, from_error, list_some, note, ok
 from egress.doctor.handshake import HandshakeError, shake
-from egress.doctor.patient import Patient
-from egress.doctor.reached import Misfit, Reached
+from egress.doctor.proxy_setup import ProxySetup
 from egress.doctor.validity import validity
 from egress.errors import CODES, EgressError
 from egress.exchange import Destination
-from egress.proxy.dial import Connected, Dialer, DialError
-from egress.proxy.interfaces import OwnAddresses
-from egress.proxy.resolve import FixedResolver, Resolver, SystemResolver
-from egress.rules.decide import decide_host
-from egress.rules.entry import Entry
+from egress.proxy.lanes.dial import ConnectedSocket, Dialer, DialError
+from egress.proxy.lanes.local_addresses import LocalAddresses
+from egress.proxy.lanes.resolve import FixedResolver, NameResolver, SystemResolver
+from egress.rules.decide.decision import decide_host
+from egress.rules.decide.entry import Entry
+from egress.tls.contexts import UpstreamContexts, is_verified, verification_failure
+from egress.tls.pins import Pins
+from egress.tls.roots import trusted_roots
 from egress.types import HostDecision, Identity
 
-PATIENCE: Final = 5.0
+# What came of asking one upstream for its certificate. Values only.
+Misfit = Literal["", "early", "late"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """One host and port of the rules."""
+
+    diagnosis: Diagnosis
+    begins: int | None = None
+    """From when to when its certificate is valid, where it was verified."""
+    ends: int | None = None
+    misfit: Misfit = ""
+    """What the clock says of its certificate, where that is the trouble."""
+
+
+PROBE_TIMEOUT: Final = 5.0
 """Seconds for one host, from its name to the end of its handshake."""
-AT_A_TIME: Final = 32
+MAX_CONCURRENT_PROBES: Final = 32
 
 _MISFITS: Final[Mapping[str, Misfit]] = {"not yet valid": "early", "has expired": "late"}
 """What OpenSSL says where the clock, or the certificate, is out of its time."""
@@ -50,7 +65,7 @@ _UNREACHABLE: Final = "see whether it is up, and whether a firewall of yours is 
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ProbeTarget:
     """A host and port of the rules, and what they say about it."""
 
     destination: Destination
@@ -61,25 +76,25 @@ class Target:
         return f"{self.destination.host}:{self.destination.port}"
 
 
-async def reach(patient: Patient, resolver: Resolver) -> tuple[Reached, ...]:
+async def probe(patient: ProxySetup, resolver: NameResolver) -> tuple[ProbeResult, ...]:
     """Ask every host that has a name, and say what was not asked for."""
     if patient.policy is None:
-        return (Reached(note("upstreams", f"not looked at until {patient.until}")),)
+        return (ProbeResult(note("upstreams", f"not looked at until {patient.until}")),)
     try:
-        upstream = Upstream(trusted_roots(patient.values.upstream_ca))
+        upstream = UpstreamContexts(trusted_roots(patient.values.upstream_ca))
     except EgressError as error:
-        return (Reached(told("upstreams", error)),)
-    dialer, places = dialer_of(patient, resolver), asyncio.Semaphore(AT_A_TIME)
+        return (ProbeResult(from_error("upstreams", error)),)
+    dialer, places = dialer_of(patient, resolver), asyncio.Semaphore(MAX_CONCURRENT_PROBES)
 
-    async def one(target: Target) -> Reached:
+    async def one(target: ProbeTarget) -> ProbeResult:
         async with places:
             return await _reached(patient, target, dialer, upstream)
 
     found = await asyncio.gather(*(one(target) for target in targets(patient)))
-    return (*found, *(Reached(diagnosis) for diagnosis in _left_out(patient)))
+    return (*found, *(ProbeResult(diagnosis) for diagnosis in _left_out(patient)))
 
 
-def resolver_of(patient: Patient) -> Resolver:
+def resolver_of(patient: ProxySetup) -> NameResolver:
     """The resolver of a proxy with these settings."""
     fixed: dict[str, list[str]] = {}
     for override in patient.values.resolve:
@@ -87,39 +102,41 @@ def resolver_of(patient: Patient) -> Resolver:
     return FixedResolver(fixed, SystemResolver(patient.clock.monotonic))
 
 
-def dialer_of(patient: Patient, resolver: Resolver) -> Dialer:
+def dialer_of(patient: ProxySetup, resolver: NameResolver) -> Dialer:
     """The dialer of a proxy with these settings."""
     extra = [str(network) for network in patient.values.own_address]
-    return Dialer(resolver, OwnAddresses(patient.clock.monotonic, extra), patient.clock)
+    return Dialer(resolver, LocalAddresses(patient.clock.monotonic, extra), patient.clock)
 
 
-def targets(patient: Patient) -> Iterator[Target]:
+def targets(patient: ProxySetup) -> Iterator[ProbeTarget]:
     """Every host with a name that the rules open for the sandbox, with each of its ports."""
     for entry, host in _named(patient):
         for scheme, ports in (("https", entry.ports), ("http", entry.clear_ports)):
             for port in sorted(ports):
                 decision = _decided(patient, host, port, scheme)
                 if decision.allowed:
-                    yield Target(Destination("https" if scheme == "https" else "http", host, port), decision)
+                    yield ProbeTarget(
+                        Destination("https" if scheme == "https" else "http", host, port), decision
+                    )
 
 
 # What is not looked at ----------------------------------------------------------------------------
 
 
-def _named(patient: Patient) -> Iterator[tuple[Entry, str]]:
+def _named(patient: ProxySetup) -> Iterator[tuple[Entry, str]]:
     for pattern, entry in patient.policy.entries.items() if patient.policy else ():
         if not pattern.stars:
             yield entry, pattern.suffix
 
 
-def _left_out(patient: Patient) -> Iterator[Diagnosis]:
+def _left_out(patient: ProxySetup) -> Iterator[Diagnosis]:
     policy = patient.policy
     patterns = [str(pattern) for pattern in policy.entries if pattern.stars] if policy else []
     networks = [str(item.network) for item in policy.networks] if policy else []
     if patterns:
-        yield note("patterns", f"not checkable, because they name no host: {some(patterns)}")
+        yield note("patterns", f"not checkable, because they name no host: {list_some(patterns)}")
     if networks:
-        yield note("networks", f"not checkable, because they name no address: {some(networks)}")
+        yield note("networks", f"not checkable, because they name no address: {list_some(networks)}")
     for entry, host in _named(patient):
         for port in sorted(entry.ports):
             decision = _decided(patient, host, port, "https")
@@ -129,7 +146,7 @@ def _left_out(patient: Patient) -> Iterator[Diagnosis]:
                 yield note(f"{host}:{port}", f"not looked at: {why[:1].lower()}{why[1:].rstrip('.')}")
 
 
-def _decided(patient: Patient, host: str, port: int, scheme: str) -> HostDecision:
+def _decided(patient: ProxySetup, host: str, port: int, scheme: str) -> HostDecision:
     if patient.policy is None:
         raise ValueError("there are no rules to decide by")
     identity = Identity(patient.values.sandbox, patient.values.profile)
@@ -139,26 +156,32 @@ def _decided(patient: Patient, host: str, port: int, scheme: str) -> HostDecisio
 # One host -----------------------------------------------------------------------------------------
 
 
-async def _reached(patient: Patient, target: Target, dialer: Dialer, upstream: Upstream) -> Reached:
-    end = patient.clock.monotonic() + PATIENCE
+async def _reached(
+    patient: ProxySetup, target: ProbeTarget, dialer: Dialer, upstream: UpstreamContexts
+) -> ProbeResult:
+    end = patient.clock.monotonic() + PROBE_TIMEOUT
     try:
         connected = await dialer.connect(target.destination, target.decision, deadline=end)
     except DialError as error:
-        return Reached(told(target.name, error, fix=_UNREACHABLE))
+        return ProbeResult(from_error(target.name, error, fix=_UNREACHABLE))
     with connected.socket:
         if target.destination.scheme == "http":
-            return Reached(ok(target.name, f"answers in the clear at {connected.address}"))
+            return ProbeResult(ok(target.name, f"answers in the clear at {connected.address}"))
         if not target.decision.intercept:
-            return Reached(ok(target.name, f"answers at {connected.address}; clients verify it themselves"))
+            return ProbeResult(
+                ok(target.name, f"answers at {connected.address}; clients verify it themselves")
+            )
         try:
             async with asyncio.timeout(max(0.0, end - patient.clock.monotonic())):
                 return await _proven(patient, target, connected, upstream)
         except TimeoutError:
-            fact = f"connects at {connected.address}, and has not shaken hands within {PATIENCE:g} s"
-            return Reached(fault(target.name, fact, _UNREACHABLE))
+            fact = f"connects at {connected.address}, and has not shaken hands within {PROBE_TIMEOUT:g} s"
+            return ProbeResult(fault(target.name, fact, _UNREACHABLE))
 
 
-async def _proven(patient: Patient, target: Target, connected: Connected, upstream: Upstream) -> Reached:
+async def _proven(
+    patient: ProxySetup, target: ProbeTarget, connected: ConnectedSocket, upstream: UpstreamContexts
+) -> ProbeResult:
     keys = frozenset(pin.key for pin in patient.values.pin if pin.host == target.destination.host)
     pins = Pins(keys) if keys else None
     tls = upstream.connecting(target.destination.host, _alpn(target), pins)
@@ -168,35 +191,35 @@ async def _proven(patient: Patient, target: Target, connected: Connected, upstre
         return _refused(target, tls, pins, str(error))
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        return Reached(
+        return ProbeResult(
             fault(target.name, f"the connection broke in the TLS handshake: {reason}", _UNREACHABLE)
         )
     certificate = tls.get_peer_certificate()
     if certificate is None or not is_verified(tls):
-        return Reached(fault(target.name, "the upstream was not verified", "report this"))
+        return ProbeResult(fault(target.name, "the upstream was not verified", "report this"))
     begins, ends = validity(certificate)
     held = ", by a key that is pinned" if pins else ""
-    return Reached(
+    return ProbeResult(
         ok(target.name, f"verified at {connected.address} with {tls.get_protocol_version_name()}{held}"),
         begins=begins,
         ends=ends,
     )
 
 
-def _alpn(target: Target) -> tuple[bytes, ...]:
+def _alpn(target: ProbeTarget) -> tuple[bytes, ...]:
     return (b"h2", b"http/1.1") if target.decision.http2 else (b"http/1.1",)
 
 
-def _refused(target: Target, tls: SSL.Connection, pins: Pins | None, why: str) -> Reached:
+def _refused(target: ProbeTarget, tls: SSL.Connection, pins: Pins | None, why: str) -> ProbeResult:
     """Why a handshake did not come about, in words of OpenSSL where it did not trust, else in ours."""
     if pins is not None and pins.failed:
         fact = "no key in the verified chain of the upstream is pinned for it"
-        return Reached(fault(target.name, fact, "find out why it changed, then give its new `--pin`"))
-    reason = failure(tls)
+        return ProbeResult(fault(target.name, fact, "find out why it changed, then give its new `--pin`"))
+    reason = verification_failure(tls)
     if not reason:
-        return Reached(
+        return ProbeResult(
             fault(target.name, why, "see which versions of TLS it speaks: 1.2 and 1.3 are spoken here")
         )
     misfit: Misfit = next((word for text, word in _MISFITS.items() if text in reason), "")
     fix = next((cure for text, cure in _CURES.items() if text in reason), "its operator has to put it right")
-    return Reached(fault(target.name, f"not who it should be: {reason}", fix), misfit=misfit)
+    return ProbeResult(fault(target.name, f"not who it should be: {reason}", fix), misfit=misfit)

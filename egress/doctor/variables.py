@@ -10,13 +10,13 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from egress.addons.master import check_options, safe_options
-from egress.addons.openssl import check_environment
-from egress.doctor.diagnosis import Diagnosis, note, ok, some, told, warning
-from egress.doctor.patient import Patient
+from egress.addons.mitm_master import check_options, safe_options
+from egress.doctor.diagnosis import Diagnosis, from_error, list_some, note, ok, warning
+from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError
-from egress.proxy.holder import holder_of
-from egress.proxy.settings import Listen, strangers
+from egress.proxy.ingress.port_owner import owner_of_port
+from egress.proxy.settings import ListenAddress, unknown_variables
+from egress.tls.openssl_environment import check_environment
 
 PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 UNVERIFIED: Final = {
@@ -30,7 +30,9 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _SOCKS_PORT: Final = 1080
 
 
-def look(patient: Patient, open_at: Collection[Listen], heard_at: Collection[Listen]) -> Iterator[Diagnosis]:
+def check(
+    patient: ProxySetup, open_at: Collection[ListenAddress], heard_at: Collection[ListenAddress]
+) -> Iterator[Diagnosis]:
     """Look at every variable that matters.
 
     `open_at` is where the proxy listens, or would; `heard_at`, where the one that runs says that it does.
@@ -51,20 +53,20 @@ def _of_tls(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     try:
         check_environment(environ)
     except EgressError as error:
-        yield told("openssl", error)
+        yield from_error("openssl", error)
     try:
         check_options(safe_options())
     except EgressError as error:
-        yield told("mitmproxy", error)
+        yield from_error("mitmproxy", error)
 
 
 def _unknown(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
-    for name, meant in strangers(environ):
+    for name, meant in unknown_variables(environ):
         fix = f"did you mean {meant}?" if meant else "take it away; docs/reference/settings.md lists them all"
         yield warning(name, "this is no setting, and does nothing", fix)
 
 
-def _circle(patient: Patient, open_at: Collection[Listen]) -> Iterator[Diagnosis]:
+def _circle(patient: ProxySetup, open_at: Collection[ListenAddress]) -> Iterator[Diagnosis]:
     """Commands that fetch secrets are given the proxy of the environment, and must not wait for this one."""
     leading = _leading(patient.environ, open_at)
     secrets = patient.policy.secrets.values() if patient.policy else ()
@@ -72,36 +74,36 @@ def _circle(patient: Patient, open_at: Collection[Listen]) -> Iterator[Diagnosis
     if leading and waiting:
         yield warning(
             "circle",
-            f"{some(leading)} leads to this very proxy, "
-            f"also for the commands that fetch {some(waiting)} for it",
+            f"{list_some(leading)} leads to this very proxy, "
+            f"also for the commands that fetch {list_some(waiting)} for it",
             f"start the proxy without: `env {' '.join(f'-u {name}' for name in leading)} egress serve`",
         )
 
 
 def _led_here(
-    environ: Mapping[str, str], open_at: Collection[Listen], heard_at: Collection[Listen]
+    environ: Mapping[str, str], open_at: Collection[ListenAddress], heard_at: Collection[ListenAddress]
 ) -> Iterator[Diagnosis]:
     """Programs that are led to the proxy go through it, if it is there."""
     alive = _leading(environ, heard_at)
     if alive:
-        fact = f"{some(alive)} leads to this very proxy: programs that are started here go through it"
+        fact = f"{list_some(alive)} leads to this very proxy: programs that are started here go through it"
         yield note("proxy", fact)
     for at in open_at:
         if lost := [name for name in _leading(environ, [at]) if name not in alive]:
             yield _lost(lost, at)
 
 
-def _lost(names: list[str], at: Listen) -> Diagnosis:
-    holder = holder_of(at)
+def _lost(names: list[str], at: ListenAddress) -> Diagnosis:
+    holder = owner_of_port(at)
     there = f"which {holder} has, and no proxy that answers here" if holder else "where no proxy runs"
     return warning(
         "proxy",
-        f"{some(names)} leads to {at}, {there}: programs that are started here will fail",
+        f"{list_some(names)} leads to {at}, {there}: programs that are started here will fail",
         f"{'see what has the port' if holder else 'start the proxy'}, or `unset {' '.join(names)}`",
     )
 
 
-def _leading(environ: Mapping[str, str], places: Iterable[Listen]) -> list[str]:
+def _leading(environ: Mapping[str, str], places: Iterable[ListenAddress]) -> list[str]:
     """The variables that lead to one of these places."""
     ways = tuple(places)
     return [name for name in PROXIES if any(leads_to(environ.get(name, ""), at) for at in ways)]
@@ -117,12 +119,12 @@ def _unverified(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
             )
 
 
-def is_led_here(environ: Mapping[str, str], open_at: Iterable[Listen]) -> bool:
+def is_led_here(environ: Mapping[str, str], open_at: Iterable[ListenAddress]) -> bool:
     """Whether programs with this environment go through the proxy."""
     return bool(_leading(environ, open_at))
 
 
-def leads_to(url: str, at: Listen) -> bool:
+def leads_to(url: str, at: ListenAddress) -> bool:
     """Whether the value of a proxy variable names this listener."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")

@@ -19,7 +19,7 @@ Release = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class VersionFloor:
     """The first release of a package that is good, and what is wrong with those before it."""
 
     package: str
@@ -28,17 +28,21 @@ class Floor:
 
 
 FLOORS: Final = (
-    Floor(
+    VersionFloor(
         "mitmproxy",
         (12, 2, 3),
         "this release has published flaws, or other insides than Egress is made for (GHSA-527g-3w9m-29hv)",
     ),
-    Floor("cryptography", (46, 0, 6), "it passes certificates that name constraints forbid (CVE-2026-34073)"),
-    Floor(
+    VersionFloor(
+        "cryptography", (46, 0, 6), "it passes certificates that name constraints forbid (CVE-2026-34073)"
+    ),
+    VersionFloor(
         "pyOpenSSL", (26,), "a mistake in a TLS callback counts as consent, so it fails open (CVE-2026-27448)"
     ),
-    Floor("h2", (4, 3), "one HTTP/2 request can become two on the way to the upstream (CVE-2025-57804)"),
-    Floor("certifi", (2026, 10, 18), "it trusts roots below which a published key signs for any host"),
+    VersionFloor(
+        "h2", (4, 3), "one HTTP/2 request can become two on the way to the upstream (CVE-2025-57804)"
+    ),
+    VersionFloor("certifi", (2026, 10, 18), "it trusts roots below which a published key signs for any host"),
 )
 CARRIES_A_KEY: Final = (12, 3)
 """The first release of mitmproxy that has the key of a public authority among its files."""
@@ -49,7 +53,7 @@ PYTHON: Final = ((3, 12), (3, 13))
 _RELEASE = re.compile(r"(\d{1,9}(?:\.\d{1,9}){0,5})(?:\.post\d+)?(?:\+[\w.]+)?", re.ASCII)
 
 
-def look() -> Iterator[Diagnosis]:
+def check() -> Iterator[Diagnosis]:
     """Look at Python and at every package with a floor."""
     yield python(sys.version_info[:3])
     for floor in FLOORS:
@@ -82,7 +86,7 @@ def installed(name: str) -> str | None:
         return None
 
 
-def package(floor: Floor, found: str | None) -> Diagnosis:
+def package(floor: VersionFloor, found: str | None) -> Diagnosis:
     """Judge the version of a package."""
     name, most = floor.package, TOO_NEW.get(floor.package)
     bounds = f"{name}>={_text(floor.least)}" + (f",<{_text(most)}" if most else "")

@@ -6,21 +6,30 @@ answers. Nothing about the order of checks, about what may leave or come back, s
 
 from __future__ import annotations
 
-from egress.exchange.machine import Exchange, OrderError, Spend
-from egress.exchange.record import Record
-from egress.exchange.values import Answer, Cut, Deny, Destination, NeedSecrets, Request, Response, Send
+from egress.exchange.exchange import Exchange, OrderError, Spend
+from egress.exchange.messages import (
+    AnswerHead,
+    CutExchange,
+    DenyRequest,
+    Destination,
+    NeedSecrets,
+    Request,
+    Response,
+    SendRequest,
+)
+from egress.exchange.record import ExchangeRecord
 
 __all__ = [
-    "Answer",
-    "Cut",
-    "Deny",
+    "AnswerHead",
+    "CutExchange",
+    "DenyRequest",
     "Destination",
     "Exchange",
+    "ExchangeRecord",
     "NeedSecrets",
     "OrderError",
-    "Record",
     "Request",
     "Response",
-    "Send",
+    "SendRequest",
     "Spend",
 ]

@@ -9,17 +9,17 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from egress.credentials import Seen, Watch
+from egress.credentials import CanaryScan, CanarySighting
 from egress.errors import CODES
-from egress.exchange.values import Destination
-from egress.rules.paths import MAX_PATH
-from egress.types import Identity, Place, RuleRef, Slot, Verdict, value
+from egress.exchange.messages import Destination
+from egress.rules.decide.paths import MAX_PATH_BYTES
+from egress.types import Identity, Place, RuleRef, Slot, Verdict, value_class
 
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}+")
 
 
-@value
-class Record:
+@value_class
+class ExchangeRecord:
     """One exchange as the audit knows it; the sink adds time, sequence and connection facts."""
 
     identity: Identity
@@ -49,7 +49,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class Account:
+class RecordBuilder:
     """What is noted while an exchange runs."""
 
     code: str = ""
@@ -63,7 +63,7 @@ class Account:
     up: int = 0
     down: int = 0
 
-    def blame(self, seen: Seen) -> str:
+    def note_canary(self, seen: CanarySighting) -> str:
         """Note which canary ended it, and return the code."""
         self.rule = seen.rule
         return seen.code
@@ -75,14 +75,14 @@ class Account:
             self.status = CODES[self.code].status
 
 
-def shown_method(method: str, watch: Watch | None = None) -> str:
+def shown_method(method: str, watch: CanaryScan | None = None) -> str:
     """The method, or nothing: an HTTP/2 client can write a whole URL there. No canary `watch` looks for."""
     if not _METHOD.fullmatch(method):
         return ""
-    return method if watch is None else watch.shown(method)
+    return method if watch is None else watch.masked(method)
 
 
-def shown_path(target: str, watch: Watch | None = None) -> str:
+def shown_path(target: str, watch: CanaryScan | None = None) -> str:
     """The path of a target: never what stands behind `?` or `#`, and no canary that `watch` looks for."""
     path = target.partition("?")[0].partition("#")[0]
-    return (path if watch is None else watch.shown(path))[:MAX_PATH]
+    return (path if watch is None else watch.masked(path))[:MAX_PATH_BYTES]

@@ -16,17 +16,17 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from egress.exchange.request import names
-from egress.exchange.values import Destination
+from egress.exchange.messages import Destination
+from egress.exchange.request import names_destination
 from egress.types import Headers, Redirects
 
-LEADING = frozenset({"location", "refresh"})
+REDIRECT_FIELDS = frozenset({"location", "refresh"})
 """The fields that can lead somewhere else: where neither is, there is nothing to ask."""
-_LAYERS = 3
-_ABSOLUTE = re.compile(r"(?:(https?):)?//([^/?#]*)", re.IGNORECASE)
+_MAX_DECODING_LAYERS = 3
+_ABSOLUTE_URL = re.compile(r"(?:(https?):)?//([^/?#]*)", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _REFRESH = re.compile(r"[\s0-9.]*(?:[;,]\s*)?(?:url\s*=\s*)?(.*)", re.IGNORECASE | re.DOTALL)
-_CREDENTIAL = re.compile(
+_CREDENTIAL_PATTERN = re.compile(
     r"[?&;#](?:[\w.-]*(?:signature|credential|token|jwt|hmac|secret|password|ticket)|(?:[\w.-]*[-_.])?sig"
     r"|code|api[-_]?key|key-pair-id|hdnea|hdnts|hdntl)=",
     re.IGNORECASE,
@@ -41,7 +41,7 @@ def may_redirect(
     for url, is_followed in _urls(status, headers):
         if is_followed and allowed is Redirects.DENY:
             return False
-        if is_followed and allowed is Redirects.SAME_HOST and not stays(url, destination):
+        if is_followed and allowed is Redirects.SAME_HOST and not stays_at_destination(url, destination):
             return False
         if injected and allowed is not Redirects.SIGNED and carries_credential(url):
             return False
@@ -57,17 +57,17 @@ def _urls(status: int, headers: Headers) -> Iterator[tuple[str, bool]]:
             yield match[1].strip("'\" \t"), True
 
 
-def stays(url: str, destination: Destination) -> bool:
+def stays_at_destination(url: str, destination: Destination) -> bool:
     """Whether every client that follows this URL stays at the destination."""
     plain = _as_read(url)
     # To a browser a backslash is a slash, to a library it is part of the host: no one reading.
     if "\\" in plain:
         return False
-    absolute = _ABSOLUTE.match(plain)
+    absolute = _ABSOLUTE_URL.match(plain)
     if absolute is None:
         return _SCHEME.match(plain) is None
     scheme = (absolute[1] or destination.scheme).lower()
-    return scheme == destination.scheme and names(destination, absolute[2])
+    return scheme == destination.scheme and names_destination(destination, absolute[2])
 
 
 def carries_credential(url: str) -> bool:
@@ -75,8 +75,8 @@ def carries_credential(url: str) -> bool:
     plain = _as_read(url).replace("\\", "/")
     if _USER.search(plain):
         return True
-    for _ in range(_LAYERS):
-        if _CREDENTIAL.search(plain):
+    for _ in range(_MAX_DECODING_LAYERS):
+        if _CREDENTIAL_PATTERN.search(plain):
             return True
         peeled = unquote(plain, "latin-1")
         if peeled == plain:

@@ -10,29 +10,31 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from typing import Final
 
 from egress.errors import WireError
-from egress.exchange.fields import Fields
-from egress.exchange.values import Deny, Destination, Request
-from egress.http1.connection import HOP_BY_HOP
-from egress.rules import hosts
-from egress.types import Head
+from egress.exchange.checked_fields import CheckedFields
+from egress.exchange.messages import DenyRequest, Destination, Request
+from egress.http1.hop_by_hop import HOP_BY_HOP_FIELDS
+from egress.rules.language import hosts
+from egress.scrub import Needles
+from egress.types import Head, Slot
 
-_NOT_KEPT = HOP_BY_HOP | {"host"}
-_AUTHORITY = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[^\[\]:@/?#\\\s]{1,255})(?::([0-9]{1,5}))?")
+_DROPPED_FIELDS = HOP_BY_HOP_FIELDS | {"host"}
+_AUTHORITY_PATTERN = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[^\[\]:@/?#\\\s]{1,255})(?::([0-9]{1,5}))?")
 
 
-def head_of(request: Request, destination: Destination) -> tuple[Head, int] | Deny:
+def decidable_head(request: Request, destination: Destination) -> tuple[Head, int] | DenyRequest:
     """The head that rules decide on, with Host set to the destination, and the stated length of its body.
 
     Or why there is none.
     """
     try:
-        fields = Fields(request.headers)
-        kept = fields.travelling(_NOT_KEPT)
+        fields = CheckedFields(request.headers)
+        kept = fields.end_to_end(_DROPPED_FIELDS)
     except WireError:
         named = [value for name, value in request.headers if name == "host"]
-        return _authority_denial(request, named, destination) or Deny("request.malformed")
+        return _authority_denial(request, named, destination) or DenyRequest("request.malformed")
     if (denied := _authority_denial(request, fields.values("host"), destination)) is not None:
         return denied
     if request.upgrade and (denied := _upgrade_denial(request, fields)) is not None:
@@ -49,45 +51,45 @@ def head_of(request: Request, destination: Destination) -> tuple[Head, int] | De
     return head, fields.length or 0
 
 
-def names(destination: Destination, authority: str) -> bool:
+def names_destination(destination: Destination, authority: str) -> bool:
     """Whether an authority off the wire is the destination. Case and one trailing dot are spelling."""
     if authority == destination.authority:
         return True
-    match = _AUTHORITY.fullmatch(authority.lower()) if authority.isascii() else None
+    match = _AUTHORITY_PATTERN.fullmatch(authority.lower()) if authority.isascii() else None
     if match is None:
         return False
     port = int(match[2]) if match[2] else destination.default_port
     return port == destination.port and _canonical(match[1]) == destination.host
 
 
-def _authority_denial(request: Request, named: list[str], destination: Destination) -> Deny | None:
+def _authority_denial(request: Request, named: list[str], destination: Destination) -> DenyRequest | None:
     """Why the request does not name just this destination; `named` are the values of its Host fields."""
     if len(named) > 1 or not (named or request.authority):
-        return Deny("request.malformed")
+        return DenyRequest("request.malformed")
     if request.authority:
         named.append(request.authority)
     authority = destination.authority
     for each in named:
-        if each != authority and not names(destination, each):
-            return Deny("request.mismatch")
+        if each != authority and not names_destination(destination, each):
+            return DenyRequest("request.mismatch")
     if request.scheme and request.scheme.lower() != destination.scheme:
-        return Deny("request.mismatch")
+        return DenyRequest("request.mismatch")
     return None
 
 
-def _upgrade_denial(request: Request, fields: Fields) -> Deny | None:
+def _upgrade_denial(request: Request, fields: CheckedFields) -> DenyRequest | None:
     if request.upgrade != ("websocket",):
-        return Deny("request.upgrade")
+        return DenyRequest("request.upgrade")
     # Behind a switch of protocols there is no telling a body from frames.
     has_body = fields.length or fields.values("transfer-encoding")
-    return Deny("request.malformed") if has_body or request.method != "GET" else None
+    return DenyRequest("request.malformed") if has_body or request.method != "GET" else None
 
 
 def _canonical(host: str) -> str | None:
     try:
         if host.startswith("["):
             return str(ipaddress.IPv6Address(host[1:-1]))
-        return hosts.canonical_wire(host)
+        return hosts.canonical_wire_host(host)
     except hosts.HostError:
         return _ipv4(host)
     except ValueError:
@@ -101,8 +103,32 @@ def _ipv4(host: str) -> str | None:
         return None
 
 
-def forwarded(head: Head, target: str) -> Head:
+def head_with_target(head: Head, target: str) -> Head:
     """The head with the target that was matched."""
     if target == head.target:
         return head
     return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)
+
+
+# Whether what was written into a request could be found again in its answer.
+#
+# A search that misses the very value that was just sent would miss it in the answer too; so it is tried on
+# the head that goes up, slot by slot. Must not search anything else: a value elsewhere is the sandbox's own.
+_HEADER_OF_SLOT: Final = {"cookie": "cookie", "basic": "authorization"}
+
+
+def can_find_injected(needles: Needles | None, written: tuple[tuple[str, Slot], ...], head: Head) -> bool:
+    """Whether the needles find every secret in the slot of the head to be sent where it was written."""
+    for secret, slot in written:
+        text = "\n".join(_slot_texts(slot, head))
+        if needles is None or not needles.finds_secret(secret, text.encode("latin-1", "replace")):
+            return False
+    return True
+
+
+def _slot_texts(slot: Slot, head: Head) -> list[str]:
+    """What stands in the head where such a slot is."""
+    if slot.kind in ("path", "query"):
+        return [head.target]
+    name = slot.name.lower() if slot.kind == "header" else _HEADER_OF_SLOT[slot.kind]
+    return [value for each, value in head.headers if each == name]

@@ -18,28 +18,28 @@ import re
 from collections import Counter
 
 from egress.errors import WireError
-from egress.exchange.coding import Coding, coding_of
-from egress.exchange.fields import Fields
-from egress.exchange.redirect import LEADING, may_redirect
-from egress.exchange.values import Answer, Cut, Destination, Response
-from egress.http1.grammar import VALUE
+from egress.exchange.checked_fields import CheckedFields
+from egress.exchange.content_coding import ContentCoding, coding_of
+from egress.exchange.messages import AnswerHead, CutExchange, Destination, Response
+from egress.exchange.redirect import REDIRECT_FIELDS, may_redirect
+from egress.http1.grammar import VALUE_CHARS
 from egress.http1.trailers import is_forbidden
 from egress.scrub import Needles
 from egress.types import Cookies, Effects, Headers, Scrub
 
-OWN_PREFIX = "egress-"
+OWN_FIELD_PREFIX = "egress-"
 """Fields in our own name: only we may say them to a sandbox."""
 
-DIGESTS = frozenset({"content-md5", "digest", "content-digest", "repr-digest"})
+DIGEST_FIELDS = frozenset({"content-md5", "digest", "content-digest", "repr-digest"})
 """Fields, of a head or of trailers, that no longer hold for a body that was decoded."""
 
-_OF_THE_CODED = DIGESTS | {"content-encoding", "content-length", "accept-ranges"}
+_CODED_BODY_FIELDS = DIGEST_FIELDS | {"content-encoding", "content-length", "accept-ranges"}
 NO_NAMES = frozenset[str]()
-_COOKIES = frozenset({"set-cookie", "set-cookie2"})
-_REASON = re.compile(rf"[{VALUE}]*+")
+_COOKIE_FIELDS = frozenset({"set-cookie", "set-cookie2"})
+_REASON_PATTERN = re.compile(rf"[{VALUE_CHARS}]*+")
 
 
-def answer_of(
+def cleaned_answer(
     response: Response,
     destination: Destination,
     effects: Effects,
@@ -48,51 +48,51 @@ def answer_of(
     *,
     injected: bool,
     most: int | None = None,
-) -> Answer | Cut:
+) -> AnswerHead | CutExchange:
     """The head that the sandbox gets, or why it gets none. Counts what was scrubbed in `found`.
 
     `needles` are None where no secret can come back; then nothing is searched. `most` is how long a
     body may say that it is.
     """
     try:
-        fields = Fields(response.headers)
-        headers = fields.travelling()
+        fields = CheckedFields(response.headers)
+        headers = fields.end_to_end()
     except WireError:
-        return Cut("upstream.malformed")
-    if _REASON.fullmatch(response.reason) is None:
-        return Cut("upstream.malformed")
+        return CutExchange("upstream.malformed")
+    if _REASON_PATTERN.fullmatch(response.reason) is None:
+        return CutExchange("upstream.malformed")
     if response.has_body and most is not None and (fields.length or 0) > most:
-        return Cut("limit.response_body")
+        return CutExchange("limit.response_body")
     searched = None if effects.scrub is Scrub.OFF else needles
-    coding = _taken_off(response, headers) if searched is not None else Coding.PLAIN
-    if coding is Coding.UNREADABLE:
-        return Cut("response.withheld")
-    if fields.has_any(LEADING) and not may_redirect(
+    coding = _coding_to_decode(response, headers) if searched is not None else ContentCoding.PLAIN
+    if coding is ContentCoding.UNREADABLE:
+        return CutExchange("response.withheld")
+    if fields.has_any(REDIRECT_FIELDS) and not may_redirect(
         response.status, headers, destination, effects.redirects, injected=injected
     ):
-        return Cut("redirect.refused")
-    gone = _COOKIES if effects.cookies is Cookies.DROP else NO_NAMES
-    if fields.has_prefix(OWN_PREFIX) or fields.has_any(gone):
-        headers = tuple([e for e in headers if e[0] not in gone and not e[0].startswith(OWN_PREFIX)])
+        return CutExchange("redirect.refused")
+    gone = _COOKIE_FIELDS if effects.cookies is Cookies.DROP else NO_NAMES
+    if fields.has_prefix(OWN_FIELD_PREFIX) or fields.has_any(gone):
+        headers = tuple([e for e in headers if e[0] not in gone and not e[0].startswith(OWN_FIELD_PREFIX)])
     reason = response.reason
     # Over all fields that came, in the text that is there already: nearly always the answer is no.
-    if searched is not None and holds(searched, f"{reason}\n{fields.text}"):
+    if searched is not None and holds_secret(searched, f"{reason}\n{fields.text}"):
         reason, headers = scrub_fields(reason, headers, effects, searched, found)
     if effects.scrub is Scrub.BLOCK and found:
-        return Cut("response.withheld")
-    if coding is not Coding.PLAIN:
-        headers = _of_the_decoded(headers, is_empty=fields.length == 0 and not response.has_body)
-        coding = coding if response.has_body else Coding.PLAIN
-    return Answer(response.status, reason, headers, coding)
+        return CutExchange("response.withheld")
+    if coding is not ContentCoding.PLAIN:
+        headers = _decoded_fields(headers, is_empty=fields.length == 0 and not response.has_body)
+        coding = coding if response.has_body else ContentCoding.PLAIN
+    return AnswerHead(response.status, reason, headers, coding)
 
 
-def trailers_of(
+def cleaned_trailers(
     trailers: Headers,
     effects: Effects,
     needles: Needles | None,
     found: Counter[str],
     gone: frozenset[str] = NO_NAMES,
-) -> Headers | Cut:
+) -> Headers | CutExchange:
     """The trailers that the sandbox gets: nothing in them may act like a field of the head.
 
     `gone` are the names of more fields that do not go on.
@@ -100,18 +100,20 @@ def trailers_of(
     if not trailers:
         return trailers
     try:
-        Fields(trailers)
+        CheckedFields(trailers)
     except WireError:
-        return Cut("upstream.malformed")
+        return CutExchange("upstream.malformed")
     kept = tuple(
         [
             field
             for field in trailers
-            if field[0] not in gone and not is_forbidden(field[0]) and not field[0].startswith(OWN_PREFIX)
+            if field[0] not in gone
+            and not is_forbidden(field[0])
+            and not field[0].startswith(OWN_FIELD_PREFIX)
         ]
     )
     _, cleaned = scrub_fields("", kept, effects, needles, found)
-    return Cut("response.withheld") if effects.scrub is Scrub.BLOCK and found else cleaned
+    return CutExchange("response.withheld") if effects.scrub is Scrub.BLOCK and found else cleaned
 
 
 def scrub_fields(
@@ -121,7 +123,7 @@ def scrub_fields(
     if needles is None or effects.scrub is Scrub.OFF:
         return reason, headers
     # One search over everything answers for nearly every head; only a hit is worth the details.
-    if not holds(needles, "\n".join([reason, *[part for field in headers for part in field]])):
+    if not holds_secret(needles, "\n".join([reason, *[part for field in headers for part in field]])):
         return reason, headers
 
     def clean(text: str) -> str:
@@ -132,7 +134,7 @@ def scrub_fields(
     return clean(reason), tuple([(clean(name), clean(value)) for name, value in headers])
 
 
-def searches(effects: Effects, needles: Needles | None) -> bool:
+def needs_search(effects: Effects, needles: Needles | None) -> bool:
     """Whether the response is searched at all: a secret can come back, and no rule says otherwise.
 
     It is also while no value is known yet: it may be before the response has ended.
@@ -140,30 +142,30 @@ def searches(effects: Effects, needles: Needles | None) -> bool:
     return effects.scrub is not Scrub.OFF and needles is not None
 
 
-def holds(needles: Needles, text: str) -> bool:
+def holds_secret(needles: Needles, text: str) -> bool:
     """Whether any secret stands in this text off the wire."""
     return needles.occur_in(text.encode("latin-1", "replace"))
 
 
-def _taken_off(response: Response, headers: Headers) -> Coding:
+def _coding_to_decode(response: Response, headers: Headers) -> ContentCoding:
     """The coding that is decoded for the search; `UNREADABLE` where there is one that cannot be.
 
     Only one known coding of a whole body can, said in a field that is not of the connection.
     """
     # Asked of the fields as they came: a nominated field is taken off, and the body stays coded.
     coding = coding_of(response.headers)
-    if coding is Coding.PLAIN:
+    if coding is ContentCoding.PLAIN:
         return coding
     names = [name for name, _ in headers]
     is_whole = response.status >= 200 and response.status != 206 and "content-range" not in names
-    if coding is not Coding.UNREADABLE and is_whole and "content-encoding" in names:
+    if coding is not ContentCoding.UNREADABLE and is_whole and "content-encoding" in names:
         return coding
-    return Coding.UNREADABLE if response.has_body or response.status == 101 else Coding.PLAIN
+    return ContentCoding.UNREADABLE if response.has_body or response.status == 101 else ContentCoding.PLAIN
 
 
-def _of_the_decoded(headers: Headers, *, is_empty: bool) -> Headers:
+def _decoded_fields(headers: Headers, *, is_empty: bool) -> Headers:
     """The fields as they hold for the decoded contents; the length of an empty body stays."""
-    gone = _OF_THE_CODED - {"content-length"} if is_empty else _OF_THE_CODED
+    gone = _CODED_BODY_FIELDS - {"content-length"} if is_empty else _CODED_BODY_FIELDS
     return tuple([_weakened(field) for field in headers if field[0] not in gone])
 
 

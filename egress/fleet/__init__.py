@@ -7,19 +7,19 @@ nothing about what a sandbox may reach.
 from __future__ import annotations
 
 from egress.fleet.fleet import Fleet
+from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.opening import open_fleet
-from egress.fleet.protocol import About, Preview, Sandboxes, Standing
+from egress.fleet.protocol import FleetInfo, Preview, SandboxFleet, SandboxStatus
 from egress.fleet.remote import RemoteRuntime
-from egress.fleet.terms import FOREVER, Terms
 
 __all__ = [
-    "FOREVER",
-    "About",
+    "NO_TIME_LIMIT",
     "Fleet",
+    "FleetInfo",
     "Preview",
     "RemoteRuntime",
-    "Sandboxes",
-    "Standing",
-    "Terms",
+    "SandboxFleet",
+    "SandboxLifetime",
+    "SandboxStatus",
     "open_fleet",
 ]

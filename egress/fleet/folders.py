@@ -18,13 +18,13 @@ from typing import Final
 
 from egress.fleet.errors import FleetUnavailableError
 
-SOCKET: Final = "sandboxes.sock"
-SANDBOXES: Final = "sandboxes"
+SOCKET_NAME: Final = "sandboxes.sock"
+SANDBOXES_FOLDER: Final = "sandboxes"
 """Where files of sandboxes are."""
-_EMBEDDED: Final = "embedded"
-_LOCK: Final = "owner.lock"
-_LONGEST_PATH: Final = 100
-_LONGEST_BELOW: Final = len("/embedded/01234567/doors/handover.sock")
+_EMBEDDED_FOLDER: Final = "embedded"
+_LOCK_NAME: Final = "owner.lock"
+_MAX_SOCKET_PATH_BYTES: Final = 100
+_MAX_PATH_BELOW: Final = len("/embedded/01234567/doors/handover.sock")
 
 
 def own_folder(folder: Path) -> Path:
@@ -45,9 +45,9 @@ def own_folder(folder: Path) -> Path:
     return folder
 
 
-def home(runtime_dir: Path, kind: str) -> Path:
+def sandbox_home(runtime_dir: Path, kind: str) -> Path:
     """Where a runtime of this kind keeps files of its sandboxes, also those of processes that have gone."""
-    return own_folder(own_folder(own_folder(runtime_dir) / SANDBOXES) / kind)
+    return own_folder(own_folder(own_folder(runtime_dir) / SANDBOXES_FOLDER) / kind)
 
 
 @contextmanager
@@ -56,14 +56,14 @@ def private_folder(runtime_dir: Path) -> Iterator[Path]:
 
     Where the path of a socket in it would be too long, it is in the folder for what is temporary.
     """
-    is_short = len(os.fsencode(runtime_dir)) + _LONGEST_BELOW <= _LONGEST_PATH
+    is_short = len(os.fsencode(runtime_dir)) + _MAX_PATH_BELOW <= _MAX_SOCKET_PATH_BYTES
     if not is_short:
         with tempfile.TemporaryDirectory(prefix="egress-", ignore_cleanup_errors=True) as made:
             yield Path(made)
         return
-    above = own_folder(own_folder(runtime_dir) / _EMBEDDED)
-    sweep(above)
-    folder, lock = _made(above)
+    above = own_folder(own_folder(runtime_dir) / _EMBEDDED_FOLDER)
+    remove_stale(above)
+    folder, lock = _make_private(above)
     try:
         yield folder
     finally:
@@ -71,11 +71,11 @@ def private_folder(runtime_dir: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def sweep(above: Path) -> None:
+def remove_stale(above: Path) -> None:
     """Remove the folders of those that have gone without a word."""
     for folder in above.iterdir():
         with suppress(OSError):
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
@@ -83,12 +83,12 @@ def sweep(above: Path) -> None:
                 os.close(lock)
 
 
-def _made(above: Path) -> tuple[Path, int]:
+def _make_private(above: Path) -> tuple[Path, int]:
     """A new folder, and what shows that somebody is in it."""
     while True:
         # Out of sight of those who sweep until it is locked.
         hidden = Path(tempfile.mkdtemp(dir=above.parent, prefix=".embedded-"))
-        lock = os.open(hidden / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        lock = os.open(hidden / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         folder = above / secrets.token_hex(4)
         try:
@@ -98,7 +98,7 @@ def _made(above: Path) -> tuple[Path, int]:
             shutil.rmtree(hidden, ignore_errors=True)
 
 
-def is_free(audit: Path) -> bool:
+def is_log_free(audit: Path) -> bool:
     """Whether nobody writes to this log just now."""
     try:
         folder = os.open(audit, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -17,21 +17,29 @@ from typing import Final
 
 import structlog
 
-from egress import settings
+from egress import environment
 from egress.ca import public_roots
 from egress.fleet import folders
-from egress.fleet.choice import VARIABLE, Choice, Place, check, choose, open_runtime, read_kind
-from egress.fleet.embedded import EmbeddedProxy
+from egress.fleet.embedded_proxy import EmbeddedProxy
+from egress.fleet.env_policy import EnvironmentPolicy
 from egress.fleet.fleet import Fleet
-from egress.fleet.lending import Lending
-from egress.fleet.protocol import Sandboxes
-from egress.fleet.remote import connected
-from egress.fleet.withheld import Withheld
-from egress.runtime.dressing import StandIns, kitted
-from egress.runtime.gateway import ProxyGateway
+from egress.fleet.mount_policy import MountPolicy
+from egress.fleet.protocol import SandboxFleet
+from egress.fleet.remote import connect_if_served
+from egress.fleet.runtime_choice import (
+    RUNTIME_VARIABLE,
+    RuntimeChoice,
+    RuntimeParameters,
+    check_choice,
+    choose_runtime,
+    open_runtime,
+    read_kind,
+)
+from egress.runtime.provisioning import StandIns, trust_kit_provisioner
+from egress.runtime.proxy_client import ControlProxyClient
 
-_AUDIT: Final = "audit"
-_RUNS: Final = "runs"
+_AUDIT_FOLDER: Final = "audit"
+_RUNS_FOLDER: Final = "runs"
 
 
 @contextmanager
@@ -44,7 +52,7 @@ def open_fleet(
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
     images: Sequence[str] = (),
-) -> Iterator[Sandboxes]:
+) -> Iterator[SandboxFleet]:
     """Open the sandboxes that are served in the runtime folder, or ones of this process alone.
 
     Args:
@@ -60,26 +68,26 @@ def open_fleet(
     Whoever names rules, a kind or options means them, and gets sandboxes of his own. Raises errors of
     `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for settings that cannot be.
     """
-    environ = settings.environment()
-    folder = runtime_dir or settings.runtime_dir(environ)
-    asked = read_kind(runtime, environ.get(VARIABLE))
+    environ = environment.read_environment()
+    folder = runtime_dir or environment.runtime_dir(environ)
+    asked = read_kind(runtime, environ.get(RUNTIME_VARIABLE))
     if all(each is None for each in (rules, runtime, seccomp, stand_ins)) and not options:
-        remote = connected(folder / folders.SOCKET)
+        remote = connect_if_served(folder / folders.SOCKET_NAME)
         if remote is not None and asked in (None, remote.about.kind):
             with remote:
                 yield remote
             return
-    choice = choose(asked)
-    check(choice, seccomp, images)
-    with embedded(
+    choice = choose_runtime(asked)
+    check_choice(choice, seccomp, images)
+    with open_embedded(
         choice, environ, folder, rules or (), seccomp=seccomp, stand_ins=stand_ins, options=options
     ) as fleet:
         yield fleet
 
 
 @contextmanager
-def embedded(
-    choice: Choice,
+def open_embedded(
+    choice: RuntimeChoice,
     environ: Mapping[str, str],
     folder: Path,
     rules: Sequence[Path] = (),
@@ -89,29 +97,33 @@ def embedded(
     options: Sequence[str] = (),
 ) -> Iterator[Fleet]:
     """Sandboxes of this process alone, with a proxy of their own."""
-    state = settings.state_dir(environ)
+    state = environment.state_dir(environ)
     audit = audit_folder(state, environ)
     with ExitStack() as parts:
         parts.enter_context(_logs_aside())
         private = parts.enter_context(folders.private_folder(folder))
         proxy = EmbeddedProxy(private, environ, rules=rules, audit=audit, options=options)
         parts.callback(proxy.close)
-        dress = kitted(public_roots()) if stand_ins is None else kitted(public_roots(), stand_ins)
-        home = folders.home(folder, choice.kind)
+        dress = (
+            trust_kit_provisioner(public_roots())
+            if stand_ins is None
+            else trust_kit_provisioner(public_roots(), stand_ins)
+        )
+        home = folders.sandbox_home(folder, choice.kind)
         guarded = (folder, private, state, audit, *_own_files(environ, options))
-        gateway = ProxyGateway(private)
-        made, about = open_runtime(choice, Place(gateway, home, dress, guarded, seccomp))
+        gateway = ControlProxyClient(private)
+        made, about = open_runtime(choice, RuntimeParameters(gateway, home, dress, guarded, seccomp))
         about = replace(about, audit=audit, runtime_dir=private)
         # By the environment that the proxy was started with: its secrets are read from there.
-        withheld = Withheld.by(private, environ)
-        lending = Lending.by(private, environ)
+        withheld = EnvironmentPolicy.for_proxy(private, environ)
+        lending = MountPolicy.for_proxy(private, environ)
         fleet = Fleet(
             made,
             about=about,
             check=proxy.check,
-            refuse=withheld.refuse,
-            lend=lending.refuse,
-            guilty=gateway.guilty,
+            refuse=withheld.check,
+            lend=lending.check,
+            guilty=gateway.canary_offenders,
         )
         parts.callback(fleet.close)
         yield fleet
@@ -145,5 +157,7 @@ def _logs_aside() -> Iterator[None]:
 def audit_folder(state: Path, environ: Mapping[str, str]) -> Path:
     """Where the requests are recorded: in the usual place, or in one beside it where another proxy writes."""
     own = environ.get("EGRESS_AUDIT_DIR")
-    usual = Path(own) if own else state / _AUDIT
-    return usual if folders.is_free(usual) else state / _RUNS / secrets.token_hex(4) / _AUDIT
+    usual = Path(own) if own else state / _AUDIT_FOLDER
+    return (
+        usual if folders.is_log_free(usual) else state / _RUNS_FOLDER / secrets.token_hex(4) / _AUDIT_FOLDER
+    )

@@ -16,33 +16,42 @@ from contextlib import suppress
 from typing import Final
 
 from egress.fleet.errors import PreviewError
-from egress.fleet.preview_carry import Carry, Dial, Touch
-from egress.fleet.preview_gate import ALPHABET, CHANCE, Passed, Shown, Turned, Verdict, judge, label
+from egress.fleet.preview_access import (
+    LABEL_ALPHABET,
+    RANDOM_LENGTH,
+    PreviewDecision,
+    PreviewForward,
+    PreviewRefusal,
+    ShownPort,
+    decide_preview,
+    port_label,
+)
+from egress.fleet.preview_exchange import DialCall, PreviewExchange, TouchCall
 from egress.fleet.protocol import Preview
 from egress.http1 import RequestHead
 from egress.runtime.spec import check_ports
 
-_HOST: Final = "127.0.0.1"
-_OTHER_HOST: Final = "::1"
-_TRIES: Final = 20
-_MOST: Final = 256
+_LOOPBACK_HOST: Final = "127.0.0.1"
+_LOOPBACK_IPV6_HOST: Final = "::1"
+_MAX_TRIES: Final = 20
+_MAX_CONNECTIONS: Final = 256
 """Connections at a time, of all browsers."""
-_MOST_OF_ONE: Final = 64
+_MAX_CONNECTIONS_PER_PORT: Final = 64
 """Of those, to one port: a page that it shows can open as many as it likes."""
-_TOKEN: Final = 32
-_PAUSE: Final = 0.05
+_TOKEN_BYTES: Final = 32
+_ACCEPT_RETRY_INTERVAL: Final = 0.05
 
 
 class Previews:
     """All ports that are shown, from the first `expose` to `close`."""
 
-    def __init__(self, dial: Dial, touch: Touch) -> None:
+    def __init__(self, dial: DialCall, touch: TouchCall) -> None:
         """`dial` connects to a port of a sandbox; `touch` is told that one is in use. Nothing is open yet."""
         self._dial = dial
         self._touch = touch
         self._lock = threading.Lock()
-        self._shown: dict[str, Shown] = {}
-        self._carries: dict[Carry, None] = {}
+        self._shown: dict[str, ShownPort] = {}
+        self._carries: dict[PreviewExchange, None] = {}
         """In the order in which they came."""
         self._listener: socket.socket | None = None
         self._twin: socket.socket | None = None
@@ -55,9 +64,9 @@ class Previews:
             for each in self._shown.values():
                 if (each.sandbox, each.port) == (sandbox, port):
                     return each.url
-            chance = "".join(secrets.choice(ALPHABET) for _ in range(CHANCE))
-            host = f"{label(sandbox, port, chance)}.localhost:{self._open()}"
-            shown = self._shown[host] = Shown(sandbox, port, host, secrets.token_urlsafe(_TOKEN))
+            chance = "".join(secrets.choice(LABEL_ALPHABET) for _ in range(RANDOM_LENGTH))
+            host = f"{port_label(sandbox, port, chance)}.localhost:{self._open()}"
+            shown = self._shown[host] = ShownPort(sandbox, port, host, secrets.token_urlsafe(_TOKEN_BYTES))
             return shown.url
 
     def unexpose(self, sandbox: str, port: int) -> None:
@@ -91,7 +100,7 @@ class Previews:
 
     # Inside
 
-    def _end(self, fits: Callable[[Shown], bool]) -> None:
+    def _end(self, fits: Callable[[ShownPort], bool]) -> None:
         with self._lock:
             self._shown = {host: each for host, each in self._shown.items() if not fits(each)}
             carries = list(self._carries)
@@ -105,7 +114,7 @@ class Previews:
             raise PreviewError("these sandboxes have been closed", "open them again")
         if self._listener is None:
             try:
-                self._listener, self._twin = _listening()
+                self._listener, self._twin = _listen()
             except OSError as error:
                 reason = (error.strerror or type(error).__name__).lower()
                 raise PreviewError(f"no port for previews can be opened: {reason}", "close others") from None
@@ -122,14 +131,14 @@ class Previews:
                 if listener.fileno() < 0 or self._is_closed:
                     return
                 # It went away again, or there is no descriptor left just now.
-                time.sleep(_PAUSE)
+                time.sleep(_ACCEPT_RETRY_INTERVAL)
                 continue
             self._take(sock)
 
     def _take(self, sock: socket.socket) -> None:
-        carry = Carry(sock, lambda head: self._judged(head, carry), self._dial, self._touch)
+        carry = PreviewExchange(sock, lambda head: self._decide(head, carry), self._dial, self._touch)
         with self._lock:
-            full = len(self._carries) >= _MOST
+            full = len(self._carries) >= _MAX_CONNECTIONS
             # Anybody on this machine can connect and say nothing.
             silent = next((each for each in self._carries if each.shown is None), None) if full else None
             if self._is_closed or (full and silent is None):
@@ -142,32 +151,36 @@ class Previews:
             silent.close()
         threading.Thread(target=self._run, args=(carry,), name="egress-preview", daemon=True).start()
 
-    def _run(self, carry: Carry) -> None:
+    def _run(self, carry: PreviewExchange) -> None:
         try:
             carry.run()
         finally:
             with self._lock:
                 self._carries.pop(carry, None)
 
-    def _judged(self, head: RequestHead, carry: Carry) -> Verdict:
+    def _decide(self, head: RequestHead, carry: PreviewExchange) -> PreviewDecision:
         with self._lock:
-            verdict = judge(head, self._shown)
-            if not isinstance(verdict, Passed):
+            verdict = decide_preview(head, self._shown)
+            if not isinstance(verdict, PreviewForward):
                 return verdict
             others = sum(each.shown is verdict.to for each in self._carries if each is not carry)
-        return verdict if others < _MOST_OF_ONE else Turned(429, "Too much looks at this port already.")
+        return (
+            verdict
+            if others < _MAX_CONNECTIONS_PER_PORT
+            else PreviewRefusal(429, "Too much looks at this port already.")
+        )
 
 
-def _listening() -> tuple[socket.socket, socket.socket | None]:
+def _listen() -> tuple[socket.socket, socket.socket | None]:
     """A listener, and what keeps its port on the other loopback from everybody else.
 
     Browsers take a name below `localhost` for both, and ask there first: whoever listened would be sent the
     token. Nobody does, so they come here. Raises `OSError`.
     """
-    for tries_left in reversed(range(_TRIES)):
-        listener = socket.create_server((_HOST, 0), backlog=64)
+    for tries_left in reversed(range(_MAX_TRIES)):
+        listener = socket.create_server((_LOOPBACK_HOST, 0), backlog=64)
         try:
-            return listener, _taken(listener.getsockname()[1])
+            return listener, _reserve_port(listener.getsockname()[1])
         except OSError:
             listener.close()
             if not tries_left:
@@ -175,7 +188,7 @@ def _listening() -> tuple[socket.socket, socket.socket | None]:
     raise AssertionError("not reached")
 
 
-def _taken(port: int) -> socket.socket | None:
+def _reserve_port(port: int) -> socket.socket | None:
     """The port there, bound and not listened on; None where there is no other loopback."""
     try:
         twin = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
@@ -183,7 +196,7 @@ def _taken(port: int) -> socket.socket | None:
         return None
     try:
         twin.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        twin.bind((_OTHER_HOST, port))
+        twin.bind((_LOOPBACK_IPV6_HOST, port))
     except OSError as error:
         twin.close()
         if error.errno == errno.EADDRNOTAVAIL:

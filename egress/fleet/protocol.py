@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, override
 
-from egress.fleet.terms import FOREVER, Terms
+from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class FleetInfo:
     """What those who use a fleet are told of it."""
 
     kind: str
@@ -39,11 +39,11 @@ class About:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SandboxStatus:
     """A sandbox, and how long it has."""
 
     info: Info
-    terms: Terms = FOREVER
+    terms: SandboxLifetime = NO_TIME_LIMIT
     left: float | None = None
     """Seconds until its time is over; None where there is no such time."""
     idle: float = 0.0
@@ -60,14 +60,14 @@ class Preview:
     """With the token that opens it: not to be shown to others."""
 
 
-class Sandboxes(Runtime, Protocol):
+class SandboxFleet(Runtime, Protocol):
     """All sandboxes behind one proxy."""
 
     @property
-    def about(self) -> About: ...
+    def about(self) -> FleetInfo: ...
 
     @override
-    def create(self, spec: Spec, terms: Terms = FOREVER) -> Info:
+    def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
         """Make a sandbox, or find the one that was made like that.
 
         Raises `SandboxDiffersError` where one of this name was made in another way.
@@ -76,7 +76,7 @@ class Sandboxes(Runtime, Protocol):
     def touch(self, name: str) -> None:
         """Say that it is in use."""
 
-    def standing(self, name: str) -> Standing:
+    def status(self, name: str) -> SandboxStatus:
         """How it is, and how long it has."""
 
     def expose(self, name: str, port: int) -> str:

@@ -15,20 +15,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
-from egress.fleet import codec
+from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
-from egress.fleet.faults import read_error
-from egress.fleet.fields import Fields
-from egress.fleet.link import Link, LostError
-from egress.fleet.protocol import About, Preview, Standing
+from egress.fleet.json_fields import JsonFields
+from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
+from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
 from egress.fleet.remote_process import RemoteProcess
-from egress.fleet.terms import FOREVER, Terms
-from egress.fleet.wire import PIECE, VERSION, Frame, Kind, head, pieces, wrong
-from egress.runtime.protocol import SILENT, Output
-from egress.runtime.spec import NOTHING, Command, Event, ExecResult, Info, Spec, Values
+from egress.fleet.rpc_channel import ChannelLostError, RpcChannel
+from egress.fleet.rpc_codec import read_error
+from egress.fleet.rpc_frames import (
+    MAX_PIECE_BYTES,
+    RPC_VERSION,
+    FrameKind,
+    RpcFrame,
+    make_head,
+    protocol_error,
+    split_pieces,
+)
+from egress.runtime.protocol import NO_OUTPUT, Output
+from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
 
-_LONGEST_PATH: Final = 100
-_START: Final = "start it with `egress up`, or leave the runtime folder out to get sandboxes of your own"
+_MAX_SOCKET_PATH_BYTES: Final = 100
+_START_HINT: Final = "start it with `egress up`, or leave the runtime folder out to get sandboxes of your own"
 
 
 class RemoteRuntime:
@@ -38,9 +46,9 @@ class RemoteRuntime:
         """Ask who is there. Raises `FleetUnavailableError` where nobody answers."""
         self._path = path
         self._lock = threading.Lock()
-        self._links: set[Link] = set()
+        self._links: set[RpcChannel] = set()
         self._is_closed = False
-        self.about: About = codec.read_about(self._call("about"))
+        self.about: FleetInfo = rpc_codec.read_about(self._call("about"))
 
     def __repr__(self) -> str:
         return f"RemoteRuntime({str(self._path)!r})"
@@ -65,12 +73,12 @@ class RemoteRuntime:
 
     # Coming and going
 
-    def create(self, spec: Spec, terms: Terms = FOREVER) -> Info:
-        answer = self._call("create", spec=codec.write_spec(spec), terms=codec.write_terms(terms))
-        return codec.read_info(answer)
+    def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
+        answer = self._call("create", spec=rpc_codec.write_spec(spec), terms=rpc_codec.write_lifetime(terms))
+        return rpc_codec.read_info(answer)
 
     def start(self, name: str) -> Info:
-        return codec.read_info(self._call("start", name=name))
+        return rpc_codec.read_info(self._call("start", name=name))
 
     def pause(self, name: str) -> None:
         self._call("pause", name=name)
@@ -88,7 +96,7 @@ class RemoteRuntime:
         self._call("open_ports", name=name, ports=list(ports))
 
     def prepare(self, spec: Spec, count: int) -> None:
-        self._call("prepare", spec=codec.write_spec(spec), count=count)
+        self._call("prepare", spec=rpc_codec.write_spec(spec), count=count)
 
     def touch(self, name: str) -> None:
         self._call("touch", name=name)
@@ -96,39 +104,39 @@ class RemoteRuntime:
     # Looking
 
     def info(self, name: str) -> Info:
-        return codec.read_info(self._call("info", name=name))
+        return rpc_codec.read_info(self._call("info", name=name))
 
-    def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
+    def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
         found = self._call("list", labels=dict(labels)).inners("all")
-        return tuple(codec.read_info(each) for each in found)
+        return tuple(rpc_codec.read_info(each) for each in found)
 
-    def standing(self, name: str) -> Standing:
-        return codec.read_standing(self._call("standing", name=name))
+    def status(self, name: str) -> SandboxStatus:
+        return rpc_codec.read_status(self._call("standing", name=name))
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
-        with self._asked("events") as (link, _):
+        with self._ask("events") as (link, _):
             yield _events(link)
 
     # Commands
 
-    def spawn(self, name: str, command: Command, output: Output = SILENT) -> RemoteProcess:
-        return self._begun(name, command, output, is_exec=False)
+    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> RemoteProcess:
+        return self._begin(name, command, output, is_exec=False)
 
-    def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
-        process = self._begun(name, command, output, is_exec=True)
+    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
+        process = self._begin(name, command, output, is_exec=True)
         try:
             return process.wait()
         finally:
             # Where the waiting was given up, so is the command.
             process.leave()
 
-    def _begun(self, name: str, command: Command, output: Output, *, is_exec: bool) -> RemoteProcess:
+    def _begin(self, name: str, command: Command, output: Output, *, is_exec: bool) -> RemoteProcess:
         mode = "none" if is_exec and command.input is None else "open"
         is_foreground = is_exec or command.terminal is not None
-        link = self._linked()
+        link = self._open_channel()
         try:
-            what = codec.write_command(command)
+            what = rpc_codec.write_command(command)
             _ask(link, "command", name=name, command=what, input=mode, foreground=is_foreground)
             return RemoteProcess(link, command, output, lambda: self._forget(link))
         except BaseException:
@@ -138,29 +146,29 @@ class RemoteRuntime:
     # Files and ports
 
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
-        with self._sent("put", name=name, path=path) as link:
-            while piece := archive.read(PIECE):
-                for frame in pieces(Kind.INPUT, piece):
-                    if not _is_taken(link, frame):
+        with self._send_call("put", name=name, path=path) as link:
+            while piece := archive.read(MAX_PIECE_BYTES):
+                for frame in split_pieces(FrameKind.INPUT, piece):
+                    if not _send_piece(link, frame):
                         return
             with suppress(OSError):
-                link.send(Frame(Kind.END))
+                link.send(RpcFrame(FrameKind.END))
             _answer(link)
 
     @contextmanager
     def get(self, name: str, path: str) -> Iterator[BinaryIO]:
         with tempfile.TemporaryFile() as file:
-            with self._asked("get", name=name, path=path) as (link, _):
-                while (frame := _next(link)).kind is Kind.OUTPUT:
+            with self._ask("get", name=name, path=path) as (link, _):
+                while (frame := _next(link)).kind is FrameKind.OUTPUT:
                     file.write(frame.data)
-                if frame.kind is not Kind.END:
-                    _done(frame)
-                    raise wrong()
+                if frame.kind is not FrameKind.END:
+                    _read_result(frame)
+                    raise protocol_error()
             file.seek(0)
             yield file
 
     def dial(self, name: str, port: int) -> socket.socket:
-        with self._asked("dial", name=name, port=port) as (link, _):
+        with self._ask("dial", name=name, port=port) as (link, _):
             return link.socket()
 
     # Previews
@@ -172,32 +180,32 @@ class RemoteRuntime:
         self._call("unexpose", name=name, port=port)
 
     def previews(self) -> tuple[Preview, ...]:
-        return tuple(codec.read_preview(each) for each in self._call("previews").inners("all"))
+        return tuple(rpc_codec.read_preview(each) for each in self._call("previews").inners("all"))
 
     # One conversation
 
-    def _call(self, call: str, **values: object) -> Fields:
-        with self._asked(call, **values) as (_, answer):
+    def _call(self, call: str, **values: object) -> JsonFields:
+        with self._ask(call, **values) as (_, answer):
             return answer
 
     @contextmanager
-    def _asked(self, call: str, **values: object) -> Iterator[tuple[Link, Fields]]:
-        with self._sent(call, **values) as link:
+    def _ask(self, call: str, **values: object) -> Iterator[tuple[RpcChannel, JsonFields]]:
+        with self._send_call(call, **values) as link:
             yield link, _answer(link)
 
     @contextmanager
-    def _sent(self, call: str, **values: object) -> Iterator[Link]:
-        link = self._linked()
+    def _send_call(self, call: str, **values: object) -> Iterator[RpcChannel]:
+        link = self._open_channel()
         try:
             _ask(link, call, **values)
             yield link
-        except LostError:
-            raise _gone() from None
+        except ChannelLostError:
+            raise _gone_error() from None
         finally:
             self._forget(link)
 
-    def _linked(self) -> Link:
-        link = Link(_connected(self._path))
+    def _open_channel(self) -> RpcChannel:
+        link = RpcChannel(_connect(self._path))
         with self._lock:
             if self._is_closed:
                 link.close()
@@ -205,13 +213,13 @@ class RemoteRuntime:
             self._links.add(link)
         return link
 
-    def _forget(self, link: Link) -> None:
+    def _forget(self, link: RpcChannel) -> None:
         with self._lock:
             self._links.discard(link)
         link.close()
 
 
-def connected(path: Path) -> RemoteRuntime | None:
+def connect_if_served(path: Path) -> RemoteRuntime | None:
     """The fleet that is served there; None where nobody listens."""
     if not path.is_socket():
         return None
@@ -221,8 +229,8 @@ def connected(path: Path) -> RemoteRuntime | None:
         return None
 
 
-def _connected(path: Path) -> socket.socket:
-    if len(os.fsencode(path)) > _LONGEST_PATH:
+def _connect(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > _MAX_SOCKET_PATH_BYTES:
         raise FleetUnavailableError(
             f"nobody can listen at {path}: the path is too long", "name a shorter one"
         )
@@ -232,7 +240,7 @@ def _connected(path: Path) -> socket.socket:
     except OSError as error:
         sock.close()
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-            raise FleetUnavailableError(f"nobody serves sandboxes at {path}", _START) from None
+            raise FleetUnavailableError(f"nobody serves sandboxes at {path}", _START_HINT) from None
         reason = (error.strerror or type(error).__name__).lower()
         raise FleetUnavailableError(
             f"the sandboxes at {path} cannot be reached: {reason}", "ask as the user who serves them"
@@ -240,45 +248,45 @@ def _connected(path: Path) -> socket.socket:
     return sock
 
 
-def _ask(link: Link, call: str, **values: object) -> None:
-    link.send(head(version=VERSION, call=call, **{"with": values}))
+def _ask(link: RpcChannel, call: str, **values: object) -> None:
+    link.send(make_head(version=RPC_VERSION, call=call, **{"with": values}))
 
 
-def _next(link: Link) -> Frame:
+def _next(link: RpcChannel) -> RpcFrame:
     frame = link.receive()
     if frame is None:
-        raise _gone()
+        raise _gone_error()
     return frame
 
 
-def _answer(link: Link) -> Fields:
-    return _done(_next(link))
+def _answer(link: RpcChannel) -> JsonFields:
+    return _read_result(_next(link))
 
 
-def _done(frame: Frame) -> Fields:
+def _read_result(frame: RpcFrame) -> JsonFields:
     """What came of a call. Raises the error that it was."""
     said = frame.head
-    answer = Fields(said)
+    answer = JsonFields(said)
     if "error" in said:
         raise read_error(answer.inner("error"))
-    if answer.whole("version") != VERSION:
-        raise wrong()
+    if answer.integer("version") != RPC_VERSION:
+        raise protocol_error()
     return answer.inner("done")
 
 
-def _is_taken(link: Link, frame: Frame) -> bool:
+def _send_piece(link: RpcChannel, frame: RpcFrame) -> bool:
     """Send a piece, and wait until there is room for the next; false where no more is wanted."""
     # Where it can be sent no more, an answer may have come before.
     with suppress(OSError):
         link.send(frame)
     said = _next(link)
-    if said.kind is Kind.TAKEN:
+    if said.kind is FrameKind.TAKEN:
         return True
-    _done(said)
+    _read_result(said)
     return False
 
 
-def _events(link: Link) -> Iterator[Event]:
+def _events(link: RpcChannel) -> Iterator[Event]:
     while True:
         try:
             frame = link.receive()
@@ -286,8 +294,8 @@ def _events(link: Link) -> Iterator[Event]:
             return
         if frame is None:
             return
-        yield codec.read_event(Fields(frame.head).inner("event"))
+        yield rpc_codec.read_event(JsonFields(frame.head).inner("event"))
 
 
-def _gone() -> FleetUnavailableError:
-    return FleetUnavailableError("the process that serves these sandboxes has gone", _START)
+def _gone_error() -> FleetUnavailableError:
+    return FleetUnavailableError("the process that serves these sandboxes has gone", _START_HINT)

@@ -8,30 +8,31 @@ from contextlib import suppress
 from typing import BinaryIO, Final
 
 from egress.errors import EgressError
-from egress.fleet import codec
+from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
-from egress.fleet.faults import read_error
-from egress.fleet.fields import Fields
-from egress.fleet.link import Link
-from egress.fleet.wire import Frame, Kind, head, pieces, wrong
-from egress.runtime.outcome import Outcome
-from egress.runtime.output import Kept
+from egress.fleet.json_fields import JsonFields
+from egress.fleet.rpc_channel import RpcChannel
+from egress.fleet.rpc_codec import read_error
+from egress.fleet.rpc_frames import FrameKind, RpcFrame, make_head, protocol_error, split_pieces
+from egress.runtime.command_result import CapturedStream, ResultFuture
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, ExecResult, Terminal
 
-_PIECE: Final = 64 * 1024
+_INPUT_PIECE_BYTES: Final = 64 * 1024
 
 
 class RemoteProcess:
     """One command, from its beginning on."""
 
-    def __init__(self, link: Link, command: Command, output: Output, forget: Callable[[], object]) -> None:
+    def __init__(
+        self, link: RpcChannel, command: Command, output: Output, forget: Callable[[], object]
+    ) -> None:
         """`link` has been asked for it; `forget` is called at the end. Raises what keeps it from it."""
         self._link = link
         self._forget = forget
-        self._stdout = Kept(command.most_output, output.stdout)
-        self._stderr = Kept(command.most_output, output.stderr)
-        self._outcome = Outcome()
+        self._stdout = CapturedStream(command.most_output, output.stdout)
+        self._stderr = CapturedStream(command.most_output, output.stderr)
+        self._outcome = ResultFuture()
         self._writing = threading.Lock()
         self._room = threading.Semaphore(0)
         self._expect_begun()
@@ -43,8 +44,8 @@ class RemoteProcess:
 
     def write(self, data: bytes) -> None:
         with self._writing, suppress(OSError):
-            for piece in pieces(Kind.INPUT, data):
-                if self._outcome.has_come():
+            for piece in split_pieces(FrameKind.INPUT, data):
+                if self._outcome.is_settled():
                     return
                 self._link.send(piece)
                 # Given by what is taken, and by the end.
@@ -52,13 +53,13 @@ class RemoteProcess:
 
     def close_input(self) -> None:
         with self._writing:
-            self._say(Frame(Kind.END))
+            self._say(RpcFrame(FrameKind.END))
 
     def resize(self, terminal: Terminal) -> None:
-        self._say(head(say="resize", terminal=codec.write_terminal(terminal)))
+        self._say(make_head(say="resize", terminal=rpc_codec.write_terminal(terminal)))
 
     def kill(self, grace: float = 2.0) -> None:
-        self._say(head(say="kill", grace=grace))
+        self._say(make_head(say="kill", grace=grace))
 
     def wait(self, timeout: float | None = None) -> ExecResult:
         return self._outcome.wait(timeout)
@@ -69,8 +70,8 @@ class RemoteProcess:
 
     # Inside
 
-    def _say(self, frame: Frame) -> None:
-        if not self._outcome.has_come():
+    def _say(self, frame: RpcFrame) -> None:
+        if not self._outcome.is_settled():
             with suppress(OSError):
                 self._link.send(frame)
 
@@ -78,14 +79,14 @@ class RemoteProcess:
         try:
             frame = self._link.receive()
         except OSError:
-            raise _gone() from None
+            raise _gone_error() from None
         if frame is None:
-            raise _gone()
+            raise _gone_error()
         said = frame.head
         if "error" in said:
-            raise read_error(Fields(said).inner("error"))
+            raise read_error(JsonFields(said).inner("error"))
         if "done" not in said:
-            raise wrong()
+            raise protocol_error()
 
     def _read(self) -> None:
         came: ExecResult | BaseException | None = None
@@ -93,32 +94,32 @@ class RemoteProcess:
             while came is None:
                 came = self._take(self._link.receive())
         except OSError:
-            came = _gone()
+            came = _gone_error()
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             came = error
         self._outcome.settle(came)
         self._room.release()
         self._forget()
 
-    def _take(self, frame: Frame | None) -> ExecResult | None:
+    def _take(self, frame: RpcFrame | None) -> ExecResult | None:
         """Take what is said; returns what came of the command, when it is that."""
         if frame is None:
-            raise _gone()
+            raise _gone_error()
         match frame.kind:
-            case Kind.OUTPUT:
+            case FrameKind.OUTPUT:
                 self._stdout.add(frame.data)
-            case Kind.ERRORS:
+            case FrameKind.ERRORS:
                 self._stderr.add(frame.data)
-            case Kind.TAKEN:
+            case FrameKind.TAKEN:
                 self._room.release()
             case _:
-                return self._settled(Fields(frame.head), is_failure="error" in frame.head)
+                return self._make_result(JsonFields(frame.head), is_failure="error" in frame.head)
         return None
 
-    def _settled(self, fields: Fields, *, is_failure: bool) -> ExecResult:
+    def _make_result(self, fields: JsonFields, *, is_failure: bool) -> ExecResult:
         if is_failure:
             raise read_error(fields.inner("error"))
-        return codec.read_result(
+        return rpc_codec.read_result(
             fields.inner("result"),
             self._stdout.data(),
             self._stderr.data(),
@@ -131,12 +132,12 @@ class RemoteProcess:
         else:
             # What it is read from is the caller's, and can fail in any way.
             with suppress(OSError, ValueError):
-                while not self._outcome.has_come() and (piece := source.read(_PIECE)):
+                while not self._outcome.is_settled() and (piece := source.read(_INPUT_PIECE_BYTES)):
                     self.write(piece)
         self.close_input()
 
 
-def _gone() -> EgressError:
+def _gone_error() -> EgressError:
     return FleetUnavailableError(
         "the process that serves these sandboxes has gone", "start it again with `egress up`"
     )

@@ -21,8 +21,6 @@ Rules of this package
 
 from __future__ import annotations
 
-from egress.http1.connection import strip_hop_by_hop
-from egress.http1.encode import encode_informational, encode_request_head, encode_response_head
 from egress.http1.events import (
     CHUNKED,
     NO_BODY,
@@ -30,16 +28,18 @@ from egress.http1.events import (
     Body,
     Data,
     End,
-    Form,
     Framing,
     Informational,
     RequestEvent,
     RequestHead,
     ResponseEvent,
     ResponseHead,
+    TargetForm,
     Version,
 )
-from egress.http1.limits import Limits
+from egress.http1.head_encoder import encode_informational, encode_request_head, encode_response_head
+from egress.http1.hop_by_hop import strip_hop_by_hop
+from egress.http1.limits import MessageLimits
 from egress.http1.readers import RequestReader, ResponseReader
 from egress.http1.writers import RequestWriter, ResponseWriter, framing_for
 
@@ -50,10 +50,9 @@ __all__ = [
     "Body",
     "Data",
     "End",
-    "Form",
     "Framing",
     "Informational",
-    "Limits",
+    "MessageLimits",
     "RequestEvent",
     "RequestHead",
     "RequestReader",
@@ -62,6 +61,7 @@ __all__ = [
     "ResponseHead",
     "ResponseReader",
     "ResponseWriter",
+    "TargetForm",
     "Version",
     "encode_informational",
     "encode_request_head",

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from egress.types import Headers
 
-Form = Literal["origin", "absolute", "authority", "asterisk"]
+TargetForm = Literal["origin", "absolute", "authority", "asterisk"]
 Version = Literal["1.1", "1.0"]
 
 
@@ -61,7 +61,7 @@ class RequestHead(NamedTuple):
 
     method: str
     target: str
-    form: Form
+    form: TargetForm
     headers: Headers
     framing: Framing = NO_BODY
     host: str = ""

@@ -18,9 +18,9 @@ from egress.errors import WireError
 from egress.http1.events import CHUNKED, NO_BODY, UNTIL_CLOSE, Body, Framing
 
 # Eighteen digits fit a signed 64-bit number everywhere behind us. A leading zero is read as octal by some.
-_LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,17}+")
+_LENGTH_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,17}+")
 
-SINGLE: Final = ("content-length", "transfer-encoding")
+SINGLE_FIELDS: Final = ("content-length", "transfer-encoding")
 
 
 def stated_framing(fields: Mapping[str, str], version: str) -> Framing:
@@ -39,7 +39,7 @@ def stated_framing(fields: Mapping[str, str], version: str) -> Framing:
 
 def read_length(text: str) -> int:
     """Read the value of Content-Length."""
-    if _LENGTH.fullmatch(text) is None:
+    if _LENGTH_NUMBER.fullmatch(text) is None:
         raise WireError("Content-Length is not a plain number.")
     return int(text)
 

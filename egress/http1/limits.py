@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MessageLimits:
     """Bounds on everything that is kept or looped over; bodies are streamed and need none.
 
     The defaults are several times what browsers, package managers and SDKs send, and close to what

@@ -29,11 +29,11 @@ from typing import Final
 from egress.errors import UsageError, WireError
 from egress.http1.bodies import BodyReader, read_body
 from egress.http1.events import END, Data, End, Framing, Informational, RequestHead, ResponseHead
-from egress.http1.heads import parse_request_head, parse_response_head
-from egress.http1.intake import Intake
-from egress.http1.limits import Limits
+from egress.http1.field_block import BlockBuffer
+from egress.http1.head_parser import parse_request_head, parse_response_head
+from egress.http1.limits import MessageLimits
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = MessageLimits()
 
 
 class _Stage(Enum):
@@ -47,11 +47,11 @@ class _Stage(Enum):
 class _Reader[HeadT](ABC):
     """The part of a reader that does not care which side it reads."""
 
-    def __init__(self, limits: Limits, stage: _Stage, *, of_request: bool) -> None:
+    def __init__(self, limits: MessageLimits, stage: _Stage, *, of_request: bool) -> None:
         self._limits = limits
         self._stage = stage
         self._of_request = of_request
-        self._intake = Intake(limits.head, of_request=of_request)
+        self._intake = BlockBuffer(limits.head, of_request=of_request)
         self._body: BodyReader | None = None
         self._pending = bytearray()
         self._keep_alive = True
@@ -180,7 +180,7 @@ class _Reader[HeadT](ABC):
 class RequestReader(_Reader[RequestHead]):
     """Reads what a client sends. The first request is read at once, each later one when asked for."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: MessageLimits = DEFAULT_LIMITS) -> None:
         super().__init__(limits, _Stage.HEAD, of_request=True)
         self._before: RequestHead | None = None
 
@@ -224,7 +224,7 @@ class RequestReader(_Reader[RequestHead]):
 class ResponseReader(_Reader[ResponseHead | Informational]):
     """Reads what a server sends, one response for every `expect`."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: MessageLimits = DEFAULT_LIMITS) -> None:
         super().__init__(limits, _Stage.WAITING, of_request=False)
         self._method = ""
         self._asked: tuple[str, ...] = ()

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 from egress.errors import WireError
-from egress.http1.connection import HOP_BY_HOP
-from egress.http1.fields import LOOKALIKES, read_fields
+from egress.http1.field_block import LOOKALIKE_FIELDS, read_fields
+from egress.http1.hop_by_hop import HOP_BY_HOP_FIELDS
 from egress.types import Headers
 
-FORBIDDEN: Final = (
-    HOP_BY_HOP
-    | LOOKALIKES
+FORBIDDEN_FIELDS: Final = (
+    HOP_BY_HOP_FIELDS
+    | LOOKALIKE_FIELDS
     | {"content-length", "trailer", "host", "max-forwards", "cache-control", "pragma", "range", "location"}
     | {"if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range"}
     | {"authorization", "www-authenticate", "authentication-info", "cookie", "set-cookie", "set-cookie2"}
@@ -27,7 +27,7 @@ FORBIDDEN: Final = (
 
 def is_forbidden(name: str) -> bool:
     """Tell whether a field of this (lower-case) name must not stand in a trailer."""
-    return name in FORBIDDEN or name.startswith("proxy-")
+    return name in FORBIDDEN_FIELDS or name.startswith("proxy-")
 
 
 def read_trailers(block: bytes, limit: int, *, of_request: bool) -> Headers:

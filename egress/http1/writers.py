@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import Final
 
 from egress.errors import UsageError, WireError
-from egress.http1.encode import (
+from egress.http1.events import CHUNKED, NO_BODY, UNTIL_CLOSE, Body, Framing, RequestHead, Version
+from egress.http1.head_encoder import (
     encode_informational,
     encode_request_head,
     encode_response_head,
     encode_trailers,
 )
-from egress.http1.events import CHUNKED, NO_BODY, UNTIL_CLOSE, Body, Framing, RequestHead, Version
 from egress.types import Headers
 
 _LAST_CHUNK: Final = b"0\r\n"

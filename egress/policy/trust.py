@@ -2,7 +2,7 @@
 
 A file that merely lies in the working directory may come from a hostile repository, and a rule file can
 name commands to be run for a secret. So it counts for nothing until somebody has said otherwise, and
-again after every change. Reading stays in `egress.policy.text`; nobody is asked anything here.
+again after every change. Reading stays in `egress.policy.rule_file_reader`; nobody is asked anything here.
 
 Everything doubtful is an error, never an empty answer that somebody could take for "no objections".
 """
@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egress.errors import ContentError, UnreadableError
-from egress.policy.text import read_text, shown, unreadable
+from egress.policy.rule_file_reader import printable_path, read_text, unreadable_error
 
-FILE = "trusted.json"
-_VERSION = 1
-_MAX_BYTES = 4 * 1024 * 1024
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+TRUST_FILE_NAME = "trusted.json"
+_FORMAT_VERSION = 1
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+_OTHERS_BITS = stat.S_IRWXG | stat.S_IRWXO
+_OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class UntrustedError(ContentError):
@@ -34,20 +34,20 @@ class UntrustedError(ContentError):
     code = "untrusted"
 
 
-def digest(text: str) -> str:
+def text_digest(text: str) -> str:
     """Return the SHA-256 of a rule file's text: what `sha256sum` says of a file without a byte order mark."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class TrustedFiles:
     """The list of trusted files, kept in the state folder of the user."""
 
     folder: Path
 
     def add(self, path: Path) -> str:
         """Trust the file as it is now, and return its digest. Raises like `read_text`."""
-        made = digest(read_text(path))
+        made = text_digest(read_text(path))
         self._write({**self.all(), _key(path): made})
         return made
 
@@ -66,18 +66,18 @@ class Trust:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise unreadable(self.file, error) from None
+            raise unreadable_error(self.file, error) from None
 
     def check(self, path: Path, text: str) -> None:
         """Raise `UntrustedError` unless exactly this text of this file is trusted."""
         known = self.all().get(_key(path))
-        name = shown(path)
+        name = printable_path(path)
         cure = f"read it, then say `egress trust {name}`"
         if known is None:
             raise UntrustedError(
                 f"{name} was only found here, and is not trusted", f"{cure}; or name it with --rules"
             )
-        if known != digest(text):
+        if known != text_digest(text):
             raise UntrustedError(f"{name} has changed since it was trusted", cure)
 
     # The file
@@ -85,19 +85,23 @@ class Trust:
     @property
     def file(self) -> Path:
         """Where the list is kept."""
-        return self.folder / FILE
+        return self.folder / TRUST_FILE_NAME
 
     def _read(self) -> dict[str, str]:
         with os.fdopen(
             os.open(self.file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         ) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
+            if (
+                not stat.S_ISREG(status.st_mode)
+                or status.st_uid != os.geteuid()
+                or status.st_mode & _OTHERS_BITS
+            ):
                 raise UnreadableError(
-                    f"{shown(self.file)} could have been written by somebody else",
+                    f"{printable_path(self.file)} could have been written by somebody else",
                     "it has to be a file of your own with mode 0600: look into it, then remove it",
                 )
-            return _parsed(self.file, file.read(_MAX_BYTES))
+            return _parsed(self.file, file.read(_MAX_FILE_BYTES))
 
     def _write(self, known: Mapping[str, str]) -> None:
         try:
@@ -106,7 +110,9 @@ class Trust:
             handle, name = tempfile.mkstemp(prefix=".trusted-", dir=self.folder)
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    json.dump({"version": _VERSION, "files": dict(sorted(known.items()))}, file, indent=2)
+                    json.dump(
+                        {"version": _FORMAT_VERSION, "files": dict(sorted(known.items()))}, file, indent=2
+                    )
                     file.flush()
                     os.fsync(file.fileno())
                 Path(name).replace(self.file)
@@ -115,7 +121,7 @@ class Trust:
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
-                f"{shown(self.file)} cannot be written: {reason}",
+                f"{printable_path(self.file)} cannot be written: {reason}",
                 "check the folder, or name another with --state-dir",
             ) from None
 
@@ -128,9 +134,9 @@ def _key(path: Path) -> str:
 def _parsed(file: Path, text: str) -> dict[str, str]:
     try:
         content = json.loads(text)
-        files = content["files"] if content["version"] == _VERSION else None
+        files = content["files"] if content["version"] == _FORMAT_VERSION else None
         if isinstance(files, dict) and all(isinstance(value, str) for value in files.values()):
             return files
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise UnreadableError(f"{shown(file)} is damaged", "remove it, and trust your files again")
+    raise UnreadableError(f"{printable_path(file)} is damaged", "remove it, and trust your files again")

@@ -18,16 +18,16 @@ from functools import cache
 from typing import Final
 
 from egress.errors import CODES
-from egress.exchange import Record
-from egress.relay.service import Timing
-from egress.rules.policy import Policy
+from egress.exchange import ExchangeRecord
+from egress.relay.ports import ExchangeTiming
+from egress.rules.decide.policy import Policy
 from egress.types import Verdict
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-OTHER: Final = "other"
+OTHER_LABEL: Final = "other"
 """Stands for every code that is not listed."""
-UPSTREAM: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-ADDED: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+UPSTREAM_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+ADDED_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _MICROSECOND = 1e-6
 _CODES = frozenset({*CODES, "lane.ended", "client.left"})
 _ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
@@ -61,7 +61,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ProxyStatus:
     """What is not counted but looked up when somebody asks."""
 
     version: str
@@ -115,13 +115,15 @@ class Metrics:
         self._injected: dict[str, int] = {}
         self._scrubbed: dict[str, int] = {}
         self._upstream: dict[str, Histogram] = {}
-        self._added = Histogram(ADDED)
+        self._added = Histogram(ADDED_BUCKETS)
         self.flushed: float | None = None
         """When the kernel last had every line of the audit log, in monotonic seconds."""
 
     # Counting: with every request ---------------------------------------------------------------
 
-    def exchange(self, entry: str | None, record: Record, timing: Timing, connecting: int) -> None:
+    def exchange(
+        self, entry: str | None, record: ExchangeRecord, timing: ExchangeTiming, connecting: int
+    ) -> None:
         """Count an exchange of this entry; `connecting` are the microseconds for the connection it made."""
         entry = entry or ""
         rule = record.rule
@@ -147,7 +149,7 @@ class Metrics:
     def _answered(self, entry: str, seconds: float) -> None:
         histogram = self._upstream.get(entry)
         if histogram is None:
-            histogram = self._upstream[entry] = Histogram(UPSTREAM)
+            histogram = self._upstream[entry] = Histogram(UPSTREAM_BUCKETS)
         histogram.add(seconds)
 
     def refused(self, code: str) -> None:
@@ -175,14 +177,14 @@ class Metrics:
         self._injected = _of(self._injected, policy.secrets)
         self._scrubbed = _of(self._scrubbed, policy.secrets)
 
-    def text(self, now: Standing) -> str:
+    def text(self, now: ProxyStatus) -> str:
         """All of it in the text format of Prometheus."""
         self.keep(now.policy)
-        lines = [line for family in (*self._counted(), *_looked_up(now)) for line in family.lines()]
+        lines = [line for family in (*self._counted(), *_status_families(now)) for line in family.lines()]
         return "\n".join([*lines, ""])
 
-    def _counted(self) -> Iterator[Family]:
-        yield Family(
+    def _counted(self) -> Iterator[MetricFamily]:
+        yield MetricFamily(
             "requests_total",
             "counter",
             "Requests, by verdict, entry of the rules and rule.",
@@ -197,13 +199,13 @@ class Metrics:
         yield _by("tunnels_total", "Tunnels that have ended.", "entry", self._tunnels)
         yield _by("injections_total", "Requests that were sent with a secret.", "secret", self._injected)
         yield _by("scrubbed_total", "Places in answers where a secret was found.", "secret", self._scrubbed)
-        yield Family(
+        yield MetricFamily(
             "upstream_seconds",
             "histogram",
             "From a request's head sent to the head of its answer.",
             (s for entry, times in self._upstream.items() for s in times.samples(_labels(entry=entry))),
         )
-        yield Family(
+        yield MetricFamily(
             "added_seconds",
             "histogram",
             "From a request's head read to its head sent, without name, connection and TLS.",
@@ -213,13 +215,13 @@ class Metrics:
     def _codes(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for code, count in self._refused.items():
-            listed = code if code in _CODES else OTHER
+            listed = code if code in _CODES else OTHER_LABEL
             found[listed] = found.get(listed, 0) + count
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """Samples of one name."""
 
     name: str
@@ -240,8 +242,8 @@ class Family:
             yield from lines
 
 
-def _looked_up(now: Standing) -> Iterator[Family]:
-    yield Family("info", "gauge", "The version that runs.", [("", _labels(version=now.version), 1)])
+def _status_families(now: ProxyStatus) -> Iterator[MetricFamily]:
+    yield MetricFamily("info", "gauge", "The version that runs.", [("", _labels(version=now.version), 1)])
     yield _gauge("ready", "Whether it can serve.", now.is_ready)
     yield _gauge("start_time_seconds", "When it was started.", now.began)
     yield _gauge("rules_loaded_time_seconds", "When its rules came into force.", now.loaded)
@@ -253,7 +255,7 @@ def _looked_up(now: Standing) -> Iterator[Family]:
     yield _by("secret_age_seconds", "Since its source gave or confirmed it.", "secret", now.ages, "gauge")
     yield _gauge("audit_writable", "Whether the audit log takes lines.", now.is_writable)
     yield _gauge("audit_lag_seconds", "Since every line of the audit log was written.", now.lag)
-    yield Family("audit_unrecorded_total", "counter", "What is in no line.", [("", "", now.unrecorded)])
+    yield MetricFamily("audit_unrecorded_total", "counter", "What is in no line.", [("", "", now.unrecorded)])
     if now.newest is not None:
         yield _gauge("audit_newest_line", "The number of the newest line.", now.newest)
     if now.is_damaged is not None:
@@ -261,12 +263,14 @@ def _looked_up(now: Standing) -> Iterator[Family]:
         yield _gauge("audit_damaged", damaged, now.is_damaged)
 
 
-def _gauge(name: str, text: str, value: float) -> Family:
-    return Family(name, "gauge", text, [("", "", value)])
+def _gauge(name: str, text: str, value: float) -> MetricFamily:
+    return MetricFamily(name, "gauge", text, [("", "", value)])
 
 
-def _by(name: str, text: str, label: str, counts: Mapping[str, float], kind: str = "counter") -> Family:
-    return Family(name, kind, text, [("", _labels(**{label: key}), counts[key]) for key in sorted(counts)])
+def _by(name: str, text: str, label: str, counts: Mapping[str, float], kind: str = "counter") -> MetricFamily:
+    return MetricFamily(
+        name, kind, text, [("", _labels(**{label: key}), counts[key]) for key in sorted(counts)]
+    )
 
 
 def _of(counts: dict[str, int], names: Iterable[str]) -> dict[str, int]:

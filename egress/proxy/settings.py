@@ -22,16 +22,16 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from egress import settings
+from egress import environment
 from egress.errors import UsageError
-from egress.rules import bounds
-from egress.rules.hosts import HostError, canonical_wire, is_address
-from egress.rules.report import MeaningError
+from egress.rules.language import quantities
+from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
+from egress.rules.language.report import MeaningError
 
-PREFIX = "EGRESS_"
-NOWHERE: Final = "none"
+VARIABLE_PREFIX = "EGRESS_"
+NO_ADDRESS: Final = "none"
 """What stands for no listener at all."""
-OF_OTHERS: Final = frozenset({"EGRESS_RUNTIME"})
+FOREIGN_VARIABLES: Final = frozenset({"EGRESS_RUNTIME"})
 """Variables that mean something elsewhere: the kind of sandboxes that a fleet makes."""
 Origin = Literal["flag", "environment", "default"]
 
@@ -40,7 +40,7 @@ Origin = Literal["flag", "environment", "default"]
 
 
 @dataclass(frozen=True, slots=True)
-class Listen:
+class ListenAddress:
     """An address and port to listen on; port 0 lets the kernel choose."""
 
     host: str
@@ -55,7 +55,7 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
-class Override:
+class AddressOverride:
     """A name, and the address that stands for it whatever a resolver says."""
 
     name: str
@@ -66,7 +66,7 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class HostPin:
     """A host, and a public key that may stand in the chain it is verified by."""
 
     host: str
@@ -77,7 +77,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SettingDisplay:
     """How people see a setting: what to write, and its default where that depends on the machine."""
 
     value: str
@@ -110,15 +110,15 @@ def _listen(value: object) -> object:
         address = None
     if address is None or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
         raise _wrong("this is not an address and a port", "write it like 127.0.0.1:3128")
-    return Listen(str(address), int(port))
+    return ListenAddress(str(address), int(port))
 
 
 def _listens(value: object) -> object:
     found = _split(",", value)
     if found == ():
-        raise _wrong("there is nothing to listen on", f"name an address, or write {NOWHERE}")
+        raise _wrong("there is nothing to listen on", f"name an address, or write {NO_ADDRESS}")
     # A list where each use of the option is one text.
-    return () if found in ((NOWHERE,), [NOWHERE]) else found
+    return () if found in ((NO_ADDRESS,), [NO_ADDRESS]) else found
 
 
 def _override(value: object) -> object:
@@ -126,7 +126,7 @@ def _override(value: object) -> object:
         return value
     name, _, address = value.partition("=")
     try:
-        return Override(canonical_wire(name), ip_address(address))
+        return AddressOverride(canonical_wire_host(name), ip_address(address))
     except (HostError, ValueError):
         raise _wrong(
             "this is not a name and its address", "write it like api.example.com=192.0.2.1"
@@ -140,7 +140,7 @@ def _pin(value: object) -> object:
     try:
         digest = base64.b64decode(key.removeprefix("sha256/"), validate=True)
         if key.startswith("sha256/") and len(digest) == 32:
-            return Pin(host if is_address(host) else canonical_wire(host), key)
+            return HostPin(host if is_address(host) else canonical_wire_host(host), key)
     except (HostError, ValueError, binascii.Error):
         pass
     raise _wrong(
@@ -176,11 +176,11 @@ def _network(value: object) -> object:
 
 
 def _seconds(value: object) -> object:
-    return _bound(bounds.duration, value)
+    return _bound(quantities.parse_duration, value)
 
 
 def _size(value: object) -> object:
-    return _bound(bounds.size, value)
+    return _bound(quantities.parse_size, value)
 
 
 def _bound(read: object, value: object) -> object:
@@ -209,28 +209,28 @@ def _plain(value: str) -> str:
 
 Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(lambda value: _split(":", value))]
 Commas = BeforeValidator(lambda value: _split(",", value))
-Listens = Annotated[tuple[Annotated[Listen, BeforeValidator(_listen)], ...], NoDecode, Commas]
+Listens = Annotated[tuple[Annotated[ListenAddress, BeforeValidator(_listen)], ...], NoDecode, Commas]
 MaybeListens = Annotated[
-    tuple[Annotated[Listen, BeforeValidator(_listen)], ...], NoDecode, BeforeValidator(_listens)
+    tuple[Annotated[ListenAddress, BeforeValidator(_listen)], ...], NoDecode, BeforeValidator(_listens)
 ]
-Overrides = Annotated[tuple[Annotated[Override, BeforeValidator(_override)], ...], NoDecode, Commas]
-Pins = Annotated[tuple[Annotated[Pin, BeforeValidator(_pin)], ...], NoDecode, Commas]
+Overrides = Annotated[tuple[Annotated[AddressOverride, BeforeValidator(_override)], ...], NoDecode, Commas]
+Pins = Annotated[tuple[Annotated[HostPin, BeforeValidator(_pin)], ...], NoDecode, Commas]
 Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
 Addresses = Annotated[tuple[Address, ...], NoDecode, Commas]
 Networks = Annotated[
     tuple[Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)], ...], NoDecode, Commas
 ]
-Seconds = Annotated[int, BeforeValidator(_seconds), Shown("TIME")]
-Size = Annotated[int, BeforeValidator(_size), Shown("SIZE")]
-Name = Annotated[str, AfterValidator(_plain), Shown("NAME")]
-Count = Annotated[int, Field(ge=1, le=1_000_000), Shown("NUMBER")]
+Seconds = Annotated[int, BeforeValidator(_seconds), SettingDisplay("TIME")]
+Size = Annotated[int, BeforeValidator(_size), SettingDisplay("SIZE")]
+Name = Annotated[str, AfterValidator(_plain), SettingDisplay("NAME")]
+Count = Annotated[int, Field(ge=1, le=1_000_000), SettingDisplay("NUMBER")]
 
 
 def _runtime_dir(given: Mapping[str, object]) -> Path:
-    environ = dict(settings.environment())
+    environ = dict(environment.read_environment())
     if "state_dir" in given:
         environ["EGRESS_STATE_DIR"] = str(given["state_dir"])
-    return settings.runtime_dir(environ)
+    return environment.runtime_dir(environ)
 
 
 # The model ----------------------------------------------------------------------------------------
@@ -240,14 +240,18 @@ class Settings(BaseSettings):
     """Everything about a running proxy that is neither a rule nor a secret."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, arbitrary_types_allowed=True
+        env_prefix=VARIABLE_PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        arbitrary_types_allowed=True,
     )
 
-    rules: Annotated[Paths, Shown("PATH", "`hosts.yaml` or `hosts.d` in `~/.config/egress`")] = Field(
-        default=(), description="Rule files, or folders of them."
+    rules: Annotated[Paths, SettingDisplay("PATH", "`hosts.yaml` or `hosts.d` in `~/.config/egress`")] = (
+        Field(default=(), description="Rule files, or folders of them.")
     )
-    listen: Annotated[MaybeListens, Shown("ADDRESS:PORT")] = Field(
-        default=(Listen("127.0.0.1", 3128),),
+    listen: Annotated[MaybeListens, SettingDisplay("ADDRESS:PORT")] = Field(
+        default=(ListenAddress("127.0.0.1", 3128),),
         description="Where clients find the proxy; `none` leaves it to the listeners that are handed over.",
     )
     sandbox: Name = Field(default="default", description="The name of the sandbox behind this listener.")
@@ -255,58 +259,58 @@ class Settings(BaseSettings):
     network: bool = Field(
         default=False, description="Serve whoever can reach the listener: its network is the sandbox's alone."
     )
-    password_file: Annotated[Path | None, Shown("FILE")] = Field(
+    password_file: Annotated[Path | None, SettingDisplay("FILE")] = Field(
         default=None, description="A file with the password that clients of the proxy have to give."
     )
-    transparent: Annotated[Addresses, Shown("ADDRESS")] = Field(
+    transparent: Annotated[Addresses, SettingDisplay("ADDRESS")] = Field(
         default=(),
         description="Where clients land that know no proxy: on every port that the rules name.",
     )
-    dns: Annotated[Listens, Shown("ADDRESS:PORT")] = Field(
+    dns: Annotated[Listens, SettingDisplay("ADDRESS:PORT")] = Field(
         default=(), description="Where sandboxes ask for names, by UDP and TCP; nothing is forwarded."
     )
     dns_answer: Annotated[
-        IPv4Address | None, BeforeValidator(_ipv4), Shown("ADDRESS", "the first of `--transparent`")
+        IPv4Address | None, BeforeValidator(_ipv4), SettingDisplay("ADDRESS", "the first of `--transparent`")
     ] = Field(default=None, description="The address that every allowed name has.")
     handover: bool = Field(
         default=False, description="Let sandboxes be added while it runs, with listeners handed over."
     )
-    resolve: Annotated[Overrides, Shown("NAME=ADDRESS")] = Field(
+    resolve: Annotated[Overrides, SettingDisplay("NAME=ADDRESS")] = Field(
         default=(), description="Dial this address for a name. What may be dialled stays as it is."
     )
-    own_address: Annotated[Networks, Shown("CIDR")] = Field(
+    own_address: Annotated[Networks, SettingDisplay("CIDR")] = Field(
         default=(), description="Addresses of this machine that no interface of it shows; never dialled."
     )
-    upstream_ca: Annotated[Paths, Shown("FILE")] = Field(
+    upstream_ca: Annotated[Paths, SettingDisplay("FILE")] = Field(
         default=(), description="Certificates of authorities to trust for upstreams, beside the public ones."
     )
-    pin: Annotated[Pins, Shown("HOST=PIN")] = Field(
+    pin: Annotated[Pins, SettingDisplay("HOST=PIN")] = Field(
         default=(), description="A public key to hold an upstream to; several for one host are a choice."
     )
     ca_constrain: bool = Field(
         default=False, description="Limit the authority of the sandbox to the hosts the rules name."
     )
-    state_dir: Annotated[Path, Shown("FOLDER", "`~/.local/state/egress`")] = Field(
-        default_factory=lambda: settings.state_dir(settings.environment()),
+    state_dir: Annotated[Path, SettingDisplay("FOLDER", "`~/.local/state/egress`")] = Field(
+        default_factory=lambda: environment.state_dir(environment.read_environment()),
         description="Where the audit log, the authority and the list of trusted files are kept.",
     )
     runtime_dir: Annotated[
-        Path, Shown("FOLDER", "`$XDG_RUNTIME_DIR/egress`, or `run` below `--state-dir`")
+        Path, SettingDisplay("FOLDER", "`$XDG_RUNTIME_DIR/egress`, or `run` below `--state-dir`")
     ] = Field(default_factory=_runtime_dir, description="Where the control socket is.")
-    audit_dir: Annotated[Path, Shown("FOLDER", "`audit` in `--state-dir`")] = Field(
+    audit_dir: Annotated[Path, SettingDisplay("FOLDER", "`audit` in `--state-dir`")] = Field(
         default_factory=lambda given: given["state_dir"] / "audit", description="Where the audit log is kept."
     )
-    audit_key: Annotated[Path | None, Shown("FILE", "`audit.key` in `--state-dir`")] = Field(
+    audit_key: Annotated[Path | None, SettingDisplay("FILE", "`audit.key` in `--state-dir`")] = Field(
         default=None, description="A key that signs the audit log."
     )
     audit_rotate: Size = Field(default=64 * 1024**2, description="Begin a new file of the log at this size.")
-    audit_keep: Annotated[int, Field(ge=0, le=1_000_000), Shown("NUMBER")] = Field(
+    audit_keep: Annotated[int, Field(ge=0, le=1_000_000), SettingDisplay("NUMBER")] = Field(
         default=0, description="How many files of the log are kept; 0 for all."
     )
     audit_quota: Size = Field(
         default=0, description="The most that a sandbox may write to the log in a day; 0 for any amount."
     )
-    audit_on_full: Annotated[Literal["stop", "drop"], Shown("stop|drop")] = Field(
+    audit_on_full: Annotated[Literal["stop", "drop"], SettingDisplay("stop|drop")] = Field(
         default="stop", description="When nothing can be recorded: let nothing through, or go on and count."
     )
     connections: Count = Field(default=8192, description="The most client connections at a time.")
@@ -318,10 +322,10 @@ class Settings(BaseSettings):
     answer_timeout: Seconds = Field(default=300, description="The upstream has to begin its answer by then.")
     idle_timeout: Seconds = Field(default=600, description="A connection on which nothing moves is closed.")
     drain: Seconds = Field(default=30, description="How long requests under way may take when it stops.")
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Shown("LEVEL")] = Field(
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], SettingDisplay("LEVEL")] = Field(
         default="info", description="The least that is logged: debug, info, warning or error."
     )
-    log_format: Annotated[Literal["auto", "text", "json"], Shown("FORMAT")] = Field(
+    log_format: Annotated[Literal["auto", "text", "json"], SettingDisplay("FORMAT")] = Field(
         default="auto", description="How: text, json, or auto for text on a terminal and json elsewhere."
     )
     container: bool = Field(
@@ -388,7 +392,7 @@ class Settings(BaseSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveSettings:
     """The settings as they are, and where each one came from."""
 
     values: Settings
@@ -397,10 +401,10 @@ class Effective:
     def rows(self) -> Iterator[tuple[str, str, Origin]]:
         """Every setting as `--flag`, its value, and its origin."""
         for name in Settings.model_fields:
-            yield flag(name), written(name, getattr(self.values, name)), self.origins[name]
+            yield flag(name), format_setting(name, getattr(self.values, name)), self.origins[name]
 
 
-def read(flags: Mapping[str, object]) -> Effective:
+def read(flags: Mapping[str, object]) -> EffectiveSettings:
     """Return the settings from the flags that were given, the environment, and the defaults.
 
     Raises `UsageError` that names the flag or variable; it never quotes what was written there.
@@ -409,23 +413,23 @@ def read(flags: Mapping[str, object]) -> Effective:
         values = Settings.model_validate(dict(flags))
     except ValidationError as errors:
         raise _usage(errors.errors(include_url=False, include_input=False)[0], flags) from None
-    known = {name.upper() for name, value in settings.environment().items() if value}
+    known = {name.upper() for name, value in environment.read_environment().items() if value}
     origins: dict[str, Origin] = {}
     for name in Settings.model_fields:
         is_set = variable(name) in known
         origins[name] = "flag" if name in flags else "environment" if is_set else "default"
-    return Effective(values, origins)
+    return EffectiveSettings(values, origins)
 
 
-def strangers(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def unknown_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Every variable that looks like a setting and is none, with the one that was probably meant."""
     # Without the prefix, by which all would be alike.
     known = [name.upper() for name in Settings.model_fields]
     for name in sorted(environ):
-        rest = name.removeprefix(PREFIX)
-        if rest != name and rest not in known and name not in OF_OTHERS:
+        rest = name.removeprefix(VARIABLE_PREFIX)
+        if rest != name and rest not in known and name not in FOREIGN_VARIABLES:
             meant = difflib.get_close_matches(rest, known, n=1, cutoff=0.75)
-            yield name, PREFIX + meant[0] if meant else ""
+            yield name, VARIABLE_PREFIX + meant[0] if meant else ""
 
 
 def flag(name: str) -> str:
@@ -435,28 +439,28 @@ def flag(name: str) -> str:
 
 def variable(name: str) -> str:
     """The environment variable of a setting."""
-    return f"{PREFIX}{name.upper()}"
+    return f"{VARIABLE_PREFIX}{name.upper()}"
 
 
-def written(name: str, value: object) -> str:
+def format_setting(name: str, value: object) -> str:
     """A value as people write it."""
     if name == "listen" and value == ():
-        return NOWHERE
+        return NO_ADDRESS
     if value is None or value == ():
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
         return ", ".join(str(item) for item in value)
-    kind = shown(Settings.model_fields[name]).value
+    kind = display_of(Settings.model_fields[name]).value
     if isinstance(value, int) and kind == "SIZE":
         return _as_size(value)
     return f"{value}s" if kind == "TIME" else str(value)
 
 
-def shown(field: FieldInfo) -> Shown:
+def display_of(field: FieldInfo) -> SettingDisplay:
     """How people see a setting."""
-    return next((item for item in field.metadata if isinstance(item, Shown)), Shown("NAME"))
+    return next((item for item in field.metadata if isinstance(item, SettingDisplay)), SettingDisplay("NAME"))
 
 
 def _as_size(value: int) -> str:

@@ -15,32 +15,32 @@ from egress.http1 import (
     ResponseHead,
     ResponseReader,
 )
-from egress.relay.hub import Hub
-from egress.relay.stream import Stream
-from egress.relay.websocket import WHOLE, Paced
+from egress.relay.exchange_stream import ExchangeStream
+from egress.relay.relay_port import RelayPort
+from egress.relay.websocket import UNCUT_BYTES, PacedHttp1
 from egress.types import Head
 
-_IN_TURN: Final = 8 * 1024
+_MAX_BYTES_PER_TURN: Final = 8 * 1024
 """Bytes of a packed answer that are handed on in one turn: they may unpack to a thousand times as much, and
 between two turns the client can say that it has enough."""
 
 
-class Http1Upstream(Paced):
+class Http1Upstream(PacedHttp1):
     """A connection to the upstream, and the half of the exchange that is under way on it."""
 
-    def __init__(self, relay: Hub, wire: int) -> None:
+    def __init__(self, relay: RelayPort, wire: int) -> None:
         self._relay = relay
         self._wire = wire
         self._reader = ResponseReader()
         self._writer = RequestWriter()
-        self._stream: Stream | None = None
+        self._stream: ExchangeStream | None = None
         self._held = False
         self._blocked = False
         self._used = False
         self._is_packed = False
         """What comes is coded, and may be decoded on its way."""
         # Until its head is there, an answer may be one of those.
-        self.slice = _IN_TURN
+        self.slice = _MAX_BYTES_PER_TURN
         self.idle_since = 0.0
 
     @property
@@ -60,9 +60,9 @@ class Http1Upstream(Paced):
         return done and not self._blocked
 
     def slices(self, data: bytes) -> list[bytes]:
-        if self.slice != _IN_TURN:
+        if self.slice != _MAX_BYTES_PER_TURN:
             return super().slices(data)
-        return [data[at : at + _IN_TURN] for at in range(0, len(data), _IN_TURN)]
+        return [data[at : at + _MAX_BYTES_PER_TURN] for at in range(0, len(data), _MAX_BYTES_PER_TURN)]
 
     @property
     def is_busy(self) -> bool:
@@ -77,7 +77,7 @@ class Http1Upstream(Paced):
         """Begin to count anew."""
         self._pace.new_second()
 
-    def carry(self, stream: Stream) -> None:
+    def carry(self, stream: ExchangeStream) -> None:
         """Take on this exchange."""
         self._stream = stream
         stream.connected(self)
@@ -157,7 +157,7 @@ class Http1Upstream(Paced):
         self._stream = None
         self._used = True
         self._is_packed = False
-        self.slice = _IN_TURN
+        self.slice = _MAX_BYTES_PER_TURN
         # While nobody uses it, its end has to be noticed.
         self._held = False
         if self.is_free:
@@ -180,7 +180,9 @@ class Http1Upstream(Paced):
             head, body, end = events
             if type(head) is ResponseHead and type(body) is Data and type(end) is End and not end.trailers:
                 # A switch has no body.
-                self._stream.whole(head.status, head.reason, head.headers, head.framing, body.data)
+                self._stream.complete_response(
+                    head.status, head.reason, head.headers, head.framing, body.data
+                )
                 return
         for event in events:
             stream = self._stream
@@ -190,7 +192,7 @@ class Http1Upstream(Paced):
                 stream.data(event.data)
             elif isinstance(event, ResponseHead):
                 self._is_packed = any(name == "content-encoding" for name, _ in event.headers)
-                self.slice = _IN_TURN if self._is_packed else WHOLE
+                self.slice = _MAX_BYTES_PER_TURN if self._is_packed else UNCUT_BYTES
                 if event.status == 101:
                     # The end of this message, which follows in the list, is the beginning of frames.
                     self._switch(stream, event)
@@ -201,7 +203,7 @@ class Http1Upstream(Paced):
             elif isinstance(event, End):
                 stream.response_end(event.trailers)
 
-    def _switch(self, stream: Stream, head: ResponseHead) -> None:
+    def _switch(self, stream: ExchangeStream, head: ResponseHead) -> None:
         self.end()
         self._begin_frames()
         stream.response(head.status, head.reason, head.headers, head.framing)

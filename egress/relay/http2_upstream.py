@@ -11,38 +11,38 @@ from h2.exceptions import ProtocolError
 from egress.errors import WireError
 from egress.http1 import CHUNKED, NO_BODY, Body, Framing
 from egress.http1.framing import has_no_body, read_length
-from egress.relay.goodbye import Goodbye, Goodbyes
-from egress.relay.http2_bounds import (
-    MOST_STREAMS,
-    Bounded,
+from egress.relay.exchange_stream import ExchangeStream
+from egress.relay.http2_goaway import GoAway, GoAwayFilter
+from egress.relay.http2_limits import (
+    MAX_STREAMS,
     FloodError,
-    connection,
-    encoded,
-    initiate,
-    read,
+    PacedHttp2,
+    encode_headers,
+    new_connection,
+    read_events,
+    start_connection,
 )
-from egress.relay.http2_outbox import Outbox
-from egress.relay.hub import Hub
-from egress.relay.stream import Stream
+from egress.relay.http2_send_queue import Http2SendQueue
+from egress.relay.relay_port import RelayPort
 from egress.types import Head, Headers
 
 
-class Http2Upstream(Bounded):
+class Http2Upstream(PacedHttp2):
     """A connection to the upstream that speaks HTTP/2."""
 
-    def __init__(self, relay: Hub, wire: int) -> None:
+    def __init__(self, relay: RelayPort, wire: int) -> None:
         self._relay = relay
         self._wire = wire
-        self._h2 = connection(client_side=True)
+        self._h2 = new_connection(client_side=True)
         super().__init__()
         self._halves: dict[int, Http2UpstreamHalf] = {}
-        self._waiting: deque[Stream] = deque()
-        self._goodbyes = Goodbyes()
-        self.outbox = Outbox(self._h2, self._congested)
+        self._waiting: deque[ExchangeStream] = deque()
+        self._goodbyes = GoAwayFilter()
+        self.outbox = Http2SendQueue(self._h2, self._on_congestion)
         self._is_leaving = False
         self._is_closed = False
         self.idle_since = relay.service.monotonic()
-        initiate(self._h2)
+        start_connection(self._h2)
 
     @property
     def wire(self) -> int:
@@ -58,7 +58,7 @@ class Http2Upstream(Bounded):
         """Another exchange may be put on it."""
         return not (self._is_leaving or self._is_closed)
 
-    def carry(self, stream: Stream) -> None:
+    def carry(self, stream: ExchangeStream) -> None:
         """Take on this exchange, as soon as the upstream allows one more."""
         self._waiting.append(stream)
         self._begin_waiting()
@@ -75,11 +75,11 @@ class Http2Upstream(Bounded):
         for piece in pieces:
             if self._is_closed:
                 return
-            if isinstance(piece, Goodbye):
+            if isinstance(piece, GoAway):
                 self._leave(piece.last_stream)
                 continue
             try:
-                found = read(self._h2, self._bounds, piece)
+                found = read_events(self._h2, self._bounds, piece)
             except ProtocolError:
                 self._lost("upstream.malformed")
                 return
@@ -124,7 +124,7 @@ class Http2Upstream(Bounded):
     def send_head(self, stream: int, headers: Headers, *, ends: bool) -> None:
         """Send a head. Raises `WireError` where the library will not."""
         try:
-            self._h2.send_headers(stream, encoded(headers), end_stream=ends)
+            self._h2.send_headers(stream, encode_headers(headers), end_stream=ends)
         except ProtocolError:
             # Not to be taken for a fault of whoever is being read just now.
             raise WireError("The head to be sent is not one of HTTP/2.", status=500) from None
@@ -153,7 +153,7 @@ class Http2Upstream(Bounded):
     # Inside
 
     def _begin_waiting(self) -> None:
-        most = min(MOST_STREAMS, self._h2.remote_settings.max_concurrent_streams)
+        most = min(MAX_STREAMS, self._h2.remote_settings.max_concurrent_streams)
         while self._waiting and self.is_usable and len(self._halves) < most:
             stream = self._waiting.popleft()
             if stream.is_over:
@@ -199,7 +199,7 @@ class Http2Upstream(Bounded):
             if not stream.is_over:
                 self._relay.upstreams.acquire(stream)
 
-    def _congested(self, stream: int, *, congested: bool) -> None:
+    def _on_congestion(self, stream: int, *, congested: bool) -> None:
         half = self._halves.get(stream)
         if half is not None:
             half.stream.upstream_congested(congested=congested)
@@ -221,7 +221,7 @@ class Http2Upstream(Bounded):
 class Http2UpstreamHalf:
     """One request on its way, and the response that comes back."""
 
-    def __init__(self, upstream: Http2Upstream, number: int, stream: Stream) -> None:
+    def __init__(self, upstream: Http2Upstream, number: int, stream: ExchangeStream) -> None:
         self._upstream = upstream
         self.number = number
         self.stream = stream

@@ -3,8 +3,159 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from egress.relay.budget import Budgets
+from egress.relay.exchange_stream import ExchangeStream
+
+# What sandboxes may hold at a time, so that one of them cannot take what all of them live on. Pure.
+#
+# Theory of operation. `RelayBudgets` is one for the whole process, a `BudgetUse` is what one sandbox has of it, and an
+# `Account` is what one relay has taken. Three things are counted, because the process has only so many:
+#
+#     connections     upstream connections: each is a descriptor
+#     exchanges       requests under way: each is a slot of the audit
+#     window          bytes that HTTP/2 clients may send before we have passed them on
+#
+# A sandbox gets at most as much as is still free of each: alone it can take half of everything, a second one
+# half of the rest, and whoever comes later finds something. A relay that ends gives all back at once, whatever
+# state it is in.
+MAX_WIRES: Final = 100
+"""Upstream connections of one client connection: as many as it may have streams."""
+MIN_WINDOW_BYTES: Final = 65_535
+"""What HTTP/2 gives every connection before anything can be said about it."""
+_WINDOW_SHARES: Final = 16
+
+
+class BudgetUse:
+    """What a sandbox has, or all of them together."""
+
+    __slots__ = ("accounts", "connections", "exchanges", "window")
+
+    def __init__(self) -> None:
+        self.accounts = 0
+        self.connections = 0
+        self.exchanges = 0
+        self.window = 0
+
+
+class RelayBudgets:
+    """What there is, and what every sandbox has of it."""
+
+    __slots__ = ("_shares", "all", "connections", "exchanges", "of_sandbox", "window")
+
+    def __init__(
+        self,
+        connections: int = 32_768,
+        of_sandbox: int = 2048,
+        exchanges: int = 3072,
+        window: int = 128 * 1024 * 1024,
+    ) -> None:
+        """`connections` of all sandboxes, of which one may have as many as `of_sandbox` says.
+
+        `exchanges` stays below the slots of the audit: each keeps its slot for a moment after its end.
+        """
+        self.connections = connections
+        self.of_sandbox = of_sandbox
+        self.exchanges = exchanges
+        self.window = window
+        self.all = BudgetUse()
+        self._shares: dict[str, BudgetUse] = {}
+
+    @property
+    def sandboxes(self) -> frozenset[str]:
+        """Those that have something, or could at once."""
+        return frozenset(self._shares)
+
+    def account(self, sandbox: str) -> RelayBudget:
+        """What a new relay of this sandbox takes, which is nothing yet."""
+        return RelayBudget(self, sandbox, self._shares.setdefault(sandbox, BudgetUse()))
+
+    def forget(self, sandbox: str) -> None:
+        """The last account of this sandbox is closed: names must not pile up."""
+        self._shares.pop(sandbox, None)
+
+
+class RelayBudget:
+    """What one relay has taken."""
+
+    __slots__ = ("_budgets", "_connections", "_exchanges", "_is_closed", "_sandbox", "_share", "_window")
+
+    def __init__(self, budgets: RelayBudgets, sandbox: str, share: BudgetUse) -> None:
+        self._budgets = budgets
+        self._sandbox = sandbox
+        self._share = share
+        self._connections = 0
+        self._exchanges = 0
+        self._window = 0
+        self._is_closed = False
+        share.accounts += 1
+
+    @property
+    def may_connect(self) -> bool:
+        """Whether there is an upstream connection left."""
+        if self._is_closed or self._connections >= MAX_WIRES:
+            return False
+        budgets = self._budgets
+        most = min(budgets.of_sandbox, budgets.connections - budgets.all.connections)
+        return self._share.connections < most
+
+    def connect(self) -> bool:
+        """Take an upstream connection; whether there was one left."""
+        if not self.may_connect:
+            return False
+        self._connections += 1
+        self._share.connections += 1
+        self._budgets.all.connections += 1
+        return True
+
+    def disconnect(self) -> None:
+        """Give one back."""
+        if not self._is_closed:
+            self._connections -= 1
+            self._share.connections -= 1
+            self._budgets.all.connections -= 1
+
+    def begin(self) -> bool:
+        """Take an exchange; whether there was one left."""
+        budgets, share = self._budgets, self._share
+        if self._is_closed or share.exchanges >= budgets.exchanges - budgets.all.exchanges:
+            return False
+        self._exchanges += 1
+        share.exchanges += 1
+        budgets.all.exchanges += 1
+        return True
+
+    def end(self) -> None:
+        """Give one back."""
+        if not self._is_closed:
+            self._exchanges -= 1
+            self._share.exchanges -= 1
+            self._budgets.all.exchanges -= 1
+
+    def window(self, want: int) -> int:
+        """How large a window to open, up to `want`; it is given back with everything else."""
+        budgets, share = self._budgets, self._share
+        # What is left shrinks with what is taken: whoever comes late gets little, but gets some.
+        spare = budgets.window - budgets.all.window - share.window
+        given = max(min(want, spare // _WINDOW_SHARES), MIN_WINDOW_BYTES)
+        self._window += given
+        share.window += given
+        budgets.all.window += given
+        return given
+
+    def close(self) -> None:
+        """Give everything back, and take nothing any more."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        share = self._share
+        for each in (share, self._budgets.all):
+            each.connections -= self._connections
+            each.exchanges -= self._exchanges
+            each.window -= self._window
+        share.accounts -= 1
+        if not share.accounts:
+            self._budgets.forget(self._sandbox)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +180,38 @@ class RelayLimits:
     """That an upstream connection is kept for another exchange."""
     discarded: int = 64 * 1024
     """Bytes of a refused request's body that are read and dropped."""
-    budgets: Budgets | None = None
+    budgets: RelayBudgets | None = None
     """What the relays of all sandboxes share; without it, each has some of its own."""
+
+
+# Whether an exchange still moves; told by what it counts, since there is no clock in it.
+class StallTimer:
+    """Since when a count has stood still."""
+
+    def __init__(self, now: float) -> None:
+        self._count = -1
+        self._since = now
+
+    def restart(self, now: float) -> None:
+        """It moves."""
+        self._since = now
+
+    def quiet_seconds(self, count: int, now: float) -> float:
+        """For how many seconds the count has been this one."""
+        if count != self._count:
+            self._count, self._since = count, now
+        return now - self._since
+
+    def abort_if_stalled(
+        self, stream: ExchangeStream, now: float, limits: RelayLimits, *, held: bool
+    ) -> None:
+        """End an exchange that has stood still for too long; `held` says that we hold the client back."""
+        quiet = self.quiet_seconds(stream.progress, now)
+        if stream.is_answered:
+            if quiet > limits.silence:
+                stream.abort("upstream.timeout")
+        elif stream.waits_for_client and not held:
+            if quiet > limits.request_body:
+                stream.abort("request.timeout")
+        elif quiet > limits.response_head:
+            stream.abort("upstream.timeout")

@@ -8,7 +8,7 @@ orders that it returns, in their order; then asks `reads` which wires may be rea
     fetched             what became of a `Fetch`
     blocked             a wire does not take what was written, or does again
     tick                a second has passed
-    again               it is our turn again, which was asked for with `Again`
+    again               it is our turn again, which was asked for with `YieldTurn`
     recheck             the rules have changed
     drain, shut, gone   come to an end: gently, at once, because the client is lost
 
@@ -26,29 +26,37 @@ from typing import Literal
 
 from egress.exchange import Destination, Exchange, Request
 from egress.http1 import Framing
-from egress.relay.budget import Budgets
-from egress.relay.halves import ClientHalf
-from egress.relay.http1_client import Http1Client
+from egress.relay.exchange_stream import ExchangeStream
+from egress.relay.http1_downstream import Http1Downstream
 from egress.relay.http1_upstream import Http1Upstream
-from egress.relay.http2_client import Http2Client
+from egress.relay.http2_downstream import Http2Downstream
 from egress.relay.http2_upstream import Http2Upstream
-from egress.relay.limits import RelayLimits
-from egress.relay.orders import CLIENT, Again, Close, Open, Order, Reset, Write
-from egress.relay.service import Service, Timing
-from egress.relay.stream import Stream
+from egress.relay.limits import RelayBudgets, RelayLimits
+from egress.relay.ports import (
+    CLIENT_WIRE,
+    Close,
+    DownstreamHalf,
+    ExchangeTiming,
+    Open,
+    RelayEnvironment,
+    RelayOrder,
+    Reset,
+    Write,
+    YieldTurn,
+)
 from egress.relay.upstreams import Upstreams
-from egress.rules.policy import Policy
+from egress.rules.decide.policy import Policy
 from egress.types import Identity, Secret
 
-Protocol = Literal["http/1.1", "h2"]
-Half = Http1Client | Http2Client | Http1Upstream | Http2Upstream
+ClientProtocol = Literal["http/1.1", "h2"]
+ProtocolSide = Http1Downstream | Http2Downstream | Http1Upstream | Http2Upstream
 DEFAULT_LIMITS = RelayLimits()
 
-_JOINED = 64 * 1024
+_MAX_JOINED_BYTES = 64 * 1024
 """Bytes up to which writes that follow each other become one; to join longer ones is not worth it."""
 
 
-class Ahead:
+class DeferredInput:
     """What was read of one wire and waits for another turn."""
 
     __slots__ = ("end", "slices")
@@ -63,11 +71,11 @@ class Relay:
 
     def __init__(
         self,
-        service: Service,
+        service: RelayEnvironment,
         identity: Identity,
         destination: Destination,
         *,
-        protocol: Protocol = "http/1.1",
+        protocol: ClientProtocol = "http/1.1",
         single: bool = False,
         limits: RelayLimits = DEFAULT_LIMITS,
     ) -> None:
@@ -79,33 +87,33 @@ class Relay:
         self.is_draining = False
         self.is_closed = False
         """The client connection is closed, or ordered to be."""
-        self._orders: list[Order] = []
-        self._open = {CLIENT}
-        self._live: set[Stream] = set()
-        self._ahead: dict[int, Ahead] = {}
+        self._orders: list[RelayOrder] = []
+        self._open = {CLIENT_WIRE}
+        self._live: set[ExchangeStream] = set()
+        self._ahead: dict[int, DeferredInput] = {}
         """What was read and waits for another turn."""
         self._is_due = False
         """Another turn has been asked for."""
-        budgets = Budgets() if limits.budgets is None else limits.budgets
+        budgets = RelayBudgets() if limits.budgets is None else limits.budgets
         self.account = budgets.account(identity.sandbox)
         self.upstreams = Upstreams(self, http2=protocol == "h2")
-        self._client: Http1Client | Http2Client = (
-            Http2Client(self) if protocol == "h2" else Http1Client(self, single=single)
+        self._client: Http1Downstream | Http2Downstream = (
+            Http2Downstream(self) if protocol == "h2" else Http1Downstream(self, single=single)
         )
 
     # What the owner of the connections calls
 
-    def start(self) -> list[Order]:
+    def start(self) -> list[RelayOrder]:
         """Begin: some protocols greet."""
-        if isinstance(self._client, Http2Client):
+        if isinstance(self._client, Http2Downstream):
             self._client.start()
         return self._taken()
 
-    def received(self, wire: int, data: bytes) -> list[Order]:
+    def received(self, wire: int, data: bytes) -> list[RelayOrder]:
         """Take bytes of a wire."""
         if self.is_closed:
             return []
-        half = self._client if wire == CLIENT else self.upstreams.get(wire)
+        half = self._client if wire == CLIENT_WIRE else self.upstreams.get(wire)
         if half is not None:
             if len(data) > half.slice or wire in self._ahead:
                 self._received_much(wire, half, data)
@@ -113,7 +121,7 @@ class Relay:
                 half.received(data)
         return self._taken()
 
-    def ended(self, wire: int, *, clean: bool = True) -> list[Order]:
+    def ended(self, wire: int, *, clean: bool = True) -> list[RelayOrder]:
         """A peer has closed its side; not `clean` where it may have had more to say."""
         if self.is_closed:
             return []
@@ -123,7 +131,7 @@ class Relay:
             self._ended(wire, clean=clean)
         return self._taken()
 
-    def again(self) -> list[Order]:
+    def again(self) -> list[RelayOrder]:
         """Go on with what waits for its turn."""
         if self.is_closed:
             return []
@@ -131,7 +139,7 @@ class Relay:
         self._go_on()
         return self._taken()
 
-    def opened(self, wire: int, alpn: str = "") -> list[Order]:
+    def opened(self, wire: int, alpn: str = "") -> list[RelayOrder]:
         """An upstream connection stands."""
         if self.is_closed:
             return []
@@ -142,7 +150,7 @@ class Relay:
             self._orders.append(Close(wire))
         return self._taken()
 
-    def failed(self, wire: int, code: str) -> list[Order]:
+    def failed(self, wire: int, code: str) -> list[RelayOrder]:
         """An upstream connection could not be made."""
         if self.is_closed:
             return []
@@ -152,24 +160,24 @@ class Relay:
         self.upstreams.failed(wire, code)
         return self._taken()
 
-    def fetched(self, ticket: int, secrets: Mapping[str, Secret]) -> list[Order]:
+    def fetched(self, ticket: int, secrets: Mapping[str, Secret]) -> list[RelayOrder]:
         """These values could be had."""
         if self.is_closed:
             return []
         self.upstreams.fetched(ticket, secrets)
         return self._taken()
 
-    def blocked(self, wire: int, *, blocked: bool) -> list[Order]:
+    def blocked(self, wire: int, *, blocked: bool) -> list[RelayOrder]:
         """A wire does not take what was written, or does again."""
         if self.is_closed:
             return []
-        if wire == CLIENT:
+        if wire == CLIENT_WIRE:
             self._client.blocked(blocked=blocked)
         elif (upstream := self.upstreams.get(wire)) is not None:
             upstream.blocked(blocked=blocked)
         return self._taken()
 
-    def tick(self) -> list[Order]:
+    def tick(self) -> list[RelayOrder]:
         """A second, or so, has passed."""
         if self.is_closed:
             return []
@@ -180,7 +188,7 @@ class Relay:
             self._go_on()
         return self._taken()
 
-    def recheck(self, policy: Policy, now: int) -> list[Order]:
+    def recheck(self, policy: Policy, now: int) -> list[RelayOrder]:
         """End every exchange that this policy would not let begin."""
         if self.is_closed:
             return []
@@ -189,7 +197,7 @@ class Relay:
                 stream.abort("access.withdrawn")
         return self._taken()
 
-    def drain(self) -> list[Order]:
+    def drain(self) -> list[RelayOrder]:
         """Answer what is under way, take no more, then close."""
         if self.is_closed:
             return []
@@ -197,12 +205,12 @@ class Relay:
         self._client.drain()
         return self._taken()
 
-    def gone(self) -> list[Order]:
+    def gone(self) -> list[RelayOrder]:
         """The client connection is lost."""
-        self.close(CLIENT)
+        self.close(CLIENT_WIRE)
         return self._taken()
 
-    def shut(self, code: str) -> list[Order]:
+    def shut(self, code: str) -> list[RelayOrder]:
         """End everything now; every exchange gets its record, whatever else fails."""
         self.is_draining = True
         with contextlib.suppress(Exception):
@@ -212,7 +220,7 @@ class Relay:
                 self._shut(stream, code)
         with contextlib.suppress(Exception):
             self._client.pump()
-        self.close(CLIENT)
+        self.close(CLIENT_WIRE)
         orders, self._orders = self._orders, []
         return orders
 
@@ -220,7 +228,7 @@ class Relay:
         """Whether this wire may be read now."""
         if self._ahead and wire in self._ahead:
             return False
-        if wire == CLIENT:
+        if wire == CLIENT_WIRE:
             return self._client.reads
         upstream = self.upstreams.get(wire)
         return upstream is None or upstream.reads
@@ -232,7 +240,7 @@ class Relay:
 
     # What the halves call
 
-    def order(self, order: Order) -> None:
+    def order(self, order: RelayOrder) -> None:
         """Add an order."""
         self._orders.append(order)
         if type(order) is Open:
@@ -245,7 +253,7 @@ class Relay:
         orders = self._orders
         if orders:
             last = orders[-1]
-            if type(last) is Write and last.wire == wire and len(last.data) + len(data) <= _JOINED:
+            if type(last) is Write and last.wire == wire and len(last.data) + len(data) <= _MAX_JOINED_BYTES:
                 orders[-1] = Write(wire, last.data + data)
                 return
         orders.append(Write(wire, data))
@@ -258,13 +266,13 @@ class Relay:
         """Close a wire in a way that the peer notices."""
         self._end(wire, Reset(wire))
 
-    def stream(self, client: ClientHalf, request: Request, framing: Framing) -> Stream:
+    def stream(self, client: DownstreamHalf, request: Request, framing: Framing) -> ExchangeStream:
         """A new exchange of the client."""
-        stream = Stream(self.service, self.upstreams, client, request, framing)
+        stream = ExchangeStream(self.service, self.upstreams, client, request, framing)
         self._live.add(stream)
         return stream
 
-    def over(self, stream: Stream) -> None:
+    def record_written(self, stream: ExchangeStream) -> None:
         """This exchange has its record."""
         if stream in self._live:
             self._live.discard(stream)
@@ -275,7 +283,7 @@ class Relay:
         request = self.service.request_id()
         exchange = Exchange(self.service.policy(), self.identity, self.destination)
         exchange.abort(code)
-        self.service.finish(None, request, exchange.finish(), Timing(began=self.service.monotonic()))
+        self.service.finish(None, request, exchange.finish(), ExchangeTiming(began=self.service.monotonic()))
         return request
 
     def _end(self, wire: int, order: Close | Reset) -> None:
@@ -284,7 +292,7 @@ class Relay:
         self._open.discard(wire)
         self._ahead.pop(wire, None)
         self._orders.append(order)
-        if wire != CLIENT:
+        if wire != CLIENT_WIRE:
             self.account.disconnect()
         else:
             self.is_closed = True
@@ -296,20 +304,20 @@ class Relay:
                 self._end(each, Close(each))
 
     @staticmethod
-    def _shut(stream: Stream, code: str) -> None:
+    def _shut(stream: ExchangeStream, code: str) -> None:
         try:
             stream.abort(code)
         except Exception:  # noqa: BLE001 - it may be the fault that this is called for
             stream.give_up(code)
 
-    def _taken(self) -> list[Order]:
+    def _taken(self) -> list[RelayOrder]:
         self._client.pump()
         if self.upstreams.pump():
             # What went up may have made room for more of what comes from the client.
             self._client.pump()
         if (self._client.wants_turn or self._ahead) and self._wants_turn():
             self._is_due = True
-            self._orders.append(Again())
+            self._orders.append(YieldTurn())
         orders, self._orders = self._orders, []
         return orders
 
@@ -322,16 +330,16 @@ class Relay:
         # One that has had too much in this second goes on with the next one.
         return self._client.wants_turn or any(half is None or not half.is_full for half in halves)
 
-    def _half(self, wire: int) -> Half | None:
-        return self._client if wire == CLIENT else self.upstreams.get(wire)
+    def _half(self, wire: int) -> ProtocolSide | None:
+        return self._client if wire == CLIENT_WIRE else self.upstreams.get(wire)
 
-    def _received_much(self, wire: int, half: Half, data: bytes) -> None:
+    def _received_much(self, wire: int, half: ProtocolSide, data: bytes) -> None:
         ahead = self._ahead.get(wire)
         if ahead is not None:
             # Its turn comes.
             ahead.slices.extend(half.slices(data))
             return
-        self._ahead[wire] = ahead = Ahead(half.slices(data))
+        self._ahead[wire] = ahead = DeferredInput(half.slices(data))
         self._advance(wire, ahead)
 
     def received_ahead(self, wire: int, data: bytes) -> None:
@@ -342,7 +350,7 @@ class Relay:
         if half is None or not data:
             return
         if ahead is None:
-            self._ahead[wire] = Ahead(half.slices(data))
+            self._ahead[wire] = DeferredInput(half.slices(data))
         else:
             ahead.slices = deque(half.slices(data))
 
@@ -350,7 +358,7 @@ class Relay:
         for wire, ahead in list(self._ahead.items()):
             self._advance(wire, ahead)
 
-    def _advance(self, wire: int, ahead: Ahead) -> None:
+    def _advance(self, wire: int, ahead: DeferredInput) -> None:
         """Hand over slices, until one of them was much work."""
         # A wire that is closed meanwhile is not there any more, and nobody's concern.
         while ahead.slices and self._ahead.get(wire) is ahead:

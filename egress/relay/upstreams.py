@@ -12,22 +12,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from egress.exchange import NeedSecrets
+from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_upstream import Http1Upstream
 from egress.relay.http2_upstream import Http2Upstream
-from egress.relay.hub import Hub, Upstream
-from egress.relay.orders import Fetch, Open
-from egress.relay.stream import Stream
-from egress.rules.policy import Policy
+from egress.relay.ports import Fetch, Open
+from egress.relay.relay_port import RelayPort, UpstreamConnection
+from egress.rules.decide.policy import Policy
 from egress.types import Secret
 
-HTTP1: Final = ("http/1.1",)
-HTTP2: Final = ("h2", "http/1.1")
+HTTP1_ALPN: Final = ("http/1.1",)
+HTTP2_ALPN: Final = ("h2", "http/1.1")
 
 
 class Upstreams:
     """Who carries which exchange, and which exchanges wait."""
 
-    def __init__(self, relay: Hub, *, http2: bool) -> None:
+    def __init__(self, relay: RelayPort, *, http2: bool) -> None:
         """`http2`: try to speak HTTP/2 to the upstream, as the client does to us."""
         self._relay = relay
         self._http2 = http2
@@ -39,13 +39,13 @@ class Upstreams:
         """The connection that takes new exchanges."""
         self._multiplexed: list[Http2Upstream] = []
         """It, and those that only finish what they carry."""
-        self._opening: dict[int, Stream] = {}
+        self._opening: dict[int, ExchangeStream] = {}
         self._probe = 0
         """The wire that will tell whether the upstream speaks HTTP/2; 0 when none is under way."""
-        self._waiting: list[Stream] = []
-        self._queue: deque[tuple[Stream, float]] = deque()
+        self._waiting: list[ExchangeStream] = []
+        self._queue: deque[tuple[ExchangeStream, float]] = deque()
         """Exchanges that wait because there may be no more connections, and since when."""
-        self._fetching: dict[int, Stream] = {}
+        self._fetching: dict[int, ExchangeStream] = {}
 
     def get(self, wire: int) -> Http1Upstream | Http2Upstream | None:
         """The connection behind a wire, if it is open."""
@@ -58,7 +58,7 @@ class Upstreams:
 
     # Exchanges
 
-    def acquire(self, stream: Stream) -> None:
+    def acquire(self, stream: ExchangeStream) -> None:
         """Find a connection for this exchange, now or later."""
         if self._http2 and not stream.asks_to_switch:
             if self._shared is not None and self._shared.is_usable:
@@ -73,17 +73,17 @@ class Upstreams:
         if not self._open(stream):
             self._queue.append((stream, self._relay.service.monotonic()))
 
-    def over(self, stream: Stream) -> None:
+    def record_written(self, stream: ExchangeStream) -> None:
         """This exchange is over: it waits for nothing any more."""
         if self._waiting and stream in self._waiting:
             self._waiting.remove(stream)
         if self._queue:
             self._queue = deque([each for each in self._queue if each[0] is not stream])
         if self._opening:
-            self._call_off(stream)
-        self._relay.over(stream)
+            self._cancel_opening(stream)
+        self._relay.record_written(stream)
 
-    def fetch(self, stream: Stream, policy: Policy, needed: NeedSecrets) -> None:
+    def fetch(self, stream: ExchangeStream, policy: Policy, needed: NeedSecrets) -> None:
         """Ask for the values of secrets."""
         self._last_ticket += 1
         self._fetching[self._last_ticket] = stream
@@ -119,7 +119,7 @@ class Upstreams:
     def failed(self, wire: int, code: str) -> None:
         """The connection could not be made."""
         stream = self._opening.pop(wire, None)
-        waiting: list[Stream] = []
+        waiting: list[ExchangeStream] = []
         if wire == self._probe:
             self._probe = 0
             waiting, self._waiting = self._waiting, []
@@ -129,7 +129,7 @@ class Upstreams:
                 each.timing.wire = wire
                 each.abort(code)
 
-    def freed(self, upstream: Upstream) -> None:
+    def freed(self, upstream: UpstreamConnection) -> None:
         """This connection can carry another exchange."""
         connection = self._by_wire.get(upstream.wire)
         if isinstance(connection, Http1Upstream) and not self._relay.is_draining:
@@ -137,7 +137,7 @@ class Upstreams:
         else:
             self.drop(upstream)
 
-    def drop(self, upstream: Upstream) -> None:
+    def drop(self, upstream: UpstreamConnection) -> None:
         """Close this connection."""
         connection = self._by_wire.pop(upstream.wire, None)
         if connection is None:
@@ -188,7 +188,7 @@ class Upstreams:
     def _may_share(self) -> bool:
         return bool(self._probe) or (self._shared is not None and self._shared.is_usable)
 
-    def _call_off(self, stream: Stream) -> None:
+    def _cancel_opening(self, stream: ExchangeStream) -> None:
         """Nobody needs the connection that is being opened for this exchange, unless another one waits."""
         wire = next((wire for wire, each in self._opening.items() if each is stream), 0)
         if not wire:
@@ -201,7 +201,7 @@ class Upstreams:
         del self._opening[wire]
         self._relay.close(wire)
 
-    def _open(self, stream: Stream) -> bool:
+    def _open(self, stream: ExchangeStream) -> bool:
         """Order a connection for this exchange, if there may be one more."""
         account = self._relay.account
         if self._free and not account.may_connect:
@@ -209,11 +209,11 @@ class Upstreams:
             self.drop(self._free[0])
         if not account.connect():
             return False
-        alpn = HTTP2 if self._http2 and not stream.asks_to_switch else HTTP1
+        alpn = HTTP2_ALPN if self._http2 and not stream.asks_to_switch else HTTP1_ALPN
         self._last_wire += 1
         wire = self._last_wire
         self._opening[wire] = stream
-        if alpn == HTTP2:
+        if alpn == HTTP2_ALPN:
             self._probe = wire
         self._relay.order(Open(wire, alpn))
         return True

@@ -24,25 +24,25 @@ from typing import Final
 
 from wsproto.frame_protocol import CloseReason, Frame, FrameProtocol, Opcode, ParseFailed
 
-from egress.exchange import Cut, Exchange
+from egress.exchange import CutExchange, Exchange
 from egress.types import Headers
 
-_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_LONGEST_REASON = 123
-SMALL: Final = 16
+_HANDSHAKE_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_MAX_REASON_BYTES = 123
+SMALL_FRAME_BYTES: Final = 16
 """Bytes of payload below which a frame costs more to look at than to carry."""
-MOST_SMALL: Final = 2000
+MAX_SMALL_FRAMES: Final = 2000
 """Of those in a second."""
-_IN_A_PIECE: Final = 128
+_MAX_FRAMES_PER_PIECE: Final = 128
 """Of those at a time, before others get their turn."""
-_ASIDE = frozenset({Opcode.PING, Opcode.PONG, Opcode.CLOSE})
+_CONTROL_OPCODES = frozenset({Opcode.PING, Opcode.PONG, Opcode.CLOSE})
 """Frames that may stand between those of a message."""
-_UNSAYABLE = frozenset(
+_UNSENDABLE_REASONS = frozenset(
     {CloseReason.NO_STATUS_RCVD, CloseReason.ABNORMAL_CLOSURE, CloseReason.TLS_HANDSHAKE_FAILED}
 )
 
 
-class Frames:
+class WebSocketFrames:
     """Both directions of one WebSocket."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -55,7 +55,7 @@ class Frames:
         self._closed_down = False
 
     @classmethod
-    def agreed(cls, exchange: Exchange, asked: Headers, answered: Headers) -> Frames | None:
+    def agreed(cls, exchange: Exchange, asked: Headers, answered: Headers) -> WebSocketFrames | None:
         """Begin, if the two heads agree on a WebSocket as we speak it; None where they do not."""
         keys = [value for name, value in asked if name == "sec-websocket-key"]
         accepts = [value for name, value in answered if name == "sec-websocket-accept"]
@@ -74,7 +74,7 @@ class Frames:
         """One side has said goodbye."""
         return self._closed_up or self._closed_down
 
-    def from_client(self, data: bytes) -> tuple[bytes, bytes] | Cut:
+    def from_client(self, data: bytes) -> tuple[bytes, bytes] | CutExchange:
         """Take bytes of the sandbox; return what goes up and what goes down."""
         if self._closed_up:
             return b"", b""
@@ -82,7 +82,7 @@ class Frames:
         try:
             self._client.receive_bytes(data)
             for frame in self._client.received_frames():
-                cut = self._exchange.request_data(_payload(frame), aside=frame.opcode in _ASIDE)
+                cut = self._exchange.request_data(_payload(frame), aside=frame.opcode in _CONTROL_OPCODES)
                 if cut is not None:
                     return cut
                 up += self._upwards(frame)
@@ -90,7 +90,7 @@ class Frames:
             return self._fault("request.malformed")
         return bytes(up), b""
 
-    def from_upstream(self, data: bytes) -> tuple[bytes, bytes] | Cut:
+    def from_upstream(self, data: bytes) -> tuple[bytes, bytes] | CutExchange:
         """Take bytes of the upstream; return what goes up and what goes down."""
         if self._closed_down:
             return b"", b""
@@ -99,14 +99,14 @@ class Frames:
             self._upstream.receive_bytes(data)
             for frame in self._upstream.received_frames():
                 piece = self._downwards(frame)
-                if isinstance(piece, Cut):
+                if isinstance(piece, CutExchange):
                     return piece
                 down += piece
         except (ParseFailed, UnicodeError):
             return self._fault("upstream.malformed")
         return b"", bytes(down)
 
-    def farewell(self) -> tuple[bytes, bytes]:
+    def close_frames(self) -> tuple[bytes, bytes]:
         """Close frames of our own, up and down, where none was passed on yet."""
         up = b"" if self._closed_up else bytes(self._upstream.close(CloseReason.GOING_AWAY, ""))
         down = b"" if self._closed_down else bytes(self._client.close(CloseReason.POLICY_VIOLATION, ""))
@@ -126,21 +126,21 @@ class Frames:
             return b""
         return bytes(self._upstream.send_data(payload, fin=frame.message_finished))
 
-    def _downwards(self, frame: Frame) -> bytes | Cut:
+    def _downwards(self, frame: Frame) -> bytes | CutExchange:
         if frame.opcode is Opcode.CLOSE:
             return self._close_down(frame)
         if frame.opcode not in (Opcode.PING, Opcode.PONG):
             return self._message_down(frame)
         payload = self._exchange.control(_payload(frame))
-        if isinstance(payload, Cut):
+        if isinstance(payload, CutExchange):
             return payload
         say = self._client.ping if frame.opcode is Opcode.PING else self._client.pong
         return bytes(say(payload))
 
-    def _message_down(self, frame: Frame) -> bytes | Cut:
+    def _message_down(self, frame: Frame) -> bytes | CutExchange:
         ends = frame.message_finished
         pieces = self._exchange.message(_payload(frame), ends=ends)
-        if isinstance(pieces, Cut):
+        if isinstance(pieces, CutExchange):
             return pieces
         data = b"".join(pieces)
         if isinstance(frame.payload, str):
@@ -148,21 +148,21 @@ class Frames:
             return bytes(self._client.send_data(text, fin=ends)) if text or ends else b""
         return bytes(self._client.send_data(data, fin=ends)) if data or ends else b""
 
-    def _close_down(self, frame: Frame) -> bytes | Cut:
+    def _close_down(self, frame: Frame) -> bytes | CutExchange:
         code, reason = _goodbye(frame.payload)
         cleaned = self._exchange.control(reason.encode())
-        if isinstance(cleaned, Cut):
+        if isinstance(cleaned, CutExchange):
             return cleaned
         self._closed_down = True
-        text = cleaned[:_LONGEST_REASON].decode("utf-8", "ignore")
+        text = cleaned[:_MAX_REASON_BYTES].decode("utf-8", "ignore")
         return bytes(self._client.close(code, text))
 
-    def _fault(self, code: str) -> Cut:
+    def _fault(self, code: str) -> CutExchange:
         self._exchange.abort(code)
-        return Cut(code)
+        return CutExchange(code)
 
 
-class Pace:
+class FramePacer:
     """Where the small frames are in what one side sends. Counts only; what is wrong is found by others."""
 
     __slots__ = ("_counts", "_head", "_left", "_small")
@@ -178,7 +178,7 @@ class Pace:
     @property
     def is_full(self) -> bool:
         """There were too many small frames in this second."""
-        return self._small >= MOST_SMALL
+        return self._small >= MAX_SMALL_FRAMES
 
     def new_second(self) -> None:
         """Begin to count anew."""
@@ -209,9 +209,9 @@ class Pace:
             if size is None:
                 self._head = frame[:14]
                 break
-            if size < SMALL + _SHORT_HEAD:
+            if size < SMALL_FRAME_BYTES + _SHORT_HEAD_BYTES:
                 small += 1
-                if small > _IN_A_PIECE and at > start:
+                if small > _MAX_FRAMES_PER_PIECE and at > start:
                     pieces.append(data[start:at])
                     self._counts.append(small - 1)
                     start, small = at, 1
@@ -221,24 +221,24 @@ class Pace:
         return pieces
 
 
-NO_PACE: Final = Pace()
+NO_PACER: Final = FramePacer()
 
-WHOLE: Final = 1 << 30
+UNCUT_BYTES: Final = 1 << 30
 
 
-class Paced:
+class PacedHttp1:
     """The part of an HTTP/1 connection, of either side, that bounds what one turn does with a read."""
 
     _is_raw = False
     """It has become a WebSocket."""
-    _pace = NO_PACE
-    slice = WHOLE
+    _pace = NO_PACER
+    slice = UNCUT_BYTES
     """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
 
     def _begin_frames(self) -> None:
         """From here on what comes are frames."""
         self._is_raw = True
-        self._pace = Pace()
+        self._pace = FramePacer()
         self.slice = 0
 
     @property
@@ -257,7 +257,7 @@ class Paced:
 
 
 """Of whoever sends no frames."""
-_SHORT_HEAD: Final = 6
+_SHORT_HEAD_BYTES: Final = 6
 
 
 def _size_of(frame: bytes) -> int | None:
@@ -284,9 +284,9 @@ def _payload(frame: Frame) -> bytes:
 def _goodbye(payload: object) -> tuple[int, str]:
     """The code and reason of a close frame, as they can be said again."""
     code, reason = payload if isinstance(payload, tuple) else (CloseReason.NORMAL_CLOSURE, "")
-    return (CloseReason.NORMAL_CLOSURE if code in _UNSAYABLE else int(code)), reason or ""
+    return (CloseReason.NORMAL_CLOSURE if code in _UNSENDABLE_REASONS else int(code)), reason or ""
 
 
 def _accept_of(key: str) -> str:
-    digest = hashlib.sha1(key.encode("latin-1") + _GUID, usedforsecurity=False).digest()
+    digest = hashlib.sha1(key.encode("latin-1") + _HANDSHAKE_GUID, usedforsecurity=False).digest()
     return base64.b64encode(digest).decode("ascii")

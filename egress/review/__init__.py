@@ -3,26 +3,26 @@
 It reads the lines that `egress.audit` writes and never changes one. It knows no screen and no proxy.
 """
 
-from egress.review.entry import Entry, NotALineError, parse
+from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.filters import FilterError, Filters
-from egress.review.index import Index, Page, State
-from egress.review.moments import NoMomentError, typed
-from egress.review.numbers import Numbers
+from egress.review.index import Index, IndexState, ResultPage
 from egress.review.search import Cursor
 from egress.review.stats import Stats
+from egress.review.timestamps import InvalidTimeError, parse_typed
+from egress.review.totals import TrafficTotals
 
 __all__ = [
     "Cursor",
-    "Entry",
     "FilterError",
     "Filters",
     "Index",
-    "NoMomentError",
+    "IndexState",
+    "InvalidTimeError",
+    "LogEntry",
     "NotALineError",
-    "Numbers",
-    "Page",
-    "State",
+    "ResultPage",
     "Stats",
+    "TrafficTotals",
     "parse",
-    "typed",
+    "parse_typed",
 ]

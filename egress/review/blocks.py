@@ -10,17 +10,17 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from egress.review.columns import Numbers, Places
+from egress.review.columns import NumberColumns, PlaceColumns
 from egress.review.entry import NotALineError, OddKind, parse
+from egress.review.fast_parse import Form, read, slowly
 from egress.review.histogram import Counts, class_of
-from egress.review.moments import HOUR
-from egress.review.shapes import Shape
-from egress.review.swift import Form, read, slowly
+from egress.review.line_shape import LineShape
+from egress.review.timestamps import HOUR
 
 MOST_LINES = 4096
 MOST_BYTES = 8 * 1024 * 1024
 
-Number = Callable[[Form | Shape], tuple[int, int]]
+Number = Callable[[Form | LineShape], tuple[int, int]]
 """Gives a shape its number, and the number of its group. Raises `ValueError` for pieces of none."""
 
 
@@ -58,8 +58,8 @@ class Block:
     """Where it begins in its file."""
     number: Number
     size: int = 0
-    places: Places = field(default_factory=Places)
-    numbers: Numbers = field(default_factory=Numbers)
+    places: PlaceColumns = field(default_factory=PlaceColumns)
+    numbers: NumberColumns = field(default_factory=NumberColumns)
     odd: list[Odd] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
     """What is searched of each line, as it stands in it."""

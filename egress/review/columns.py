@@ -16,7 +16,7 @@ class DamagedError(ValueError):
 
 
 @dataclass(slots=True)
-class Places:
+class PlaceColumns:
     """Where each line of a block begins, what its shape is, and when it was made."""
 
     at: array[int] = field(default_factory=lambda: array("I"))
@@ -39,7 +39,7 @@ class Places:
 
 
 @dataclass(slots=True)
-class Numbers:
+class NumberColumns:
     """For each line of a block how many requests it stands for, its bytes each way, and its microseconds."""
 
     requests: array[int] = field(default_factory=lambda: array("Q"))

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from egress.audit.chain import MOST_LINE
+from egress.audit.chain import MAX_LINE_BYTES
 from egress.audit.lines import EVENTS
 from egress.errors import ContentError
-from egress.review.moments import NoMomentError, read_moment
+from egress.review.timestamps import InvalidTimeError, read_moment
 
 OddKind = Literal["half", "huge", "foreign", "corrupt"]
 ODD: Final[dict[OddKind, str]] = {
@@ -50,7 +50,7 @@ class NotALineError(ContentError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """A line of the log."""
 
     seq: int
@@ -116,9 +116,9 @@ SAID_BY_RULES: Final = frozenset({"rule.allowed", "rule.denied"})
 be had, a rule fitted and did not decide."""
 
 
-def parse(raw: bytes, file: int = 0, at: int = 0) -> Entry:
+def parse(raw: bytes, file: int = 0, at: int = 0) -> LogEntry:
     """Read one line, given without its end. Raises `NotALineError`."""
-    if len(raw) > MOST_LINE:
+    if len(raw) > MAX_LINE_BYTES:
         raise NotALineError("huge")
     if raw.endswith(b"#"):
         raise NotALineError("half")
@@ -133,8 +133,8 @@ def parse(raw: bytes, file: int = 0, at: int = 0) -> Entry:
     if not is_whole(seq) or not isinstance(time, str) or not isinstance(event, str) or "mac" not in found:
         raise NotALineError(kind)
     try:
-        return Entry(whole(seq), time, read_moment(time), event, found, raw, file, at)
-    except NoMomentError:
+        return LogEntry(whole(seq), time, read_moment(time), event, found, raw, file, at)
+    except InvalidTimeError:
         raise NotALineError(kind) from None
 
 

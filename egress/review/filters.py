@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 from typing import Final, Self
 
 from egress.errors import UsageError
-from egress.review.entry import Entry
-from egress.review.shapes import APART, Shape, shape_of
-from egress.review.swift import searched, written
+from egress.review.entry import LogEntry
+from egress.review.fast_parse import searched, written
+from egress.review.line_shape import APART, LineShape, shape_of
 
 VERDICTS: Final = ("allow", "deny")
 _WORDS: Final = {"allowed": "allow", "denied": "deny"}
@@ -99,7 +99,7 @@ class Filters:
         """The text that is looked for, as it stands in a line."""
         return written(self.grep)
 
-    def admits(self, entry: Entry) -> bool:
+    def admits(self, entry: LogEntry) -> bool:
         """Whether it wants this line."""
         return (
             self.admits_moment(entry.moment)
@@ -107,14 +107,14 @@ class Filters:
             and (not self.grep or self._is_in(entry))
         )
 
-    def _is_in(self, entry: Entry) -> bool:
+    def _is_in(self, entry: LogEntry) -> bool:
         texts = (*searched(entry), *map(written, shape_of(entry.fields).texts))
         return any(self.needle in text for text in texts)
 
     def admits_moment(self, moment: int) -> bool:
         return (self.since is None or moment >= self.since) and (self.until is None or moment < self.until)
 
-    def admits_shape(self, shape: Shape) -> bool:
+    def admits_shape(self, shape: LineShape) -> bool:
         """Whether it wants lines of this shape."""
         return (
             all(not (want := getattr(self, name)) or want == getattr(shape, name) for name in BY_NAME)

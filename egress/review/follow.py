@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from egress.audit import files
-from egress.audit.chain import MOST_LINE
+from egress.audit.chain import MAX_LINE_BYTES
 from egress.errors import UnreadableError
-from egress.review.entry import Entry, NotALineError, parse
+from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.filters import Filters
-from egress.review.reading import pieces
+from egress.review.line_reader import pieces
 
-NEAR = 8 * 1024 * 1024
+MAX_LOOKBACK_BYTES = 8 * 1024 * 1024
 """How far back the last lines are looked for."""
 
 
 def follow(
     directory: Path, filters: Filters, last: int = 10, wait: Callable[[], bool] | None = None
-) -> Iterator[Entry]:
+) -> Iterator[LogEntry]:
     """The last lines that the filters want; then, as often as `wait` says to go on, what is new.
 
     Raises `UnreadableError` when there is no log.
@@ -47,7 +47,7 @@ class _Place:
         self._number = number
         self._at = _start(directory, number)
 
-    def new(self) -> Iterator[Entry]:
+    def new(self) -> Iterator[LogEntry]:
         """What has come since, as far as it is wanted."""
         while True:
             # Looked for first: when a later file is there, this one is complete.
@@ -66,15 +66,15 @@ class _Place:
 def _start(directory: Path, number: int) -> int:
     """Where a line begins, near the end of a file."""
     size = files.size(directory, number)
-    if size <= NEAR:
+    if size <= MAX_LOOKBACK_BYTES:
         return 0
     with (directory / files.name(number)).open("rb") as file:
-        file.seek(size - NEAR)
-        file.readline(MOST_LINE)
+        file.seek(size - MAX_LOOKBACK_BYTES)
+        file.readline(MAX_LINE_BYTES)
         return file.tell()
 
 
-def _lines(directory: Path, number: int, at: int) -> Iterator[tuple[Entry | None, int]]:
+def _lines(directory: Path, number: int, at: int) -> Iterator[tuple[LogEntry | None, int]]:
     """The lines from a place on, each with where it ends; None for what is none."""
     try:
         file = (directory / files.name(number)).open("rb")

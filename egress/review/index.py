@@ -21,16 +21,16 @@ from typing import Self
 
 from egress.audit import files
 from egress.errors import UnreadableError
-from egress.review import owned, schema
+from egress.review import index_ownership, schema
 from egress.review.columns import DamagedError
-from egress.review.entry import OWN, Entry
-from egress.review.filling import Filling, NoRoomError, Progress
+from egress.review.entry import OWN, LogEntry
+from egress.review.fast_parse import id_of
 from egress.review.filters import Filters
-from egress.review.numbers import Numbers
+from egress.review.indexer import Indexer, NoRoomError, Progress
 from egress.review.schema import StaleIndexError
-from egress.review.search import Cursor, Reader, Search
-from egress.review.stats import Stats, Totals
-from egress.review.swift import id_of
+from egress.review.search import Cursor, EntryReader, IndexSearch
+from egress.review.stats import Stats, TotalsQuery
+from egress.review.totals import TrafficTotals
 
 RESERVE = 256 * 1024 * 1024
 """Bytes of the disk that an index leaves to the log."""
@@ -41,7 +41,7 @@ FIELDS = ("sandbox", "host", "rule", "code", "event", "profile", "method", "verd
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class IndexState:
     """What an index has, and how far it is behind."""
 
     lines: int = 0
@@ -57,13 +57,13 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ResultPage:
     """Some lines, newest first."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
     cursor: Cursor | None
     """Where the next page begins; None when there is no more."""
-    state: State
+    state: IndexState
 
     @property
     def is_complete(self) -> bool:
@@ -102,7 +102,7 @@ class Index:
 
     # Catching up --------------------------------------------------------------------------------
 
-    def catch_up(self, progress: Progress | None = None) -> State:
+    def catch_up(self, progress: Progress | None = None) -> IndexState:
         """Bring it up to the lines, unless another process is doing that; returns how it stands then.
 
         Raises `UnreadableError` when there is no log, nothing to read and nowhere to write, or when the
@@ -110,7 +110,7 @@ class Index:
         """
         self._look()
         try:
-            owned.check(self.place, self.directory)
+            index_ownership.check_ownership(self.place, self.directory)
             with self._lock() as is_ours:
                 self._trouble = "" if is_ours else "another process is bringing it up to the lines"
                 if is_ours:
@@ -160,7 +160,7 @@ class Index:
     def _fill(self, progress: Progress | None) -> None:
         connection = schema.open_to_write(self.place)
         try:
-            Filling(connection, self.directory, self._reserve).run(progress)
+            Indexer(connection, self.directory, self._reserve).run(progress)
         except sqlite3.DatabaseError as error:
             connection.close()
             if not schema.is_damage(error):
@@ -168,7 +168,7 @@ class Index:
             # Found damaged in the middle: once more, from nothing.
             schema.throw_away(self.place)
             connection = schema.open_to_write(self.place)
-            Filling(connection, self.directory, self._reserve).run(progress)
+            Indexer(connection, self.directory, self._reserve).run(progress)
         finally:
             connection.close()
 
@@ -178,7 +178,7 @@ class Index:
             node = self.place.stat().st_ino
             if self._connection is None or node != self._node:
                 self.close()
-                owned.check(self.place, self.directory)
+                index_ownership.check_ownership(self.place, self.directory)
                 self._connection, self._node = schema.open_to_read(self.place), node
         except (OSError, sqlite3.Error, StaleIndexError) as error:
             message = f"there is no index of the log at {self.place}, and none can be made"
@@ -186,7 +186,7 @@ class Index:
             raise UnreadableError(f"{message}: {reason}", "name another place with --index") from None
         return self._connection
 
-    def state(self) -> State:
+    def state(self) -> IndexState:
         """How it stands now."""
         run = self._open().execute
         done = dict(run("SELECT number, done FROM file"))
@@ -196,7 +196,7 @@ class Index:
         behind = sum(max(files.size(self.directory, number) - done.get(number, 0), 0) for number in there)
         # The beginning of a line that is being written is nothing to be behind with.
         behind = behind if self._trouble else 0
-        return State(lines, len(done), tuple(odd), self._unknown(), behind, self._trouble)
+        return IndexState(lines, len(done), tuple(odd), self._unknown(), behind, self._trouble)
 
     def _unknown(self) -> int:
         found = self._open().execute("SELECT DISTINCT event FROM grp")
@@ -221,47 +221,47 @@ class Index:
         self.catch_up()
         return question()
 
-    def query(self, filters: Filters, limit: int = 50, before: Cursor | None = None) -> Page:
+    def query(self, filters: Filters, limit: int = 50, before: Cursor | None = None) -> ResultPage:
         """The newest lines that the filters want, before a place in the log if one is given."""
         return self._asked(lambda: self._query(filters, limit, before))
 
-    def _query(self, filters: Filters, limit: int, before: Cursor | None) -> Page:
-        entries: list[Entry] = []
-        with Reader(self.directory) as reader:
-            for found in Search(self._open(), reader, filters).entries(before):
+    def _query(self, filters: Filters, limit: int, before: Cursor | None) -> ResultPage:
+        entries: list[LogEntry] = []
+        with EntryReader(self.directory) as reader:
+            for found in IndexSearch(self._open(), reader, filters).entries(before):
                 if isinstance(found, Cursor):
-                    return Page(tuple(entries), found, self.state())
+                    return ResultPage(tuple(entries), found, self.state())
                 if len(entries) == limit:
                     last = entries[-1] if entries else found
                     at = last.at if entries else found.at + 1
-                    return Page(tuple(entries), Cursor(last.file, at), self.state())
+                    return ResultPage(tuple(entries), Cursor(last.file, at), self.state())
                 entries.append(found)
-        return Page(tuple(entries), None, self.state())
+        return ResultPage(tuple(entries), None, self.state())
 
-    def each(self, filters: Filters) -> Iterator[Entry]:
+    def each(self, filters: Filters) -> Iterator[LogEntry]:
         """Every line that the filters want, oldest first."""
-        with Reader(self.directory) as reader:
-            for found in Search(self._open(), reader, filters).entries(is_forward=True):
-                if isinstance(found, Entry):
+        with EntryReader(self.directory) as reader:
+            for found in IndexSearch(self._open(), reader, filters).entries(is_forward=True):
+                if isinstance(found, LogEntry):
                     yield found
 
     def ends(self) -> tuple[tuple[int, int], ...]:
         """How far each file is indexed, in order."""
         return tuple(self._open().execute("SELECT number, done FROM file ORDER BY number"))
 
-    def find(self, request: str, most: int | None = None) -> list[Entry]:
+    def find(self, request: str, most: int | None = None) -> list[LogEntry]:
         """The lines of a request, by its whole id, oldest first; no more of them than `most`."""
         return self._asked(lambda: list(islice(self._with_id(request, "request"), most)))
 
-    def connection(self, connection: str, most: int | None = None) -> list[Entry]:
+    def connection(self, connection: str, most: int | None = None) -> list[LogEntry]:
         """The lines of a connection, by its whole id, oldest first; no more of them than `most`."""
         return self._asked(lambda: list(islice(self._with_id(connection, "connection"), most)))
 
-    def newest(self, name: str, wanted: Callable[[Entry], bool]) -> Entry | None:
+    def newest(self, name: str, wanted: Callable[[LogEntry], bool]) -> LogEntry | None:
         """The newest line of a request, or of a connection, that is wanted."""
         return self._asked(lambda: self._newest(name, wanted))
 
-    def _newest(self, name: str, wanted: Callable[[Entry], bool]) -> Entry | None:
+    def _newest(self, name: str, wanted: Callable[[LogEntry], bool]) -> LogEntry | None:
         found = []
         for column in ("request", "connection"):
             lines = self._with_id(name, column, is_backward=True)
@@ -269,7 +269,7 @@ class Index:
             found += [line] if line is not None else []
         return max(found, key=lambda line: (line.file, line.at), default=None)
 
-    def _with_id(self, wanted: str, name: str, *, is_backward: bool = False) -> Iterator[Entry]:
+    def _with_id(self, wanted: str, name: str, *, is_backward: bool = False) -> Iterator[LogEntry]:
         number = id_of(wanted).to_bytes(4, "little")
         blocks: list[tuple[int, int, int]] = []
         # A column of that name, and none that was typed.
@@ -280,14 +280,14 @@ class Index:
                 at = ids.find(number, at + 1)
             if at >= 0:
                 blocks.append((file, begin, size))
-        with Reader(self.directory) as reader:
+        with EntryReader(self.directory) as reader:
             for place in sorted(blocks, reverse=is_backward):
                 found = self._in_block(reader, place, wanted, name)
                 yield from reversed(list(found)) if is_backward else found
 
     def _in_block(
-        self, reader: Reader, place: tuple[int, int, int], wanted: str, name: str
-    ) -> Iterator[Entry]:
+        self, reader: EntryReader, place: tuple[int, int, int], wanted: str, name: str
+    ) -> Iterator[LogEntry]:
         file, at, size = place
         needle = wanted.encode("utf-8", "replace")
         for line in reader.bytes(file, at, size).split(b"\n"):
@@ -305,11 +305,11 @@ class Index:
         """The same by several of these at once."""
         return self._added_up(lambda: self._totals(filters).tables(by, top))
 
-    def total(self, filters: Filters) -> Numbers:
+    def total(self, filters: Filters) -> TrafficTotals:
         """Totals of everything that the filters let through."""
         return self._added_up(lambda: self._totals(filters).total())
 
-    def over_time(self, filters: Filters, step: int = 0) -> tuple[tuple[int, Numbers], ...]:
+    def over_time(self, filters: Filters, step: int = 0) -> tuple[tuple[int, TrafficTotals], ...]:
         """Totals of each step of time, in microseconds; 0 chooses one."""
         return self._added_up(lambda: self._totals(filters).over_time(step))
 
@@ -326,8 +326,8 @@ class Index:
 
         return self._asked(at_once)
 
-    def _totals(self, filters: Filters) -> Totals:
-        return Totals(self._open(), self.directory, filters)
+    def _totals(self, filters: Filters) -> TotalsQuery:
+        return TotalsQuery(self._open(), self.directory, filters)
 
     def values(self, name: str, most: int = 500) -> tuple[str, ...]:
         """What there is of a field, in order: to choose from."""

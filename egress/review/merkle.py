@@ -12,11 +12,11 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-NOTHING = hashlib.sha256(b"").digest()
+EMPTY_ROOT = hashlib.sha256(b"").digest()
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class MerkleNode:
     """A part of the tree: the first of its leaves, how many there are, and its hash."""
 
     at: int
@@ -24,7 +24,7 @@ class Node:
     digest: bytes
 
 
-def leaf(line: bytes) -> bytes:
+def hash_leaf(line: bytes) -> bytes:
     """The hash of a line, given without its end."""
     return hashlib.sha256(b"\0" + line).digest()
 
@@ -43,11 +43,11 @@ class _Part:
 
 
 @dataclass(slots=True)
-class Tree:
+class MerkleTree:
     """A tree that grows leaf by leaf, or part by part. It holds no more than its right edge."""
 
     leaves: int = 0
-    proof: list[Node] = field(default_factory=list)
+    proof: list[MerkleNode] = field(default_factory=list)
     """The parts without a line that is shown, in no order."""
     _edge: list[_Part] = field(default_factory=list)
 
@@ -70,26 +70,26 @@ class Tree:
 
     def _tell(self, part: _Part) -> None:
         if not part.is_shown:
-            self.proof.append(Node(part.at, part.size, part.digest))
+            self.proof.append(MerkleNode(part.at, part.size, part.digest))
 
     def root(self) -> bytes:
         """The hash of the whole; the proof is complete then. To be asked once, at the end."""
         for part in self._edge:
             self._tell(part)
         if not self._edge:
-            return NOTHING
+            return EMPTY_ROOT
         digest = self._edge[-1].digest
         for part in reversed(self._edge[:-1]):
             digest = _joined(part.digest, digest)
         return digest
 
 
-def rebuilt(proof: Iterator[Node], lines: Iterator[bytes], leaves: int) -> bytes | None:
+def rebuild_root(proof: Iterator[MerkleNode], lines: Iterator[bytes], leaves: int) -> bytes | None:
     """The hash of a whole of so many leaves, out of lines in their order and a proof in its order.
 
     None when the two do not make such a whole.
     """
-    tree = Tree()
+    tree = MerkleTree()
     node = next(proof, None)
     while tree.leaves < leaves:
         if node is not None and node.at == tree.leaves:
@@ -102,6 +102,6 @@ def rebuilt(proof: Iterator[Node], lines: Iterator[bytes], leaves: int) -> bytes
         line = next(lines, None)
         if line is None:
             return None
-        tree.add(leaf(line), is_shown=True)
+        tree.add(hash_leaf(line), is_shown=True)
     is_whole = tree.leaves == leaves and node is None and next(lines, None) is None
     return tree.root() if is_whole else None

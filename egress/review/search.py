@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
 
 from egress.audit import files
-from egress.audit.chain import MOST_LINE
-from egress.review.columns import DamagedError, Places, unpacked
-from egress.review.entry import Entry, NotALineError, parse
+from egress.audit.chain import MAX_LINE_BYTES
+from egress.review.columns import DamagedError, PlaceColumns, unpacked
+from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.filters import FilterError, Filters, trigrams
-from egress.review.shapes import TEXTS
+from egress.review.line_shape import TEXTS
 
 BUDGET = 256 * 1024 * 1024
 """Bytes of lines that are looked through for one page."""
@@ -51,7 +51,7 @@ class Cursor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class IndexedBlock:
     """A block, as far as choosing needs it."""
 
     key: int
@@ -63,7 +63,7 @@ class Held:
     shapes: bytes
 
 
-class Reader:
+class EntryReader:
     """Reads single lines of the files of a log, which may go away meanwhile."""
 
     def __init__(self, directory: Path) -> None:
@@ -78,13 +78,13 @@ class Reader:
         if self._file is not None:
             self._file.close()
 
-    def entry(self, number: int, at: int) -> Entry | None:
+    def entry(self, number: int, at: int) -> LogEntry | None:
         """The line that begins there; None when none does."""
         file = self._opened(number)
         if file is None:
             return None
         file.seek(at)
-        line = file.readline(MOST_LINE + 1)
+        line = file.readline(MAX_LINE_BYTES + 1)
         if not line.endswith(b"\n"):
             return None
         try:
@@ -112,10 +112,10 @@ class Reader:
         return self._file
 
 
-class Search:
+class IndexSearch:
     """One question to an index."""
 
-    def __init__(self, connection: sqlite3.Connection, reader: Reader, filters: Filters) -> None:
+    def __init__(self, connection: sqlite3.Connection, reader: EntryReader, filters: Filters) -> None:
         self._connection = connection
         self._reader = reader
         self._filters = filters
@@ -134,7 +134,7 @@ class Search:
         rows = self._connection.execute(f"SELECT id FROM shape WHERE {where}", values)  # noqa: S608
         return {key for (key,) in rows}
 
-    def blocks(self, before: Cursor | None = None, *, is_forward: bool = False) -> Iterator[Held]:
+    def blocks(self, before: Cursor | None = None, *, is_forward: bool = False) -> Iterator[IndexedBlock]:
         """The blocks that can hold what is wanted: newest first, or oldest first."""
         wanted = self.shapes()
         if wanted is not None and not wanted:
@@ -146,7 +146,7 @@ class Search:
             if wanted is None or not wanted.isdisjoint(array("I", held.shapes)):
                 yield held
 
-    def _in_order(self, before: Cursor | None, *, is_forward: bool) -> Iterator[Held]:
+    def _in_order(self, before: Cursor | None, *, is_forward: bool) -> Iterator[IndexedBlock]:
         parts, values = ["1"], list[int]()
         if self._filters.since is not None:
             parts.append("last >= ?")
@@ -166,7 +166,7 @@ class Search:
         )
         while some := rows.fetchmany(256):
             for key, file, at, size, lines, is_open, shapes in some:
-                yield Held(key, file, at, size, lines, bool(is_open), shapes)
+                yield IndexedBlock(key, file, at, size, lines, bool(is_open), shapes)
 
     def _with_text(self) -> set[int] | None:
         """The full blocks whose texts have every piece of what is looked for; None where it is too short."""
@@ -179,13 +179,13 @@ class Search:
 
     # Lines --------------------------------------------------------------------------------------
 
-    def places(self, held: Held, wanted: set[int] | None) -> tuple[Places, list[int]] | None:
+    def places(self, held: IndexedBlock, wanted: set[int] | None) -> tuple[PlaceColumns, list[int]] | None:
         """The columns of a block, and which of its lines the index takes for wanted, in order."""
         query = "SELECT places FROM lines WHERE block = ?"
         row = self._connection.execute(query, (held.key,)).fetchone()
         if row is None:
             return None
-        columns = Places.unpacked(row[0], held.lines)
+        columns = PlaceColumns.unpacked(row[0], held.lines)
         chosen = list(range(held.lines))
         if wanted is not None:
             chosen = [line for line in chosen if columns.shape[line] in wanted]
@@ -195,7 +195,7 @@ class Search:
 
     def entries(
         self, before: Cursor | None = None, *, is_forward: bool = False, budget: int = BUDGET
-    ) -> Iterator[Entry | Cursor]:
+    ) -> Iterator[LogEntry | Cursor]:
         """What is wanted, line by line. A cursor at the end says that there may be more before it."""
         wanted = self.shapes()
         for held in self.blocks(before, is_forward=is_forward):
@@ -223,9 +223,11 @@ class Search:
                 if self._filters.admits(entry):
                     yield entry
 
-    def _without_columns(self, held: Held, before: Cursor | None, *, is_forward: bool) -> Iterator[Entry]:
+    def _without_columns(
+        self, held: IndexedBlock, before: Cursor | None, *, is_forward: bool
+    ) -> Iterator[LogEntry]:
         """What is wanted of a block that was made anew since it was chosen: its lines are where they were."""
-        at, found = held.at, list[Entry]()
+        at, found = held.at, list[LogEntry]()
         for line in self._reader.bytes(held.file, held.at, held.size if held.lines else 0).split(b"\n"):
             if before is None or (held.file, at) < before:
                 entry = self._reader.entry(held.file, at)
@@ -235,7 +237,7 @@ class Search:
         self.read += held.size
         yield from found if is_forward else reversed(found)
 
-    def _with_needle(self, held: Held) -> set[int] | None:
+    def _with_needle(self, held: IndexedBlock) -> set[int] | None:
         """The lines of a block that have the text in what stands in them alone; None where it is gone."""
         if not held.lines:
             return set()
@@ -248,7 +250,7 @@ class Search:
         self.read += held.size // 16
         return set(_lines_with(self._needle, texts))
 
-    def _has_shape_with_text(self, held: Held) -> bool:
+    def _has_shape_with_text(self, held: IndexedBlock) -> bool:
         """Whether a line of a block has the text in its shape."""
         return not self._shapes_with_text().isdisjoint(array("I", held.shapes))
 

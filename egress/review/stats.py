@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from egress.review import histogram
-from egress.review.columns import Numbers as Columns
-from egress.review.entry import Entry
+from egress.review.columns import NumberColumns as Columns
+from egress.review.entry import LogEntry
 from egress.review.filters import FilterError, Filters
-from egress.review.moments import DAY, HOUR, SECOND
-from egress.review.numbers import Numbers, Sum
-from egress.review.search import Held, Reader, Search
-from egress.review.shapes import Shape, shape_of, unmarked
+from egress.review.line_shape import LineShape, shape_of, unmarked
+from egress.review.search import EntryReader, IndexedBlock, IndexSearch
+from egress.review.timestamps import DAY, HOUR, SECOND
+from egress.review.totals import TotalsBuilder, TrafficTotals
 
 By = Literal["sandbox", "host", "rule", "secret", "verdict", "code", "event", "profile"]
 BYS: Final[tuple[By, ...]] = get_args(By)
@@ -33,17 +33,17 @@ STEPS: Final = tuple(minutes * 60 * SECOND for minutes in (1, 5, 15, 60, 360, 14
 class Stats:
     """Totals of some lines, and of each part of them."""
 
-    total: Numbers
-    rows: tuple[tuple[str, Numbers], ...]
+    total: TrafficTotals
+    rows: tuple[tuple[str, TrafficTotals], ...]
     """The largest parts, by requests."""
-    others: Numbers | None
+    others: TrafficTotals | None
     """All further parts together."""
     parts: int
     """How many there are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TotalsGroup:
     """What totals are kept by."""
 
     names: tuple[str, ...]
@@ -52,11 +52,11 @@ class Group:
     has_secret: bool
 
 
-CLOCK: Final = {-1 - kind: Group(("",), bool(kind & 1), bool(kind & 2)) for kind in range(4)}
+CLOCK: Final = {-1 - kind: TotalsGroup(("",), bool(kind & 1), bool(kind & 2)) for kind in range(4)}
 """What `clock` tells apart, as groups."""
 
 
-class Totals:
+class TotalsQuery:
     """One question for numbers to an index."""
 
     def __init__(self, connection: sqlite3.Connection, directory: Path, filters: Filters) -> None:
@@ -64,10 +64,10 @@ class Totals:
         self._directory = directory
         self._filters = filters
 
-    def total(self) -> Numbers:
+    def total(self) -> TrafficTotals:
         """Totals of all of it."""
         groups = self._groups("verdict") | CLOCK
-        total = Sum()
+        total = TotalsBuilder()
         for group, _, found in self._sums(DAY if self._filters.has_shape else HOUR):
             known = groups.get(group)
             if known is not None:
@@ -84,12 +84,12 @@ class Totals:
         wanted = tuple(by)
         if not set(wanted) <= set(BYS):
             raise FilterError("there are no totals by this", f"take one of: {', '.join(BYS)}")
-        sums: dict[int, Sum] = {}
+        sums: dict[int, TotalsBuilder] = {}
         for group, _, found in self._sums():
-            sums.setdefault(group, Sum()).add(found)
+            sums.setdefault(group, TotalsBuilder()).add(found)
         return {name: _divided(sums, self._groups(name), top) for name in wanted}
 
-    def over_time(self, step: int = 0) -> tuple[tuple[int, Numbers], ...]:
+    def over_time(self, step: int = 0) -> tuple[tuple[int, TrafficTotals], ...]:
         """Totals of each step of time, in order, by the moment that it begins with; 0 chooses the step.
 
         A step without a line is there too, so that a chart has no holes.
@@ -99,14 +99,14 @@ class Totals:
             return ()
         step = max(step or fitting(last - first), (last - first) // MOST_STEPS + 1)
         groups = self._groups("verdict") | CLOCK
-        sums: dict[int, Sum] = {}
+        sums: dict[int, TotalsBuilder] = {}
         for group, moment, found in self._sums(HOUR if step % HOUR == 0 else 0, step):
             known = groups.get(group)
             if known is not None:
                 _count(found, known)
-                sums.setdefault(moment // step, Sum()).add(found)
+                sums.setdefault(moment // step, TotalsBuilder()).add(found)
         begin, end = first // step, last // step
-        return tuple((at * step, sums.get(at, Sum()).numbers()) for at in range(begin, end + 1))
+        return tuple((at * step, sums.get(at, TotalsBuilder()).numbers()) for at in range(begin, end + 1))
 
     def span(self) -> tuple[int, int]:
         """The first and the last moment that the filters let through; the first is later if there is none."""
@@ -119,7 +119,7 @@ class Totals:
 
     # Groups -------------------------------------------------------------------------------------
 
-    def _groups(self, by: str) -> dict[int, Group]:
+    def _groups(self, by: str) -> dict[int, TotalsGroup]:
         """The groups that the filters let through, as far as groups are concerned."""
         column = "secrets" if by == "secret" else by
         of_groups = replace(self._filters, method="", status="", policy="", grep="")
@@ -129,13 +129,13 @@ class Totals:
             values,
         )
         return {
-            key: Group(unmarked(name) if by == "secret" else (name,), verdict == "deny", bool(secrets))
+            key: TotalsGroup(unmarked(name) if by == "secret" else (name,), verdict == "deny", bool(secrets))
             for key, name, verdict, secrets in rows
         }
 
     # Sums ---------------------------------------------------------------------------------------
 
-    def _sums(self, grain: int = DAY, step: int = 0) -> Iterator[tuple[int, int, Sum]]:
+    def _sums(self, grain: int = DAY, step: int = 0) -> Iterator[tuple[int, int, TotalsBuilder]]:
         """Group, moment and sum of everything that the time lets through."""
         if self._filters.grep:
             yield from self._from_lines()
@@ -158,7 +158,7 @@ class Totals:
         end = (last // HOUR + 1) * HOUR if until is None else until // HOUR * HOUR
         return begin, end
 
-    def _from_roll_ups(self, first: int, last: int, grain: int) -> Iterator[tuple[int, int, Sum]]:
+    def _from_roll_ups(self, first: int, last: int, grain: int) -> Iterator[tuple[int, int, TotalsBuilder]]:
         if grain == HOUR and not self._filters.has_shape:
             for kind, start, found in self._rows("clock", first, last):
                 yield -1 - kind, start, found
@@ -175,7 +175,7 @@ class Totals:
         else:
             yield from self._rows("hour", first, last)
 
-    def _rows(self, table: str, first: int, last: int) -> Iterator[tuple[int, int, Sum]]:
+    def _rows(self, table: str, first: int, last: int) -> Iterator[tuple[int, int, TotalsBuilder]]:
         if first >= last:
             return
         where, values = "1", list[str | int]()
@@ -188,13 +188,15 @@ class Totals:
             (first, last, *values),
         )
         for group, start, requests, up, down, took in rows:
-            found = Sum(requests, 0, 0, up, down)
+            found = TotalsBuilder(requests, 0, 0, up, down)
             histogram.add(found.took, took)
             yield group, start, found
 
-    def _from_columns(self, first: int | None, last: int | None, step: int) -> Iterator[tuple[int, int, Sum]]:
+    def _from_columns(
+        self, first: int | None, last: int | None, step: int
+    ) -> Iterator[tuple[int, int, TotalsBuilder]]:
         """What roll-ups of that span do not have: other moments, and the open end."""
-        search = Search(self._connection, Reader(self._directory), self._filters)
+        search = IndexSearch(self._connection, EntryReader(self._directory), self._filters)
         wanted = search.shapes()
         groups = dict(self._connection.execute("SELECT id, grp FROM shape"))
         for held in self._beside(search, first, last):
@@ -205,12 +207,12 @@ class Totals:
             places, chosen = found
             if first is not None and last is not None and not held.is_open:
                 chosen = [line for line in chosen if not first <= places.moment[line] < last]
-            sums: dict[tuple[int, int], Sum] = {}
+            sums: dict[tuple[int, int], TotalsBuilder] = {}
             for line in chosen:
                 if not columns.requests[line]:
                     continue
                 moment = places.moment[line] // step * step if step else 0
-                total = sums.setdefault((groups.get(places.shape[line], 0), moment), Sum())
+                total = sums.setdefault((groups.get(places.shape[line], 0), moment), TotalsBuilder())
                 total.requests += columns.requests[line]
                 total.up += columns.up[line]
                 total.down += columns.down[line]
@@ -220,34 +222,34 @@ class Totals:
             for (group, moment), total in sums.items():
                 yield group, moment, total
 
-    def _beside(self, search: Search, first: int | None, last: int | None) -> Iterable[Held]:
+    def _beside(self, search: IndexSearch, first: int | None, last: int | None) -> Iterable[IndexedBlock]:
         if first is None or last is None:
             return search.blocks()
         query = "SELECT id FROM block WHERE is_open OR first < ? OR last >= ?"
         keys = {key for (key,) in self._connection.execute(query, (first, last))}
         return (held for held in search.blocks() if held.key in keys)
 
-    def _numbers(self, held: Held) -> Columns | None:
+    def _numbers(self, held: IndexedBlock) -> Columns | None:
         query = "SELECT numbers FROM lines WHERE block = ?"
         row = self._connection.execute(query, (held.key,)).fetchone()
         return None if row is None else Columns.unpacked(row[0], held.lines)
 
-    def _from_lines(self) -> Iterator[tuple[int, int, Sum]]:
-        with Reader(self._directory) as reader:
-            search = Search(self._connection, reader, self._filters)
+    def _from_lines(self) -> Iterator[tuple[int, int, TotalsBuilder]]:
+        with EntryReader(self._directory) as reader:
+            search = IndexSearch(self._connection, reader, self._filters)
             for entry in search.entries(is_forward=True):
-                if isinstance(entry, Entry) and entry.requests:
+                if isinstance(entry, LogEntry) and entry.requests:
                     yield self._group_of(shape_of(entry.fields)), entry.moment, _of(entry)
 
-    def _group_of(self, shape: Shape) -> int:
+    def _group_of(self, shape: LineShape) -> int:
         query = "SELECT grp FROM shape WHERE key = ?"
         row = self._connection.execute(query, (shape.key,)).fetchone()
         return 0 if row is None else int(row[0])
 
 
-def _divided(sums: Mapping[int, Sum], groups: Mapping[int, Group], top: int) -> Stats:
+def _divided(sums: Mapping[int, TotalsBuilder], groups: Mapping[int, TotalsGroup], top: int) -> Stats:
     """The sums of groups as totals of the parts that the groups count in."""
-    total, parts = Sum(), dict[str, Sum]()
+    total, parts = TotalsBuilder(), dict[str, TotalsBuilder]()
     for group, found in sums.items():
         known = groups.get(group)
         if known is None:
@@ -255,22 +257,22 @@ def _divided(sums: Mapping[int, Sum], groups: Mapping[int, Group], top: int) -> 
         _count(found, known)
         total.add(found)
         for name in known.names:
-            parts.setdefault(name, Sum()).add(found)
+            parts.setdefault(name, TotalsBuilder()).add(found)
     ordered = sorted(parts.items(), key=lambda part: (-part[1].requests, part[0]))
-    rest = Sum()
+    rest = TotalsBuilder()
     for _, part in ordered[top:]:
         rest.add(part)
     rows = tuple((name, part.numbers()) for name, part in ordered[:top])
     return Stats(total.numbers(), rows, rest.numbers() if ordered[top:] else None, len(ordered))
 
 
-def _of(entry: Entry) -> Sum:
+def _of(entry: LogEntry) -> TotalsBuilder:
     took = entry.number("total_us")
     counts = {histogram.class_of(took): 1} if took else {}
-    return Sum(entry.requests, 0, 0, entry.number("bytes_up"), entry.number("bytes_down"), counts)
+    return TotalsBuilder(entry.requests, 0, 0, entry.number("bytes_up"), entry.number("bytes_down"), counts)
 
 
-def _count(found: Sum, group: Group) -> None:
+def _count(found: TotalsBuilder, group: TotalsGroup) -> None:
     found.denied = found.requests if group.is_denied else 0
     found.with_secret = found.requests if group.has_secret else 0
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Final
 
 from egress.runtime.errors import MountError
-from egress.runtime.links import Way, followed
+from egress.runtime.safe_path import ResolvedPath, resolve_path
 from egress.runtime.spec import Mount
 
-ENGINES: Final = tuple(
+ENGINE_SOCKETS: Final = tuple(
     Path(place)
     for place in (
         "/run/docker.sock",
@@ -40,12 +40,14 @@ ENGINES: Final = tuple(
     )
 )
 """Sockets and stores of engines, where they usually are, and all sockets of those who are logged in."""
-_SYSTEM: Final = tuple(Path(place) for place in ("/proc", "/sys", "/dev", "/boot"))
-_TAKEN: Final = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
+_SYSTEM_FOLDERS: Final = tuple(Path(place) for place in ("/proc", "/sys", "/dev", "/boot"))
+_RESERVED_TARGETS: Final = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
 """Where nothing is mounted in a sandbox: it would be its wall, or its names."""
 
 
-def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[str] = ()) -> tuple[Mount, ...]:
+def check_mounts(
+    mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[str] = ()
+) -> tuple[Mount, ...]:
     """The same mounts, by where their sources end. Raises `MountError` for one that no sandbox gets.
 
     `guarded` are places of the host that must not be seen, whole or in part, besides those of engines.
@@ -53,12 +55,13 @@ def checked(mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[st
     """
     wanted = tuple(mounts)
     private = [_places(place) for place in guarded]
-    closed = [*map(_end, ENGINES), *(way[-1] for way in private)]
+    closed = [*map(_end, ENGINE_SOCKETS), *(way[-1] for way in private)]
     # Whoever writes a link on the way there decides what is found.
     turned = [*closed, *(place for way in private for place in way)]
     written = [_end(mount.source) for mount in wanted if mount.writable]
     return tuple(
-        _checked(mount, turned if mount.writable else closed, written, (*_TAKEN, *taken)) for mount in wanted
+        _check_mount(mount, turned if mount.writable else closed, written, (*_RESERVED_TARGETS, *taken))
+        for mount in wanted
     )
 
 
@@ -72,9 +75,9 @@ def refuse_moved(mounts: Iterable[Mount]) -> None:
             )
 
 
-def _checked(mount: Mount, closed: list[Path], written: list[Path], taken: tuple[str, ...]) -> Mount:
-    with _held(mount.source) as way:
-        source, link = way.end, way.strange(written)
+def _check_mount(mount: Mount, closed: list[Path], written: list[Path], taken: tuple[str, ...]) -> Mount:
+    with _resolved(mount.source) as way:
+        source, link = way.end, way.untrusted_link(written)
     try:
         kind = stat.S_IFMT(source.stat().st_mode)
     except OSError:
@@ -89,7 +92,7 @@ def _checked(mount: Mount, closed: list[Path], written: list[Path], taken: tuple
                 f"{mount.source} holds, or lies in, {place}, which is closed to sandboxes",
                 "name the folder that is meant, and nothing above it",
             )
-    if source == Path("/") or any(source.is_relative_to(place) for place in _SYSTEM):
+    if source == Path("/") or any(source.is_relative_to(place) for place in _SYSTEM_FOLDERS):
         raise MountError(f"{mount.source} belongs to the system", "name a folder with files of yours")
     if link is not None:
         raise MountError(
@@ -122,14 +125,14 @@ def _end(path: Path) -> Path:
 
 
 def _places(path: Path) -> tuple[Path, ...]:
-    with _held(path) as way:
+    with _resolved(path) as way:
         return way.places
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[Way]:
+def _resolved(path: Path) -> Iterator[ResolvedPath]:
     try:
-        with followed(path) as way:
+        with resolve_path(path) as way:
             yield way
     except OSError:
         raise MountError(f"{path} cannot be followed to its end", "name the folder itself") from None

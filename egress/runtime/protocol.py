@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
-from egress.runtime.gateway import Admission, Canary
-from egress.runtime.spec import NOTHING, Command, Event, ExecResult, Info, Spec, Terminal, Values
+from egress.runtime.proxy_client import Admission, PlantedCanary
+from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Terminal, Values
 
-Chunk = Callable[[bytes], object]
+OutputCallback = Callable[[bytes], object]
 """Told each piece of output as it comes, by the thread that reads. It must not wait for the same command."""
 
 
@@ -26,15 +26,15 @@ Chunk = Callable[[bytes], object]
 class Output:
     """Who is told of output while a command runs."""
 
-    stdout: Chunk | None = None
-    stderr: Chunk | None = None
+    stdout: OutputCallback | None = None
+    stderr: OutputCallback | None = None
 
 
-SILENT = Output()
+NO_OUTPUT = Output()
 
 
 @dataclass(frozen=True, slots=True)
-class Outfit:
+class Provisions:
     """What a sandbox is to hold so that its programs trust the proxy and find it; see `egress.runtime.kit`.
 
     It exists before the first process does.
@@ -46,31 +46,33 @@ class Outfit:
     """By path in the sandbox; none of them can be written there."""
     overmounts: Mapping[str, str] = field(default_factory=dict)
     """Which of the files stands at another path too, by that path."""
-    variables: Values = NOTHING
-    planted: tuple[Canary, ...] = ()
-    """Files that the sandbox has for its own, to be written or taken away; see `egress.runtime.planting`."""
+    variables: Values = NO_VALUES
+    planted: tuple[PlantedCanary, ...] = ()
+    """Files that the sandbox has for its own, to be written or taken away; see `egress.runtime.canary_planting`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class ProxyEndpoint:
     """Where the sandbox finds the proxy."""
 
     host: str
     port: int = 3128
 
 
-Dresser = Callable[[Admission, Entrance], Outfit]
+Provisioner = Callable[[Admission, ProxyEndpoint], Provisions]
 """Makes the outfit of a sandbox. Called again when the proxy has returned: its authority is a new one
 then."""
 
 
-def undressed(_admission: Admission, entrance: Entrance) -> Outfit:
+def provision_minimal(_admission: Admission, entrance: ProxyEndpoint) -> Provisions:
     """The least that works: the variables of a proxy, and no authority."""
     url = f"http://{entrance.host}:{entrance.port}"
-    return Outfit(variables=dict.fromkeys(("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"), url))
+    return Provisions(
+        variables=dict.fromkeys(("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"), url)
+    )
 
 
-class Process(Protocol):
+class RuntimeProcess(Protocol):
     """A command that runs. Its output is read all the time, whether anybody waits or not."""
 
     def write(self, data: bytes) -> None:
@@ -98,10 +100,10 @@ class Runtime(Protocol):
     def start(self, name: str) -> Info:
         """Make it ready for commands. Nothing happens where it is."""
 
-    def spawn(self, name: str, command: Command, output: Output = SILENT) -> Process:
+    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> RuntimeProcess:
         """Begin a command."""
 
-    def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
+    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
         """Run a command to its end. Any status is a result; see `ExecResult.check`."""
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
@@ -146,7 +148,7 @@ class Runtime(Protocol):
     def info(self, name: str) -> Info:
         """How it is."""
 
-    def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
+    def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
         """Those with all of these labels, by name."""
 
     def events(self) -> AbstractContextManager[Iterator[Event]]:

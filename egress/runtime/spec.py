@@ -17,26 +17,26 @@ from typing import BinaryIO, Final, Literal
 
 from egress.runtime.errors import CommandError, ExecTimeoutError, SpecError
 
-NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LABEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
-OWN_LABELS: Final = "egress."
+NAME_PATTERN: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
+_VARIABLE_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LABEL_PATTERN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
+RESERVED_LABEL_PREFIX: Final = "egress."
 """What labels of a user do not begin with."""
 
 WORKSPACE: Final = "/workspace"
-TIMED_OUT: Final = 124
+TIMED_OUT_STATUS: Final = 124
 """The status of a command that was ended by its timeout."""
 MIB: Final = 1024 * 1024
-MOST_READY: Final = 64
+MAX_READY: Final = 64
 """Sandboxes that are kept ready, of all kinds together."""
 
 State = Literal["created", "running", "paused", "stopped"]
 Values = Mapping[str, str]
-NOTHING: Final[Values] = MappingProxyType({})
+NO_VALUES: Final[Values] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SandboxLimits:
     """What a sandbox may use up at most."""
 
     memory_mib: int = 2048
@@ -52,12 +52,12 @@ class Limits:
     """
 
     def __post_init__(self) -> None:
-        _within("limits.memory_mib", self.memory_mib, 16, 1 << 24)
-        _within("limits.cpus", self.cpus, 0.01, 4096)
-        _within("limits.processes", self.processes, 8, 1 << 22)
-        _within("limits.temporary_mib", self.temporary_mib, 1, 1 << 24)
+        _check_range("limits.memory_mib", self.memory_mib, 16, 1 << 24)
+        _check_range("limits.cpus", self.cpus, 0.01, 4096)
+        _check_range("limits.processes", self.processes, 8, 1 << 22)
+        _check_range("limits.temporary_mib", self.temporary_mib, 1, 1 << 24)
         if self.disk_mib is not None:
-            _within("limits.disk_mib", self.disk_mib, 1, 1 << 24)
+            _check_range("limits.disk_mib", self.disk_mib, 1, 1 << 24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,21 +89,21 @@ class Spec:
     workdir: str = WORKSPACE
     """Where commands start; a folder of the sandbox's own that ends with it, unless something is mounted
     there."""
-    env: Values = NOTHING
+    env: Values = NO_VALUES
     mounts: tuple[Mount, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
     read_only: bool = False
     """Nothing but `workdir`, /tmp and what is mounted can be written."""
     ports: tuple[int, ...] = ()
     """Ports that the rules name, besides 80 and 443: what a client dials there lands at the proxy too."""
-    labels: Values = NOTHING
+    labels: Values = NO_VALUES
 
     def __post_init__(self) -> None:
         check_name(self.name)
         if not self.image or not self.image.isprintable() or " " in self.image or self.image.startswith("-"):
             raise SpecError("image is not the name of an image", "give its name, with a tag or a digest")
-        _within("user", self.user, 0, 1 << 31)
-        _within("group", self.group, 0, 1 << 31)
+        _check_range("user", self.user, 0, 1 << 31)
+        _check_range("group", self.group, 0, 1 << 31)
         check_path("workdir", self.workdir)
         if normpath(self.workdir) == "/":
             raise SpecError("workdir is the whole sandbox", "name a folder in it")
@@ -116,7 +116,7 @@ class Spec:
         object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
 
     @property
-    def is_closed(self) -> bool:
+    def has_read_only_image(self) -> bool:
         """Whether nothing of its image can be written: that was asked for, or its disk is bounded."""
         return self.read_only or self.limits.disk_mib is not None
 
@@ -129,8 +129,8 @@ class Terminal:
     rows: int = 24
 
     def __post_init__(self) -> None:
-        _within("terminal.columns", self.columns, 1, 10_000)
-        _within("terminal.rows", self.rows, 1, 10_000)
+        _check_range("terminal.columns", self.columns, 1, 10_000)
+        _check_range("terminal.rows", self.rows, 1, 10_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class Command:
     argv: tuple[str, ...]
     cwd: str | None = None
     """The `workdir` of the sandbox, if not said."""
-    env: Values = NOTHING
+    env: Values = NO_VALUES
     input: bytes | BinaryIO | None = None
     """What it reads. None is nothing at all, unless the process is written to."""
     timeout: float | None = None
@@ -159,9 +159,9 @@ class Command:
         if self.cwd is not None:
             check_path("cwd", self.cwd)
         if self.timeout is not None:
-            _within("timeout", self.timeout, 0.001, 10**9)
-        _within("grace", self.grace, 0, 3600)
-        _within("most_output", self.most_output, 0, 1 << 40)
+            _check_range("timeout", self.timeout, 0.001, 10**9)
+        _check_range("grace", self.grace, 0, 3600)
+        _check_range("most_output", self.most_output, 0, 1 << 40)
         if self.terminal is not None and (self.timeout is not None or self.input is not None):
             raise SpecError(
                 "a command in a terminal has neither timeout nor input", "leave them out, or the terminal"
@@ -205,7 +205,7 @@ class Info:
     image: str
     state: State
     profile: str | None = None
-    labels: Values = NOTHING
+    labels: Values = NO_VALUES
     created: datetime | None = None
     exit_code: int | None = None
     """How it ended, where it did by itself."""
@@ -227,7 +227,7 @@ class Event:
 
 def check_name(name: str) -> None:
     """Refuse a name that cannot stand in a record, a path and a header; raises `SpecError`."""
-    if not NAME.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name):
         raise SpecError(
             "name is not one for a sandbox",
             "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends",
@@ -244,17 +244,17 @@ def check_path(what: str, path: str) -> None:
 def check_ports(ports: tuple[int, ...]) -> None:
     """Refuse what is no port; raises `SpecError`."""
     for port in ports:
-        _within("ports", port, 1, 65535)
+        _check_range("ports", port, 1, 65535)
 
 
-def check_ready(count: int) -> None:
+def check_ready_count(count: int) -> None:
     """Refuse to keep more ready than there should be; raises `SpecError`."""
-    _within("count", count, 0, MOST_READY)
+    _check_range("count", count, 0, MAX_READY)
 
 
 def _variables(what: str, values: Values) -> Values:
     for name, value in values.items():
-        if not _VARIABLE.fullmatch(name):
+        if not _VARIABLE_PATTERN.fullmatch(name):
             raise SpecError(f"{what} holds a name that is none of a variable", "use letters, digits and _")
         if "\0" in value:
             raise SpecError(f"{what}: the value of {name} holds a NUL", "leave it out")
@@ -263,19 +263,22 @@ def _variables(what: str, values: Values) -> Values:
 
 def _check_labels(labels: Values) -> None:
     for name, value in labels.items():
-        if not _LABEL.fullmatch(name) or name.startswith(OWN_LABELS):
+        if not _LABEL_PATTERN.fullmatch(name) or name.startswith(RESERVED_LABEL_PREFIX):
             raise SpecError(
                 "labels holds a name that cannot be",
-                f"use letters, digits, dots, -, _ and /, and do not begin with {OWN_LABELS}",
+                f"use letters, digits, dots, -, _ and /, and do not begin with {RESERVED_LABEL_PREFIX}",
             )
         if not value.isprintable() or len(value) > 1000:
             raise SpecError(f"labels: the value of {name} is no short text", "keep it printable")
 
 
-def _within(what: str, value: float, least: float, most: float) -> None:
+def _check_range(what: str, value: float, least: float, most: float) -> None:
     if isinstance(value, bool) or not least <= value <= most:
-        raise SpecError(f"{what} is out of bounds", f"give a number from {_plain(least)} to {_plain(most)}")
+        raise SpecError(
+            f"{what} is out of bounds",
+            f"give a number from {_format_number(least)} to {_format_number(most)}",
+        )
 
 
-def _plain(number: float) -> str:
+def _format_number(number: float) -> str:
     return str(int(number)) if number == int(number) else f"{number:g}"

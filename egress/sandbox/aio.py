@@ -12,7 +12,16 @@ from types import TracebackType
 from typing import Self
 
 from egress.runtime.protocol import Runtime
-from egress.runtime.spec import NOTHING, Info, Values
+from egress.runtime.spec import NO_VALUES, Info, Values
+from egress.sandbox.async_bridge import (
+    AsyncTwin,
+    awaited,
+    copy_docstring,
+    in_thread,
+    iterate_in_thread,
+    iterated,
+    wrapped,
+)
 from egress.sandbox.files import Files
 from egress.sandbox.git import Git
 from egress.sandbox.handle import Sandbox
@@ -21,22 +30,21 @@ from egress.sandbox.paths import Where
 from egress.sandbox.process import Process, Stream
 from egress.sandbox.session import Session
 from egress.sandbox.terminal import Pty
-from egress.sandbox.twin import Twin, awaited, in_thread, iterated, made, said_by, stepped
 from egress.sandbox.watch import Change
 
 
-class AsyncStream(Twin[Stream]):
+class AsyncStream(AsyncTwin[Stream]):
     """What a process writes to one of its outputs; see `Stream`."""
 
     chunks = iterated(Stream.chunks)
     lines = iterated(Stream.lines)
 
-    @said_by(Stream.read)
+    @copy_docstring(Stream.read)
     def read(self) -> bytes:
         return self._sync.read()
 
 
-class AsyncProcess(Twin[Process]):
+class AsyncProcess(AsyncTwin[Process]):
     """A command that goes on; see `Process`."""
 
     def __init__(self, sync: Process) -> None:
@@ -59,16 +67,16 @@ class AsyncProcess(Twin[Process]):
     wait_for_log = awaited(Process.wait_for_log)
     wait_for_port = awaited(Process.wait_for_port)
 
-    @said_by(Process.poll)
+    @copy_docstring(Process.poll)
     def poll(self) -> int | None:
         return self._sync.poll()
 
-    @said_by(Process.logs)
+    @copy_docstring(Process.logs)
     def logs(self) -> str:
         return self._sync.logs()
 
 
-class AsyncSession(Twin[Session]):
+class AsyncSession(AsyncTwin[Session]):
     """A shell that stays; see `Session`."""
 
     async def __aenter__(self) -> Self:
@@ -83,7 +91,7 @@ class AsyncSession(Twin[Session]):
     close = awaited(Session.close)
 
 
-class AsyncFiles(Twin[Files]):
+class AsyncFiles(AsyncTwin[Files]):
     """The files of one sandbox; see `Files`."""
 
     read = awaited(Files.read)
@@ -99,25 +107,25 @@ class AsyncFiles(Twin[Files]):
     copy_out = awaited(Files.copy_out)
 
     @asynccontextmanager
-    @said_by(Files.watch)
+    @copy_docstring(Files.watch)
     async def watch(
         self, path: Where = ".", *, interval: float = 0.5
     ) -> AsyncIterator[AsyncIterator[Change]]:
         context: AbstractContextManager[Iterator[Change]] = self._sync.watch(path, interval=interval)
         changes = await in_thread(context.__enter__)
         try:
-            yield stepped(changes)
+            yield iterate_in_thread(changes)
         finally:
             await in_thread(context.__exit__, None, None, None)
 
 
-class AsyncGit(Twin[Git]):
+class AsyncGit(AsyncTwin[Git]):
     """Clones; see `Git`."""
 
     clone = awaited(Git.clone)
 
 
-class AsyncPty(Twin[Pty]):
+class AsyncPty(AsyncTwin[Pty]):
     """A program in a terminal; see `Pty`."""
 
     async def __aenter__(self) -> Self:
@@ -143,7 +151,7 @@ class AsyncPty(Twin[Pty]):
     close = awaited(Pty.close)
 
 
-class AsyncSandbox(Twin[Sandbox]):
+class AsyncSandbox(AsyncTwin[Sandbox]):
     r"""One sandbox; see `Sandbox`. A task that is cancelled ends the command that it waits for.
 
     >>> async with await AsyncSandbox.create() as sandbox:  # doctest: +SKIP
@@ -170,7 +178,7 @@ class AsyncSandbox(Twin[Sandbox]):
         await self.delete()
 
     @classmethod
-    @said_by(Sandbox.create)
+    @copy_docstring(Sandbox.create)
     async def create(  # noqa: PLR0913 - as the blocking one
         cls,
         *,
@@ -185,7 +193,7 @@ class AsyncSandbox(Twin[Sandbox]):
         pids: int | None = None,
         size: Size | None = None,
         temporary: Size | None = None,
-        labels: Values = NOTHING,
+        labels: Values = NO_VALUES,
         volumes: Volumes | None = None,
         runtime: Runtime | None = None,
     ) -> Self:
@@ -209,7 +217,7 @@ class AsyncSandbox(Twin[Sandbox]):
         return cls(made)
 
     @classmethod
-    @said_by(Sandbox.prepare)
+    @copy_docstring(Sandbox.prepare)
     async def prepare(
         cls,
         count: int,
@@ -235,13 +243,13 @@ class AsyncSandbox(Twin[Sandbox]):
         )
 
     @classmethod
-    @said_by(Sandbox.connect)
+    @copy_docstring(Sandbox.connect)
     async def connect(cls, name: str, *, runtime: Runtime | None = None) -> Self:
         return cls(await in_thread(Sandbox.connect, name, runtime=runtime))
 
     @classmethod
-    @said_by(Sandbox.list)
-    async def list(cls, *, labels: Values = NOTHING, runtime: Runtime | None = None) -> list[Info]:
+    @copy_docstring(Sandbox.list)
+    async def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | None = None) -> list[Info]:
         return await in_thread(Sandbox.list, labels=labels, runtime=runtime)
 
     stop = awaited(Sandbox.stop)
@@ -252,9 +260,9 @@ class AsyncSandbox(Twin[Sandbox]):
     info = awaited(Sandbox.info)
     status = awaited(Sandbox.status)
     exec = awaited(Sandbox.exec)
-    spawn = made(Sandbox.spawn, AsyncProcess)
-    session = made(Sandbox.session, AsyncSession)
-    pty = made(Sandbox.pty, AsyncPty)
+    spawn = wrapped(Sandbox.spawn, AsyncProcess)
+    session = wrapped(Sandbox.session, AsyncSession)
+    pty = wrapped(Sandbox.pty, AsyncPty)
     expose = awaited(Sandbox.expose)
     unexpose = awaited(Sandbox.unexpose)
     wait_for_port = awaited(Sandbox.wait_for_port)

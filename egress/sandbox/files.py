@@ -13,32 +13,32 @@ from posixpath import basename, dirname
 from typing import BinaryIO, Final, Literal
 
 from egress.runtime.spec import MIB, Command
-from egress.sandbox import copying, packing
+from egress.sandbox import packing, unpacking
+from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import PathKindError
-from egress.sandbox.options import given
+from egress.sandbox.options import as_input
 from egress.sandbox.paths import (
-    LATER,
-    MISSING,
-    NO_FOLDER,
-    SOON,
-    TEMPORARY,
+    LONG_TIMEOUT,
+    MISSING_STATUS,
+    NO_FOLDER_STATUS,
+    SHORT_TIMEOUT,
+    TEMPORARY_PREFIX,
     Where,
-    asked,
-    do,
-    refused,
-    resolved,
-    rooted,
-    words,
+    path_command,
+    path_error,
+    resolve,
+    run_on_path,
+    run_verb,
+    split_root,
 )
-from egress.sandbox.place import Place
-from egress.sandbox.watch import Change, changes
+from egress.sandbox.watch import Change, watch_changes
 
 Kind = Literal["file", "folder", "other"]
-_FIRST: Final = int(datetime.min.replace(tzinfo=UTC).timestamp())
-_LAST: Final = int(datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp())
-_NONSENSE: Final = 1
+_MIN_TIMESTAMP: Final = int(datetime.min.replace(tzinfo=UTC).timestamp())
+_MAX_TIMESTAMP: Final = int(datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp())
+_BROKEN_PROGRAM_STATUS: Final = 1
 """The status of a program that does not do what it should."""
-_MOST_READ: Final = 64 * MIB
+_MAX_READ_BYTES: Final = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +61,13 @@ class FileStat:
         return self.kind == "folder"
 
 
-def _known(said: bytes) -> FileStat:
+def _parse_stat(said: bytes) -> FileStat:
     """Read what a sandbox says. Raises `ValueError` where it is something else."""
     mode, size, seconds, *link = said.split()
     bits = int(mode, 16)
     kind: Kind = "file" if modes.S_ISREG(bits) else "folder" if modes.S_ISDIR(bits) else "other"
     # A file can be of a time that no calendar has: whoever owns it says of which.
-    moment = min(max(int(seconds), _FIRST), _LAST)
+    moment = min(max(int(seconds), _MIN_TIMESTAMP), _MAX_TIMESTAMP)
     return FileStat(
         kind=kind,
         size=int(size),
@@ -83,13 +83,15 @@ class Files:
     >>> sandbox.files.write("notes/today.txt", "hello")  # doctest: +SKIP
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CommandRunner) -> None:
         self._place = place
 
     def __repr__(self) -> str:
         return f"<Files of {self._place.name!r}>"
 
-    def read(self, path: Where, *, most: int = _MOST_READ, timeout: float | None = LATER) -> bytes:
+    def read(
+        self, path: Where, *, most: int = _MAX_READ_BYTES, timeout: float | None = LONG_TIMEOUT
+    ) -> bytes:
         r"""Return what a file holds. Raises `PathKindError` for one of more than `most` bytes.
 
         As everything here that takes `timeout`, it raises `ExecTimeoutError` after so many seconds; what does
@@ -99,10 +101,10 @@ class Files:
         b'\x89PNG'
         """
         # One more than it may be, and not all there is: a file can grow while it is read.
-        argv = words("read", path, str(most + 1))
-        result = asked(self._place, path, Command(argv=argv, most_output=most, timeout=timeout))
+        argv = path_command("read", path, str(most + 1))
+        result = run_on_path(self._place, path, Command(argv=argv, most_output=most, timeout=timeout))
         if result.exit_code:
-            raise refused(result.exit_code, path, self._place.name)
+            raise path_error(result.exit_code, path, self._place.name)
         if result.truncated:
             raise PathKindError(f"{str(path)!r} holds more than {most} bytes", "take it with copy_out")
         return result.stdout
@@ -121,7 +123,7 @@ class Files:
         data: str | bytes | BinaryIO,
         *,
         mode: int | None = None,
-        timeout: float | None = LATER,
+        timeout: float | None = LONG_TIMEOUT,
     ) -> None:
         """Write a file, all of it or none: whoever reads it sees the old one or the new one.
 
@@ -130,9 +132,9 @@ class Files:
         >>> sandbox.files.write("run.sh", "echo hi", mode=0o755)  # doctest: +SKIP
         """
         permissions = "" if mode is None else f"{mode & 0o777:o}"
-        more = (f"{TEMPORARY}{secrets.token_hex(8)}", permissions)
-        source = given(data)
-        do(self._place, "write", path, *more, source=b"" if source is None else source, timeout=timeout)
+        more = (f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}", permissions)
+        source = as_input(data)
+        run_verb(self._place, "write", path, *more, source=b"" if source is None else source, timeout=timeout)
 
     def stat(self, path: Where) -> FileStat:
         """Return what is known of a file or a folder. Raises `PathNotFoundError`.
@@ -141,9 +143,9 @@ class Files:
         5
         """
         try:
-            return _known(do(self._place, "stat", path))
+            return _parse_stat(run_verb(self._place, "stat", path))
         except ValueError:
-            raise refused(_NONSENSE, path, self._place.name) from None
+            raise path_error(_BROKEN_PROGRAM_STATUS, path, self._place.name) from None
 
     def exists(self, path: Where) -> bool:
         """Return whether there is a file or a folder. A link that leads nowhere is none.
@@ -151,9 +153,11 @@ class Files:
         >>> sandbox.files.exists("notes")  # doctest: +SKIP
         True
         """
-        status = asked(self._place, path, Command(argv=words("exists", path), timeout=SOON)).exit_code
-        if status not in (0, MISSING, NO_FOLDER):
-            raise refused(status, path, self._place.name)
+        status = run_on_path(
+            self._place, path, Command(argv=path_command("exists", path), timeout=SHORT_TIMEOUT)
+        ).exit_code
+        if status not in (0, MISSING_STATUS, NO_FOLDER_STATUS):
+            raise path_error(status, path, self._place.name)
         return status == 0
 
     def listdir(self, path: Where = ".") -> list[str]:
@@ -162,7 +166,7 @@ class Files:
         >>> sandbox.files.listdir("notes")  # doctest: +SKIP
         ['today.txt']
         """
-        names = do(self._place, "list", path).decode("utf-8", "surrogateescape")
+        names = run_verb(self._place, "list", path).decode("utf-8", "surrogateescape")
         return sorted(names.split("/")[:-1])
 
     def mkdir(self, path: Where, *, parents: bool = True) -> None:
@@ -170,21 +174,21 @@ class Files:
 
         >>> sandbox.files.mkdir("a/b/c")  # doctest: +SKIP
         """
-        do(self._place, "mkdir", path, "parents" if parents else "")
+        run_verb(self._place, "mkdir", path, "parents" if parents else "")
 
-    def remove(self, path: Where, *, recursive: bool = False, timeout: float | None = LATER) -> None:
+    def remove(self, path: Where, *, recursive: bool = False, timeout: float | None = LONG_TIMEOUT) -> None:
         """Remove a file, a link or an empty folder; with `recursive` a folder with all that it holds.
 
         >>> sandbox.files.remove("a", recursive=True)  # doctest: +SKIP
         """
-        do(self._place, "remove", path, "recursive" if recursive else "", timeout=timeout)
+        run_verb(self._place, "remove", path, "recursive" if recursive else "", timeout=timeout)
 
     def rename(self, path: Where, new: Where) -> None:
         """Give a file or a folder another name. A file that has it is replaced, a folder is not.
 
         >>> sandbox.files.rename("draft.txt", "final.txt")  # doctest: +SKIP
         """
-        do(self._place, "rename", path, *rooted(new))
+        run_verb(self._place, "rename", path, *split_root(new))
 
     def copy_in(self, source: str | Path, path: Where = ".") -> None:
         """Copy a file of the host to a path, or into a folder; or what a folder holds into a folder.
@@ -197,9 +201,9 @@ class Files:
         is_folder = origin.is_dir()
         if not is_folder and (str(path).endswith("/") or (self.exists(path) and self.stat(path).is_folder)):
             path = f"{path}/{origin.name}"
-        target = resolved(self._place, path, make="all" if is_folder else "above")
+        target = resolve(self._place, path, make="all" if is_folder else "above")
         folder, name = (target, "") if is_folder else (dirname(target), basename(target))
-        with packing.packed(origin, name) as archive:
+        with packing.pack(origin, name) as archive:
             self._place.runtime.put(self._place.name, folder, archive)
 
     def copy_out(self, path: Where, target: str | Path) -> None:
@@ -208,12 +212,12 @@ class Files:
         >>> sandbox.files.copy_out("dist", "build/dist")  # doctest: +SKIP
         """
         is_folder = self.stat(path).is_folder
-        origin = resolved(self._place, path)
+        origin = resolve(self._place, path)
         with self._place.runtime.get(self._place.name, origin) as archive:
             if is_folder:
-                copying.unpack_folder(archive, Path(target))
+                unpacking.unpack_folder(archive, Path(target))
             else:
-                copying.unpack_file(archive, Path(target))
+                unpacking.unpack_file(archive, Path(target))
 
     @contextmanager
     def watch(self, path: Where = ".", *, interval: float = 0.5) -> Iterator[Iterator[Change]]:
@@ -225,5 +229,5 @@ class Files:
         ...     print(next(changes))
         Change(kind='made', path='src/main.py')
         """
-        with changes(self._place, path, resolved(self._place, path), interval) as found:
+        with watch_changes(self._place, path, resolve(self._place, path), interval) as found:
             yield found

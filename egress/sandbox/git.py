@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.spec import Command, ExecResult
+from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import (
     GitDeniedError,
     GitError,
@@ -21,36 +22,35 @@ from egress.sandbox.errors import (
     LateCommandError,
     PathExistsError,
 )
-from egress.sandbox.paths import Where, resolved
-from egress.sandbox.place import Place
+from egress.sandbox.paths import Where, resolve
 
-_QUIET: Final = {
+_GIT_VARIABLES: Final = {
     # Nobody is there to answer, and what git says is to be understood.
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "true",
     "SSH_ASKPASS": "true",
     "LC_ALL": "C",
 }
-_NO_PROGRAM: Final = 127
-_BRANCH: Final = re.compile(r"[^\s~^:?*\[\\\x00-\x20\x7f-]+[^\s~^:?*\[\\\x00-\x20\x7f]*")
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_SCRIPT: Final = (
+_NO_PROGRAM_STATUS: Final = 127
+_BRANCH_PATTERN: Final = re.compile(r"[^\s~^:?*\[\\\x00-\x20\x7f-]+[^\s~^:?*\[\\\x00-\x20\x7f]*")
+_COMMIT_PATTERN: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_CLONE_SCRIPT: Final = (
     'git clone "$@" >&2 || exit; for at; do :; done; git -C "$at" rev-parse HEAD 2>/dev/null; exit 0'
 )
 
-_DENIED: Final = re.compile(
+_DENIED_MESSAGES: Final = re.compile(
     r"Authentication failed|could not read (?:Username|Password)|Permission denied \("
     r"|error: 40[137]|response 40[37]"
 )
-_MISSING: Final = re.compile(
+_MISSING_MESSAGES: Final = re.compile(
     r"Remote branch .* not found|[Rr]epository .*not found|error: 404"
     r"|does not appear to be a git|not valid: is this"
 )
-_AWAY: Final = re.compile(
+_UNREACHABLE_MESSAGES: Final = re.compile(
     r"Could not resolve|Failed to connect|Connection (?:refused|reset|timed out)|error: 5\d\d|response 5\d\d"
     r"|Operation timed out|SSL|certificate"
 )
-_THERE: Final = re.compile(r"already exists and is not an empty directory")
+_EXISTS_MESSAGE: Final = re.compile(r"already exists and is not an empty directory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Git:
     >>> sandbox.git.clone("https://git.example.com/team/project", "project")  # doctest: +SKIP
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CommandRunner) -> None:
         self._place = place
 
     def __repr__(self) -> str:
@@ -96,13 +96,15 @@ class Git:
         """
         target = _target(url, path)
         options = (*_branch(branch), *_depth(depth))
-        words = (*options, "--", url, resolved(self._place, target, make="above"))
-        command = Command(argv=("/bin/sh", "-c", _SCRIPT, "sh", *words), env=_QUIET, timeout=timeout)
+        words = (*options, "--", url, resolve(self._place, target, make="above"))
+        command = Command(
+            argv=("/bin/sh", "-c", _CLONE_SCRIPT, "sh", *words), env=_GIT_VARIABLES, timeout=timeout
+        )
         result = self._place.run(command)
         if result.exit_code:
-            raise _failed(result, self._place.name)
+            raise _clone_error(result, self._place.name)
         commit = result.text.strip()
-        return Clone(target, commit if _COMMIT.fullmatch(commit) else None)
+        return Clone(target, commit if _COMMIT_PATTERN.fullmatch(commit) else None)
 
 
 def _target(url: str, path: Where | None) -> str:
@@ -132,7 +134,7 @@ def _target(url: str, path: Where | None) -> str:
 def _branch(branch: str | None) -> tuple[str, ...]:
     if branch is None:
         return ()
-    if not _BRANCH.fullmatch(branch):
+    if not _BRANCH_PATTERN.fullmatch(branch):
         raise SpecError("branch is no name of a branch or a tag", "give it as git shows it")
     return ("--branch", branch)
 
@@ -145,7 +147,7 @@ def _depth(depth: int | None) -> tuple[str, ...]:
     return ("--depth", str(depth))
 
 
-def _failed(result: ExecResult, name: str) -> Exception:
+def _clone_error(result: ExecResult, name: str) -> Exception:
     """Say why git failed, in words of our own: its own can hold the address, and what a server said."""
     said = result.stderr.decode("utf-8", "replace")
     if result.timed_out:
@@ -154,21 +156,21 @@ def _failed(result: ExecResult, name: str) -> Exception:
             "give it more time, or a depth",
             result=result,
         )
-    if result.exit_code == _NO_PROGRAM:
+    if result.exit_code == _NO_PROGRAM_STATUS:
         return UnsupportedError(f"the image of the sandbox {name} has no git", "use one that has")
-    if _THERE.search(said):
+    if _EXISTS_MESSAGE.search(said):
         return PathExistsError("the folder is there, and is not empty", "name another one, or remove it")
-    if _MISSING.search(said):
+    if _MISSING_MESSAGES.search(said):
         return GitNotFoundError(
             "there is no such repository or branch",
             "look at its name; a server may say so too where it is not to be seen without a credential",
         )
-    if _DENIED.search(said):
+    if _DENIED_MESSAGES.search(said):
         return GitDeniedError(
             "the server or the proxy does not let this sandbox read the repository",
             "allow it in the rules, with a credential to be injected: see the audit log",
         )
-    if _AWAY.search(said):
+    if _UNREACHABLE_MESSAGES.search(said):
         return GitUnreachableError("the server could not be reached", "see the audit log of the proxy")
     return GitError(
         f"git ended with status {result.exit_code}", "run it by exec to see what it says: git clone ..."

@@ -12,23 +12,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from egress.fleet.terms import Terms
+from egress.fleet.lifetime import SandboxLifetime
 from egress.runtime.protocol import Output, Runtime
-from egress.runtime.spec import NOTHING, ExecResult, Info, Spec, State, Values, check_name
-from egress.sandbox import beyond, copying, options
+from egress.runtime.spec import NO_VALUES, ExecResult, Info, Spec, State, Values, check_name
+from egress.sandbox import capabilities, options, unpacking
+from egress.sandbox.command_runner import CommandRunner
+from egress.sandbox.default_fleet import DEFAULT_FLEET
 from egress.sandbox.errors import checked
 from egress.sandbox.files import Files
 from egress.sandbox.git import Git
 from egress.sandbox.options import Input, Line, Size, Variables, Volumes
-from egress.sandbox.paths import resolved
-from egress.sandbox.place import Place
-from egress.sandbox.ports import await_port
-from egress.sandbox.process import KEPT, Process, Told
+from egress.sandbox.paths import resolve
+from egress.sandbox.port_wait import await_port
+from egress.sandbox.process import MAX_KEPT_BYTES, OutputCallback, Process
 from egress.sandbox.session import Session
-from egress.sandbox.shared import SHARED
 from egress.sandbox.terminal import Pty
 
-_NOBODYS: Final = "ready"
+_PLACEHOLDER_NAME: Final = "ready"
 """What is made ahead has no name yet."""
 
 
@@ -42,7 +42,7 @@ class Sandbox:
 
     def __init__(self, runtime: Runtime, name: str) -> None:
         """Hold one that is there; see `create` and `connect`."""
-        self._place = Place(runtime, name)
+        self._place = CommandRunner(runtime, name)
         self.files = Files(self._place)
         self.git = Git(self._place)
 
@@ -79,7 +79,7 @@ class Sandbox:
         pids: int | None = None,
         size: Size | None = None,
         temporary: Size | None = None,
-        labels: Values = NOTHING,
+        labels: Values = NO_VALUES,
         volumes: Volumes | None = None,
         runtime: Runtime | None = None,
     ) -> Self:
@@ -108,13 +108,13 @@ class Sandbox:
         >>> Sandbox.create(name="builder", memory="2g", env={"CI": "1"})  # doctest: +SKIP
         <Sandbox 'builder'>
         """
-        home = runtime or SHARED.get()
-        called = options.made_up_name() if name is None else name
-        place = Place(home, called)
-        user, group = options.whose()
+        home = runtime or DEFAULT_FLEET.get()
+        called = options.random_name() if name is None else name
+        place = CommandRunner(home, called)
+        user, group = options.caller_ids()
         spec = Spec(
             name=called,
-            image=beyond.image_of(home, image),
+            image=capabilities.choose_image(home, image),
             profile=profile,
             user=user,
             group=group,
@@ -123,7 +123,7 @@ class Sandbox:
             mounts=options.mounts(volumes),
             labels=labels,
         )
-        beyond.make(home, spec, Terms(timeout=timeout, idle_timeout=idle_timeout))
+        capabilities.create_sandbox(home, spec, SandboxLifetime(timeout=timeout, idle_timeout=idle_timeout))
         home.start(called)
         return cls(home, called)
 
@@ -151,11 +151,11 @@ class Sandbox:
 
         >>> Sandbox.prepare(2, memory="1g")  # doctest: +SKIP
         """
-        home = runtime or SHARED.get()
-        user, group = options.whose()
+        home = runtime or DEFAULT_FLEET.get()
+        user, group = options.caller_ids()
         spec = Spec(
-            name=_NOBODYS,
-            image=beyond.image_of(home, image),
+            name=_PLACEHOLDER_NAME,
+            image=capabilities.choose_image(home, image),
             user=user,
             group=group,
             limits=options.limits(memory=memory, cpus=cpus, pids=pids, size=size, temporary=temporary),
@@ -170,18 +170,18 @@ class Sandbox:
         <Sandbox 'builder'>
         """
         check_name(name)
-        home = runtime or SHARED.get()
+        home = runtime or DEFAULT_FLEET.get()
         home.info(name)
         return cls(home, name)
 
     @classmethod
-    def list(cls, *, labels: Values = NOTHING, runtime: Runtime | None = None) -> builtins.list[Info]:
+    def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | None = None) -> builtins.list[Info]:
         """Return what sandboxes there are with all of these labels, by name.
 
         >>> [each.name for each in Sandbox.list(labels={"team": "a"})]  # doctest: +SKIP
         ['builder']
         """
-        return [*(runtime or SHARED.get()).list(labels)]
+        return [*(runtime or DEFAULT_FLEET.get()).list(labels)]
 
     # Going
 
@@ -247,8 +247,8 @@ class Sandbox:
         timeout: float | None = None,
         input: Input | None = None,  # noqa: A002 - as `subprocess` has it
         check: bool = False,
-        on_stdout: Told | None = None,
-        on_stderr: Told | None = None,
+        on_stdout: OutputCallback | None = None,
+        on_stderr: OutputCallback | None = None,
     ) -> ExecResult:
         r"""Run a command to its end. Any status is a result, unless `check` is set.
 
@@ -278,9 +278,9 @@ class Sandbox:
         cwd: str | None = None,
         env: Variables | None = None,
         timeout: float | None = None,
-        on_stdout: Told | None = None,
-        on_stderr: Told | None = None,
-        keep: int = KEPT,
+        on_stdout: OutputCallback | None = None,
+        on_stderr: OutputCallback | None = None,
+        keep: int = MAX_KEPT_BYTES,
     ) -> Process:
         """Begin a command that goes on by itself. Arguments are those of `exec`.
 
@@ -323,14 +323,14 @@ class Sandbox:
         >>> sandbox.expose(8000)  # doctest: +SKIP
         'http://8000-builder-k3f7q2mxta.localhost:41233/?token=…'
         """
-        return beyond.previewing(self._place.runtime).expose(self.name, port)
+        return capabilities.require_previews(self._place.runtime).expose(self.name, port)
 
     def unexpose(self, port: int) -> None:
         """Show a port no longer. Nothing happens where it is not shown.
 
         >>> sandbox.unexpose(8000)  # doctest: +SKIP
         """
-        beyond.previewing(self._place.runtime).unexpose(self.name, port)
+        capabilities.require_previews(self._place.runtime).unexpose(self.name, port)
 
     def wait_for_port(self, port: int, timeout: float | None = None) -> None:
         """Wait until something in it listens on a TCP port. Raises `TimeoutError`.
@@ -346,8 +346,8 @@ class Sandbox:
 
         >>> sandbox.save("workspace.tar")  # doctest: +SKIP
         """
-        with self._place.runtime.get(self.name, resolved(self._place, ".")) as archive:
-            copying.hand_out(archive, file)
+        with self._place.runtime.get(self.name, resolve(self._place, ".")) as archive:
+            unpacking.write_archive(archive, file)
 
     def restore(self, file: str | Path | BinaryIO, *, clear: bool = False) -> None:
         """Lay what an archive of `save` holds down in the workspace; with `clear` nothing else stays there.
@@ -356,15 +356,15 @@ class Sandbox:
 
         >>> sandbox.restore("workspace.tar")  # doctest: +SKIP
         """
-        with copying.handed_in(file) as archive:
+        with unpacking.open_archive(file) as archive:
             if not clear:
-                self._place.runtime.put(self.name, resolved(self._place, "."), archive)
+                self._place.runtime.put(self.name, resolve(self._place, "."), archive)
                 return
             # Nothing is removed for an archive that would be refused then.
-            with copying.sifted(archive) as clean:
+            with unpacking.filtered_archive(archive) as clean:
                 for each in self.files.listdir():
                     self.files.remove(each, recursive=True)
-                self._place.runtime.put(self.name, resolved(self._place, "."), clean)
+                self._place.runtime.put(self.name, resolve(self._place, "."), clean)
 
     # Inside
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from egress.runtime.environ import Asked, Kind, environment
+from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import SpecError
-from egress.runtime.spec import MIB, NOTHING, Command, Limits, Mount, Values
+from egress.runtime.spec import MIB, NO_VALUES, Command, Mount, SandboxLimits, Values
 from egress.scrub import Needles
 
 Variables = Mapping[str, str | None]
@@ -28,30 +28,30 @@ Input = str | bytes | BinaryIO
 Size = float | str
 """A number of MiB, or a text such as 512m or 2g."""
 
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt])(?:i?b)?", re.IGNORECASE)
-_UNITS: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+_SIZE_PATTERN: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt])(?:i?b)?", re.IGNORECASE)
+_MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _NO_NEEDLES: Final = Needles({})
-NOBODY_IN_PARTICULAR: Final = 1000
+DEFAULT_USER_ID: Final = 1000
 """Who a sandbox runs as when its maker is root: certainly not root."""
 
 
-def made_up_name() -> str:
+def random_name() -> str:
     """Return a name that nobody else has."""
     return f"box-{secrets.token_hex(5)}"
 
 
-def whose() -> tuple[int, int]:
+def caller_ids() -> tuple[int, int]:
     """User and group inside: those of the caller, so that what is mounted can be written; never root."""
     user, group = os.getuid(), os.getgid()
-    return (user or NOBODY_IN_PARTICULAR, group or NOBODY_IN_PARTICULAR)
+    return (user or DEFAULT_USER_ID, group or DEFAULT_USER_ID)
 
 
-def words(line: Line) -> tuple[str, ...]:
+def command_words(line: Line) -> tuple[str, ...]:
     """Return what is run: a text is a line for the shell, a sequence is a command and its words."""
     return ("/bin/sh", "-c", line) if isinstance(line, str) else tuple(line)
 
 
-def given(source: Input | None) -> bytes | BinaryIO | None:
+def as_input(source: Input | None) -> bytes | BinaryIO | None:
     """Return input as a command takes it."""
     return source.encode() if isinstance(source, str) else source
 
@@ -62,26 +62,28 @@ def variables(asked: Variables | None, caller: Callable[[], Values]) -> Values:
     Raises `UsageError`, which names variables and never values.
     """
     if not asked:
-        return NOTHING
+        return NO_VALUES
     own = caller() if None in asked.values() else {}
     # Handed over as values, so that nothing else of the caller's comes near.
-    wanted = [Asked(name, own.get(name) if value is None else value) for name, value in asked.items()]
-    return environment({}, {}, _NO_NEEDLES, kind=Kind.CONTAINER, asked=wanted).variables
+    wanted = [
+        RequestedVariable(name, own.get(name) if value is None else value) for name, value in asked.items()
+    ]
+    return build_environment({}, {}, _NO_NEEDLES, kind=SandboxKind.CONTAINER, asked=wanted).variables
 
 
 def mib(what: str, size: Size) -> int:
     """Return a size in MiB; a number is one already. Raises `SpecError`."""
     if isinstance(size, bool):
-        raise _no_size(what)
+        raise _size_error(what)
     if not isinstance(size, str):
         return int(size)
-    found = _SIZE.fullmatch(size.strip())
+    found = _SIZE_PATTERN.fullmatch(size.strip())
     if found is None:
-        raise _no_size(what)
-    return int(float(found[1]) * _UNITS[found[2].lower()])
+        raise _size_error(what)
+    return int(float(found[1]) * _MIB_PER_UNIT[found[2].lower()])
 
 
-def _no_size(what: str) -> SpecError:
+def _size_error(what: str) -> SpecError:
     return SpecError(
         f"{what} is no size", f"give a number of MiB, or a text such as 512m or 2g ({MIB} bytes)"
     )
@@ -94,10 +96,10 @@ def limits(
     pids: int | None = None,
     size: Size | None = None,
     temporary: Size | None = None,
-) -> Limits:
+) -> SandboxLimits:
     """Return what a sandbox may use up; what is not said is the usual."""
-    usual = Limits()
-    return Limits(
+    usual = SandboxLimits()
+    return SandboxLimits(
         memory_mib=usual.memory_mib if memory is None else mib("memory", memory),
         cpus=usual.cpus if cpus is None else cpus,
         processes=usual.processes if pids is None else pids,
@@ -134,13 +136,13 @@ def command(
     line: Line,
     *,
     cwd: str | None = None,
-    env: Values = NOTHING,
+    env: Values = NO_VALUES,
     timeout: float | None = None,
     source: Input | None = None,
     most_output: int | None = None,
 ) -> Command:
     """Return a command as a runtime takes it. Raises `SpecError`."""
-    made = Command(argv=words(line), cwd=cwd, env=env, timeout=timeout, input=given(source))
+    made = Command(argv=command_words(line), cwd=cwd, env=env, timeout=timeout, input=as_input(source))
     if most_output is None:
         return made
     return Command(

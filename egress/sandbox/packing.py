@@ -17,23 +17,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from egress.errors import UnreadableError
-from egress.runtime.archive import USUAL, Bounds
+from egress.runtime.disk_space import SpaceCheckedFile
 from egress.runtime.errors import ArchiveError
-from egress.runtime.room import Room
-from egress.sandbox.named import named
+from egress.runtime.tar_filter import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits
+from egress.sandbox.host_paths import open_host_path
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRead
 
-_DEEPEST: Final = 200
+_MAX_DEPTH: Final = 200
 """Folders in folders; each is held open, and a process has not many more descriptors."""
 # Waits for nobody at a pipe, and becomes nobody's terminal.
-_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_BELOW: Final = _READ | os.O_NOFOLLOW
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_READ_BELOW_FLAGS: Final = _READ_FLAGS | os.O_NOFOLLOW
 
 
 @contextmanager
-def packed(source: Path, name: str = "", bounds: Bounds = USUAL) -> Iterator[BinaryIO]:
+def pack(source: Path, name: str = "", bounds: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS) -> Iterator[BinaryIO]:
     """An archive of what a folder holds, or of a file under this name.
 
     Raises `UnreadableError`, `ArchiveError` for more than an archive may hold, and `SandboxStateError` where
@@ -42,16 +42,16 @@ def packed(source: Path, name: str = "", bounds: Bounds = USUAL) -> Iterator[Bin
     with tempfile.TemporaryFile() as file:
         try:
             # A link that a person names is meant as what it leads to.
-            room = cast("BinaryIO", Room(file))
+            room = cast("BinaryIO", SpaceCheckedFile(file))
             with (
-                named(source) as way,
-                _Bounded.open(fileobj=room, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+                open_host_path(source) as way,
+                _BoundedTarWriter.open(fileobj=room, mode="w|", format=tarfile.PAX_FORMAT) as tar,
             ):
                 tar.bounds = bounds
                 if name:
-                    _add_file(tar, way.open_file(_READ), name)
+                    _add_file(tar, way.open_file(_READ_FLAGS), name)
                 else:
-                    _add_all(tar, way.open_folder(), "", _DEEPEST)
+                    _add_all(tar, way.open_folder(), "", _MAX_DEPTH)
         except OSError as error:
             reason = (error.strerror or "it was changed meanwhile").lower()
             raise UnreadableError(
@@ -61,10 +61,10 @@ def packed(source: Path, name: str = "", bounds: Bounds = USUAL) -> Iterator[Bin
         yield file
 
 
-class _Bounded(tarfile.TarFile):
+class _BoundedTarWriter(tarfile.TarFile):
     """An archive that is written, up to where it would be refused."""
 
-    bounds = USUAL
+    bounds = DEFAULT_ARCHIVE_LIMITS
     entries = size = 0
 
     def addfile(self, tarinfo: tarfile.TarInfo, fileobj: SupportsRead[bytes] | None = None) -> None:
@@ -83,7 +83,7 @@ def _add_all(tar: tarfile.TarFile, folder: int, above: str, deepest: int) -> Non
     """Add what an open folder holds, and close it."""
     try:
         if not deepest:
-            raise OSError(0, f"there are more than {_DEEPEST} folders in one another")
+            raise OSError(0, f"there are more than {_MAX_DEPTH} folders in one another")
         for name in sorted(os.listdir(folder)):
             _add(tar, folder, name, above, deepest)
     finally:
@@ -96,11 +96,11 @@ def _add(tar: tarfile.TarFile, folder: int, name: str, above: str, deepest: int)
     if stat.S_ISLNK(found.st_mode):
         _add_entry(tar, there, found, tarfile.SYMTYPE, os.readlink(name, dir_fd=folder))
     elif stat.S_ISDIR(found.st_mode):
-        below = os.open(name, _BELOW | os.O_DIRECTORY, dir_fd=folder)
+        below = os.open(name, _READ_BELOW_FLAGS | os.O_DIRECTORY, dir_fd=folder)
         _add_entry(tar, there, os.fstat(below), tarfile.DIRTYPE)
         _add_all(tar, below, f"{there}/", deepest - 1)
     elif stat.S_ISREG(found.st_mode):
-        _add_file(tar, os.open(name, _BELOW, dir_fd=folder), there)
+        _add_file(tar, os.open(name, _READ_BELOW_FLAGS, dir_fd=folder), there)
 
 
 def _add_entry(tar: tarfile.TarFile, name: str, found: os.stat_result, kind: bytes, link: str = "") -> None:

@@ -22,41 +22,43 @@ from egress.runtime.errors import (
     UnsupportedError,
 )
 from egress.runtime.spec import Command, ExecResult
+from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import PathDeniedError, PathExistsError, PathKindError, PathOutsideError
-from egress.sandbox.place import Place
 
-SCRIPT: Final = Path(__file__).with_name("files.sh").read_text(encoding="utf-8")
-MISSING: Final = 44
+FILES_SCRIPT: Final = Path(__file__).with_name("files.sh").read_text(encoding="utf-8")
+MISSING_STATUS: Final = 44
 """What is said where nothing is there."""
-TEMPORARY: Final = ".egress-"
+TEMPORARY_PREFIX: Final = ".egress-"
 """How the names of files begin that are not whole yet."""
-NO_FOLDER: Final = 45
+NO_FOLDER_STATUS: Final = 45
 """What is said where a part of the path is no folder."""
 
-SOON: Final = 60.0
+SHORT_TIMEOUT: Final = 60.0
 """Seconds after which a sandbox has to have done what is soon done."""
-LATER: Final = 600.0
+LONG_TIMEOUT: Final = 600.0
 """The same for what can be large."""
 
 Where = str | PurePosixPath
 
 
-def do(
-    place: Place,
+def run_verb(
+    place: CommandRunner,
     verb: str,
     path: Where,
     *more: str,
     source: bytes | BinaryIO | None = None,
-    timeout: float | None = SOON,
+    timeout: float | None = SHORT_TIMEOUT,
 ) -> bytes:
     """Do something with a path, and return what is said. Raises what `refused` makes of it, and `asked`."""
-    result = asked(place, path, Command(argv=words(verb, path, *more), input=source, timeout=timeout))
+    result = run_on_path(
+        place, path, Command(argv=path_command(verb, path, *more), input=source, timeout=timeout)
+    )
     if result.exit_code:
-        raise refused(result.exit_code, path, place.name)
+        raise path_error(result.exit_code, path, place.name)
     return result.stdout
 
 
-def asked(place: Place, path: Where, command: Command) -> ExecResult:
+def run_on_path(place: CommandRunner, path: Where, command: Command) -> ExecResult:
     """Run what is done with a path. Raises `ExecTimeoutError` where that takes longer than it may.
 
     Whatever runs there as the same user can stop it, and a caller would wait for ever.
@@ -70,23 +72,23 @@ def asked(place: Place, path: Where, command: Command) -> ExecResult:
     return result
 
 
-def resolved(place: Place, path: Where, make: str = "") -> str:
+def resolve(place: CommandRunner, path: Where, make: str = "") -> str:
     """Return where a path leads, as a whole one; the last part of it need not be there.
 
     `make` says which folders are made that are missing: those "above" it, or "all".
     """
-    found = do(place, "resolve", path, make).decode("utf-8", "surrogateescape")[:-1] or "/"
+    found = run_verb(place, "resolve", path, make).decode("utf-8", "surrogateescape")[:-1] or "/"
     if not found.isprintable():
         raise PathDeniedError("the place holds a character that no path should", "rename it")
     return found
 
 
-def words(verb: str, path: Where, *more: str) -> tuple[str, ...]:
+def path_command(verb: str, path: Where, *more: str) -> tuple[str, ...]:
     """Return the command that does something with a path. Raises `SpecError` for what can be no path."""
-    return ("/bin/sh", "-c", SCRIPT, "sh", verb, *rooted(path), *more)
+    return ("/bin/sh", "-c", FILES_SCRIPT, "sh", verb, *split_root(path), *more)
 
 
-def rooted(path: Where) -> tuple[str, str]:
+def split_root(path: Where) -> tuple[str, str]:
     """Return below what a path has to end, nothing for the workspace, and the path."""
     text = str(path)
     if not text or "\0" in text:
@@ -94,7 +96,7 @@ def rooted(path: Where) -> tuple[str, str]:
     return ("/" if text.startswith("/") else "", text)
 
 
-def refused(status: int, path: Where, name: str) -> SandboxError:
+def path_error(status: int, path: Where, name: str) -> SandboxError:
     """Say what a status means."""
     there = f"{str(path)!r} in the sandbox {name}"
     match status:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import secrets
 import signal as signals
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -15,22 +16,21 @@ from typing import Final, Self
 
 from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.protocol import Output
-from egress.runtime.protocol import Process as Running
+from egress.runtime.protocol import RuntimeProcess as Running
 from egress.runtime.spec import MIB, Command, ExecResult
+from egress.sandbox.cancellation import CancellableEvent
+from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import LogEndedError, checked
-from egress.sandbox.lines import lines
-from egress.sandbox.place import Place
-from egress.sandbox.ports import await_port
-from egress.sandbox.ring import Ring
-from egress.sandbox.scope import Moment
+from egress.sandbox.port_wait import await_port
+from egress.sandbox.ring_buffer import RingBuffer
 
-Told = Callable[[bytes], object]
-MARK: Final = "EGRESS_COMMAND"
+OutputCallback = Callable[[bytes], object]
+COMMAND_VARIABLE: Final = "EGRESS_COMMAND"
 """The variable by which the processes of a command are known."""
-KEPT: Final = 8 * MIB
+MAX_KEPT_BYTES: Final = 8 * MIB
 
-_SIGNAL: Final = Path(__file__).with_name("signal.sh").read_text(encoding="utf-8")
-_NOBODY: Final = 44
+_SIGNAL_SCRIPT: Final = Path(__file__).with_name("signal.sh").read_text(encoding="utf-8")
+_NO_PROCESS_STATUS: Final = 44
 
 
 class Stream:
@@ -42,7 +42,7 @@ class Stream:
 
     def __init__(self, name: str, keep: int) -> None:
         self._name = name
-        self._ring = Ring(keep)
+        self._ring = RingBuffer(keep)
 
     def __repr__(self) -> str:
         return f"<Stream {self._name}>"
@@ -59,7 +59,7 @@ class Stream:
 
         Raises `OutputLostError` where more came than was kept before it was read.
         """
-        return lines(self._ring.pieces())
+        return split_lines(self._ring.pieces())
 
     def read(self) -> bytes:
         """Return what is kept of it just now."""
@@ -75,12 +75,12 @@ class Process:
 
     def __init__(
         self,
-        place: Place,
+        place: CommandRunner,
         command: Command,
         *,
-        on_stdout: Told | None = None,
-        on_stderr: Told | None = None,
-        keep: int = KEPT,
+        on_stdout: OutputCallback | None = None,
+        on_stderr: OutputCallback | None = None,
+        keep: int = MAX_KEPT_BYTES,
     ) -> None:
         """Begin it. Raises what keeps it from beginning."""
         self._place = place
@@ -88,18 +88,20 @@ class Process:
         self._argv = command.argv
         self.stdout = Stream("stdout", keep)
         self.stderr = Stream("stderr", keep)
-        self._both = Ring(min(keep, MIB))
+        self._both = RingBuffer(min(keep, MIB))
         marked = Command(
             argv=command.argv,
             cwd=command.cwd,
-            env={**command.env, MARK: self._token},
+            env={**command.env, COMMAND_VARIABLE: self._token},
             input=command.input,
             timeout=command.timeout,
             most_output=keep,
         )
-        output = Output(self._teller(self.stdout, on_stdout), self._teller(self.stderr, on_stderr))
+        output = Output(
+            self._output_callback(self.stdout, on_stdout), self._output_callback(self.stderr, on_stderr)
+        )
         self._running: Running = place.begin(marked, output)
-        self._settled = Moment()
+        self._settled = CancellableEvent()
         self._came: ExecResult | BaseException | None = None
         threading.Thread(target=self._await, name=f"egress-{place.name}-wait", daemon=True).start()
 
@@ -113,7 +115,7 @@ class Process:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End it, where it has not ended."""
-        if not self._settled.has_come():
+        if not self._settled.is_set():
             self.kill()
             self._settled.wait()
 
@@ -145,7 +147,7 @@ class Process:
         With `signal`, such as "HUP" or `signal.SIGINT`, that is sent to all of its processes instead, and
         nothing else. Nothing happens where it has ended.
         """
-        if self._settled.has_come():
+        if self._settled.is_set():
             return
         if signal is None:
             self._running.kill(grace)
@@ -163,7 +165,7 @@ class Process:
         """
         wanted = re.compile(pattern)
         end = None if timeout is None else time.monotonic() + timeout
-        for line in lines(self._until(end), is_whole=False):
+        for line in split_lines(self._until(end), is_whole=False):
             found = wanted.search(line)
             if found is not None:
                 return found
@@ -176,11 +178,11 @@ class Process:
 
         Raises `TimeoutError`, or `LogEndedError` where the process ended before that.
         """
-        await_port(self._place, port, timeout, self._settled.has_come)
+        await_port(self._place, port, timeout, self._settled.is_set)
 
     # Inside
 
-    def _teller(self, stream: Stream, told: Told | None) -> Told:
+    def _output_callback(self, stream: Stream, told: OutputCallback | None) -> OutputCallback:
         def tell(piece: bytes) -> None:
             stream._ring.add(piece)  # noqa: SLF001 - the two are one
             self._both.add(piece)
@@ -194,7 +196,7 @@ class Process:
             self._came = self._running.wait()
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             self._came = error
-        self._settled.come()
+        self._settled.set()
         for ring in (self.stdout._ring, self.stderr._ring, self._both):  # noqa: SLF001 - the two are one
             ring.close()
 
@@ -206,7 +208,7 @@ class Process:
         return checked(self._came) if check else self._came
 
     def _state(self) -> str:
-        if not self._settled.has_come():
+        if not self._settled.is_set():
             return "running"
         status = self.poll()
         return "lost" if status is None else f"ended with {status}"
@@ -218,7 +220,7 @@ class Process:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 raise TimeoutError
-            piece = self._both.after(at, left)
+            piece = self._both.read_after(at, left)
             if piece is None:
                 return
             if not piece:
@@ -227,9 +229,9 @@ class Process:
             yield piece
 
     def _send(self, name: str) -> None:
-        words = ("/bin/sh", "-c", _SIGNAL, "sh", name, f"{MARK}={self._token}")
+        words = ("/bin/sh", "-c", _SIGNAL_SCRIPT, "sh", name, f"{COMMAND_VARIABLE}={self._token}")
         status = self._place.run(Command(argv=words, cwd="/")).exit_code
-        if status not in (0, _NOBODY):
+        if status not in (0, _NO_PROCESS_STATUS):
             raise UnsupportedError(
                 "the signal could not be sent", "the image needs a POSIX shell, grep and /proc"
             )
@@ -242,3 +244,30 @@ def _signal_name(signal: str | int) -> str:
         found = signals.Signals[f"SIG{name}"] if isinstance(signal, str) else signals.Signals(signal)
         return found.name.removeprefix("SIG")
     raise SpecError("signal is none that there is", 'name one, such as "TERM", "HUP" or signal.SIGINT')
+
+
+# Bytes as they come, cut into lines of text.
+MAX_LINE_LENGTH: Final = 1024 * 1024
+"""Letters of a line."""
+
+
+def split_lines(pieces: Iterable[bytes], *, is_whole: bool = True) -> Iterator[str]:
+    """Return the lines of a text that comes in pieces, without their ends.
+
+    Without `is_whole` what there is of the last one is returned as well whenever a piece has come, and again
+    when there is more of it: for those who wait for a prompt. A line that is longer than any should be is
+    cut: whoever writes it need never end it.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    rest = ""
+    for piece in pieces:
+        *whole, rest = (rest + decoder.decode(piece)).split("\n")
+        if len(rest) > MAX_LINE_LENGTH:
+            whole, rest = [*whole, rest], ""
+        for line in whole:
+            yield line.removesuffix("\r")
+        if rest and not is_whole:
+            yield rest
+    rest += decoder.decode(b"", final=True)
+    if rest:
+        yield rest

@@ -21,31 +21,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import SandboxError, SpecError
-from egress.runtime.output import Kept
 from egress.runtime.protocol import Output
-from egress.runtime.protocol import Process as Running
-from egress.runtime.spec import MIB, NOTHING, TIMED_OUT, Command, ExecResult, Values
+from egress.runtime.protocol import RuntimeProcess as Running
+from egress.runtime.spec import MIB, NO_VALUES, TIMED_OUT_STATUS, Command, ExecResult, Values
+from egress.sandbox.cancellation import cancelled_by
+from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import SessionClosedError, checked
-from egress.sandbox.marks import Cutter
-from egress.sandbox.place import Place
-from egress.sandbox.process import Told
-from egress.sandbox.scope import ended_by
+from egress.sandbox.process import OutputCallback
+from egress.sandbox.session_markers import MarkerSplitter
 
-_LOOP: Final = Path(__file__).with_name("session.sh").read_text(encoding="utf-8")
-_END: Final = Path(__file__).with_name("session_end.sh").read_text(encoding="utf-8")
-_TURNS: Final = 20
+_LOOP_SCRIPT: Final = Path(__file__).with_name("session.sh").read_text(encoding="utf-8")
+_END_SCRIPT: Final = Path(__file__).with_name("session_end.sh").read_text(encoding="utf-8")
+_END_TICKS_PER_SECOND: Final = 20
 """Of the script that ends commands, a second."""
-_MOST: Final = 64 * MIB
-_PAUSE: Final = 0.3
-_PATIENCE: Final = 10.0
-_GRACE: Final = 2.0
-_REST: Final = 0.02
-_STRAY: Final = 1 * MIB
-_FACTS: Final = 2
-_LONGEST_FACT: Final = 100
-_LONGEST_STATUS: Final = 3
-_FAILED: Final = 1
+_MAX_OUTPUT_BYTES: Final = 64 * MIB
+_SIGNAL_GRACE_SECONDS: Final = 0.3
+_SIGNAL_TIMEOUT: Final = 10.0
+_KILL_GRACE_SECONDS: Final = 2.0
+_MIN_COMMAND_INTERVAL: Final = 0.02
+_MAX_STRAY_BYTES: Final = 1 * MIB
+_FACT_COUNT: Final = 2
+_MAX_FACT_BYTES: Final = 100
+_MAX_STATUS_DIGITS: Final = 3
+_FAILED_STATUS: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Session:
     """
 
     def __init__(
-        self, place: Place, *, shell: str = "/bin/sh", cwd: str | None = None, env: Values = NOTHING
+        self, place: CommandRunner, *, shell: str = "/bin/sh", cwd: str | None = None, env: Values = NO_VALUES
     ) -> None:
         self._place = place
         self._shell = shell
@@ -94,8 +94,8 @@ class Session:
         *,
         timeout: float | None = None,
         check: bool = False,
-        on_stdout: Told | None = None,
-        on_stderr: Told | None = None,
+        on_stdout: OutputCallback | None = None,
+        on_stderr: OutputCallback | None = None,
     ) -> SessionResult:
         r"""Run a line, or several, in the shell as it is; it reads nothing from its input.
 
@@ -134,7 +134,7 @@ class Session:
 class _Shell:
     """One shell, from its beginning to its end."""
 
-    def __init__(self, place: Place, shell: str, cwd: str | None, env: Mapping[str, str]) -> None:
+    def __init__(self, place: CommandRunner, shell: str, cwd: str | None, env: Mapping[str, str]) -> None:
         self._place = place
         self._changed = threading.Condition()
         self._ended = False
@@ -146,24 +146,24 @@ class _Shell:
         self._stray = (bytearray(), bytearray())
         """What was written while no command was run, of both streams."""
         first = secrets.token_hex(16)
-        self._greeting = Cutter(first.encode(), self._after_greeting, self._greeted)
-        command = Command(argv=(shell, "-c", _LOOP, "session", first), cwd=cwd, env=env, most_output=0)
+        self._greeting = MarkerSplitter(first.encode(), self._after_greeting, self._greeted)
+        command = Command(argv=(shell, "-c", _LOOP_SCRIPT, "session", first), cwd=cwd, env=env, most_output=0)
         self._running: Running = place.begin(command, Output(self._out, self._err))
         threading.Thread(target=self._await, name=f"egress-{place.name}-session", daemon=True).start()
 
     def run(self, line: str, timeout: float | None, output: Output) -> SessionResult:
         # Ages of processes are counted in hundredths: what is older has to be seen to be.
-        time.sleep(max(0.0, self._rested + _REST - time.monotonic()))
+        time.sleep(max(0.0, self._rested + _MIN_COMMAND_INTERVAL - time.monotonic()))
         began = time.monotonic()
         call = _Call(output)
         with self._changed:
             self._call = call
             self._take_over(call)
-        self._running.write(f"{call.mark}\n{_packed(line)}\n".encode("utf-8", "surrogateescape"))
-        with ended_by(lambda: self._interrupt(call, _GRACE)):
+        self._running.write(f"{call.mark}\n{_pack_line(line)}\n".encode("utf-8", "surrogateescape"))
+        with cancelled_by(lambda: self._interrupt(call, _KILL_GRACE_SECONDS)):
             timed_out = not self._until(call, timeout)
             if timed_out:
-                self._interrupt(call, _GRACE)
+                self._interrupt(call, _KILL_GRACE_SECONDS)
                 self._until(call, None)
         with self._changed:
             self._call = None
@@ -184,18 +184,27 @@ class _Shell:
         """End what a command has begun; where it does not come to its end by that, the shell."""
         end = time.monotonic() + grace
         while time.monotonic() < end and not self._until(call, 0):
-            self._ask(call, "TERM", _PAUSE)
-            self._until(call, _PAUSE)
+            self._ask(call, "TERM", _SIGNAL_GRACE_SECONDS)
+            self._until(call, _SIGNAL_GRACE_SECONDS)
         if not self._until(call, 0):
-            self._ask(call, "KILL", _PAUSE)
+            self._ask(call, "KILL", _SIGNAL_GRACE_SECONDS)
         if not self._until(call, 1.0):
             self._running.kill(0)
 
     def _ask(self, call: _Call, signal: str, seconds: float) -> None:
-        words = ("/bin/sh", "-c", _END, "sh", self._pid, call.since, signal, f"{round(seconds * _TURNS)}")
+        words = (
+            "/bin/sh",
+            "-c",
+            _END_SCRIPT,
+            "sh",
+            self._pid,
+            call.since,
+            signal,
+            f"{round(seconds * _END_TICKS_PER_SECOND)}",
+        )
         # Where it cannot be asked the shell is ended, or has ended.
         with suppress(SandboxError):
-            self._place.runtime.exec(self._place.name, Command(argv=words, cwd="/", timeout=_PATIENCE))
+            self._place.runtime.exec(self._place.name, Command(argv=words, cwd="/", timeout=_SIGNAL_TIMEOUT))
 
     def _result(self, call: _Call, duration: float, *, timed_out: bool) -> SessionResult:
         if not call.is_over and self._error is not None:
@@ -203,7 +212,7 @@ class _Shell:
         call.close()
         status = call.status if call.is_over else self._status
         return SessionResult(
-            exit_code=TIMED_OUT if timed_out else status,
+            exit_code=TIMED_OUT_STATUS if timed_out else status,
             stdout=call.stdout.data(),
             stderr=call.stderr.data(),
             duration=duration,
@@ -234,7 +243,7 @@ class _Shell:
             self._call.cutters[stream].add(piece)
             self._changed.notify_all()
         else:
-            self._stray[stream].extend(piece[: _STRAY - len(self._stray[stream])])
+            self._stray[stream].extend(piece[: _MAX_STRAY_BYTES - len(self._stray[stream])])
 
     def _take_over(self, call: _Call) -> None:
         for cutter, stray in zip(call.cutters, self._stray, strict=True):
@@ -264,15 +273,15 @@ class _Call:
 
     def __init__(self, output: Output) -> None:
         self.mark = secrets.token_hex(16)
-        self.stdout = Kept(_MOST, output.stdout)
-        self.stderr = Kept(_MOST, output.stderr)
+        self.stdout = CapturedStream(_MAX_OUTPUT_BYTES, output.stdout)
+        self.stderr = CapturedStream(_MAX_OUTPUT_BYTES, output.stderr)
         self._facts: list[bytes] = []
         """What stands behind the first two marks."""
         self._has_ended = False
         mark = self.mark.encode()
         self.cutters = (
-            Cutter(mark, self.stdout.add, self._said),
-            Cutter(mark, self.stderr.add, self._end),
+            MarkerSplitter(mark, self.stdout.add, self._said),
+            MarkerSplitter(mark, self.stderr.add, self._end),
         )
 
     @property
@@ -282,18 +291,18 @@ class _Call:
 
     @property
     def is_over(self) -> bool:
-        return len(self._facts) == _FACTS and self._has_ended
+        return len(self._facts) == _FACT_COUNT and self._has_ended
 
     @property
     def status(self) -> int:
         # A program that looked into the shell can have said it.
         said = self._facts[1]
-        return int(said) if said.isdigit() and len(said) <= _LONGEST_STATUS else _FAILED
+        return int(said) if said.isdigit() and len(said) <= _MAX_STATUS_DIGITS else _FAILED_STATUS
 
     def _said(self, fact: bytes) -> None:
         # Whoever is given the mark can say it again and again.
-        if len(self._facts) < _FACTS:
-            self._facts.append(fact[:_LONGEST_FACT])
+        if len(self._facts) < _FACT_COUNT:
+            self._facts.append(fact[:_MAX_FACT_BYTES])
 
     def _end(self, _fact: bytes) -> None:
         self._has_ended = True
@@ -303,6 +312,6 @@ class _Call:
             cutter.rest()
 
 
-def _packed(line: str) -> str:
+def _pack_line(line: str) -> str:
     """Return a text in one line, for `printf %b`."""
     return "." + line.replace("\\", "\\\\").replace("\n", "\\n")

@@ -8,16 +8,16 @@ from types import TracebackType
 from typing import Final, Self
 
 from egress.runtime.protocol import Output
-from egress.runtime.protocol import Process as Running
+from egress.runtime.protocol import RuntimeProcess as Running
 from egress.runtime.spec import MIB, Command, Terminal, Values
-from egress.sandbox.options import Line, words
-from egress.sandbox.place import Place
-from egress.sandbox.ring import Ring
-from egress.sandbox.scope import Moment
+from egress.sandbox.cancellation import CancellableEvent
+from egress.sandbox.command_runner import CommandRunner
+from egress.sandbox.options import Line, command_words
+from egress.sandbox.ring_buffer import RingBuffer
 
-KIND: Final = "xterm-256color"
-_SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
-_KEPT: Final = 8 * MIB
+TERMINAL_TYPE: Final = "xterm-256color"
+_SHELL_COMMAND: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
+_MAX_KEPT_BYTES: Final = 8 * MIB
 
 
 class Pty:
@@ -30,17 +30,17 @@ class Pty:
     """
 
     def __init__(
-        self, place: Place, line: Line | None, cols: int, rows: int, cwd: str | None, env: Values
+        self, place: CommandRunner, line: Line | None, cols: int, rows: int, cwd: str | None, env: Values
     ) -> None:
         self._name = place.name
-        self._ring = Ring(_KEPT)
-        self._settled = Moment()
+        self._ring = RingBuffer(_MAX_KEPT_BYTES)
+        self._settled = CancellableEvent()
         self._came: int | BaseException | None = None
         self.cols, self.rows = cols, rows
         command = Command(
-            argv=_SHELL if line is None else words(line),
+            argv=_SHELL_COMMAND if line is None else command_words(line),
             cwd=cwd,
-            env={"TERM": KIND, **env},
+            env={"TERM": TERMINAL_TYPE, **env},
             terminal=Terminal(columns=cols, rows=rows),
             most_output=0,
         )
@@ -48,7 +48,7 @@ class Pty:
         threading.Thread(target=self._await, name=f"egress-{place.name}-pty", daemon=True).start()
 
     def __repr__(self) -> str:
-        state = "ended" if self._settled.has_come() else "running"
+        state = "ended" if self._settled.is_set() else "running"
         return f"<Pty {self.cols}x{self.rows} in {self._name!r}, {state}>"
 
     def __enter__(self) -> Self:
@@ -99,7 +99,7 @@ class Pty:
 
         >>> terminal.close()  # doctest: +SKIP
         """
-        if not self._settled.has_come():
+        if not self._settled.is_set():
             self._running.kill()
 
     def _await(self) -> None:
@@ -107,5 +107,5 @@ class Pty:
             self._came = self._running.wait().exit_code
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             self._came = error
-        self._settled.come()
+        self._settled.set()
         self._ring.close()

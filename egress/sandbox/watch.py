@@ -18,12 +18,12 @@ from typing import Final, Literal
 
 from egress.runtime.errors import SandboxStateError, SpecError, UnsupportedError
 from egress.runtime.spec import MIB, Command
-from egress.sandbox.paths import TEMPORARY, Where
-from egress.sandbox.place import Place
+from egress.sandbox.command_runner import CommandRunner
+from egress.sandbox.paths import TEMPORARY_PREFIX, Where
 from egress.sandbox.process import Process
 
-_SCRIPT: Final = Path(__file__).with_name("watch.sh").read_text(encoding="utf-8")
-_KEPT: Final = 64 * MIB
+_WATCH_SCRIPT: Final = Path(__file__).with_name("watch.sh").read_text(encoding="utf-8")
+_MAX_KEPT_BYTES: Final = 64 * MIB
 
 Listing = Mapping[str, bytes]
 """What is known of each entry, by path."""
@@ -39,24 +39,26 @@ class Change:
 
 
 @contextmanager
-def changes(place: Place, asked: Where, path: str, interval: float) -> Iterator[Iterator[Change]]:
+def watch_changes(
+    place: CommandRunner, asked: Where, path: str, interval: float
+) -> Iterator[Iterator[Change]]:
     """What changes at a path from now on; it is watched once this is entered."""
     if not interval > 0:
         raise SpecError("interval is out of bounds", "give seconds, more than 0")
     mark = secrets.token_hex(12)
-    words = ("/bin/sh", "-c", _SCRIPT, "sh", path, f"{interval:g}", mark)
-    with Process(place, Command(argv=words, cwd="/"), keep=_KEPT) as process:
-        listings = _listings(process, mark.encode())
-        yield _changes(next(listings), listings, str(asked))
+    words = ("/bin/sh", "-c", _WATCH_SCRIPT, "sh", path, f"{interval:g}", mark)
+    with Process(place, Command(argv=words, cwd="/"), keep=_MAX_KEPT_BYTES) as process:
+        listings = _read_listings(process, mark.encode())
+        yield _follow_changes(next(listings), listings, str(asked))
 
 
-def _changes(before: Listing, listings: Iterator[Listing], asked: str) -> Iterator[Change]:
+def _follow_changes(before: Listing, listings: Iterator[Listing], asked: str) -> Iterator[Change]:
     for now in listings:
-        yield from compared(before, now, asked)
+        yield from compare_listings(before, now, asked)
         before = now
 
 
-def compared(before: Listing, now: Listing, asked: str) -> Iterator[Change]:
+def compare_listings(before: Listing, now: Listing, asked: str) -> Iterator[Change]:
     """Return what is different, by path."""
     for name in sorted({*before, *now}):
         if before.get(name) == now.get(name):
@@ -67,40 +69,40 @@ def compared(before: Listing, now: Listing, asked: str) -> Iterator[Change]:
         yield Change(kind, normpath(join(asked, name)))
 
 
-def _listings(process: Process, mark: bytes) -> Iterator[Listing]:
+def _read_listings(process: Process, mark: bytes) -> Iterator[Listing]:
     end = mark + b"end\n"
     held = bytearray()
     for piece in process.stdout.chunks():
         begin = max(0, len(held) - len(end))
         held += piece
         while (at := held.find(end, begin)) >= 0:
-            yield read(bytes(held[:at]), mark)
+            yield read_listing(bytes(held[:at]), mark)
             del held[: at + len(end)]
             begin = 0
-        if len(held) > _KEPT:
-            raise _unlike()
+        if len(held) > _MAX_KEPT_BYTES:
+            raise _listing_error()
     # It ends by itself where the sandbox does, or where it cannot begin: the first is raised here.
     process.wait()
     raise UnsupportedError("the folder cannot be watched", "the image needs sh, find, stat and sleep")
 
 
-def read(text: bytes, mark: bytes) -> Listing:
+def read_listing(text: bytes, mark: bytes) -> Listing:
     """Read a list as the sandbox sends it. Raises `SandboxStateError` for what is none.
 
     Programs in it know the mark, and can write where the list is written.
     """
     try:
-        return _read(text, mark)
+        return _parse_listing(text, mark)
     except ValueError:
-        raise _unlike() from None
+        raise _listing_error() from None
 
 
-def _read(text: bytes, mark: bytes) -> Listing:
+def _parse_listing(text: bytes, mark: bytes) -> Listing:
     found = {}
     for entry in text.split(mark)[1:]:
         facts, _, name = entry.removesuffix(b"\n").partition(b"\n")
         path = name.decode("utf-8", "surrogateescape")
-        if basename(path).startswith(TEMPORARY):
+        if basename(path).startswith(TEMPORARY_PREFIX):
             continue
         number, mode, *_ = facts.split()
         if modes.S_ISDIR(int(mode, 16)):
@@ -110,7 +112,7 @@ def _read(text: bytes, mark: bytes) -> Listing:
     return found
 
 
-def _unlike() -> SandboxStateError:
+def _listing_error() -> SandboxStateError:
     return SandboxStateError(
         "what comes in the place of a list of files is none", "see what else runs in the sandbox"
     )

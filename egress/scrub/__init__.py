@@ -13,9 +13,17 @@ or in base64 broken by line ends. What helps there is not to inject where an ups
 
 from __future__ import annotations
 
-from egress.scrub.joined import Joined
-from egress.scrub.needles import MASK, Masked, MaskedText, Needles
-from egress.scrub.spellings import SHORTEST_SECRET, spellings
+from egress.scrub.needles import MASK_BYTE, JoinedNeedles, Masked, MaskedText, Needles
+from egress.scrub.spellings import MIN_SECRET_BYTES, spellings
 from egress.scrub.stream import Scrubber
 
-__all__ = ["MASK", "SHORTEST_SECRET", "Joined", "Masked", "MaskedText", "Needles", "Scrubber", "spellings"]
+__all__ = [
+    "MASK_BYTE",
+    "MIN_SECRET_BYTES",
+    "JoinedNeedles",
+    "Masked",
+    "MaskedText",
+    "Needles",
+    "Scrubber",
+    "spellings",
+]

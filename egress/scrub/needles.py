@@ -12,7 +12,7 @@ searched, each at every position of a window around the report. Nothing is lost:
 its pattern, the detector's reports do not overlap but every occurrence of a pattern touches one,
 so every occurrence of a needle lies inside a window one needle wide on both sides of a report.
 
-Needles longer than `LONGEST_NEEDLE` are cut into pieces that are needles of their own: all pieces
+Needles longer than `MAX_NEEDLE_BYTES` are cut into pieces that are needles of their own: all pieces
 of an occurrence are masked, hence all of it, and the memory a stream needs stays bounded.
 
 Must not keep anything of what it searches, and must not show a needle in an exception.
@@ -29,15 +29,15 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from egress.scrub.spellings import spellings
 from egress.types import Secret
 
-MASK = b"*"
-LONGEST_NEEDLE = 2048
+MASK_BYTE = b"*"
+MAX_NEEDLE_BYTES = 2048
 
 # Up to 32 patterns one automaton passes about 16 GB/s, above 64 less than 1 GB/s (bench/scrub.py).
-_GROUP = 32
+_MAX_GROUP_NEEDLES = 32
 # Below this many the library picks a slower search than plain `find` for each needle.
-_FEW = 8
-_SKIP = 4
-_HEAD = 4
+_MIN_DETECTOR_NEEDLES = 8
+_SKIPPED_BYTES = 4
+_HEAD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +95,15 @@ class Needles:
         self.shortest = min(map(len, ordered), default=0)
         self._groups = tuple(_Group(group) for group in _divided(ordered))
         self._starts = frozenset(
-            needle[:length] for needle in ordered for length in range(1, min(len(needle), _HEAD))
+            needle[:length] for needle in ordered for length in range(1, min(len(needle), _HEAD_BYTES))
         )
         self._pairs = frozenset(
             needle[at : at + 2] for needle in ordered for at in range(max(0, len(needle) - 2))
         )
         self._open: dict[bytes, list[bytes]] = {}
         for needle in ordered:
-            if len(needle) > _HEAD:
-                self._open.setdefault(needle[:_HEAD], []).append(needle)
+            if len(needle) > _HEAD_BYTES:
+                self._open.setdefault(needle[:_HEAD_BYTES], []).append(needle)
         self._heads = BytesAhoCorasick(list(self._open)) if self._open else None
 
     @classmethod
@@ -133,7 +133,7 @@ class Needles:
                 return True
         return False
 
-    def finds(self, name: str, data: bytes) -> bool:
+    def finds_secret(self, name: str, data: bytes) -> bool:
         """Tell whether a needle of this secret occurs."""
         for needle in self._of.get(name, ()):  # noqa: SIM110 - see above
             if needle in data:
@@ -152,7 +152,7 @@ class Needles:
         masked = bytearray()
         for occurrence in self.occurrences(data):
             masked = masked or bytearray(data)
-            cover(masked, occurrence.start, occurrence.end)
+            mask_range(masked, occurrence.start, occurrence.end)
             found.update(occurrence.names)
         return Masked(bytes(masked) if masked else data, found)
 
@@ -179,15 +179,15 @@ class Needles:
                     for needle in self._open[tail[start:head_end]]
                 ):
                     return len(rest)
-        for length in range(min(_HEAD - 1, len(tail)), 0, -1):
+        for length in range(min(_HEAD_BYTES - 1, len(tail)), 0, -1):
             if tail[-length:] in self._starts:
                 return length
         return 0
 
 
-def cover(data: bytearray, start: int, end: int) -> None:
+def mask_range(data: bytearray, start: int, end: int) -> None:
     """Write the mask over one occurrence."""
-    data[start:end] = MASK * (end - start)
+    data[start:end] = MASK_BYTE * (end - start)
 
 
 class _Group:
@@ -199,10 +199,10 @@ class _Group:
         self._needles = needles
         self._longest = max(map(len, needles))
         # A needle as short as the skip has no rest to look for; it is looked for whole.
-        patterns = {needle[_SKIP:] or needle for needle in needles}
+        patterns = {needle[_SKIPPED_BYTES:] or needle for needle in needles}
         self._detector = (
             BytesAhoCorasick(sorted(patterns), matchkind=MatchKind.LeftmostFirst)
-            if len(needles) >= _FEW
+            if len(needles) >= _MIN_DETECTOR_NEEDLES
             else None
         )
 
@@ -239,13 +239,45 @@ def _pieces(needle: bytes) -> Iterator[bytes]:
     """Cut a long needle into pieces of about equal size, so that no piece is short enough to be innocent."""
     if not needle:
         raise ValueError("a needle must not be empty")
-    count = -(-len(needle) // LONGEST_NEEDLE)
+    count = -(-len(needle) // MAX_NEEDLE_BYTES)
     for turn in range(count):
         yield needle[len(needle) * turn // count : len(needle) * (turn + 1) // count]
 
 
 def _divided(needles: list[bytes]) -> Iterator[list[bytes]]:
     """Split into groups of about equal size; a small rest would fall to the slow search."""
-    count = -(-len(needles) // _GROUP)
+    count = -(-len(needles) // _MAX_GROUP_NEEDLES)
     for turn in range(count):
         yield needles[turn::count]
+
+
+# Several compiled searches, used as one.
+#
+# Theory of operation. To compile the search for a long value takes as long as for all the others together, so
+# where one value is added to many it is compiled alone and joined to what is there. What is masked is the same:
+# every part is searched in the data as it came, and the occurrences of all of them are covered, also where
+# they overlap. A search costs a little more than in one that was compiled as a whole.
+class JoinedNeedles:
+    """What finds everything that one of its parts finds."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Iterable[Needles]) -> None:
+        self._parts = tuple(parts)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __repr__(self) -> str:
+        return f"<Joined: {len(self)}>"
+
+    def mask(self, data: bytes) -> Masked:
+        """Mask every occurrence in one whole value; the length stays."""
+        found: Counter[str] = Counter()
+        masked = bytearray()
+        for part in self._parts:
+            for occurrence in part.occurrences(data):
+                masked = masked or bytearray(data)
+                mask_range(masked, occurrence.start, occurrence.end)
+                found.update(occurrence.names)
+        return Masked(bytes(masked) if masked else data, found)

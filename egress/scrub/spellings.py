@@ -27,13 +27,13 @@ from urllib.parse import quote
 from egress.errors import SecretValueError
 from egress.types import Secret
 
-SHORTEST_SECRET = 8
+MIN_SECRET_BYTES = 8
 """Below this many bytes a secret would also be found in innocent text."""
 
-_ALPHANUMERIC = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_ALPHANUMERIC_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 # What encoders leave as it is, besides letters and digits.
-_URL_SAFE = (
+_URL_SAFE_SETS = (
     b"-._~",  # RFC 3986 unreserved; quote(safe="")
     b"-._~/",  # quote()
     b"-._~!'()*",  # encodeURIComponent
@@ -49,7 +49,7 @@ _URL_SAFE = (
 _URL_SPACES = ("%20", "+")
 
 # What JSON encoders write as \u00XX although they need not.
-_JSON_CAUTION = (
+_JSON_ESCAPED_SETS = (
     "",  # most
     "<>&",  # Go, Python in a page
     "<>&'=",  # Gson
@@ -57,7 +57,7 @@ _JSON_CAUTION = (
     "<>&'\"",  # json_encode of PHP with all its flags
     "<>&'\"=-;`",  # escapejs of Django
 )
-_JSON_SHORT = {
+_JSON_SHORT_ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
     "\b": "\\b",
@@ -67,20 +67,20 @@ _JSON_SHORT = {
     "\t": "\\t",
 }
 
-_MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_PAGE_TABLES = (
-    _MARKS,
-    _MARKS | {'"': "&quot;"},
-    _MARKS | {'"': "&quot;", "'": "&#x27;"},
-    _MARKS | {'"': "&quot;", "'": "&#39;"},
-    _MARKS | {'"': "&quot;", "'": "&#039;"},  # PHP
-    _MARKS | {'"': "&quot;", "'": "&apos;"},  # XML
-    _MARKS | {'"': "&#34;", "'": "&#39;"},
-    _MARKS | {'"': "&#34;", "'": "&#39;", "+": "&#43;"},  # html/template of Go
-    _MARKS | {'"': "&quot;", "'": "&#x27;", "+": "&#x2B;"},  # ASP.NET Core
-    _MARKS | {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
-    _MARKS | {'"': "&quot;", "'": "&#x27;", "`": "&#x60;", "=": "&#x3D;"},  # Handlebars
-    _MARKS | {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},  # Mustache
+_HTML_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_HTML_TABLES = (
+    _HTML_ENTITIES,
+    _HTML_ENTITIES | {'"': "&quot;"},
+    _HTML_ENTITIES | {'"': "&quot;", "'": "&#x27;"},
+    _HTML_ENTITIES | {'"': "&quot;", "'": "&#39;"},
+    _HTML_ENTITIES | {'"': "&quot;", "'": "&#039;"},  # PHP
+    _HTML_ENTITIES | {'"': "&quot;", "'": "&apos;"},  # XML
+    _HTML_ENTITIES | {'"': "&#34;", "'": "&#39;"},
+    _HTML_ENTITIES | {'"': "&#34;", "'": "&#39;", "+": "&#43;"},  # html/template of Go
+    _HTML_ENTITIES | {'"': "&quot;", "'": "&#x27;", "+": "&#x2B;"},  # ASP.NET Core
+    _HTML_ENTITIES | {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
+    _HTML_ENTITIES | {'"': "&quot;", "'": "&#x27;", "`": "&#x60;", "=": "&#x3D;"},  # Handlebars
+    _HTML_ENTITIES | {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},  # Mustache
 )
 
 
@@ -91,9 +91,9 @@ def spellings(secret: Secret) -> frozenset[bytes]:
     innocent text.
     """
     value = secret.reveal()
-    if len(value) < SHORTEST_SECRET:
+    if len(value) < MIN_SECRET_BYTES:
         raise SecretValueError(
-            f"secret {secret.name!r} has fewer than {SHORTEST_SECRET} bytes and cannot be scrubbed",
+            f"secret {secret.name!r} has fewer than {MIN_SECRET_BYTES} bytes and cannot be scrubbed",
             "Use a longer secret, or write `scrub: off` where it is injected.",
         )
     found = {value, value.lower(), value.upper(), *_hexadecimal(value), *_every_byte_escaped(value)}
@@ -102,7 +102,7 @@ def spellings(secret: Secret) -> frozenset[bytes]:
         found.add(carried)
         found.update(_in_url(carried))
         found.update(_in_json(carried))
-        found.update(_in_page(carried))
+        found.update(_in_html(carried))
     return frozenset(found)
 
 
@@ -131,9 +131,9 @@ def _base64_cores(value: bytes) -> Iterator[bytes]:
 
 
 def _in_url(value: bytes) -> Iterator[bytes]:
-    special = [byte for byte in set(value) if byte not in _ALPHANUMERIC]
+    special = [byte for byte in set(value) if byte not in _ALPHANUMERIC_BYTES]
     text = value.decode("latin-1")
-    for safe, space, form in product(_URL_SAFE, _URL_SPACES, ("%%%02x", "%%%02X")):
+    for safe, space, form in product(_URL_SAFE_SETS, _URL_SPACES, ("%%%02x", "%%%02X")):
         table = {byte: form % byte for byte in special if byte not in safe}
         if 0x20 in table:
             table[0x20] = space
@@ -143,10 +143,10 @@ def _in_url(value: bytes) -> Iterator[bytes]:
 def _in_json(value: bytes) -> Iterator[bytes]:
     text = _as_text(value)
     for caution, slash, plain, form in product(
-        _JSON_CAUTION, ("/", "\\/"), (False, True), ("\\u%04x", "\\u%04X")
+        _JSON_ESCAPED_SETS, ("/", "\\/"), (False, True), ("\\u%04x", "\\u%04X")
     ):
         table = {ord(char): _json_char(char, form, plain=plain) for char in set(text)}
-        table |= {ord(char): short for char, short in _JSON_SHORT.items()} | {ord("/"): slash}
+        table |= {ord(char): short for char, short in _JSON_SHORT_ESCAPES.items()} | {ord("/"): slash}
         table |= {ord(char): form % ord(char) for char in caution}
         yield text.translate(table).encode()
 
@@ -158,9 +158,9 @@ def _json_char(char: str, form: str, *, plain: bool) -> str:
     return "".join(form % int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
 
 
-def _in_page(value: bytes) -> Iterator[bytes]:
+def _in_html(value: bytes) -> Iterator[bytes]:
     text = _as_text(value)
-    for table in _PAGE_TABLES:
+    for table in _HTML_TABLES:
         yield text.translate({ord(char): entity for char, entity in table.items()}).encode()
 
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from egress.scrub.needles import LONGEST_NEEDLE, Needles, Occurrence, cover
+from egress.scrub.needles import MAX_NEEDLE_BYTES, Needles, Occurrence, mask_range
 
-_REMEMBERED = LONGEST_NEEDLE - 1
+_REMEMBERED_BYTES = MAX_NEEDLE_BYTES - 1
 """No needle begins further back than this and is still incomplete."""
 
 
@@ -51,7 +51,7 @@ class Scrubber:
         """How many bytes are held back now."""
         return len(self._goes)
 
-    def learn(self, needles: Needles) -> None:
+    def update_needles(self, needles: Needles) -> None:
         """Look for these from now on, also in what is held back and across its beginning.
 
         `hits` may grow with it, as with `feed`.
@@ -89,8 +89,8 @@ class Scrubber:
             return []
         self._goes = goes[split:]
         fresh = came[ahead : whole - tail]
-        past = fresh if split >= _REMEMBERED else self._past + fresh
-        self._past = past[-_REMEMBERED:]
+        past = fresh if split >= _REMEMBERED_BYTES else self._past + fresh
+        self._past = past[-_REMEMBERED_BYTES:]
         return [goes[:split]]
 
     def finish(self) -> list[bytes]:
@@ -105,6 +105,6 @@ class Scrubber:
             return goes
         masked = bytearray(goes)
         for each in occurrences:
-            cover(masked, max(0, each.start - ahead), each.end - ahead)
+            mask_range(masked, max(0, each.start - ahead), each.end - ahead)
             self.found.update(each.names)
         return bytes(masked)

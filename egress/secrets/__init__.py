@@ -6,24 +6,29 @@ this room prints, logs or raises a value, and nothing reveals one: that is for `
 
 from __future__ import annotations
 
-from egress.secrets.environ import HANDED_OVER, Captured, take, variables
+from egress.secrets.environment_capture import (
+    HANDED_OVER_VARIABLE,
+    CapturedEnvironment,
+    capture_environment,
+    secret_variables,
+)
 from egress.secrets.harden import harden
-from egress.secrets.programs import Programs
+from egress.secrets.program_lookup import ProgramLookup
 from egress.secrets.redact import Redactor
-from egress.secrets.resolver import Clock, Resolver
-from egress.secrets.source import Lacking, Unresolvable, unresolvable
+from egress.secrets.resolver import ResolverClock, SecretResolver
+from egress.secrets.source import UnavailableSecret, UnresolvableSecret, unresolvable_secrets
 
 __all__ = [
-    "HANDED_OVER",
-    "Captured",
-    "Clock",
-    "Lacking",
-    "Programs",
+    "HANDED_OVER_VARIABLE",
+    "CapturedEnvironment",
+    "ProgramLookup",
     "Redactor",
-    "Resolver",
-    "Unresolvable",
+    "ResolverClock",
+    "SecretResolver",
+    "UnavailableSecret",
+    "UnresolvableSecret",
+    "capture_environment",
     "harden",
-    "take",
-    "unresolvable",
-    "variables",
+    "secret_variables",
+    "unresolvable_secrets",
 ]

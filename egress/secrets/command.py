@@ -12,63 +12,64 @@ from __future__ import annotations
 import os
 
 from egress.errors import UnreadableError
-from egress.secrets.lifetime import Lifetime
-from egress.secrets.process import Broken, Process
-from egress.secrets.programs import Programs
-from egress.secrets.surroundings import Surroundings
-from egress.secrets.value import Value
+from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.command_process import CommandAborted, CommandProcess
+from egress.secrets.program_lookup import ProgramLookup
+from egress.secrets.source_value import SourceValue, ValueLifetime
 
-TTL = 300
+DEFAULT_TTL = 300
 """Seconds for which a value is used when the rules give no `ttl`."""
-TIMEOUT = 10.0
-_DUE = 0.8
-_BY_HAND = "run it by hand as the user of the proxy, with empty input, and see what it says"
+COMMAND_TIMEOUT = 10.0
+_DUE_FRACTION = 0.8
+_BY_HAND_HINT = "run it by hand as the user of the proxy, with empty input, and see what it says"
 
 
-class CommandSource:
+class CommandSecretSource:
     """The output of one program."""
 
     __slots__ = ("_argv", "_process", "_surroundings", "_timeout")
 
-    def __init__(self, argv: tuple[str, ...], surroundings: Surroundings, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, argv: tuple[str, ...], surroundings: ChildEnvironment, timeout: float = COMMAND_TIMEOUT
+    ) -> None:
         self._argv = argv
         self._surroundings = surroundings
         self._timeout = timeout
-        self._process = Process()
+        self._process = CommandProcess()
 
-    def lifetime(self, ttl: int | None) -> Lifetime:
-        end = float(TTL if ttl is None else ttl)
-        return Lifetime(due=_DUE * end, end=end)
+    def lifetime(self, ttl: int | None) -> ValueLifetime:
+        end = float(DEFAULT_TTL if ttl is None else ttl)
+        return ValueLifetime(due=_DUE_FRACTION * end, end=end)
 
-    def look(self) -> Value:
+    def fetch(self) -> SourceValue:
         name = os.path.basename(self._argv[0]) if self._argv else ""  # noqa: PTH119 - text, not a file
         environ = self._surroundings.of(name)
-        programs = Programs(self._surroundings.home, environ.get("PATH", os.defpath))
+        programs = ProgramLookup(self._surroundings.home, environ.get("PATH", os.defpath))
         program = self._found(programs)
         try:
             ended = self._process.run(program, self._argv, environ, programs.home, self._timeout)
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(f"{name} cannot be started: {reason}", "check the program") from None
-        if isinstance(ended, Broken):
-            raise UnreadableError(f"{name} {ended.why}", _BY_HAND)
+        if isinstance(ended, CommandAborted):
+            raise UnreadableError(f"{name} {ended.why}", _BY_HAND_HINT)
         if ended.status:
             raise UnreadableError(
-                f"{name} {_end(ended.status)} and wrote {ended.stderr} bytes to standard error", _BY_HAND
+                f"{name} {_end(ended.status)} and wrote {ended.stderr} bytes to standard error", _BY_HAND_HINT
             )
         return ended.value
 
     def stop(self) -> None:
         self._process.stop()
 
-    def _found(self, programs: Programs) -> str:
+    def _found(self, programs: ProgramLookup) -> str:
         """Return the full path of the program."""
-        first = programs.spelled(self._argv[0]) if self._argv else ""
+        first = programs.expand_home(self._argv[0]) if self._argv else ""
         if "/" in first and not first.startswith("/"):
             raise UnreadableError(
                 f"{first} depends on the folder the proxy runs in", "give the full path of the program"
             )
-        found = programs.found(first)
+        found = programs.find(first)
         if found is None:
             raise UnreadableError(
                 f"there is no program {first or 'named'}", "install it, or give its full path in `from:`"

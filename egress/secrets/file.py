@@ -17,20 +17,19 @@ import stat
 from collections.abc import Mapping
 
 from egress.errors import UnreadableError
-from egress.secrets.lifetime import Lifetime
-from egress.secrets.value import Value
+from egress.secrets.source_value import SourceValue, ValueLifetime
 
-MOST_BYTES = 64 * 1024
-EVERY = 1.0
+MAX_FILE_BYTES = 64 * 1024
+POLL_INTERVAL = 1.0
 """Seconds between two looks while the secret is in use."""
-KEPT = 3.0
+DEFAULT_TTL = 3.0
 """Seconds for which the last value is used when the file cannot be read and the rules give no `ttl`."""
 
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_TRIES = 3
+_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_MAX_TRIES = 3
 
 
-class FileSource:
+class FileSecretSource:
     """The file at one path."""
 
     __slots__ = ("_path",)
@@ -38,11 +37,11 @@ class FileSource:
     def __init__(self, path: str, environ: Mapping[str, str]) -> None:
         self._path = _full(path, environ.get("HOME", ""))
 
-    def lifetime(self, ttl: int | None) -> Lifetime:
-        end = KEPT if ttl is None else float(ttl)
-        return Lifetime(due=min(EVERY, 0.8 * end), end=end)
+    def lifetime(self, ttl: int | None) -> ValueLifetime:
+        end = DEFAULT_TTL if ttl is None else float(ttl)
+        return ValueLifetime(due=min(POLL_INTERVAL, 0.8 * end), end=end)
 
-    def look(self) -> Value:
+    def fetch(self) -> SourceValue:
         if not self._path.startswith("/"):
             raise UnreadableError(
                 f"HOME is not set, so {self._path} is not known", "write the full path of the file"
@@ -60,15 +59,15 @@ def _full(path: str, home: str) -> str:
     return f"{home.rstrip('/')}/{path[2:]}" if path.startswith("~/") and home.startswith("/") else path
 
 
-def _content(path: str) -> Value:
+def _content(path: str) -> SourceValue:
     # Before it is opened: opening alone can have an effect on a device.
     _refuse_other_kinds(path, os.stat(path))  # noqa: PTH116 - follows the links of the path, on purpose
-    for _ in range(_TRIES):
-        with open(os.open(path, _FLAGS), "rb") as file:  # noqa: PTH123 - a descriptor
+    for _ in range(_MAX_TRIES):
+        with open(os.open(path, _OPEN_FLAGS), "rb") as file:  # noqa: PTH123 - a descriptor
             # Looked at again, because another thing may stand at the path by now.
             before = os.fstat(file.fileno())
             _refuse_other_kinds(path, before)
-            value = Value(file.read(MOST_BYTES + 1))
+            value = SourceValue(file.read(MAX_FILE_BYTES + 1))
             after = os.fstat(file.fileno())
         if _state(before) == _state(after):
             return value
@@ -84,7 +83,7 @@ def _state(status: os.stat_result) -> tuple[int, int, int]:
 def _refuse_other_kinds(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise UnreadableError(f"{path} is not a plain file", "name the file that holds the secret")
-    if status.st_size > MOST_BYTES:
+    if status.st_size > MAX_FILE_BYTES:
         raise UnreadableError(
             f"{path} is larger than 64 KiB", "check that it is the file of a credential and not another one"
         )

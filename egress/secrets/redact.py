@@ -21,12 +21,12 @@ from egress.scrub import Masked
 
 type Info = tuple[type[BaseException], BaseException, TracebackType | None]
 
-_DEEPEST = 8
-_HIDDEN = "(not shown: it could not be searched for secrets)"
-_PLAIN = (bool, type(None))
+_MAX_DEPTH = 8
+_HIDDEN_TEXT = "(not shown: it could not be searched for secrets)"
+_PLAIN_TYPES = (bool, type(None))
 
 
-class Search(Protocol):
+class NeedleSearch(Protocol):
     """What finds the values: `Needles`, or several `Joined`."""
 
     def __len__(self) -> int: ...
@@ -39,7 +39,7 @@ class Redactor:
 
     __slots__ = ("_needles",)
 
-    def __init__(self, needles: Callable[[], Search]) -> None:
+    def __init__(self, needles: Callable[[], NeedleSearch]) -> None:
         self._needles = needles
 
     def __call__(
@@ -50,33 +50,33 @@ class Redactor:
     ) -> MutableMapping[str, object]:
         """Return the event without secrets."""
         try:
-            search = _Search(self._needles())
+            search = _EventSearch(self._needles())
             if not search.has_needles:
                 return event
             clean = {search.text(name): search.clean(value) for name, value in event.items()}
             return {**clean, **search.exception(event.get("exc_info"))}
         except Exception:  # noqa: BLE001 - whatever happened, the event is not shown
-            return {"event": _HIDDEN}
+            return {"event": _HIDDEN_TEXT}
 
 
-class _Search:
+class _EventSearch:
     """One event being searched."""
 
     __slots__ = ("_needles", "has_needles")
 
-    def __init__(self, needles: Search) -> None:
+    def __init__(self, needles: NeedleSearch) -> None:
         self._needles = needles
         self.has_needles = len(needles) > 0
 
     def clean(self, value: object, depth: int = 0) -> object:
         """Return the value itself when it is clean, else what is left of it."""
-        if isinstance(value, _PLAIN):
+        if isinstance(value, _PLAIN_TYPES):
             return value
         if type(value) is str:
             return self.text(value)
         if type(value) is bytes:
             return self._needles.mask(value).data
-        if depth < _DEEPEST:
+        if depth < _MAX_DEPTH:
             if type(value) is dict:
                 return {self.clean(k, depth + 1): self.clean(v, depth + 1) for k, v in value.items()}
             if type(value) is list:

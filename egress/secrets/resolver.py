@@ -22,18 +22,18 @@ from typing import Protocol
 import structlog
 
 from egress.errors import EgressError, UnreadableError
-from egress.rules.policy import SecretSpec
-from egress.scrub import SHORTEST_SECRET, Joined, Needles
-from egress.secrets.command import TIMEOUT
-from egress.secrets.environ import Captured, variables
-from egress.secrets.held import Held
-from egress.secrets.reach import Reach
-from egress.secrets.searches import Everything, Searches
-from egress.secrets.source import Lacking, Source, Sources
-from egress.secrets.surroundings import Surroundings
-from egress.secrets.thread import in_thread
-from egress.secrets.trail import Known, Trail
-from egress.secrets.value import Value
+from egress.rules.decide.policy import SecretSpec
+from egress.scrub import MIN_SECRET_BYTES, JoinedNeedles, Needles
+from egress.secrets.binding_history import BindingHistory
+from egress.secrets.cache_entry import CacheEntry
+from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.command import COMMAND_TIMEOUT
+from egress.secrets.daemon_thread import run_in_thread
+from egress.secrets.environment_capture import CapturedEnvironment, secret_variables
+from egress.secrets.needle_cache import LogNeedles, NeedleCache
+from egress.secrets.source import SecretSource, SourceFactory, UnavailableSecret
+from egress.secrets.source_value import SourceValue
+from egress.secrets.value_history import KnownValue, ValueHistory
 from egress.types import Secret
 
 type Key = tuple[str, tuple[str, ...]]
@@ -41,30 +41,30 @@ type Key = tuple[str, tuple[str, ...]]
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 
-_TOO_SHORT = (
-    f"the value has fewer than {SHORTEST_SECRET} bytes and cannot be scrubbed",
+_TOO_SHORT_FAULT = (
+    f"the value has fewer than {MIN_SECRET_BYTES} bytes and cannot be scrubbed",
     "use a longer secret, or write `scrub: off` where it is injected",
 )
 
 
-class Clock(Protocol):
+class ResolverClock(Protocol):
     """What the resolver needs of a clock."""
 
     def monotonic(self) -> float:
         """Seconds that only ever grow."""
 
 
-class Resolver:
+class SecretResolver:
     """The values of all secrets of this process. All methods are for the event loop's thread."""
 
     def __init__(
         self,
         *,
-        clock: Clock,
-        captured: Captured,
+        clock: ResolverClock,
+        captured: CapturedEnvironment,
         deadline: float = 5.0,
         negative: float = 2.0,
-        timeout: float = TIMEOUT,
+        timeout: float = COMMAND_TIMEOUT,
         container: bool = False,
     ) -> None:
         """Make a resolver that holds nothing yet.
@@ -75,15 +75,15 @@ class Resolver:
         self._monotonic = clock.monotonic
         self._deadline = deadline
         self._negative = negative
-        self._surroundings = Surroundings(captured.environ, captured.values.values())
-        self._sources = Sources(captured, self._surroundings, container, timeout)
-        self._held: dict[Key, Held] = {}
-        self._runs: dict[Held, asyncio.Task[None]] = {}
-        self._trails: dict[str, Trail] = {}
-        self._reach = Reach()
-        self._in_use: dict[tuple[str, ...], tuple[Known, ...]] = {}
-        self._searches = Searches()
-        self._everything = Everything()
+        self._surroundings = ChildEnvironment(captured.environ, captured.values.values())
+        self._sources = SourceFactory(captured, self._surroundings, container, timeout)
+        self._held: dict[Key, CacheEntry] = {}
+        self._runs: dict[CacheEntry, asyncio.Task[None]] = {}
+        self._trails: dict[str, ValueHistory] = {}
+        self._reach = BindingHistory()
+        self._in_use: dict[tuple[str, ...], tuple[KnownValue, ...]] = {}
+        self._searches = NeedleCache()
+        self._everything = LogNeedles()
         self.version = 0
         """Grows whenever `needles_at` may have more to look for than before."""
 
@@ -103,11 +103,11 @@ class Resolver:
             held = self._held.get((spec.scheme, spec.reference))
             if held is None or name not in held.names:
                 return None
-            secret = held.good(name, spec.ttl, now)
+            secret = held.secret_if_good(name, spec.ttl, now)
             if secret is None or (held.is_short and name not in unscrubbed):
                 return None
             if held.is_due(spec.ttl, now):
-                self._look(held)
+                self._fetch(held)
             found[name] = secret
         return found
 
@@ -146,20 +146,22 @@ class Resolver:
                 del self._held[key]
         now = self._monotonic()
         self._reach.replace(specs, now, self._is_carried)
-        self._trails = {name: trail for name, trail in self._trails.items() if trail.alive(now)}
+        self._trails = {name: trail for name, trail in self._trails.items() if trail.searched_values(now)}
         self._changed()
         await self.resolve(specs, unscrubbed)
 
     # Telling ----------------------------------------------------------------------------------
 
-    def lacking(self, specs: Iterable[SecretSpec], unscrubbed: Collection[str] = ()) -> tuple[Lacking, ...]:
+    def unavailable(
+        self, specs: Iterable[SecretSpec], unscrubbed: Collection[str] = ()
+    ) -> tuple[UnavailableSecret, ...]:
         """Say which of these were asked for in vain, and why; what is still waited for is left out."""
         found = []
         for spec in specs:
             held = self._held.get((spec.scheme, spec.reference))
-            fault = held and _fault_of(held, is_unscrubbed=spec.name in unscrubbed)
+            fault = held and _cache_fault(held, is_unscrubbed=spec.name in unscrubbed)
             if fault:
-                found.append(Lacking(spec.name, spec.scheme, *fault))
+                found.append(UnavailableSecret(spec.name, spec.scheme, *fault))
         return tuple(found)
 
     def ages(self, specs: Iterable[SecretSpec]) -> dict[str, float]:
@@ -175,7 +177,7 @@ class Resolver:
     def variables(self, specs: Iterable[SecretSpec]) -> dict[str, bool]:
         """Say of each variable that `env:` secrets name whether this process was started with it."""
         captured = self._sources.captured.values
-        return {name: name in captured for name in sorted(variables(specs))}
+        return {name: name in captured for name in sorted(secret_variables(specs))}
 
     # Searches ---------------------------------------------------------------------------------
 
@@ -194,10 +196,10 @@ class Resolver:
         if self._reach.note(specs, now):
             self._changed()
         names = dict.fromkeys(spec.name for spec in specs)
-        names.update(dict.fromkeys(self._reach.at(host, port, now, self._is_carried)))
+        names.update(dict.fromkeys(self._reach.names_at(host, port, now, self._is_carried)))
         return self._finding(names) if names else None
 
-    def carry(self, names: tuple[str, ...]) -> tuple[Known, ...]:
+    def begin_use(self, names: tuple[str, ...]) -> tuple[KnownValue, ...]:
         """Note that an exchange is sent with these secrets; what is returned is for `let_go` at its end."""
         carried = self._in_use.get(names)
         if carried is None:
@@ -207,20 +209,20 @@ class Resolver:
             known.carried += 1
         return carried
 
-    def let_go(self, carried: tuple[Known, ...]) -> None:
+    def end_use(self, carried: tuple[KnownValue, ...]) -> None:
         """The exchange is over that was sent with these."""
         for known in carried:
             known.carried -= 1
 
-    def all_needles(self) -> Joined:
+    def all_needles(self) -> JoinedNeedles:
         """Return what finds every value that is known of any secret, for `Redactor`; from any thread."""
         now = self._monotonic()
-        known = tuple(known for trail in list(self._trails.values()) for known in trail.alive(now))
+        known = tuple(known for trail in list(self._trails.values()) for known in trail.searched_values(now))
         return self._everything.of(known)
 
     # Revocation -------------------------------------------------------------------------------
 
-    def forget(self, name: str) -> bool:
+    def revoke_by_name(self, name: str) -> bool:
         """Revoke the value of a secret until its source gives another one; False when no such is known.
 
         The value is revoked under every name that it has from this source.
@@ -231,16 +233,16 @@ class Resolver:
             _log.warning("secret.revoked", secrets=sorted(held.names))
         return bool(hit)
 
-    def drop(self, specs: Iterable[SecretSpec]) -> None:
+    def revoke(self, specs: Iterable[SecretSpec]) -> None:
         """Revoke the values of these secrets as `forget` does, also of those never asked for."""
         for held in {self._of(spec) for spec in specs}:
             held.revoke()
             _log.warning("secret.revoked", secrets=sorted(held.names))
 
-    def pardon(self) -> None:
+    def restore(self) -> None:
         """Allow again what was revoked: for a reload that the operator asked for, not for a changed file."""
         for held in self._held.values():
-            held.pardon()
+            held.restore()
 
     async def close(self) -> None:
         """End all runs and kill the commands that still run; no command is run again."""
@@ -253,14 +255,14 @@ class Resolver:
 
     # Inside -----------------------------------------------------------------------------------
 
-    def _of(self, spec: SecretSpec) -> Held:
+    def _of(self, spec: SecretSpec) -> CacheEntry:
         """Return what is held of the source of a secret, with its name noted."""
         key = (spec.scheme, spec.reference)
         held = self._held.get(key)
         if held is None:
             if spec.scheme == "env" and spec.reference:
                 self._surroundings.hide(spec.reference[0])
-            held = self._held[key] = Held(self._sources.of(spec))
+            held = self._held[key] = CacheEntry(self._sources.of(spec))
         if spec.name not in held.names:
             held.names.add(spec.name)
             self._note(held)
@@ -270,10 +272,10 @@ class Resolver:
         """Return the run that has to be waited for, if there is one."""
         held = self._of(spec)
         now = self._monotonic()
-        run = self._look(held) if held.is_due(spec.ttl, now) else self._running(held)
-        return run if held.good(spec.name, spec.ttl, now) is None else None
+        run = self._fetch(held) if held.is_due(spec.ttl, now) else self._running(held)
+        return run if held.secret_if_good(spec.name, spec.ttl, now) is None else None
 
-    def _look(self, held: Held) -> asyncio.Task[None]:
+    def _fetch(self, held: CacheEntry) -> asyncio.Task[None]:
         """Start a look, unless one runs."""
         run = self._running(held)
         if run is None:
@@ -282,21 +284,23 @@ class Resolver:
             run.add_done_callback(partial(self._ended, held))
         return run
 
-    def _running(self, held: Held) -> asyncio.Task[None] | None:
+    def _running(self, held: CacheEntry) -> asyncio.Task[None] | None:
         run = self._runs.get(held)
         # One that is done may not have been taken out yet: there is nothing to wait for.
         return None if run is None or run.done() else run
 
-    def _ended(self, held: Held, run: asyncio.Task[None]) -> None:
+    def _ended(self, held: CacheEntry, run: asyncio.Task[None]) -> None:
         if self._runs.get(held) is run:
             del self._runs[held]
 
-    async def _run(self, held: Held) -> None:
+    async def _run(self, held: CacheEntry) -> None:
         """Ask the source and note what came of it; raises nothing but its own cancellation."""
         try:
-            value = await in_thread(partial(_asked, held.source, held.value, min(held.names, default="")))
+            value = await run_in_thread(
+                partial(_fetch_value, held.source, held.value, min(held.names, default=""))
+            )
             is_news = held.fault is not None
-            is_new = held.take(value, self._monotonic())
+            is_new = held.store(value, self._monotonic())
         except EgressError as fault:
             self._fail(held, fault)
         except Exception as error:  # noqa: BLE001 - its text is not ours, so nobody sees it
@@ -309,18 +313,18 @@ class Resolver:
             if is_new or is_news:
                 _log.info("secret.resolved", secrets=sorted(held.names))
 
-    def _fail(self, held: Held, fault: EgressError) -> None:
+    def _fail(self, held: CacheEntry, fault: EgressError) -> None:
         if held.fail(fault, self._monotonic() + self._negative):
             _log.warning(
                 "secret.unavailable", secrets=sorted(held.names), cause=fault.message, cure=fault.hint
             )
 
-    def _note(self, held: Held) -> None:
+    def _note(self, held: CacheEntry) -> None:
         """Have the value searched for from now on."""
         if held.value is None:
             return
         for name in held.names:
-            self._trails.setdefault(name, Trail()).add(name, held.value, held, self._monotonic())
+            self._trails.setdefault(name, ValueHistory()).add(name, held.value, held, self._monotonic())
             self._searches.drop(name)
         self._changed()
 
@@ -331,18 +335,18 @@ class Resolver:
 
     def _finding(self, names: Iterable[str]) -> Needles:
         now = self._monotonic()
-        known: tuple[Known, ...] = ()
+        known: tuple[KnownValue, ...] = ()
         for name in names:
             trail = self._trails.get(name)
             if trail is not None:
-                known += trail.alive(now)
+                known += trail.searched_values(now)
         return self._searches.of(known)
 
     def _is_carried(self, name: str) -> bool:
         trail = self._trails.get(name)
         return trail is not None and trail.is_carried
 
-    def _retire(self, held: Held, names: set[str]) -> None:
+    def _retire(self, held: CacheEntry, names: set[str]) -> None:
         """Take these names from a source that does not belong to them any more."""
         held.names -= names
         for name in names:
@@ -355,7 +359,7 @@ class Resolver:
         if held is None or spec.name not in held.names:
             # Other rules came into force in the meantime, and do not have it: it is not put back.
             return None
-        secret = held.good(spec.name, spec.ttl, now)
+        secret = held.secret_if_good(spec.name, spec.ttl, now)
         if secret is None:
             if self._running(held) and not held.is_told_slow:
                 held.is_told_slow = True
@@ -369,25 +373,25 @@ class Resolver:
             return secret
         if not held.is_told_short:
             held.is_told_short = True
-            self._tell(spec.name, *_TOO_SHORT)
+            self._tell(spec.name, *_TOO_SHORT_FAULT)
         return None
 
     def _tell(self, name: str, cause: str, cure: str) -> None:
         _log.warning("secret.unavailable", secrets=[name], cause=cause, cure=cure)
 
 
-def _asked(source: Source, last: Value | None, name: str) -> Value:
+def _fetch_value(source: SecretSource, last: SourceValue | None, name: str) -> SourceValue:
     """Return what the source gives, checked, and with its costly parts made; runs in a thread."""
-    value = source.look()
+    value = source.fetch()
     if last is not None and value.is_same(last):
         return last
-    value.named(name)
+    value.secret_named(name)
     value.needles(name)
     return value
 
 
-def _fault_of(held: Held, *, is_unscrubbed: bool) -> tuple[str, str] | None:
+def _cache_fault(held: CacheEntry, *, is_unscrubbed: bool) -> tuple[str, str] | None:
     """Return why what is held cannot be used, and the cure."""
     if held.fault is not None:
         return held.fault.message, held.fault.hint
-    return _TOO_SHORT if held.is_short and held.value is not None and not is_unscrubbed else None
+    return _TOO_SHORT_FAULT if held.is_short and held.value is not None and not is_unscrubbed else None

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from egress.errors import UnreadableError
-from egress.rules.policy import SecretSpec
-from egress.secrets.command import CommandSource
-from egress.secrets.environ import Captured
-from egress.secrets.file import FileSource
-from egress.secrets.lifetime import Lifetime
-from egress.secrets.surroundings import Surroundings
-from egress.secrets.value import Value
-from egress.secrets.variable import VariableSource
+from egress.rules.decide.policy import SecretSpec
+from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.command import CommandSecretSource
+from egress.secrets.environment_capture import CapturedEnvironment
+from egress.secrets.file import FileSecretSource
+from egress.secrets.source_value import ENDLESS_LIFETIME, SourceValue, ValueLifetime
 from egress.types import Place
 
-LATER = frozenset({"store", "keyring", "vault", "aws-sm"})
+RESERVED_SCHEMES = frozenset({"store", "keyring", "vault", "aws-sm"})
 """Schemes of the rule language that this version does not resolve."""
 
 
-class Source(Protocol):
+class SecretSource(Protocol):
     """Something that can be asked for a value, again and again."""
 
-    def look(self) -> Value:
+    def fetch(self) -> SourceValue:
         """Return the value as it is now; may block. Raises UnreadableError, never with a value in it."""
 
-    def lifetime(self, ttl: int | None) -> Lifetime:
+    def lifetime(self, ttl: int | None) -> ValueLifetime:
         """For how long a value may be used; `ttl` is what the rules say."""
 
     def stop(self) -> None:
@@ -35,7 +33,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Unresolvable:
+class UnresolvableSecret:
     """A secret of the rules that cannot be had here, whatever its source holds."""
 
     name: str
@@ -45,7 +43,7 @@ class Unresolvable:
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class UnavailableSecret:
     """A secret that cannot be used just now, and why."""
 
     name: str
@@ -54,15 +52,17 @@ class Lacking:
     cure: str
 
 
-def unresolvable(specs: Iterable[SecretSpec], *, container: bool = False) -> tuple[Unresolvable, ...]:
+def unresolvable_secrets(
+    specs: Iterable[SecretSpec], *, container: bool = False
+) -> tuple[UnresolvableSecret, ...]:
     """List the secrets that this version, or this place, cannot resolve; for a start to say so."""
-    faults = ((spec, fault_of(spec.scheme, container=container)) for spec in specs)
-    return tuple(Unresolvable(spec.name, spec.place, *fault) for spec, fault in faults if fault)
+    faults = ((spec, scheme_fault(spec.scheme, container=container)) for spec in specs)
+    return tuple(UnresolvableSecret(spec.name, spec.place, *fault) for spec, fault in faults if fault)
 
 
-def fault_of(scheme: str, *, container: bool) -> tuple[str, str] | None:
+def scheme_fault(scheme: str, *, container: bool) -> tuple[str, str] | None:
     """Return why a scheme cannot be resolved and what to do instead, or None."""
-    if scheme in LATER:
+    if scheme in RESERVED_SCHEMES:
         return (
             f"`{scheme}:` is not resolved by this version",
             "use `command:` with the tool that reads it, or `file:`",
@@ -78,27 +78,27 @@ def fault_of(scheme: str, *, container: bool) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class SourceFactory:
     """Makes sources, with the parts of this process that they need."""
 
-    captured: Captured
-    surroundings: Surroundings
+    captured: CapturedEnvironment
+    surroundings: ChildEnvironment
     container: bool
     timeout: float
 
-    def of(self, spec: SecretSpec) -> Source:
+    def of(self, spec: SecretSpec) -> SecretSource:
         """Return the source of a secret; one that cannot exist says why when it is asked."""
-        fault = fault_of(spec.scheme, container=self.container)
+        fault = scheme_fault(spec.scheme, container=self.container)
         if fault:
-            return Missing(*fault)
+            return AbsentSource(*fault)
         if spec.scheme == "command":
-            return CommandSource(spec.reference, self.surroundings, self.timeout)
+            return CommandSecretSource(spec.reference, self.surroundings, self.timeout)
         if spec.scheme == "file":
-            return FileSource(spec.reference[0], self.captured.environ)
-        return VariableSource(spec.reference[0], self.captured.values)
+            return FileSecretSource(spec.reference[0], self.captured.environ)
+        return VariableSecretSource(spec.reference[0], self.captured.values)
 
 
-class Missing:
+class AbsentSource:
     """Stands where there can be no source."""
 
     __slots__ = ("_cause", "_cure")
@@ -107,11 +107,37 @@ class Missing:
         self._cause = cause
         self._cure = cure
 
-    def look(self) -> Value:
+    def fetch(self) -> SourceValue:
         raise UnreadableError(self._cause, self._cure)
 
-    def lifetime(self, ttl: int | None) -> Lifetime:  # noqa: ARG002 - the contract of a source
-        return Lifetime(0, 0)
+    def lifetime(self, ttl: int | None) -> ValueLifetime:  # noqa: ARG002 - the contract of a source
+        return ValueLifetime(0, 0)
+
+    def stop(self) -> None:
+        """Do nothing: a look takes no time."""
+
+
+# A secret from an environment variable, captured once when the process started (see `environ`).
+class VariableSecretSource:
+    """One variable of the start environment; it cannot change, so `ttl` has no meaning for it."""
+
+    __slots__ = ("_name", "_values")
+
+    def __init__(self, name: str, values: Mapping[str, SourceValue]) -> None:
+        self._name = name
+        self._values = values
+
+    def lifetime(self, ttl: int | None) -> ValueLifetime:  # noqa: ARG002 - the contract of a source
+        return ENDLESS_LIFETIME
+
+    def fetch(self) -> SourceValue:
+        value = self._values.get(self._name)
+        if value is None:
+            raise UnreadableError(
+                f"the variable {self._name} was not set, or not named by the rules, when Egress started",
+                "set it and start again; for a value that changes use `file:` or `command:`",
+            )
+        return value
 
     def stop(self) -> None:
         """Do nothing: a look takes no time."""

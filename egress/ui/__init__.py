@@ -5,9 +5,9 @@ knows no proxy and no sandbox: it stands on `egress.review` alone.
 """
 
 from egress.ui.app import make
-from egress.ui.chain import Watch
-from egress.ui.desk import Desk
-from egress.ui.guard import Guard
-from egress.ui.session import Session
+from egress.ui.chain_watch import ChainWatch
+from egress.ui.guard import RequestGuard
+from egress.ui.index_pool import IndexPool
+from egress.ui.session import LoginSession
 
-__all__ = ["Desk", "Guard", "Session", "Watch", "make"]
+__all__ = ["ChainWatch", "IndexPool", "LoginSession", "RequestGuard", "make"]

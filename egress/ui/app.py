@@ -16,17 +16,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from egress.errors import EgressError, UsageError
-from egress.ui.chain import Watch
-from egress.ui.desk import BusyError, Desk, TooSlowError
+from egress.ui.chain_watch import ChainWatch
+from egress.ui.index_pool import BusyError, IndexPool, TooSlowError
+from egress.ui.page_context import STATIC_FILES, STATIC_TYPES, NotFoundError, Page, PageContext, environment
 from egress.ui.pages import PAGES
-from egress.ui.site import FILES, STATIC, NotFoundError, Page, Site, environment
 
 
 def make(
-    desk: Desk, watch: Watch, rules: Sequence[Path], now: Callable[[], int], *, is_watching: bool = True
+    desk: IndexPool,
+    watch: ChainWatch,
+    rules: Sequence[Path],
+    now: Callable[[], int],
+    *,
+    is_watching: bool = True,
 ) -> Starlette:
     """The application, without its guard. With `is_watching` it checks the chain while it is served."""
-    site = Site(desk, watch, tuple(rules), now, environment())
+    site = PageContext(desk, watch, tuple(rules), now, environment())
     routes = [Route(path, _endpoint(site, page), methods=["GET"]) for path, page in PAGES.items()]
     routes.append(Route("/static/{name}", _static, methods=["GET"]))
 
@@ -43,7 +48,7 @@ def make(
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _nothing(site)})
 
 
-def _endpoint(site: Site, page: Page) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(site: PageContext, page: Page) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             return await page(site, request)
@@ -62,7 +67,7 @@ def status_of(error: EgressError) -> int:
     return 503 if isinstance(error, BusyError | TooSlowError) else 500
 
 
-def _nothing(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _nothing(site: PageContext) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def answer(_: Request, __: Exception) -> Response:
         return site.page("problem.html", 404, message="there is no such page", hint="begin with the list")
 
@@ -71,6 +76,8 @@ def _nothing(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
 
 async def _static(request: Request) -> Response:
     name = request.path_params["name"]
-    if name not in STATIC:
+    if name not in STATIC_TYPES:
         return Response("there is no such file\n", 404, media_type="text/plain")
-    return Response(FILES[name], headers={"content-type": STATIC[name], "cache-control": "max-age=86400"})
+    return Response(
+        STATIC_FILES[name], headers={"content-type": STATIC_TYPES[name], "cache-control": "max-age=86400"}
+    )

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from egress.review import Numbers, moments
-from egress.ui import shown
+from egress.review import TrafficTotals, timestamps
+from egress.ui import formatting
 
 WIDTH, HEIGHT = 600, 100
 GAP = 0.18
 """The part of a step that stays empty."""
 
-Steps = Sequence[tuple[int, Numbers]]
+Steps = Sequence[tuple[int, TrafficTotals]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class Chart:
     """The class and the meaning of each colour."""
 
 
-Values = Callable[[Numbers], tuple[int, ...]]
+Values = Callable[[TrafficTotals], tuple[int, ...]]
 
 
-def charts(steps: Steps, total: Numbers) -> tuple[Chart, ...]:
+def charts(steps: Steps, total: TrafficTotals) -> tuple[Chart, ...]:
     """Requests, denials, bytes and durations over time."""
     if not steps:
         return ()
-    number, size, took = shown.number, shown.size, shown.duration
+    number, size, took = formatting.number, formatting.size, formatting.duration
     moved = size(total.bytes_up + total.bytes_down)
     middle = f"{took(total.p50_us) or '0'} in the middle"
     return (
@@ -75,7 +75,7 @@ def charts(steps: Steps, total: Numbers) -> tuple[Chart, ...]:
     )
 
 
-def requests(steps: Steps, total: Numbers) -> Chart | None:
+def requests(steps: Steps, total: TrafficTotals) -> Chart | None:
     """The first of them alone."""
     found = charts(steps, total)
     return found[0] if found else None
@@ -91,11 +91,11 @@ MEANINGS = {
 }
 
 
-def _requests(of: Numbers) -> tuple[int, ...]:
+def _requests(of: TrafficTotals) -> tuple[int, ...]:
     return of.requests - of.denied, of.denied
 
 
-def _latency(of: Numbers) -> tuple[int, ...]:
+def _latency(of: TrafficTotals) -> tuple[int, ...]:
     return of.p50_us, max(of.p95_us - of.p50_us, 0)
 
 
@@ -111,7 +111,7 @@ def _chart(
         said = ", ".join(
             f"{text(v) or 0} {MEANINGS[part]}" for v, part in zip(_told(name, row), parts, strict=True)
         )
-        title = f"{shown.when(moment)} UTC: {said}"
+        title = f"{formatting.when(moment)} UTC: {said}"
         bars = tuple(_stack(place * width, width, row, parts, top))
         columns.append(
             Column(_round(place * width), _round(width), bars, title, _stamp(moment), _stamp(moment + step))
@@ -120,8 +120,8 @@ def _chart(
         name,
         total,
         text(top) or "0",
-        shown.when(steps[0][0]),
-        shown.when(steps[-1][0] + step),
+        formatting.when(steps[0][0]),
+        formatting.when(steps[-1][0] + step),
         tuple(columns),
         tuple((part, MEANINGS[part]) for part in parts),
     )
@@ -150,4 +150,4 @@ def _round(value: float) -> float:
 
 def _stamp(moment: int) -> str:
     # To the second, as `since` and `until` are typed; steps are whole seconds or more.
-    return moments.shown(moment)
+    return timestamps.format_moment(moment)

@@ -11,32 +11,32 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from egress.policy.shipped import preset_texts
-from egress.review import Entry
+from egress.policy.bundled_presets import preset_texts
+from egress.review import LogEntry
 from egress.review.drafting import (
-    Draft,
     Replay,
-    Since,
+    RuleDraft,
     Suggestion,
+    TimeRange,
     Traffic,
     draft,
+    observe,
     read,
     replay,
-    seen,
     suggest,
 )
-from egress.rules.policy import Policy
-from egress.ui.desk import TooSlowError
-from egress.ui.rulebook import Rules
+from egress.rules.decide.policy import Policy
+from egress.ui.index_pool import TooSlowError
+from egress.ui.rulebook import RuleBook
 
-SECONDS = 20.0
+DRAFT_TIMEOUT = 20.0
 """For reading and working out together."""
-MOST_KINDS = 10_000
+MAX_KINDS = 10_000
 """Loading a draft cannot be broken off, and this bounds what there is to load."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TrafficSelection:
     """Which lines: of which log, since when, of whom."""
 
     log: Path
@@ -47,39 +47,39 @@ class Wanted:
     """Empty for any."""
 
 
-def drafted(wanted: Wanted, rules: Rules, now: int) -> tuple[Draft, tuple[str, ...]]:
+def draft_rules(wanted: TrafficSelection, rules: RuleBook, now: int) -> tuple[RuleDraft, tuple[str, ...]]:
     """A rule file from what was seen to pass, and what is not in it.
 
     Raises `UsageError`, `UnreadableError`, `TooSlowError`.
     """
-    late = patience(time.monotonic)
+    late = timeout_check(time.monotonic)
     traffic, missing = _traffic(wanted, now, late)
     return draft(traffic, rules.policy, now, late), missing
 
 
-def replayed(wanted: Wanted, policy: Policy, now: int) -> tuple[Replay, tuple[str, ...]]:
+def replay_traffic(wanted: TrafficSelection, policy: Policy, now: int) -> tuple[Replay, tuple[str, ...]]:
     """What was seen, decided by these rules, and what was not. Raises as `drafted`."""
-    late = patience(time.monotonic)
+    late = timeout_check(time.monotonic)
     traffic, missing = _traffic(wanted, now, late)
     return replay(traffic, policy, now, late), missing
 
 
-def suggested(entry: Entry, rules: Rules, now: int) -> Suggestion | None:
+def suggest_rule(entry: LogEntry, rules: RuleBook, now: int) -> Suggestion | None:
     """What would allow the request of a line; None where the line is about none, or there are no rules."""
-    one = seen(entry.fields)
+    one = observe(entry.fields)
     if one is None or rules.policy is None:
         return None
     return suggest(one, entry.text("address"), rules.sources, preset_texts(), now)
 
 
-def _traffic(wanted: Wanted, now: int, late: Callable[[], None]) -> tuple[Traffic, tuple[str, ...]]:
-    span = Since.of(wanted.since, now)
+def _traffic(wanted: TrafficSelection, now: int, late: Callable[[], None]) -> tuple[Traffic, tuple[str, ...]]:
+    span = TimeRange.of(wanted.since, now)
     lines = until_late(read(wanted.log, span, wanted.index), late)
-    traffic = Traffic.of(lines, wanted.profile or None, MOST_KINDS)
+    traffic = Traffic.of(lines, wanted.profile or None, MAX_KINDS)
     return traffic, traffic.missing(span.odd)
 
 
-def patience(clock: Callable[[], float], seconds: float = SECONDS) -> Callable[[], None]:
+def timeout_check(clock: Callable[[], float], seconds: float = DRAFT_TIMEOUT) -> Callable[[], None]:
     """To be called between the steps of the work: raises `TooSlowError` when there is no time left."""
     end = clock() + seconds
 

@@ -15,16 +15,16 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from egress.ui.session import Session
+from egress.ui.session import LoginSession
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 METHODS = frozenset({"GET", "HEAD"})
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS: tuple[tuple[bytes, bytes], ...] = (
-    (b"content-security-policy", POLICY.encode()),
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -32,17 +32,17 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), clipboard-read=()"),
 )
-OPEN = ("/static/",)
+PUBLIC_PREFIXES = ("/static/",)
 """What is served without a login: our own script and style, which hold nothing of a log."""
 LOGIN = "/login"
-MOST_QUERY = 8192
+MAX_QUERY_BYTES = 8192
 SIGN_IN = "Open the link that `egress ui` printed: it carries the token. After a restart it is another one."
 
 
-class Guard:
+class RequestGuard:
     """The application behind its rules."""
 
-    def __init__(self, app: ASGIApp, names: Iterable[str] = (), session: Session | None = None) -> None:
+    def __init__(self, app: ASGIApp, names: Iterable[str] = (), session: LoginSession | None = None) -> None:
         """`names` are host names beside those of loopback; without `session` there is no login."""
         self._app = app
         self._names = LOOPBACK | {name.lower() for name in names}
@@ -74,17 +74,17 @@ class Guard:
             return 421, "This name is not one of this page: use the link that was printed, or add --name."
         if _is_foreign(headers, hosts[0]):
             return 403, "Another page asked for this: open it yourself."
-        if len(scope["query_string"]) > MOST_QUERY:
+        if len(scope["query_string"]) > MAX_QUERY_BYTES:
             return 414, "This address is too long."
         return None
 
     def _is_in(self, scope: Scope, headers: Headers) -> bool:
-        if self._session is None or scope["path"].startswith(OPEN):
+        if self._session is None or scope["path"].startswith(PUBLIC_PREFIXES):
             return True
         return any(self._session.knows(cookies) for cookies in headers.getlist("cookie"))
 
     @staticmethod
-    async def _login(session: Session, scope: Scope, answer: _Answer) -> None:
+    async def _login(session: LoginSession, scope: Scope, answer: _Answer) -> None:
         found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
         if not session.admits(found.get("token", [""])[0]):
             await answer.text(401, f"This is not the token. {SIGN_IN}")

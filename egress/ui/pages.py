@@ -10,51 +10,51 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from egress.errors import UsageError
-from egress.review import Cursor, Entry, Filters, Index, Numbers, State, Stats
-from egress.review.drafting import seen
-from egress.review.search import Reader
-from egress.review.story import story
+from egress.review import Cursor, Filters, Index, IndexState, LogEntry, Stats, TrafficTotals
+from egress.review.drafting import observe
+from egress.review.search import EntryReader
+from egress.review.timeline import build_timeline
 from egress.ui import charts as drawn
 from egress.ui import drafts, rulebook
-from egress.ui.asked import asked
-from egress.ui.site import NotFoundError, Page, Site
+from egress.ui.page_context import NotFoundError, Page, PageContext
+from egress.ui.page_query import parse_query
 
-LIMIT: Final = 50
-TOP: Final = 12
-MOST_RULES: Final = 10_000
-MOST_NEAR: Final = 20
+PAGE_LINES: Final = 50
+TOP_ROWS: Final = 12
+MAX_RULES: Final = 10_000
+MAX_NEAR_LINES: Final = 20
 KINDS: Final = ("sandbox", "host", "secret", "rule")
 CHOICES: Final = ("sandbox", "host", "rule", "code", "event", "method")
-MOST_ID: Final = 1000
+MAX_ID_CHARS: Final = 1000
 
 
-def _text(request: Request, name: str, most: int = MOST_ID) -> str:
+def _text(request: Request, name: str, most: int = MAX_ID_CHARS) -> str:
     return request.query_params.get(name, "")[:most]
 
 
 # The list -------------------------------------------------------------------------------------
 
 
-async def requests(site: Site, request: Request) -> Response:
+async def requests(site: PageContext, request: Request) -> Response:
     """The list of lines, newest first."""
     return await _list(site, request, "list.html")
 
 
-async def lines(site: Site, request: Request) -> Response:
+async def lines(site: PageContext, request: Request) -> Response:
     """The lines alone, for a list that stays up to date; nothing when nothing is new."""
     return await _list(site, request, "lines.html")
 
 
-async def _list(site: Site, request: Request, template: str) -> Response:
-    wanted = asked(request.query_params, site.now())
+async def _list(site: PageContext, request: Request, template: str) -> Response:
+    wanted = parse_query(request.query_params, site.now())
     place = _text(request, "before", 40)
     before = Cursor.of(place) if place else None
 
-    def ask(index: Index) -> tuple[tuple[Entry, ...], Cursor | None, State, Mapping[str, object]]:
+    def ask(index: Index) -> tuple[tuple[LogEntry, ...], Cursor | None, IndexState, Mapping[str, object]]:
         choices = {name: index.values(name, 200) for name in CHOICES} if template == "list.html" else {}
         if wanted.problem:
             return (), None, index.state(), choices
-        page = index.query(wanted.filters, LIMIT, before)
+        page = index.query(wanted.filters, PAGE_LINES, before)
         return page.entries, page.cursor, page.state, choices
 
     entries, cursor, state, choices = await site.desk.ask(ask)
@@ -78,23 +78,23 @@ async def _list(site: Site, request: Request, template: str) -> Response:
 # Numbers --------------------------------------------------------------------------------------
 
 
-async def strip(site: Site, request: Request) -> Response:
+async def strip(site: PageContext, request: Request) -> Response:
     """The small chart above the list."""
-    wanted = asked(request.query_params, site.now())
+    wanted = parse_query(request.query_params, site.now())
     if wanted.problem or wanted.filters.grep:
         return Response(status_code=204)
     chart, _ = await site.desk.ask(lambda index: _charts(index, wanted.filters, is_short=True))
     return site.page("strip.html", asked=wanted, charts=chart)
 
 
-async def charts(site: Site, request: Request) -> Response:
+async def charts(site: PageContext, request: Request) -> Response:
     """Requests, denials, bytes and latency, and who had the most."""
-    wanted = asked(request.query_params, site.now())
+    wanted = parse_query(request.query_params, site.now())
     if wanted.problem:
         raise UsageError(wanted.problem)
     filters = _unsearched(wanted.filters)
     charts, total = await site.desk.ask(lambda index: _charts(index, filters))
-    tables = await site.desk.ask(lambda index: index.tables(filters, (*KINDS, "code"), TOP))
+    tables = await site.desk.ask(lambda index: index.tables(filters, (*KINDS, "code"), TOP_ROWS))
     return site.page("charts.html", here="charts", asked=wanted, charts=charts, total=total, tables=tables)
 
 
@@ -105,7 +105,7 @@ def _unsearched(filters: Filters) -> Filters:
 
 def _charts(
     index: Index, filters: Filters, *, is_short: bool = False
-) -> tuple[tuple[drawn.Chart, ...], Numbers]:
+) -> tuple[tuple[drawn.Chart, ...], TrafficTotals]:
     total = index.total(filters)
     found = drawn.charts(index.over_time(filters), total)
     return found[: 1 if is_short else None], total
@@ -115,7 +115,7 @@ def _charts(
 
 
 def _thing(kind: str) -> Page:
-    async def page(site: Site, request: Request) -> Response:
+    async def page(site: PageContext, request: Request) -> Response:
         name = _text(request, "name", 500)
         if not name:
             raise UsageError(f"this page needs the name of a {kind}", "take a link of another page")
@@ -126,16 +126,18 @@ def _thing(kind: str) -> Page:
         if rule is not None and rule.unread:
             # Its tunnels are recorded without a rule.
             about = {"event": "tunnel", "host": rule.unread}
-        wanted = asked({**request.query_params, **about}, site.now())
+        wanted = parse_query({**request.query_params, **about}, site.now())
         if wanted.problem:
             raise UsageError(wanted.problem)
         others = tuple(other for other in (*KINDS, "code") if other != kind)
         filters = _unsearched(wanted.filters)
 
-        def ask(index: Index) -> tuple[tuple[drawn.Chart, ...], Numbers, dict[str, Stats], tuple[Entry, ...]]:
+        def ask(
+            index: Index,
+        ) -> tuple[tuple[drawn.Chart, ...], TrafficTotals, dict[str, Stats], tuple[LogEntry, ...]]:
             charts, total = _charts(index, filters)
-            recent = index.query(wanted.filters, TOP).entries
-            return charts, total, index.tables(filters, others, TOP), recent
+            recent = index.query(wanted.filters, TOP_ROWS).entries
+            return charts, total, index.tables(filters, others, TOP_ROWS), recent
 
         charts, total, tables, entries = await site.desk.ask(ask)
         return site.page(
@@ -158,17 +160,17 @@ def _thing(kind: str) -> Page:
     return page
 
 
-async def one(site: Site, request: Request) -> Response:
+async def detail(site: PageContext, request: Request) -> Response:
     """One request with all its stages, or one line that is about none."""
     name, at = _text(request, "id"), _text(request, "at", 40)
 
-    def ask(index: Index) -> tuple[list[Entry], list[Entry]]:
+    def ask(index: Index) -> tuple[list[LogEntry], list[LogEntry]]:
         if at:
             entry = _at(site, Cursor.of(at))
             return ([entry] if entry else []), []
         found = _named(index, name)
         way = found[0].text("connection") if found else ""
-        near = index.connection(way, MOST_NEAR) if way else []
+        near = index.connection(way, MAX_NEAR_LINES) if way else []
         mine = {(entry.file, entry.at) for entry in found}
         return found, [entry for entry in near if (entry.file, entry.at) not in mine]
 
@@ -178,7 +180,7 @@ async def one(site: Site, request: Request) -> Response:
     if not found:
         raise NotFoundError("no line of the log has this id", "old files of the log may have been deleted")
     rules = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
-    told = [(entry, story(entry), rulebook.around(rules, entry.text("place"))) for entry in found]
+    told = [(entry, build_timeline(entry), rulebook.around(rules, entry.text("place"))) for entry in found]
     return site.page(
         "request.html",
         here="requests",
@@ -190,20 +192,20 @@ async def one(site: Site, request: Request) -> Response:
     )
 
 
-def _named(index: Index, name: str) -> list[Entry]:
+def _named(index: Index, name: str) -> list[LogEntry]:
     """The first lines of a request, or of a connection: a sandbox may keep one for days."""
-    return index.find(name, MOST_NEAR) or index.connection(name, MOST_NEAR)
+    return index.find(name, MAX_NEAR_LINES) or index.connection(name, MAX_NEAR_LINES)
 
 
-def _at(site: Site, place: Cursor) -> Entry | None:
-    with Reader(site.desk.directory) as reader:
+def _at(site: PageContext, place: Cursor) -> LogEntry | None:
+    with EntryReader(site.desk.directory) as reader:
         return reader.entry(place.file, place.at)
 
 
-def _denied(found: list[Entry]) -> str:
+def _denied(found: list[LogEntry]) -> str:
     """The id with which a suggestion is asked for; empty where there is nothing to suggest."""
     for entry in found:
-        one = seen(entry.fields)
+        one = observe(entry.fields)
         if one is not None and not one.passed:
             return entry.request or entry.text("connection")
     return ""
@@ -212,17 +214,17 @@ def _denied(found: list[Entry]) -> str:
 # Rules ----------------------------------------------------------------------------------------
 
 
-async def rules(site: Site, request: Request) -> Response:
+async def rules(site: PageContext, request: Request) -> Response:
     """The rules at hand, and how often each was hit."""
-    wanted = asked(request.query_params, site.now())
+    wanted = parse_query(request.query_params, site.now())
     if wanted.problem:
         raise UsageError(wanted.problem)
     filters = Filters(since=wanted.filters.since, until=wanted.filters.until, sandbox=wanted.filters.sandbox)
     passed_on = replace(filters, event="tunnel")
 
-    def ask(index: Index) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
-        hits = index.stats(filters, "rule", MOST_RULES).rows
-        return dict(hits), dict(index.stats(passed_on, "host", MOST_RULES).rows)
+    def ask(index: Index) -> tuple[dict[str, TrafficTotals], dict[str, TrafficTotals]]:
+        hits = index.stats(filters, "rule", MAX_RULES).rows
+        return dict(hits), dict(index.stats(passed_on, "host", MAX_RULES).rows)
 
     hits, tunnels = await site.desk.ask(ask)
     at_hand = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
@@ -230,7 +232,7 @@ async def rules(site: Site, request: Request) -> Response:
     return site.page("rules.html", here="rules", asked=wanted, rules=at_hand, rows=rows)
 
 
-async def draft(site: Site, request: Request) -> Response:
+async def draft(site: PageContext, request: Request) -> Response:
     """A rule file from traffic, and what the rules at hand would say to it."""
     since, profile = _text(request, "since", 40) or "1d", _text(request, "profile", 200)
     what = _text(request, "what", 10)
@@ -244,32 +246,32 @@ async def draft(site: Site, request: Request) -> Response:
     }
     if what in ("draft", "replay"):
         now = site.seconds
-        wanted = drafts.Wanted(site.desk.directory, site.desk.place, since, profile)
+        wanted = drafts.TrafficSelection(site.desk.directory, site.desk.place, since, profile)
         at_hand = await site.desk.work(lambda: rulebook.read(site.rules, now))
         if what == "draft":
             values["draft"], values["missing"] = await site.desk.work(
-                lambda: drafts.drafted(wanted, at_hand, now), drafts.SECONDS * 2
+                lambda: drafts.draft_rules(wanted, at_hand, now), drafts.DRAFT_TIMEOUT * 2
             )
         else:
             policy = at_hand.policy
             if policy is None:
                 raise UsageError(at_hand.problem, "name the rule files with `egress ui --rules`")
             values["replay"], values["missing"] = await site.desk.work(
-                lambda: drafts.replayed(wanted, policy, now), drafts.SECONDS * 2
+                lambda: drafts.replay_traffic(wanted, policy, now), drafts.DRAFT_TIMEOUT * 2
             )
     return site.page("draft.html", 200, here="draft", **values)
 
 
-async def suggestion(site: Site, request: Request) -> Response:
+async def suggestion(site: PageContext, request: Request) -> Response:
     """The YAML that would allow a denied request, and the risk of it."""
     name = _text(request, "id")
     found = await site.desk.ask(lambda index: _named(index, name)) if name else []
-    entry = next((entry for entry in found if seen(entry.fields) is not None), None)
+    entry = next((entry for entry in found if observe(entry.fields) is not None), None)
     if entry is None:
         raise NotFoundError("the log has no request with this id", "the answer to the sandbox names its id")
     at_hand = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
-    answer = await site.desk.work(lambda: drafts.suggested(entry, at_hand, site.seconds))
-    stages = {stage.name: stage.text for stage in story(entry)}
+    answer = await site.desk.work(lambda: drafts.suggest_rule(entry, at_hand, site.seconds))
+    stages = {stage.name: stage.text for stage in build_timeline(entry)}
     return site.page(
         "suggest.html",
         here="requests",
@@ -280,7 +282,7 @@ async def suggestion(site: Site, request: Request) -> Response:
     )
 
 
-async def chain(site: Site, request: Request) -> Response:
+async def chain(site: PageContext, request: Request) -> Response:
     """Whether the log is as the proxy wrote it."""
     if request.headers.get("hx-request"):
         return site.page("chain.html")
@@ -293,7 +295,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "/lines": lines,
     "/strip": strip,
     "/charts": charts,
-    "/request": one,
+    "/request": detail,
     **{f"/{kind}": _thing(kind) for kind in KINDS},
     "/rules": rules,
     "/draft": draft,

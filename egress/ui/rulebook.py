@@ -14,30 +14,30 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from egress.errors import EgressError
-from egress.policy.files import find_rule_files
-from egress.policy.shipped import preset_texts
-from egress.policy.text import NotTextError, read_text, shown
-from egress.review import Numbers
-from egress.review.numbers import Sum
-from egress.rules.decide import matching_entries
-from egress.rules.entry import Entry, Rule
-from egress.rules.load import Source, load
-from egress.rules.policy import Canary, Policy
-from egress.rules.show import canary_fields, flow, rule_fields
+from egress.policy.bundled_presets import preset_texts
+from egress.policy.rule_file_reader import NotTextError, printable_path, read_text
+from egress.policy.rule_files import find_rule_files
+from egress.review import TrafficTotals
+from egress.review.totals import TotalsBuilder
+from egress.rules.compile.load import RuleText, load
+from egress.rules.compile.policy_writer import canary_fields, flow, rule_fields
+from egress.rules.decide.decision import matching_entries
+from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.policy import CanarySpec, Policy
 from egress.types import Finding, Place
 
-NONE = Numbers()
+ZERO_TOTALS = TrafficTotals()
 CANARIES = "canaries"
 """The key of their rules in a line."""
-AROUND = 3
+CONTEXT_LINES = 3
 """Lines shown before and after the one that decided."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RuleBook:
     """The rule files at hand."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[RuleText, ...] = ()
     policy: Policy | None = None
     findings: tuple[Finding, ...] = ()
     problem: str = ""
@@ -52,29 +52,29 @@ class Row:
     verdict: str
     text: str
     place: str
-    numbers: Numbers
+    numbers: TrafficTotals
     marks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unread: str = ""
     """Of an entry that passes bytes unread: its hosts, as a filter names them."""
 
 
-def read(files: Sequence[Path], now: int) -> Rules:
+def read(files: Sequence[Path], now: int) -> RuleBook:
     """Read them. Never raises for what is wrong with a file."""
     try:
         paths = find_rule_files(files, Path())
-        sources = tuple(Source(shown(path), read_text(path)) for path in paths)
+        sources = tuple(RuleText(printable_path(path), read_text(path)) for path in paths)
     except NotTextError as error:
-        return Rules(findings=(error.finding,), problem="a rule file is no text")
+        return RuleBook(findings=(error.finding,), problem="a rule file is no text")
     except EgressError as error:
-        return Rules(problem=f"{error.message}; {error.hint}" if error.hint else error.message)
+        return RuleBook(problem=f"{error.message}; {error.hint}" if error.hint else error.message)
     loaded = load(sources, preset_texts(), now)
     problem = "" if loaded.policy else "these rules cannot be used"
-    return Rules(sources, loaded.policy, loaded.findings, problem)
+    return RuleBook(sources, loaded.policy, loaded.findings, problem)
 
 
 def rows(
-    rules: Rules, hits: Mapping[str, Numbers], tunnels: Mapping[str, Numbers] | None = None
+    rules: RuleBook, hits: Mapping[str, TrafficTotals], tunnels: Mapping[str, TrafficTotals] | None = None
 ) -> list[Row]:
     """Every rule at hand with its hits, in the order of the files; then those that only the log knows.
 
@@ -105,28 +105,30 @@ def _entries(policy: Policy) -> Iterator[Entry]:
     yield from (*policy.entries.values(), *(network.entry for network in policy.networks))
 
 
-def _unread(policy: Policy | None, tunnels: Mapping[str, Numbers]) -> dict[str, tuple[Entry, Numbers]]:
+def _unread(
+    policy: Policy | None, tunnels: Mapping[str, TrafficTotals]
+) -> dict[str, tuple[Entry, TrafficTotals]]:
     """Of each rule that lets bytes pass unread: its entry, and what that carried."""
     if policy is None:
         return {}
     entries = [entry for entry in _entries(policy) if not entry.intercept]
-    carried = {entry.key: Sum() for entry in entries}
+    carried = {entry.key: TotalsBuilder() for entry in entries}
     for host, numbers in tunnels.items():
         chosen = next(iter(matching_entries(policy, host)), None)
         if chosen is not None and chosen.key in carried:
-            carried[chosen.key].add(Sum(numbers.requests, numbers.denied))
+            carried[chosen.key].add(TotalsBuilder(numbers.requests, numbers.denied))
     return {str(rule.ref): (entry, carried[entry.key].numbers()) for entry in entries for rule in entry.allow}
 
 
 def _row(
     rule: Rule,
     verdict: str,
-    rules: Rules,
-    hits: Mapping[str, Numbers],
-    unread: Mapping[str, tuple[Entry, Numbers]],
+    rules: RuleBook,
+    hits: Mapping[str, TrafficTotals],
+    unread: Mapping[str, tuple[Entry, TrafficTotals]],
 ) -> Row:
     name = str(rule.ref)
-    entry, carried = unread.get(name, (None, NONE))
+    entry, carried = unread.get(name, (None, ZERO_TOTALS))
     numbers = hits.get(name, carried)
     about = [finding for finding in rules.findings if finding.place == rule.ref.place]
     notes = [finding.message for finding in about]
@@ -144,17 +146,17 @@ def _row(
     return Row(name, verdict, text, _short(rule.ref.place), numbers, tuple(marks), tuple(notes), hosts)
 
 
-def _planted(canary: Canary, hits: Mapping[str, Numbers]) -> Row:
+def _planted(canary: CanarySpec, hits: Mapping[str, TrafficTotals]) -> Row:
     name = f"{CANARIES}#{canary.name}"
     text = flow(canary_fields(canary))
-    return Row(name, "deny", text, _short(canary.place), hits.get(name, NONE))
+    return Row(name, "deny", text, _short(canary.place), hits.get(name, ZERO_TOTALS))
 
 
 def _short(place: Place) -> str:
     return f"{place.file}:{place.line}"
 
 
-def around(rules: Rules, place: str) -> list[tuple[int, str, bool]]:
+def around(rules: RuleBook, place: str) -> list[tuple[int, str, bool]]:
     """The lines around a place `file:line` in a file at hand: number, text, and whether it is the one."""
     file, _, number = place.rpartition(":")
     text = _text(rules, file)
@@ -163,11 +165,11 @@ def around(rules: Rules, place: str) -> list[tuple[int, str, bool]]:
     lines, at = text.splitlines(), int(number)
     if not 1 <= at <= len(lines):
         return []
-    first = max(at - AROUND, 1)
-    return [(n, lines[n - 1], n == at) for n in range(first, min(at + AROUND, len(lines)) + 1)]
+    first = max(at - CONTEXT_LINES, 1)
+    return [(n, lines[n - 1], n == at) for n in range(first, min(at + CONTEXT_LINES, len(lines)) + 1)]
 
 
-def _text(rules: Rules, file: str) -> str | None:
+def _text(rules: RuleBook, file: str) -> str | None:
     """The text of a file at hand. The proxy may have run in another folder, and have named it from there."""
     found = [source.text for source in rules.sources if source.name == file]
     found = found or [source.text for source in rules.sources if _is_same(source.name, file)]

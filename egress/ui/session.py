@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Iterator
 
 
-class Session:
+class LoginSession:
     """A login. Its text never shows the token."""
 
     def __init__(self, token: str) -> None:

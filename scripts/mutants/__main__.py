@@ -22,7 +22,12 @@ from scripts.mutants.sites import Module, Mutant
 
 ROOT = Path(__file__).parents[2]
 VERDICTS = (
-    *("egress/address.py", "egress/alike.py", "egress/addons/guard.py", "egress/proxy/handler.py"),
+    *(
+        "egress/address_check.py",
+        "egress/name_folding.py",
+        "egress/addons/guard.py",
+        "egress/proxy/lanes/intercept_handler.py",
+    ),
     *("egress/http1", "egress/rules", "egress/scrub"),
 )
 PROPERTIES = ("address", "http1", "http1_writing", "limits", "rules", "rules_paths", "scrub")
@@ -32,9 +37,9 @@ ATTACKS = (
 )
 TESTS = (
     *("tests/unit/http1", "tests/unit/rules", "tests/unit/scrub"),
-    *("tests/unit/test_address.py", "tests/unit/test_alike.py"),
+    *("tests/unit/test_address_check.py", "tests/unit/test_name_folding.py"),
     *("tests/addons/test_guard.py", "tests/language", "tests/presets"),
-    *("tests/unit/proxy/test_handler.py", "tests/proxy/test_handler.py"),
+    *("tests/unit/proxy/lanes/test_intercept_handler.py", "tests/proxy/lanes/test_intercept_handler.py"),
     *(f"tests/property/test_{name}.py" for name in PROPERTIES),
     *(f"tests/attack/test_{name}.py" for name in ATTACKS),
 )

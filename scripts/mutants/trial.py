@@ -52,7 +52,7 @@ _EXITS: Final = {0: SURVIVED, 1: KILLED, 3: UNSWAPPED}
 _MORE_MEMORY: Final = 2 * 1024**3
 _WORK: Final = 1.0
 """Seconds of work that a test may take beyond five times what it took without a mutant."""
-_PATIENCE: Final = 600.0
+_MUTANT_TIMEOUT: Final = 600.0
 """Seconds after which a mutant's tests do not work any more, but wait for what never comes."""
 
 
@@ -300,7 +300,7 @@ def _fork(run: Callable[[], int]) -> int | None:
     handle = os.pidfd_open(child)
     poll = select.poll()
     poll.register(handle, select.POLLIN)
-    in_time = bool(poll.poll(_PATIENCE * 1000))
+    in_time = bool(poll.poll(_MUTANT_TIMEOUT * 1000))
     if not in_time:
         os.kill(child, signal.SIGKILL)
     os.close(handle)
@@ -341,7 +341,7 @@ def imported_anew(root: Path, module: Module, mutant: Mutant, tests: list[str]) 
         sys.meta_path.insert(0, Planter(root, module, mutant))
         files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
         plugin = _Chosen(tests)
-        signal.setitimer(signal.ITIMER_VIRTUAL, _PATIENCE)
+        signal.setitimer(signal.ITIMER_VIRTUAL, _MUTANT_TIMEOUT)
         return 0 if pytest.main([*OPTIONS, "-x", *files], plugins=[plugin]) == 0 else 1
 
     return _result(_fork(run))

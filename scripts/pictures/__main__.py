@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PICTURES = ROOT / "docs/pictures"
 MADE_OF = PICTURES / "made-of"
-PATIENCE = 60.0
+START_TIMEOUT = 60.0
 _LINK = re.compile(r"http://\S+/login\?token=\S+")
 
 
@@ -108,7 +108,7 @@ class Photographer:
         )
 
     def _until(self, script: str) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + START_TIMEOUT
         while not self._browser.execute_script(script):
             if time.monotonic() > end:
                 raise SystemExit(f"pictures: {self._browser.current_url} is not whole: {script}")

@@ -10,13 +10,13 @@ import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from egress.audit import Durations, Facts, Opening, Refusal, Sink, Tunnel, Way
+from egress.audit import ConnectionFacts, Durations, ExchangeFacts, Intent, RefusalFacts, Sink, TunnelFacts
 from egress.audit.key import read_or_create
-from egress.exchange import Destination, Record
-from egress.policy.shipped import preset_texts
-from egress.rules.decide import decide, decide_host
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.exchange import Destination, ExchangeRecord
+from egress.policy.bundled_presets import preset_texts
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.decision import decide, decide_host
+from egress.rules.decide.policy import Policy
 from egress.types import Head, Identity, InjectHeader, RuleRef, Verdict
 
 RULES = """\
@@ -84,7 +84,7 @@ def write(folder: Path, now: int) -> Kept:
     kept = Kept(folder / "audit", folder / "audit.key", folder / "hosts.yaml")
     folder.mkdir(parents=True, exist_ok=True)
     kept.rules.write_text(RULES)
-    policy = load([Source("hosts.yaml", RULES)], preset_texts()).policy
+    policy = load([RuleText("hosts.yaml", RULES)], preset_texts()).policy
     if policy is None:
         raise ValueError("the rules of the pictures do not load")
     clock = Clock()
@@ -180,7 +180,7 @@ class _Day:
         )
         facts = self._facts(box, host, self._durations(is_fresh=self.chance.random() < 0.4))
         secrets = tuple(secret for secret, _ in passed.injected)
-        opening = Opening(facts.request, facts.way.connection, box.sandbox, host, 443, method, secrets)
+        opening = Intent(facts.request, facts.way.connection, box.sandbox, host, 443, method, secrets)
         self.sink.exchange(self.sink.begin(opening), passed, facts)
 
     def _canary(self, box: Identity) -> None:
@@ -197,13 +197,13 @@ class _Day:
             f"{self.chance.choice(('paste', 'files', 'drop', 'cdn'))}-{self.chance.randrange(30)}.example.org"
         )
         code = decide_host(self.policy, box, host, None, self.clock.ns // 10**9).code
-        self.sink.refusal(Refusal(box, box.sandbox, "dns", host, code, policy=self.policy.digest))
+        self.sink.refusal(RefusalFacts(box, box.sandbox, "dns", host, code, policy=self.policy.digest))
 
     def _tunnel(self, box: Identity) -> None:
         facts = self._facts(box, "pinned.example.com", self._durations(is_fresh=True))
-        opening = Opening(facts.request, facts.way.connection, box.sandbox, "pinned.example.com", 443)
+        opening = Intent(facts.request, facts.way.connection, box.sandbox, "pinned.example.com", 443)
         place = decide_host(self.policy, box, "pinned.example.com", 443, 0).place
-        tunnel = Tunnel(
+        tunnel = TunnelFacts(
             box,
             box.sandbox,
             "connect",
@@ -221,9 +221,9 @@ class _Day:
         )
         self.sink.tunnel(self.sink.begin(opening), tunnel)
 
-    def _record(self, box: Identity, method: str, host: str, path: str) -> Record:
+    def _record(self, box: Identity, method: str, host: str, path: str) -> ExchangeRecord:
         """A denied one."""
-        return Record(
+        return ExchangeRecord(
             identity=box,
             destination=Destination("https", host, 443),
             method=method,
@@ -242,12 +242,12 @@ class _Day:
             policy=self.policy.digest,
         )
 
-    def _facts(self, box: Identity, host: str, durations: Durations) -> Facts:
+    def _facts(self, box: Identity, host: str, durations: Durations) -> ExchangeFacts:
         self.connections += 1
         is_dialled = bool(durations.first_byte or durations.connect)
         tls = "TLSv1.3" if is_dialled else ""
         alpn = "http/1.1" if is_dialled else ""
-        way = Way(
+        way = ConnectionFacts(
             self._id(),
             box.sandbox,
             "connect",
@@ -258,7 +258,7 @@ class _Day:
             "http/1.1",
             alpn,
         )
-        return Facts(way, self._id(), durations)
+        return ExchangeFacts(way, self._id(), durations)
 
     def _durations(self, *, is_fresh: bool) -> Durations:
         resolve, connect, tls = (

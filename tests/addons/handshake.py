@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from OpenSSL import SSL, crypto
 
 from egress.ca.constraints import Constraints
-from egress.ca.issue import DAY, leaf_certificate, new_key, root_certificate
+from egress.ca.issue import DAY_SECONDS, leaf_certificate, new_key, root_certificate
 
 TLS_1_2, TLS_1_3 = SSL.TLS1_2_VERSION, SSL.TLS1_3_VERSION
 
@@ -75,7 +75,9 @@ class Pair:
 class Issuer:
     """A root that signs whatever it is asked, as an attacker would; `trustme` is for the rest."""
 
-    def __init__(self, now: int, constraints: Constraints | None = None, life: int = 30 * DAY) -> None:
+    def __init__(
+        self, now: int, constraints: Constraints | None = None, life: int = 30 * DAY_SECONDS
+    ) -> None:
         self.key = new_key()
         self.now = now
         self.root = root_certificate("issuer", self.key, now, life, constraints)

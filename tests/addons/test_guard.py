@@ -12,7 +12,7 @@ from mitmproxy.proxy import commands, layer, server_hooks
 from mitmproxy.proxy.layers import tls
 from mitmproxy.tls import ClientHelloData, TlsData
 
-from egress.addons.guard import Guard, Undecided, where
+from egress.addons.guard import HookGuard, UndecidedError, error_location
 
 DATA = cast("server_hooks.ServerConnectionHookData", SimpleNamespace())
 
@@ -39,14 +39,14 @@ def disconnected() -> commands.StartHook:
 
 def test_runs_the_hooks_of_all_add_ons_in_their_order() -> None:
     notes: list[str] = []
-    guard = Guard([Noting(notes, "first"), object(), Noting(notes, "second")])
+    guard = HookGuard([Noting(notes, "first"), object(), Noting(notes, "second")])
     guard.run(disconnected())
     assert notes == ["first", "second"]
     assert set(guard.hooks) == {"server_disconnected"}
 
 
 def test_a_hook_that_nobody_has_is_no_fault() -> None:
-    Guard([]).run(disconnected())
+    HookGuard([]).run(disconnected())
 
 
 def test_what_a_hook_raises_is_passed_on_and_the_others_do_not_run() -> None:
@@ -57,7 +57,7 @@ def test_what_a_hook_raises_is_passed_on_and_the_others_do_not_run() -> None:
             raise KeyError("x")
 
     with pytest.raises(KeyError):
-        Guard([Broken(), Noting(notes, "never")]).run(disconnected())
+        HookGuard([Broken(), Noting(notes, "never")]).run(disconnected())
     assert not notes
 
 
@@ -66,8 +66,8 @@ def test_a_hook_that_wants_to_wait_is_refused() -> None:
         async def server_disconnected(self, data: object) -> None:
             raise NotImplementedError
 
-    with pytest.raises(Undecided, match="wants to wait"):
-        Guard([Waiting()]).run(disconnected())
+    with pytest.raises(UndecidedError, match="wants to wait"):
+        HookGuard([Waiting()]).run(disconnected())
 
 
 def test_what_can_be_awaited_is_refused_though_it_is_no_coroutine() -> None:
@@ -79,8 +79,8 @@ def test_what_can_be_awaited_is_refused_though_it_is_no_coroutine() -> None:
         def server_disconnected(self, data: object) -> Promise:
             return Promise()
 
-    with pytest.raises(Undecided, match="wants to wait"):
-        Guard([Promising()]).run(disconnected())
+    with pytest.raises(UndecidedError, match="wants to wait"):
+        HookGuard([Promising()]).run(disconnected())
 
 
 UNDECIDED = {
@@ -98,20 +98,20 @@ UNDECIDED = {
 
 @pytest.mark.parametrize("what", UNDECIDED)
 def test_what_is_left_undecided_is_refused(what: str) -> None:
-    with pytest.raises(Undecided, match="decided nothing"):
-        Guard([]).run(UNDECIDED[what])
+    with pytest.raises(UndecidedError, match="decided nothing"):
+        HookGuard([]).run(UNDECIDED[what])
 
 
 def test_what_is_decided_passes() -> None:
-    Guard([]).run(layer.NextLayerHook(cast("layer.NextLayer", SimpleNamespace(layer=object()))))
-    Guard([]).run(tls.TlsStartClientHook(cast("TlsData", SimpleNamespace(ssl_conn=object()))))
+    HookGuard([]).run(layer.NextLayerHook(cast("layer.NextLayer", SimpleNamespace(layer=object()))))
+    HookGuard([]).run(tls.TlsStartClientHook(cast("TlsData", SimpleNamespace(ssl_conn=object()))))
 
 
 def test_where_names_the_place_of_an_error_that_was_raised() -> None:
-    with pytest.raises(Undecided) as caught:
-        Guard([]).run(UNDECIDED["no layer"])
-    assert re.fullmatch(r"Undecided at Guard\.run:[0-9]+", where(caught.value))
+    with pytest.raises(UndecidedError) as caught:
+        HookGuard([]).run(UNDECIDED["no layer"])
+    assert re.fullmatch(r"Undecided at Guard\.run:[0-9]+", error_location(caught.value))
 
 
 def test_where_names_an_error_that_was_never_raised() -> None:
-    assert where(KeyError("secret")) == "KeyError"
+    assert error_location(KeyError("secret")) == "KeyError"

@@ -22,8 +22,8 @@ from mitmproxy.proxy.mode_specs import ProxyMode
 from mitmproxy.proxy.tunnel import TunnelState
 from OpenSSL import SSL
 
-from egress.addons.signals import Ticked
-from egress.addons.tls_layers import MOST_ANSWERED, SandboxTlsLayer, UpstreamTlsLayer, _waiting
+from egress.addons.http_layers import SecondPassed
+from egress.addons.tls_layers import MAX_ANSWERED_BYTES, SandboxTlsLayer, UpstreamTlsLayer, _waiting
 from tests.addons.handshake import TLS_1_2, TLS_1_3, asking, serving, upstream, visiting
 
 HOST = "api.example.com"
@@ -111,12 +111,12 @@ class Stage:
     def send(self, data: bytes) -> None:
         """What stands above sends."""
         self.top.answers = [commands.SendData(self.layer.conn, data)]
-        self.feed(Ticked())
+        self.feed(SecondPassed())
 
     def close(self) -> None:
         """What stands above closes."""
         self.top.answers = [commands.CloseConnection(self.layer.conn)]
-        self.feed(Ticked())
+        self.feed(SecondPassed())
 
     def feed(self, event: events.Event) -> None:
         for command in self.layer.handle_event(event):
@@ -287,11 +287,11 @@ def test_an_empty_write_says_nothing(stage: Stage) -> None:
 def test_what_is_about_nobody_passes_untouched(stage: Stage) -> None:
     """Ticks and the like, and what is sent on other connections."""
     other = Server(address=("other.example.com", 443))
-    tick = Ticked()
+    tick = SecondPassed()
     stage.feed(tick)
     assert stage.top.others[-1] is tick
     stage.top.answers = [commands.SendData(other, b"in clear")]
-    [command] = list(stage.layer.handle_event(Ticked()))
+    [command] = list(stage.layer.handle_event(SecondPassed()))
     assert isinstance(command, commands.SendData)
     assert (command.connection, command.data) == (other, b"in clear")
 
@@ -536,7 +536,7 @@ def test_a_client_that_asks_for_new_keys_for_ever_is_closed(together: int) -> No
             stage.receive(bytes(asked))
     assert stage.is_closed
     assert (stage.top.data, stage.top.closed) == (b"good", 1)
-    assert stage.layer._answered <= MOST_ANSWERED + 500 * 40
+    assert stage.layer._answered <= MAX_ANSWERED_BYTES + 500 * 40
     stage.receive(keys.seal(DATA, b"late"))
     assert stage.top.data == b"good"
 
@@ -552,7 +552,7 @@ def test_keys_that_the_client_did_not_announce_are_a_fault() -> None:
 def test_a_short_way_is_only_for_what_stands() -> None:
     """During the handshake mitmproxy's own way is gone, whatever the event."""
     stage = sandbox().start()
-    stage.feed(Ticked())
+    stage.feed(SecondPassed())
     assert stage.top.others == [], "what comes early waits for the handshake"
     stage.shake_on()
     assert len(stage.top.others) == 1

@@ -23,10 +23,14 @@ def rules_broken(file: str, source: str) -> set[str]:
 @pytest.mark.parametrize(
     ("file", "source", "code"),
     [
-        ("egress/policy/files.py", "import os\nx = os.environ['X']", "TID251"),
-        ("egress/policy/files.py", "from os import getenv\nx = getenv('X')", "TID251"),
-        ("egress/proxy/door.py", "import time\nx = time.time()", "TID251"),
-        ("egress/proxy/door.py", "import datetime\nx = datetime.datetime.now(datetime.UTC)", "TID251"),
+        ("egress/policy/rule_files.py", "import os\nx = os.environ['X']", "TID251"),
+        ("egress/policy/rule_files.py", "from os import getenv\nx = getenv('X')", "TID251"),
+        ("egress/proxy/ingress/server.py", "import time\nx = time.time()", "TID251"),
+        (
+            "egress/proxy/ingress/server.py",
+            "import datetime\nx = datetime.datetime.now(datetime.UTC)",
+            "TID251",
+        ),
         ("egress/secrets/cache.py", "import random", "TID251"),
         ("egress/rules/text.py", "with open('x') as file:\n    pass", "PTH123"),
         ("egress/rules/text.py", "x = eval('1')", "S307"),
@@ -41,7 +45,7 @@ def test_it_is_refused(file: str, source: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("egress/settings.py", "import os\nx = os.environ['X']"),
+        ("egress/environment.py", "import os\nx = os.environ['X']"),
         ("egress/cli/render.py", "print('x')"),
         ("bench/decide.py", "import time\nprint(time.time())"),
     ],

@@ -13,9 +13,9 @@ SAFE = {"-P", "-I"}
 
 # Those that speak of this Python without such a command, each with its reason.
 NO_COMMAND = {
-    "egress/secrets/environ.py": "goes on as it was started, with the same words",
-    "egress/fleet/own.py": "says where it is",
-    "egress/runtime/namespace/support.py": "names it in an error",
+    "egress/secrets/environment_capture.py": "goes on as it was started, with the same words",
+    "egress/fleet/mount_policy.py": "says where it is",
+    "egress/runtime/namespace/kernel_support.py": "names it in an error",
 }
 
 

@@ -10,12 +10,12 @@ from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
-from egress.address import Own, classify
+from egress.address_check import OwnNetworks, classify_address
 
 METADATA = "169.254.169.254"
 PRIVATE = "10.0.0.7"
 OWN_PUBLIC = "93.184.216.5"
-OWN = Own([f"{OWN_PUBLIC}/32", "172.17.0.1/16", "2a00:1450::5/128"])
+OWN = OwnNetworks([f"{OWN_PUBLIC}/32", "172.17.0.1/16", "2a00:1450::5/128"])
 TARGETS = [METADATA, PRIVATE, OWN_PUBLIC, "127.0.0.1", "172.17.0.2", "168.63.129.16", "100.100.100.200"]
 
 
@@ -71,7 +71,7 @@ def numeric(text: str) -> list[str]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_refuses_the_plain_spelling(target: str) -> None:
     """S-18, S-19, S-79."""
-    assert not classify(target, OWN).allowed
+    assert not classify_address(target, OWN).allowed
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -80,45 +80,45 @@ def test_refuses_every_wrapping(target: str) -> None:
     for text in packed(target):
         address = IPv6Address(text)
         for spelling in {text, str(address), address.exploded, text.upper()}:
-            assert not classify(spelling, OWN).allowed, spelling
-        assert not classify(address, OWN).allowed, text
+            assert not classify_address(spelling, OWN).allowed, spelling
+        assert not classify_address(address, OWN).allowed, text
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "1.1.1.8"])
 def test_refuses_every_numeric_spelling(target: str) -> None:
     """S-18: what is not canonical is no address, even for a public one."""
     for text in numeric(target):
-        assert not classify(text, OWN).allowed, text
+        assert not classify_address(text, OWN).allowed, text
 
 
 @pytest.mark.parametrize("text", ["::1", "fe80::1%eth0", "::1%lo", "fe80::a9fe:a9fe%1", "0", "0.0.0.0", "::"])
 def test_refuses_spellings_of_this_machine(text: str) -> None:
     """S-19: a connect to the unspecified address reaches loopback."""
-    assert not classify(text, OWN).allowed
+    assert not classify_address(text, OWN).allowed
 
 
 @pytest.mark.parametrize("target", ["169.254.169.254", "168.63.129.16", "100.100.100.200", "fd00:ec2::254"])
 def test_metadata_is_not_opened_by_a_wide_range(target: str) -> None:
     """S-18 through a rule author's mistake."""
     for allowed in (["0.0.0.0/0", "::/0"], [f"{target}/31", "169.254.0.0/16", "fd00::/8"]):
-        assert not classify(target, OWN, allowed).allowed
+        assert not classify_address(target, OWN, allowed).allowed
 
 
 def test_an_opened_private_range_does_not_open_its_wrappings() -> None:
     """S-19 beside an `addresses:` of the rules."""
     for text in packed(PRIVATE):
-        assert not classify(str(IPv6Address(text)), OWN, ["10.0.0.0/8"]).allowed, text
+        assert not classify_address(str(IPv6Address(text)), OWN, ["10.0.0.0/8"]).allowed, text
 
 
 def test_own_public_addresses_of_version_6_are_refused() -> None:
     """S-79."""
-    assert not classify("2a00:1450::5", OWN).allowed
+    assert not classify_address("2a00:1450::5", OWN).allowed
 
 
 def test_public_and_opened_addresses_pass() -> None:
     """Positive control of all of the above."""
-    assert classify("93.184.216.6", OWN).allowed
-    assert classify("2a00:1450::6", OWN).allowed
-    assert classify("64:ff9b::808:808", OWN).allowed
-    assert classify(PRIVATE, OWN, ["10.0.0.0/24"]).allowed
-    assert classify(METADATA, OWN, [f"{METADATA}/32"]).allowed
+    assert classify_address("93.184.216.6", OWN).allowed
+    assert classify_address("2a00:1450::6", OWN).allowed
+    assert classify_address("64:ff9b::808:808", OWN).allowed
+    assert classify_address(PRIVATE, OWN, ["10.0.0.0/24"]).allowed
+    assert classify_address(METADATA, OWN, [f"{METADATA}/32"]).allowed

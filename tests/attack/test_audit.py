@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from egress.audit import AuditStoppedError, Opening
-from egress.exchange import Destination, Exchange, NeedSecrets, Request, Response, Send
-from egress.rules.load import Source, load
+from egress.audit import AuditStoppedError, Intent
+from egress.exchange import Destination, Exchange, NeedSecrets, Request, Response, SendRequest
+from egress.rules.compile.load import RuleText, load
 from egress.scrub import Needles
 from egress.types import Identity, Secret
 from tests.unit.audit.sample import (
@@ -259,7 +259,7 @@ PRIVATE = ["q-u-e-r-y", "b-o-d-y", "h-e-a-d-e-r", "c-o-o-k-i-e", TOKEN]
 
 def test_s70_names_and_numbers_are_there_and_values_are_not(tmp_path: Path) -> None:
     """S-70: a real exchange with a secret that comes back; every byte the audit wrote is searched."""
-    policy = load([Source("hosts.yaml", RULES)]).policy
+    policy = load([RuleText("hosts.yaml", RULES)]).policy
     assert policy is not None
     secret = Secret("github", TOKEN.encode())
     exchange = Exchange(policy, Identity("agent-1"), Destination("https", "api.github.com", 443))
@@ -272,14 +272,14 @@ def test_s70_names_and_numbers_are_there_and_values_are_not(tmp_path: Path) -> N
     needed = exchange.begin(Request("POST", "/user?token=q-u-e-r-y", asked), 0)
     assert isinstance(needed, NeedSecrets)
     sink = opened(tmp_path)
-    ticket = sink.begin(Opening("r-1", "c-1", "agent-1", "api.github.com", 443, "POST", needed.names))
-    assert isinstance(exchange.provide({"github": secret}, Needles.of([secret])), Send)
+    ticket = sink.begin(Intent("r-1", "c-1", "agent-1", "api.github.com", 443, "POST", needed.names))
+    assert isinstance(exchange.provide({"github": secret}, Needles.of([secret])), SendRequest)
     exchange.respond(Response(200, "OK", (("set-cookie", "c-o-o-k-i-e=2"),)))
     exchange.data(f"b-o-d-y {TOKEN}".encode())
     exchange.end()
     record = exchange.finish()
     sink.exchange(ticket, record, FACTS)
-    sink.begin(Opening("r-2", "c-1", "agent-1", "api.github.com", 443, "POST", needed.names))
+    sink.begin(Intent("r-2", "c-1", "agent-1", "api.github.com", 443, "POST", needed.names))
     sink.flush()
     abandon(sink)
     opened(tmp_path).close()

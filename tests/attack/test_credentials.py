@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from egress.credentials import Placeholders, apply, secret_from
+from egress.credentials import Placeholders, apply_credentials, secret_from
 from egress.errors import SecretValueError
 from egress.types import (
     Head,
@@ -25,7 +25,7 @@ from egress.types import (
     OnExisting,
     Secret,
 )
-from tests.unit.credentials.sample import (
+from tests.unit.credentials.credential_samples import (
     NEIGHBOUR_KEY,
     OTHER,
     SANDBOX,
@@ -47,7 +47,7 @@ def basic(pair: str) -> str:
 
 
 def sent(head: Head, need: Injection) -> Head:
-    return applied(apply(head, [need], held(), SANDBOX)).head
+    return applied(apply_credentials(head, [need], held(), SANDBOX)).head
 
 
 # S-04: the sandbox brings a credential of its own ---------------------------------------------------
@@ -73,7 +73,7 @@ def test_good_twin_a_request_without_credentials_gets_one() -> None:
 )
 def test_its_authorization_is_replaced_by_exactly_one(own: list[tuple[str, str]]) -> None:
     """S-04."""
-    outcome = applied(apply(request("/user", *own), [BEARER], held()))
+    outcome = applied(apply_credentials(request("/user", *own), [BEARER], held()))
     assert values_of(outcome.head.headers, "authorization") == [f"Bearer {TOKEN}"]
     assert outcome.replaced
 
@@ -129,7 +129,7 @@ def test_its_cookie_does_not_survive_in_any_header(lines: list[str]) -> None:
 )
 def test_what_servers_would_read_in_two_ways_is_refused(need: Injection, head: Head) -> None:
     """S-04, neighbour: the value could win over ours on one server, or ours could be cut off."""
-    assert refused(apply(head, [need], held())).code == "request.malformed"
+    assert refused(apply_credentials(head, [need], held())).code == "request.malformed"
 
 
 @pytest.mark.parametrize("need", [BEARER, InjectBasic("github", "u")])
@@ -140,8 +140,11 @@ def test_on_existing_fail_refuses_instead(need: InjectHeader | InjectBasic) -> N
         if isinstance(need, InjectHeader)
         else InjectBasic("github", "u", OnExisting.FAIL)
     )
-    assert refused(apply(request("/", ("authorization", "x")), [strict], held())).code == "secret.existing"
-    applied(apply(request("/"), [strict], held()))
+    assert (
+        refused(apply_credentials(request("/", ("authorization", "x")), [strict], held())).code
+        == "secret.existing"
+    )
+    applied(apply_credentials(request("/"), [strict], held()))
 
 
 # S-05: a placeholder goes to a host whose rule does not use it ----------------------------------------
@@ -179,14 +182,14 @@ PLACES = {
 def test_a_placeholder_on_another_host_is_denied_and_never_swapped(place: str) -> None:
     """S-05: the rule of this host needs nothing, or something else."""
     for needs in ([], [InjectQuery("aws", "key")]):
-        refusal = refused(apply(PLACES[place], needs, held(), SANDBOX))
+        refusal = refused(apply_credentials(PLACES[place], needs, held(), SANDBOX))
         assert (refusal.code, refusal.secret) == ("placeholder.misplaced", "github")
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_with_pass_it_goes_out_as_it_is(place: str) -> None:
     """S-05: `misplaced: pass` never swaps."""
-    outcome = applied(apply(PLACES[place], [], held(), SANDBOX, misplaced_pass=True))
+    outcome = applied(apply_credentials(PLACES[place], [], held(), SANDBOX, misplaced_pass=True))
     assert outcome.head is PLACES[place]
 
 
@@ -194,7 +197,7 @@ def test_a_placeholder_of_another_sandbox_is_plain_text() -> None:
     """S-05, neighbour: a stand-in that leaked from next door is worth nothing here."""
     stolen = Placeholders.of(NEIGHBOUR_KEY, [("github", "github")]).value("github", "github")
     head = request("/", ("authorization", f"Bearer {stolen}"))
-    assert applied(apply(head, [github_in("header:authorization")], held(), SANDBOX)).head is head
+    assert applied(apply_credentials(head, [github_in("header:authorization")], held(), SANDBOX)).head is head
 
 
 # S-06: a placeholder outside its slot on the right host -----------------------------------------------
@@ -203,23 +206,23 @@ def test_a_placeholder_of_another_sandbox_is_plain_text() -> None:
 @pytest.mark.parametrize("place", sorted(PLACES.keys() - {"header"}))
 def test_a_placeholder_outside_its_slot_is_not_swapped(place: str) -> None:
     """S-06: the rule says `header:authorization`."""
-    assert refused(apply(PLACES[place], [github_in("header:authorization")], held(), SANDBOX)).code == (
-        "placeholder.misplaced"
-    )
+    assert refused(
+        apply_credentials(PLACES[place], [github_in("header:authorization")], held(), SANDBOX)
+    ).code == ("placeholder.misplaced")
 
 
 def test_one_in_its_slot_does_not_excuse_another() -> None:
     """S-06: one is swapped, the second would be carried to where responses reflect it."""
     head = request(f"/?t={STAND_IN}", ("authorization", f"Bearer {STAND_IN}"))
-    assert refused(apply(head, [github_in("header:authorization", most=9)], held(), SANDBOX)).code == (
-        "placeholder.misplaced"
-    )
+    assert refused(
+        apply_credentials(head, [github_in("header:authorization", most=9)], held(), SANDBOX)
+    ).code == ("placeholder.misplaced")
 
 
 def test_more_than_max_in_one_slot_are_refused() -> None:
     """S-06, neighbour: `max` keeps a secret from being multiplied."""
     head = request("/", ("authorization", f"Bearer {STAND_IN} {STAND_IN}"))
-    assert refused(apply(head, [github_in("header:authorization")], held(), SANDBOX)).code == (
+    assert refused(apply_credentials(head, [github_in("header:authorization")], held(), SANDBOX)).code == (
         "placeholder.misplaced"
     )
 
@@ -227,7 +230,7 @@ def test_more_than_max_in_one_slot_are_refused() -> None:
 def test_a_slot_of_one_secret_takes_no_placeholder_of_another() -> None:
     """S-06, neighbour."""
     head = request("/", ("authorization", f"Bearer {OTHER}"))
-    refusal = refused(apply(head, [github_in("header:authorization")], held(), SANDBOX))
+    refusal = refused(apply_credentials(head, [github_in("header:authorization")], held(), SANDBOX))
     assert (refusal.code, refusal.secret) == ("placeholder.misplaced", "openai")
 
 
@@ -235,7 +238,7 @@ def test_a_slot_of_one_secret_takes_no_placeholder_of_another() -> None:
 def test_a_swapped_secret_cannot_leave_its_path_segment(value: str) -> None:
     """S-06, neighbour: the path that was matched is the path that is sent, around the secret."""
     head = request(f"/bot{STAND_IN}/send?x=1")
-    target = applied(apply(head, [github_in("path")], held(github=value), SANDBOX)).head.target
+    target = applied(apply_credentials(head, [github_in("path")], held(github=value), SANDBOX)).head.target
     segment = target.removeprefix("/bot").removesuffix("/send?x=1")
     assert not set(segment) & set("/?#\\")
 
@@ -246,7 +249,7 @@ def test_a_swapped_secret_cannot_leave_its_path_segment(value: str) -> None:
 def test_good_twin_a_trailing_newline_is_stripped() -> None:
     """S-35, control."""
     secret = secret_from("github", b"tok3n-abc\r\n")
-    head = applied(apply(request("/"), [BEARER], {"github": secret})).head
+    head = applied(apply_credentials(request("/"), [BEARER], {"github": secret})).head
     assert values_of(head.headers, "authorization") == ["Bearer tok3n-abc"]
 
 
@@ -269,13 +272,13 @@ def test_a_value_that_would_break_the_head_is_refused_when_it_is_loaded(raw: byt
 def test_a_value_that_was_never_checked_is_refused_when_it_is_written(need: Injection, value: bytes) -> None:
     """S-35, second line: not every secret need have come through `secret_from`."""
     secrets = {"github": Secret("github", value)}
-    assert refused(apply(request("/"), [need], secrets)).code == "secret.unavailable"
+    assert refused(apply_credentials(request("/"), [need], secrets)).code == "secret.unavailable"
 
 
 def test_a_value_that_was_never_checked_is_harmless_where_it_is_encoded() -> None:
     """S-35, second line."""
     secrets = {"github": Secret("github", b"a\r\nx: 1&b=#/ \x00")}
-    head = applied(apply(request("/"), [InjectQuery("github", "key")], secrets)).head
+    head = applied(apply_credentials(request("/"), [InjectQuery("github", "key")], secrets)).head
     assert head.target == "/?key=a%0D%0Ax%3A%201%26b%3D%23%2F%20%00"
 
 
@@ -286,8 +289,8 @@ def test_a_value_that_was_never_checked_is_harmless_where_it_is_encoded() -> Non
 def test_a_missing_secret_refuses_the_request(need: Injection) -> None:
     """S-37: also where the sandbox brought a value that could have gone out instead."""
     head = request("/?k=mine", ("authorization", "Bearer mine"), ("cookie", "k=mine"))
-    assert refused(apply(head, [need], {})).code == "secret.unavailable"
-    applied(apply(head, [need], held()))
+    assert refused(apply_credentials(head, [need], {})).code == "secret.unavailable"
+    applied(apply_credentials(head, [need], held()))
 
 
 # S-38: nothing shows a value ---------------------------------------------------------------------------
@@ -295,14 +298,14 @@ def test_a_missing_secret_refuses_the_request(need: Injection) -> None:
 
 def test_good_twin_the_value_is_really_there() -> None:
     """S-38, control: what is hidden below is what is sent."""
-    head = applied(apply(request("/"), [BEARER], held(github="hunter2"))).head
+    head = applied(apply_credentials(request("/"), [BEARER], held(github="hunter2"))).head
     assert head.headers[-1] == ("authorization", "Bearer hunter2")
 
 
 def carriers() -> list[object]:
     secrets = held(github="hunter2")
-    swapped = apply(request(f"/{STAND_IN}"), [github_in("path")], secrets, SANDBOX)
-    written = apply(request("/"), [InjectQuery("github", "key")], secrets)
+    swapped = apply_credentials(request(f"/{STAND_IN}"), [github_in("path")], secrets, SANDBOX)
+    written = apply_credentials(request("/"), [InjectQuery("github", "key")], secrets)
     return [secrets, swapped, written, applied(swapped).head, applied(written).head]
 
 
@@ -334,6 +337,6 @@ def test_no_refusal_shows_a_value_or_what_the_sandbox_sent(need: Injection) -> N
     """S-38."""
     secrets = {"github": Secret("github", b"hunter2\n..")}
     head = request(f"/{STAND_IN}", ("x", STAND_IN), ("authorization", "mine"), ("cookie", "sid=mine"))
-    shown = repr(refused(apply(head, [need], secrets, SANDBOX)))
+    shown = repr(refused(apply_credentials(head, [need], secrets, SANDBOX)))
     for text in ("hunter2", STAND_IN, "mine"):
         assert text not in shown

@@ -15,15 +15,15 @@ from typing import NoReturn
 import pytest
 
 from egress.exchange import Destination
-from tests.unit.proxy.doorstep import CARRIED, Doorstep, code, connect, get, status
 from tests.unit.proxy.hellos import hello, real, server_name
+from tests.unit.proxy.ingress_fixture import CARRIED, IngressFixture, code, connect, get, status
 
 API = "api.example.com"
 TUNNEL = connect(f"{API}:443")
 
 
 @pytest.fixture(name="step")
-def doorstep(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doorstep]:
+def doorstep(monkeypatch: pytest.MonkeyPatch) -> Iterator[IngressFixture]:
     """A door in a house without a resolver: who looks up a name fails the test."""
     lookups: list[object] = []
 
@@ -33,14 +33,14 @@ def doorstep(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doorstep]:
 
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
         monkeypatch.setattr(socket, name, look_up)
-    step = Doorstep()
+    step = IngressFixture()
     yield step
     step.close()
     assert not lookups
     assert "internal" not in step.codes
 
 
-def refused(step: Doorstep, *expected: str) -> None:
+def refused(step: IngressFixture, *expected: str) -> None:
     """Nothing reached a lane, and there is one record for each refusal."""
     assert not step.arrivals
     assert step.codes == list(expected)
@@ -49,7 +49,7 @@ def refused(step: Doorstep, *expected: str) -> None:
 # Positive controls ------------------------------------------------------------------------------
 
 
-async def test_control_a_tunnel_to_a_named_host_is_carried(step: Doorstep) -> None:
+async def test_control_a_tunnel_to_a_named_host_is_carried(step: IngressFixture) -> None:
     answer = await step.ask(TUNNEL, real(API))
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert answer.endswith(CARRIED + b"full")
@@ -57,7 +57,7 @@ async def test_control_a_tunnel_to_a_named_host_is_carried(step: Doorstep) -> No
     assert step.codes == []
 
 
-async def test_control_a_plain_request_to_an_open_host_is_carried(step: Doorstep) -> None:
+async def test_control_a_plain_request_to_an_open_host_is_carried(step: IngressFixture) -> None:
     request = get("http://plain.example.com/x?y", "plain.example.com")
     assert await step.ask(request) == CARRIED + b"full"
     assert [arrival.destination for arrival in step.arrivals] == [
@@ -66,7 +66,7 @@ async def test_control_a_plain_request_to_an_open_host_is_carried(step: Doorstep
     assert step.ahead == [request]
 
 
-async def test_control_transparent_clients_are_carried(step: Doorstep) -> None:
+async def test_control_transparent_clients_are_carried(step: IngressFixture) -> None:
     first = real(API)
     assert await step.ask(first, listener=step.listener("transparent", 443)) == CARRIED + b"full"
     second = get("/x", "plain.example.com")
@@ -79,7 +79,7 @@ async def test_control_transparent_clients_are_carried(step: Doorstep) -> None:
 
 
 @pytest.mark.parametrize("name", ["API.EXAMPLE.COM", "api.example.com.", "Api.Example.Com."])
-async def test_case_and_trailing_dot_lead_to_the_same_host(step: Doorstep, name: str) -> None:
+async def test_case_and_trailing_dot_lead_to_the_same_host(step: IngressFixture, name: str) -> None:
     """S-12: the destination is the canonical one, whatever was written."""
     await step.ask(connect(f"{name}:443"), real(API))
     await step.ask(TUNNEL, real(name.rstrip(".")))
@@ -94,7 +94,7 @@ async def test_case_and_trailing_dot_lead_to_the_same_host(step: Doorstep, name:
         "c2VjcmV0.evil.example", "mitm.it",
     ],
 )  # fmt: skip
-async def test_a_name_that_is_only_alike_is_denied_at_every_entry(step: Doorstep, name: str) -> None:
+async def test_a_name_that_is_only_alike_is_denied_at_every_entry(step: IngressFixture, name: str) -> None:
     """S-01, S-13, S-26: by CONNECT, full URL, SNI and Host alike, and nobody asks DNS about it."""
     answer = await step.ask(connect(f"{name}:443"), ends=False)
     assert (status(answer), code(answer)) == (403, "host.unknown")
@@ -107,7 +107,7 @@ async def test_a_name_that_is_only_alike_is_denied_at_every_entry(step: Doorstep
     refused(step, *["host.unknown"] * 4)
 
 
-async def test_a_closed_host_is_denied(step: Doorstep) -> None:
+async def test_a_closed_host_is_denied(step: IngressFixture) -> None:
     assert code(await step.ask(connect("closed.example.com:443"))) == "host.closed"
     alert = await step.ask(real("closed.example.com"), listener=step.listener("transparent", 443))
     assert alert == bytes.fromhex("15030300020231")
@@ -134,7 +134,7 @@ TARGETS = [
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=range(len(TARGETS)))
-async def test_a_target_that_is_no_host_and_port_is_refused(step: Doorstep, target: str) -> None:
+async def test_a_target_that_is_no_host_and_port_is_refused(step: IngressFixture, target: str) -> None:
     """Class 4: each spelling is refused, never repaired; no byte of it is shown or recorded unescaped."""
     answer = await step.ask(connect(target, host=f"{API}:443"))
     assert status(answer) in (400, 414)
@@ -153,7 +153,7 @@ async def test_a_target_that_is_no_host_and_port_is_refused(step: Doorstep, targ
 
 @pytest.mark.parametrize(("target", "host"), [("192.0.2.7", "192.0.2.7"), ("[2001:db8::7]", "2001:db8::7")])
 async def test_control_an_address_that_networks_open_is_carried(
-    step: Doorstep, target: str, host: str
+    step: IngressFixture, target: str, host: str
 ) -> None:
     await step.ask(connect(f"{target}:443"), real(None))
     assert [arrival.destination for arrival in step.arrivals] == [Destination("https", host, 443)]
@@ -168,7 +168,7 @@ async def test_control_an_address_that_networks_open_is_carried(
         "2001:db8::7", "[2001:db8::0.0.0.7]", "192.0.2.7@evil.example", "192.0.2",
     ],
 )  # fmt: skip
-async def test_another_spelling_of_an_open_address_is_refused(step: Doorstep, target: str) -> None:
+async def test_another_spelling_of_an_open_address_is_refused(step: IngressFixture, target: str) -> None:
     """Class 15: a resolver would read most of these as the same address; the rules do not."""
     answer = await step.ask(connect(f"{target}:443"))
     assert status(answer) in (400, 403)
@@ -176,7 +176,7 @@ async def test_another_spelling_of_an_open_address_is_refused(step: Doorstep, ta
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "127.0.0.1", "10.0.0.1", "[::1]", "[fd00:ec2::254]"])
-async def test_an_address_that_no_rule_opens_is_denied(step: Doorstep, address: str) -> None:
+async def test_an_address_that_no_rule_opens_is_denied(step: IngressFixture, address: str) -> None:
     """S-18."""
     assert code(await step.ask(connect(f"{address}:443"))) == "host.literal"
     assert code(await step.ask(get(f"http://{address}/latest/", address))) == "host.literal"
@@ -189,21 +189,21 @@ async def test_an_address_that_no_rule_opens_is_denied(step: Doorstep, address: 
 
 
 @pytest.mark.parametrize("port", [8443, 80, 22, 53, 1, 65535])
-async def test_another_port_of_an_allowed_host_is_denied(step: Doorstep, port: int) -> None:
+async def test_another_port_of_an_allowed_host_is_denied(step: IngressFixture, port: int) -> None:
     """S-14, also port 53 of class 11."""
     assert code(await step.ask(connect(f"{API}:{port}"))) == "host.port"
     await step.ask(real(API), listener=step.listener("transparent", port))
     refused(step, "host.port", "host.port")
 
 
-async def test_control_a_port_that_the_rules_name_is_open(step: Doorstep) -> None:
+async def test_control_a_port_that_the_rules_name_is_open(step: IngressFixture) -> None:
     await step.ask(connect("ported.example.com:8443"), real("ported.example.com"))
     await step.ask(real("ported.example.com"), listener=step.listener("transparent", 8443))
     assert [arrival.destination.port for arrival in step.arrivals] == [8443, 8443]
 
 
 @pytest.mark.parametrize("port", ["", ":80", ":443", ":8080"])
-async def test_clear_text_to_an_https_host_is_denied(step: Doorstep, port: str) -> None:
+async def test_clear_text_to_an_https_host_is_denied(step: IngressFixture, port: str) -> None:
     """S-15: by full URL, and by Host."""
     assert code(await step.ask(get(f"http://{API}{port}/", f"{API}{port}"))) == "host.cleartext"
     listener = step.listener("transparent", int(port[1:] or 80))
@@ -214,14 +214,14 @@ async def test_clear_text_to_an_https_host_is_denied(step: Doorstep, port: str) 
 @pytest.mark.parametrize(
     "first", [get("/", API), b"POST / HTTP/1.1\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
 )
-async def test_clear_text_inside_a_tunnel_for_tls_is_closed(step: Doorstep, first: bytes) -> None:
+async def test_clear_text_inside_a_tunnel_for_tls_is_closed(step: IngressFixture, first: bytes) -> None:
     """S-15, by the back door."""
     answer = await step.ask(TUNNEL, first)
     assert answer == b"HTTP/1.1 200 Connection established\r\n\r\n"
     refused(step, "protocol.refused")
 
 
-async def test_control_a_tunnel_for_clear_text_carries_it(step: Doorstep) -> None:
+async def test_control_a_tunnel_for_clear_text_carries_it(step: IngressFixture) -> None:
     request = get("/", "plain.example.com")
     await step.ask(connect("plain.example.com:80"), request)
     assert [arrival.destination for arrival in step.arrivals] == [
@@ -246,7 +246,7 @@ async def test_control_a_tunnel_for_clear_text_carries_it(step: Doorstep) -> Non
     ],
 )
 async def test_a_tunnel_for_clear_text_carries_requests_to_its_host_alone(
-    step: Doorstep, first: bytes, expected: str
+    step: IngressFixture, first: bytes, expected: str
 ) -> None:
     """Class 11, CONNECT inside of CONNECT included."""
     await step.ask(connect("plain.example.com:80"), first)
@@ -257,7 +257,7 @@ async def test_a_tunnel_for_clear_text_carries_requests_to_its_host_alone(
 # Two names for one connection -------------------------------------------------------------------
 
 
-async def test_a_tunnel_to_an_unknown_host_gains_nothing_from_a_known_name(step: Doorstep) -> None:
+async def test_a_tunnel_to_an_unknown_host_gains_nothing_from_a_known_name(step: IngressFixture) -> None:
     """S-10: Host and SNI name the host with the credential; the tunnel leads elsewhere."""
     assert status(await step.ask(connect("evil.example:443", host=f"{API}:443"), ends=False)) == 421
     assert status(await step.ask(connect("evil.example:443") + real(API))) == 403
@@ -268,7 +268,7 @@ async def test_a_tunnel_to_an_unknown_host_gains_nothing_from_a_known_name(step:
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:443", f"{API}:8443", "ported.example.com", ""]
 )
-async def test_a_connect_whose_host_field_names_another_is_refused(step: Doorstep, host: str) -> None:
+async def test_a_connect_whose_host_field_names_another_is_refused(step: IngressFixture, host: str) -> None:
     """S-11."""
     answer = await step.ask(connect(f"{API}:443", host=host))
     assert status(answer) in (400, 421)
@@ -276,13 +276,13 @@ async def test_a_connect_whose_host_field_names_another_is_refused(step: Doorste
 
 
 @pytest.mark.parametrize("host", [API, f"{API}:443", "API.example.com.:443"])
-async def test_control_a_connect_may_leave_the_port_out_of_host(step: Doorstep, host: str) -> None:
+async def test_control_a_connect_may_leave_the_port_out_of_host(step: IngressFixture, host: str) -> None:
     await step.ask(connect(f"{API}:443", host=host), real(API))
     assert len(step.arrivals) == 1
 
 
 @pytest.mark.parametrize("name", ["evil.example", "ported.example.com", "a.api.example.com", "example.com"])
-async def test_a_hello_that_names_another_host_is_refused(step: Doorstep, name: str) -> None:
+async def test_a_hello_that_names_another_host_is_refused(step: IngressFixture, name: str) -> None:
     """S-11: an allowed tunnel, another SNI; also where bytes would pass unread."""
     for host in (API, "pinned.example.com"):
         answer = await step.ask(connect(f"{host}:443"), real(name))
@@ -307,18 +307,18 @@ async def test_a_hello_that_names_another_host_is_refused(step: Doorstep, name: 
         hello(server_name(b"")),
     ],
 )
-async def test_a_hello_with_an_unclear_name_is_refused(step: Doorstep, first: bytes) -> None:
+async def test_a_hello_with_an_unclear_name_is_refused(step: IngressFixture, first: bytes) -> None:
     await step.ask(TUNNEL, first)
     await step.ask(first, listener=step.listener("transparent", 443))
     refused(step, "protocol.refused", "protocol.refused")
 
 
-async def test_a_hello_inside_a_tunnel_may_name_nobody(step: Doorstep) -> None:
+async def test_a_hello_inside_a_tunnel_may_name_nobody(step: IngressFixture) -> None:
     await step.ask(TUNNEL, real(None))
     assert len(step.full.arrivals) == 1
 
 
-async def test_a_transparent_hello_must_name_its_host(step: Doorstep) -> None:
+async def test_a_transparent_hello_must_name_its_host(step: IngressFixture) -> None:
     await step.ask(real(None), listener=step.listener("transparent", 443))
     refused(step, "host.malformed")
 
@@ -339,7 +339,9 @@ async def test_a_transparent_hello_must_name_its_host(step: Doorstep) -> None:
         (b"\r\n", "protocol.refused"),
     ],
 )
-async def test_a_transparent_request_must_name_its_host(step: Doorstep, first: bytes, expected: str) -> None:
+async def test_a_transparent_request_must_name_its_host(
+    step: IngressFixture, first: bytes, expected: str
+) -> None:
     await step.ask(first, listener=step.listener("transparent", 80))
     refused(step, expected)
 
@@ -352,7 +354,7 @@ async def test_a_transparent_request_must_name_its_host(step: Doorstep, first: b
         connect(f"{API}:443", f"Host: {API}:443"),
     ],
 )
-async def test_two_host_fields_are_refused(step: Doorstep, request_head: bytes) -> None:
+async def test_two_host_fields_are_refused(step: IngressFixture, request_head: bytes) -> None:
     """S-24."""
     assert status(await step.ask(request_head)) == 400
     refused(step, "request.malformed")
@@ -372,7 +374,9 @@ async def test_two_host_fields_are_refused(step: Doorstep, request_head: bytes) 
         get("HTTPS://api.example.com:443/", f"{API}:443"),
     ],
 )
-async def test_a_request_that_is_not_for_a_proxy_goes_nowhere(step: Doorstep, request_head: bytes) -> None:
+async def test_a_request_that_is_not_for_a_proxy_goes_nowhere(
+    step: IngressFixture, request_head: bytes
+) -> None:
     """S-27: Host decides nothing here, and https is not spoken in the clear."""
     assert status(await step.ask(request_head)) == 400
     refused(step, "proxy.form")
@@ -397,7 +401,7 @@ async def test_a_request_that_is_not_for_a_proxy_goes_nowhere(step: Doorstep, re
         b"GET  http://plain.example.com/ HTTP/1.1\r\nHost: plain.example.com\r\n\r\n",
     ],
 )
-async def test_a_full_url_with_two_readings_is_refused(step: Doorstep, request_head: bytes) -> None:
+async def test_a_full_url_with_two_readings_is_refused(step: IngressFixture, request_head: bytes) -> None:
     assert status(await step.ask(request_head)) == 400
     assert not step.arrivals
     assert len(step.codes) == 1
@@ -416,7 +420,7 @@ async def test_a_full_url_with_two_readings_is_refused(step: Doorstep, request_h
     ],
 )
 async def test_another_protocol_on_the_proxy_port_is_closed_without_a_word(
-    step: Doorstep, first: bytes
+    step: IngressFixture, first: bytes
 ) -> None:
     """Class 11: TLS, SOCKS, and what is nothing at all."""
     assert await step.ask(first) == b""
@@ -432,7 +436,7 @@ async def test_another_protocol_on_the_proxy_port_is_closed_without_a_word(
         b"\x16\x03\x01\x00\x05\x02\x00\x00\x01x", TUNNEL, b"\x16" + b"A" * 100, b"GET / HTTP/1.1\r\n\r\n",
     ],
 )  # fmt: skip
-async def test_raw_bytes_inside_a_tunnel_are_not_relayed(step: Doorstep, inside: bytes) -> None:
+async def test_raw_bytes_inside_a_tunnel_are_not_relayed(step: IngressFixture, inside: bytes) -> None:
     """S-20: for intercepted and for pinned hosts alike."""
     for host in (API, "pinned.example.com"):
         await step.ask(connect(f"{host}:443"), inside)
@@ -440,7 +444,7 @@ async def test_raw_bytes_inside_a_tunnel_are_not_relayed(step: Doorstep, inside:
     refused(step, *["protocol.refused"] * 4)
 
 
-async def test_what_is_sent_ahead_of_the_answer_is_kept(step: Doorstep) -> None:
+async def test_what_is_sent_ahead_of_the_answer_is_kept(step: IngressFixture) -> None:
     """The first bytes of the tunnel may come with the CONNECT; not one of them is lost or judged twice."""
     first = real(API)
     answer = await step.ask(TUNNEL + first)
@@ -449,21 +453,21 @@ async def test_what_is_sent_ahead_of_the_answer_is_kept(step: Doorstep) -> None:
 
 
 @pytest.mark.parametrize("lines", [("Content-Length: 4",), ("Transfer-Encoding: chunked",)])
-async def test_a_connect_with_a_body_is_refused(step: Doorstep, lines: tuple[str, ...]) -> None:
+async def test_a_connect_with_a_body_is_refused(step: IngressFixture, lines: tuple[str, ...]) -> None:
     """Class 8: a body before the tunnel could be read as its beginning."""
     assert status(await step.ask(connect(f"{API}:443", *lines) + b"abcd")) == 400
     refused(step, "request.malformed")
 
 
-async def test_a_header_decides_about_no_identity(step: Doorstep) -> None:
+async def test_a_header_decides_about_no_identity(step: IngressFixture) -> None:
     """Rule 11: where the network says who it is, Proxy-Authorization is not looked at."""
     await step.ask(connect(f"{API}:443", "Proxy-Authorization: Basic b3RoZXI6eA=="), real(API))
     assert [arrival.identity.sandbox for arrival in step.arrivals] == ["box"]
 
 
-async def test_observing_opens_names_but_no_other_protocol(step: Doorstep) -> None:
+async def test_observing_opens_names_but_no_other_protocol(step: IngressFixture) -> None:
     """What `mode: observe` lifts is the missing rule, not the shape of what is carried."""
-    from tests.unit.rules.written import policy
+    from tests.unit.rules.rule_samples import policy
 
     step.house.policy = policy("mode: observe\nhosts: {}")
     await step.ask(connect("new.example:443"), real("new.example"))

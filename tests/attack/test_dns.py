@@ -11,8 +11,8 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from egress.proxy.dns import Responder
-from egress.proxy.dnswire import MAX_MESSAGE
+from egress.proxy.dns.server import Responder
+from egress.proxy.dns.wire_format import MAX_MESSAGE_BYTES
 from egress.types import HostDecision, Identity
 from tests.unit.proxy.dns_messages import (
     AAAA,
@@ -31,7 +31,7 @@ from tests.unit.proxy.dns_messages import (
     told,
     wire_name,
 )
-from tests.unit.rules.written import NOW, policy
+from tests.unit.rules.rule_samples import NOW, policy
 
 RULES = policy('hosts: {api.example.com: {}, "*.static.example.com": {}, old.example.com: {allow: []}}')
 DOOR = "10.9.0.1"
@@ -165,8 +165,8 @@ def test_a_closed_host_does_not_exist() -> None:
         ),
         (query(b"\xc0\x0c"), "", "request.malformed"),
         (query(b"\x03api\xc0\x0c"), "", "request.malformed"),
-        (bytes(MAX_MESSAGE), "", "request.malformed"),
-        (b"\xff" * MAX_MESSAGE, "", "protocol.refused"),
+        (bytes(MAX_MESSAGE_BYTES), "", "request.malformed"),
+        (b"\xff" * MAX_MESSAGE_BYTES, "", "protocol.refused"),
         (b"is anybody there?", "", "protocol.refused"),
         (b"GET / HTTP/1.1\r\n\r\n", "", "protocol.refused"),
         (b"hello", "", "protocol.refused"),

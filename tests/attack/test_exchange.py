@@ -14,22 +14,22 @@ import json
 import pytest
 
 from egress.exchange import (
-    Answer,
-    Cut,
-    Deny,
+    AnswerHead,
+    CutExchange,
+    DenyRequest,
     Destination,
     Exchange,
     NeedSecrets,
     OrderError,
     Request,
     Response,
-    Send,
+    SendRequest,
 )
-from egress.exchange import machine as machines
+from egress.exchange import exchange as machines
 from egress.http1 import RequestReader, encode_request_head
 from egress.http1.events import RequestHead
-from egress.http1.fields import ReadFields
-from egress.relay import http2_client, http2_upstream
+from egress.http1.field_block import ReadFields
+from egress.relay import http2_downstream, http2_upstream
 from egress.types import Head, Headers, Scheme, Verdict
 from tests.unit.exchange.sample import (
     NEEDLES,
@@ -173,7 +173,7 @@ def test_a_secret_that_cannot_be_had_refuses_the_request() -> None:
     with pytest.raises(OrderError):
         one.provide(SECRETS, NEEDLES)
     assert one.finish().verdict is Verdict.DENY
-    assert isinstance(begun(exchange(), request()), Send)
+    assert isinstance(begun(exchange(), request()), SendRequest)
 
 
 # Which destination ----------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_an_allowed_connection_cannot_front_for_another_host(host: str, authorit
     """S-11: 421, whichever of the two names is foreign."""
     one = exchange()
     outcome = one.begin(Request("GET", "/", (("host", host),), authority), NOW)
-    assert outcome == Deny("request.mismatch")
+    assert outcome == DenyRequest("request.mismatch")
     assert one.finish().status == 421
 
 
@@ -263,7 +263,7 @@ def test_a_websocket_needs_a_rule_that_says_so() -> None:
 def test_an_upstream_cannot_open_a_tunnel_by_itself(status: int) -> None:
     """Class 11: a 101 that nobody asked for is cut; the good twin is an ordinary response."""
     answer = running().respond(Response(status, "", ()))
-    assert isinstance(answer, Cut if status == 101 else Answer)
+    assert isinstance(answer, CutExchange if status == 101 else AnswerHead)
 
 
 def test_each_request_on_a_connection_is_decided_on_its_own() -> None:
@@ -272,7 +272,7 @@ def test_each_request_on_a_connection_is_decided_on_its_own() -> None:
     outcomes = [
         begun(Exchange(POLICY, SANDBOX, destination), request(target)) for target in ("/a", "/keys/1", "/a")
     ]
-    assert [isinstance(outcome, Send) for outcome in outcomes] == [True, False, True]
+    assert [isinstance(outcome, SendRequest) for outcome in outcomes] == [True, False, True]
     assert denied(outcomes[1]) == "rule.denied"
 
 
@@ -281,14 +281,14 @@ def test_a_head_of_http2_never_counts_as_checked(value: str) -> None:
     """Only what our own reader of HTTP/1.1 made is trusted; the good twin of HTTP/2 passes the check."""
     assert type(off_the_wire(f"GET / HTTP/1.1\nHost: {API}\n\n").headers) is ReadFields
     pseudo = [(":method", "GET"), (":scheme", "https"), (":authority", API), (":path", "/a")]
-    good, _, _ = http2_client._request_of([*pseudo, ("x-a", "1")], ends=True)
-    assert isinstance(begun(exchange(), good), Send)
-    bad, _, _ = http2_client._request_of([*pseudo, ("x-a", value)], ends=True)
+    good, _, _ = http2_downstream._request_of([*pseudo, ("x-a", "1")], ends=True)
+    assert isinstance(begun(exchange(), good), SendRequest)
+    bad, _, _ = http2_downstream._request_of([*pseudo, ("x-a", value)], ends=True)
     assert denied(begun(exchange(), bad)) == "request.malformed"
     _, fields = http2_upstream._status_of([(":status", "200"), ("x-a", "1")])
-    assert isinstance(running().respond(Response(200, "", fields)), Answer)
+    assert isinstance(running().respond(Response(200, "", fields)), AnswerHead)
     _, fields = http2_upstream._status_of([(":status", "200"), ("x-a", value)])
-    assert running().respond(Response(200, "", fields)) == Cut("upstream.malformed")
+    assert running().respond(Response(200, "", fields)) == CutExchange("upstream.malformed")
 
 
 # Faults ---------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def test_a_lane_without_needles_for_a_secret_cannot_send_it() -> None:
     """A response that nobody could search must not be asked for."""
     one = exchange()
     assert one.begin(request(), NOW) == NeedSecrets(("github",))
-    assert one.provide(SECRETS, None) == Deny("internal")
+    assert one.provide(SECRETS, None) == DenyRequest("internal")
 
 
 # What comes back ------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def test_a_body_that_cannot_be_decoded_whole_is_withheld(coding: str, status: in
     """S-08 and S-76: none was asked for, and what cannot be read cannot be searched."""
     one = running()
     answer = one.respond(Response(status, "", (("content-encoding", coding),)))
-    assert answer == Cut("response.withheld")
+    assert answer == CutExchange("response.withheld")
     with pytest.raises(OrderError):
         one.data(gzip.compress(TOKEN.encode()))
 
@@ -395,7 +395,7 @@ def test_a_coded_body_is_decoded_and_searched(coding: str, status: int) -> None:
 )
 def test_no_other_dialect_of_compression_gets_by(fields: Headers) -> None:
     """S-76: messages of gRPC, and a coding hidden from the head by nominating it."""
-    assert running().respond(Response(200, "", fields)) == Cut("response.withheld")
+    assert running().respond(Response(200, "", fields)) == CutExchange("response.withheld")
 
 
 def test_no_coding_is_asked_for() -> None:
@@ -437,7 +437,7 @@ def test_an_echo_in_a_frame_a_ping_or_a_close_is_masked() -> None:
     deflate = ("sec-websocket-extensions", "permessage-deflate")
     asked = request("/live", deflate, upgrade=("websocket",))
     assert "sec-websocket-extensions" not in dict(sent(begun(exchange(), asked)).headers)
-    assert running(asked).respond(Response(101, "", (deflate,))) == Cut("response.withheld")
+    assert running(asked).respond(Response(101, "", (deflate,))) == CutExchange("response.withheld")
     one = running(asked)
     answered(one.respond(Response(101, "", ())))
     assert one.control(TOKEN.encode()) == b"*" * len(TOKEN)
@@ -486,17 +486,17 @@ def test_a_redirect_to_another_host_is_refused_where_the_rule_says_so() -> None:
         ("deny", stays, False),
     ]:
         answer = running(policy=handling(f"redirects: {mode}")).respond(Response(302, "", fields))
-        assert isinstance(answer, Answer) is passes
-        assert passes or answer == Cut("redirect.refused")
+        assert isinstance(answer, AnswerHead) is passes
+        assert passes or answer == CutExchange("redirect.refused")
 
 
 @pytest.mark.parametrize("status", [201, 302, 307])
 def test_a_signed_location_is_a_credential(status: int) -> None:
     """S-76: it passes only where the rule names it, or where nothing was injected."""
     head = Response(status, "", (("location", SIGNED),))
-    assert running().respond(head) == Cut("redirect.refused")
-    assert isinstance(running(policy=handling("redirects: signed")).respond(head), Answer)
-    assert isinstance(running(host="other.example.com").respond(head), Answer)
+    assert running().respond(head) == CutExchange("redirect.refused")
+    assert isinstance(running(policy=handling("redirects: signed")).respond(head), AnswerHead)
+    assert isinstance(running(host="other.example.com").respond(head), AnswerHead)
 
 
 def test_an_unsigned_location_passes() -> None:

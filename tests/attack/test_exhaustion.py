@@ -16,14 +16,13 @@ import pytest
 from h2.errors import ErrorCodes
 from wsproto.frame_protocol import FrameProtocol
 
+from egress.audit.facts import AuditStoppedError, Intent
 from egress.audit.sink import Sink
-from egress.audit.values import AuditStoppedError, Opening
-from egress.relay.budget import LEAST_WINDOW, Budgets
-from egress.relay.http1_client import MOST_IN_A_TURN
-from egress.relay.http2_bounds import CLIENT_WINDOW, MOST_SMALL, SLICE
-from egress.relay.limits import RelayLimits
-from egress.relay.orders import CLIENT
-from egress.relay.websocket import MOST_SMALL as MOST_SMALL_FRAMES
+from egress.relay.http1_downstream import MAX_REQUESTS_PER_TURN
+from egress.relay.http2_limits import CLIENT_WINDOW_BYTES, MAX_SMALL_FRAMES, SLICE_BYTES
+from egress.relay.limits import MIN_WINDOW_BYTES, RelayBudgets, RelayLimits
+from egress.relay.ports import CLIENT_WIRE
+from egress.relay.websocket import MAX_SMALL_FRAMES as MOST_SMALL_FRAMES
 from tests.unit.relay.wires import Lab, Peer, get, h2_lab, head, response
 
 MIB = 1024 * 1024
@@ -31,7 +30,7 @@ KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 
 
 def shared(**bounds: int) -> RelayLimits:
-    return RelayLimits(budgets=Budgets(**bounds), upstream_wait=30)
+    return RelayLimits(budgets=RelayBudgets(**bounds), upstream_wait=30)
 
 
 def uploading(limits: RelayLimits, streams: int = 40) -> tuple[Lab, Peer]:
@@ -134,7 +133,7 @@ def test_wires_that_are_closed_are_forgotten() -> None:
         lab.opens()
         lab.answers(response(b"x", "connection: close"))
         assert lab.codes.pop() == "rule.allowed"
-    assert lab.relay._open == {CLIENT}
+    assert lab.relay._open == {CLIENT_WIRE}
     assert not lab.relay._ahead
 
 
@@ -170,14 +169,14 @@ def test_slots_of_the_audit_are_not_all_for_one_sandbox(tmp_path: Path) -> None:
             return 1.0
 
     sink = Sink.open(tmp_path / "audit", bytes(range(32)), clock=Clock(), in_flight=64)
-    opening = Opening("r", "c", "box", "api.example.test", 443, "GET", ())
+    opening = Intent("r", "c", "box", "api.example.test", 443, "GET", ())
     began = [sink.begin(opening) for _ in range(32)]
     if len(began) < 33:
         sink.begin(opening)
     with pytest.raises(AuditStoppedError):
         sink.begin(opening)
     assert sink.may_work("box"), "it is not that the log stands"
-    sink.begin(Opening("r", "c", "other", "api.example.test", 443, "GET", ()))
+    sink.begin(Intent("r", "c", "other", "api.example.test", 443, "GET", ()))
     sink.close()
 
 
@@ -195,7 +194,7 @@ def test_what_an_upstream_does_not_read_is_bounded_for_a_connection() -> None:
             if client.h2.local_flow_control_window(stream) >= 16_384:
                 client.say(stream, b"x" * 16_384)
                 came += 16_384
-    assert CLIENT_WINDOW <= came <= CLIENT_WINDOW + 2 * MIB
+    assert CLIENT_WINDOW_BYTES <= came <= CLIENT_WINDOW_BYTES + 2 * MIB
 
 
 def test_the_windows_of_a_sandbox_shrink_with_their_number() -> None:
@@ -204,9 +203,9 @@ def test_the_windows_of_a_sandbox_shrink_with_their_number() -> None:
     for _ in range(200):
         _, client = h2_lab(limits=limits)
         windows.append(client.h2.outbound_flow_control_window)
-    assert windows[0] == CLIENT_WINDOW
-    assert windows[-1] == LEAST_WINDOW
-    assert sum(windows) <= 16 * MIB + 200 * LEAST_WINDOW
+    assert windows[0] == CLIENT_WINDOW_BYTES
+    assert windows[-1] == MIN_WINDOW_BYTES
+    assert sum(windows) <= 16 * MIB + 200 * MIN_WINDOW_BYTES
 
 
 # Turns of the loop ----------------------------------------------------------------------------------
@@ -216,14 +215,14 @@ def test_requests_that_come_all_at_once_are_answered_in_turns() -> None:
     lab = Lab()
     lab.is_slow = True
     lab.says(get("/admin") * 100)
-    assert len(lab.codes) <= MOST_IN_A_TURN + 1
-    assert not lab.relay.reads(CLIENT)
+    assert len(lab.codes) <= MAX_REQUESTS_PER_TURN + 1
+    assert not lab.relay.reads(CLIENT_WIRE)
     for _ in range(5):
         before = len(lab.codes)
         lab.again()
-        assert len(lab.codes) - before <= MOST_IN_A_TURN
+        assert len(lab.codes) - before <= MAX_REQUESTS_PER_TURN
     assert lab.codes == ["rule.none"] * 100
-    assert lab.relay.reads(CLIENT)
+    assert lab.relay.reads(CLIENT_WIRE)
 
 
 def test_tiny_frames_of_data_are_looked_at_in_turns_and_then_slower() -> None:
@@ -231,28 +230,28 @@ def test_tiny_frames_of_data_are_looked_at_in_turns_and_then_slower() -> None:
     stream = client.ask("/v1/notes", method="POST", ends=False)
     server = Peer(lab, wire=lab.opens("h2"))
     lab.is_slow = True
-    for _ in range(MOST_SMALL + 3000):
+    for _ in range(MAX_SMALL_FRAMES + 3000):
         client.h2.send_data(stream, b"x")
     data = client.h2.data_to_send()
-    assert len(data) > 2 * SLICE
+    assert len(data) > 2 * SLICE_BYTES
     lab.says(data)
     server.take()
-    assert len(server.seen(1).body) <= SLICE // 9
-    assert not lab.relay.reads(CLIENT)
+    assert len(server.seen(1).body) <= SLICE_BYTES // 9
+    assert not lab.relay.reads(CLIENT_WIRE)
     for _ in range(20):
         lab.again()
     server.take()
     got = len(server.seen(1).body)
-    assert MOST_SMALL <= got < MOST_SMALL + 3000
+    assert MAX_SMALL_FRAMES <= got < MAX_SMALL_FRAMES + 3000
     turns = lab.turns
-    assert not lab.relay.reads(CLIENT), "held until the second is over, and nobody spins meanwhile"
+    assert not lab.relay.reads(CLIENT_WIRE), "held until the second is over, and nobody spins meanwhile"
     lab.again()
     assert (lab.turns, len(server.seen(1).body)) == (turns, got)
     lab.waits(1)
     lab.again()
     server.take()
-    assert len(server.seen(1).body) == MOST_SMALL + 3000, "nothing is lost"
-    assert lab.relay.reads(CLIENT)
+    assert len(server.seen(1).body) == MAX_SMALL_FRAMES + 3000, "nothing is lost"
+    assert lab.relay.reads(CLIENT_WIRE)
     assert not lab.closed()
 
 
@@ -268,7 +267,7 @@ def test_big_frames_are_not_held() -> None:
         server.flush()
     assert len(server.seen(1).body) == 256_000
     assert lab.turns == 0
-    assert lab.relay.reads(CLIENT)
+    assert lab.relay.reads(CLIENT_WIRE)
 
 
 def websocket() -> tuple[Lab, int]:
@@ -300,7 +299,7 @@ def websocket() -> tuple[Lab, int]:
 def test_tiny_frames_of_a_websocket_are_looked_at_in_turns_and_then_slower(*, down: bool) -> None:
     lab, wire = websocket()
     frame = b"\x82\x01x" if down else b"\x82\x81\0\0\0\0x"
-    source, target = (wire, CLIENT) if down else (CLIENT, wire)
+    source, target = (wire, CLIENT_WIRE) if down else (CLIENT_WIRE, wire)
     lab.new(target)
     lab.do(lab.relay.received(source, frame * (MOST_SMALL_FRAMES + 300)))
     peer = FrameProtocol(client=down, extensions=[])
@@ -344,7 +343,7 @@ def test_the_end_of_a_connection_waits_for_what_came_before_it() -> None:
     for _ in range(20):
         lab.again()
     peer = FrameProtocol(client=True, extensions=[])
-    peer.receive_bytes(lab.new(CLIENT).partition(b"\r\n\r\n")[2] or lab.new(CLIENT))
+    peer.receive_bytes(lab.new(CLIENT_WIRE).partition(b"\r\n\r\n")[2] or lab.new(CLIENT_WIRE))
     assert lab.closed()
     assert lab.codes == ["rule.allowed"]
     lab.check()

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from egress.proxy.bounds import DoorLimits
-from tests.unit.proxy.doorstep import CARRIED, QUICK, Call, Doorstep, code, connect, get, status
+from egress.proxy.ingress.limits import IngressLimits
 from tests.unit.proxy.hellos import real
+from tests.unit.proxy.ingress_fixture import CARRIED, QUICK, Call, IngressFixture, code, connect, get, status
 
 API = "api.example.com"
 TUNNEL = connect(f"{API}:443")
@@ -27,20 +27,20 @@ PATIENT = replace(QUICK, first_byte=NEVER, head_time=NEVER, hello_time=NEVER)
 
 
 @pytest.fixture(name="steps")
-def doorsteps() -> Iterator[list[Doorstep]]:
-    steps: list[Doorstep] = []
+def doorsteps() -> Iterator[list[IngressFixture]]:
+    steps: list[IngressFixture] = []
     yield steps
     for step in steps:
         step.close()
         assert "internal" not in step.codes
 
 
-def door(steps: list[Doorstep], bounds: DoorLimits) -> Doorstep:
-    steps.append(Doorstep(bounds=bounds))
+def door(steps: list[IngressFixture], bounds: IngressLimits) -> IngressFixture:
+    steps.append(IngressFixture(bounds=bounds))
     return steps[-1]
 
 
-async def is_served(step: Doorstep, sandbox: str = "box") -> bool:
+async def is_served(step: IngressFixture, sandbox: str = "box") -> bool:
     """Whether a well-behaved client of this sandbox gets through now."""
     return (await step.ask(TUNNEL, real(API), listener=step.listener(sandbox=sandbox))).endswith(b"full")
 
@@ -48,7 +48,7 @@ async def is_served(step: Doorstep, sandbox: str = "box") -> bool:
 # Too many ---------------------------------------------------------------------------------------
 
 
-async def test_idle_tunnels_of_one_sandbox_leave_the_others_their_places(steps: list[Doorstep]) -> None:
+async def test_idle_tunnels_of_one_sandbox_leave_the_others_their_places(steps: list[IngressFixture]) -> None:
     """S-65: so many and no more; another sandbox is served; a place that is left is a place again."""
     step = door(steps, replace(PATIENT, sandbox_connections=20))
     step.full.held = asyncio.Event()
@@ -69,7 +69,7 @@ async def test_idle_tunnels_of_one_sandbox_leave_the_others_their_places(steps: 
     assert await is_served(step)
 
 
-async def test_all_sandboxes_together_have_a_bound_too(steps: list[Doorstep]) -> None:
+async def test_all_sandboxes_together_have_a_bound_too(steps: list[IngressFixture]) -> None:
     step = door(steps, replace(PATIENT, connections=4))
     calls = [step.call(step.listener(sandbox=name)) for name in ("box", "other") * 2]
     await asyncio.sleep(0)
@@ -79,7 +79,9 @@ async def test_all_sandboxes_together_have_a_bound_too(steps: list[Doorstep]) ->
     assert await is_served(step)
 
 
-async def test_connections_that_the_rules_bound_are_counted_until_their_end(steps: list[Doorstep]) -> None:
+async def test_connections_that_the_rules_bound_are_counted_until_their_end(
+    steps: list[IngressFixture],
+) -> None:
     step = door(steps, PATIENT)
     first, second = connect("few.example.com:443"), real("few.example.com")
     call = step.call()
@@ -93,7 +95,7 @@ async def test_connections_that_the_rules_bound_are_counted_until_their_end(step
     assert step.codes == ["limit.connections"]
 
 
-async def test_a_refused_connection_leaves_no_count_behind(steps: list[Doorstep]) -> None:
+async def test_a_refused_connection_leaves_no_count_behind(steps: list[IngressFixture]) -> None:
     step = door(steps, PATIENT)
     for _ in range(3):
         await step.ask(connect("few.example.com:443"), b"SSH-2.0-x\r\n")
@@ -105,7 +107,7 @@ async def test_a_refused_connection_leaves_no_count_behind(steps: list[Doorstep]
 
 
 @pytest.mark.parametrize("kind", ["proxy", "transparent"])
-async def test_connections_that_say_nothing_are_closed(steps: list[Doorstep], kind: str) -> None:
+async def test_connections_that_say_nothing_are_closed(steps: list[IngressFixture], kind: str) -> None:
     step = door(steps, replace(PATIENT, first_byte=SHORT))
     listener = step.listener("proxy" if kind == "proxy" else "transparent", 443)
     calls = [step.call(listener) for _ in range(200)]
@@ -115,7 +117,7 @@ async def test_connections_that_say_nothing_are_closed(steps: list[Doorstep], ki
     assert step.door.connections("box") == 0
 
 
-async def test_a_tunnel_in_which_nothing_is_said_is_closed(steps: list[Doorstep]) -> None:
+async def test_a_tunnel_in_which_nothing_is_said_is_closed(steps: list[IngressFixture]) -> None:
     step = door(steps, replace(PATIENT, first_byte=SHORT))
     assert status(await step.ask(TUNNEL, ends=False)) == 200
     assert step.codes == ["request.timeout"]
@@ -140,7 +142,7 @@ async def drip(call: Call, data: bytes) -> None:
     ],
 )
 async def test_a_head_that_comes_too_slowly_is_cut(
-    steps: list[Doorstep], port: int, bounds: DoorLimits, data: bytes
+    steps: list[IngressFixture], port: int, bounds: IngressLimits, data: bytes
 ) -> None:
     """Slowloris: each byte in time does not make the whole in time."""
     step = door(steps, bounds)
@@ -152,7 +154,7 @@ async def test_a_head_that_comes_too_slowly_is_cut(
     assert status(answer) == (0 if port == 443 else 408)
 
 
-async def test_a_slow_hello_inside_a_tunnel_is_cut(steps: list[Doorstep]) -> None:
+async def test_a_slow_hello_inside_a_tunnel_is_cut(steps: list[IngressFixture]) -> None:
     step = door(steps, replace(PATIENT, hello_time=SHORT))
     call = step.call()
     await call.send(TUNNEL + real(API)[:100])
@@ -160,7 +162,7 @@ async def test_a_slow_hello_inside_a_tunnel_is_cut(steps: list[Doorstep]) -> Non
     assert step.codes == ["request.timeout"]
 
 
-async def test_control_a_client_that_takes_its_time_is_served(steps: list[Doorstep]) -> None:
+async def test_control_a_client_that_takes_its_time_is_served(steps: list[IngressFixture]) -> None:
     step = door(steps, PATIENT)
     call = step.call()
     for byte in TUNNEL + real(API):
@@ -191,7 +193,7 @@ async def pour(call: Call, begin: bytes, piece: bytes, most: int) -> int:
     ],
 )
 async def test_a_head_without_an_end_is_cut(
-    steps: list[Doorstep], begin: bytes, piece: bytes, expected: int
+    steps: list[IngressFixture], begin: bytes, piece: bytes, expected: int
 ) -> None:
     """64 MiB of head: what is taken is what is bounded, and what the system buffers."""
     step = door(steps, PATIENT)
@@ -203,7 +205,7 @@ async def test_a_head_without_an_end_is_cut(
     assert step.codes == ["request.malformed"]
 
 
-async def test_a_hello_without_an_end_is_cut(steps: list[Doorstep]) -> None:
+async def test_a_hello_without_an_end_is_cut(steps: list[IngressFixture]) -> None:
     step = door(steps, PATIENT)
     call = step.call(step.listener("transparent", 443))
     record = b"\x16\x03\x01\x20\x00" + b"\x01\x00\x7f\xff" + b"\0" * (0x2000 - 4)
@@ -213,7 +215,7 @@ async def test_a_hello_without_an_end_is_cut(steps: list[Doorstep]) -> None:
     assert step.codes == ["protocol.refused"]
 
 
-async def test_what_follows_a_refusal_is_thrown_away_for_a_while_only(steps: list[Doorstep]) -> None:
+async def test_what_follows_a_refusal_is_thrown_away_for_a_while_only(steps: list[IngressFixture]) -> None:
     step = door(steps, replace(PATIENT, linger=1 << 16, linger_time=NEVER))
     call = step.call()
     sending = asyncio.create_task(pour(call, connect("evil.example:443"), b"x" * 65536, 64 << 20))
@@ -223,7 +225,7 @@ async def test_what_follows_a_refusal_is_thrown_away_for_a_while_only(steps: lis
     assert step.door.connections("box") == 0
 
 
-async def test_a_refused_client_that_stays_is_left(steps: list[Doorstep]) -> None:
+async def test_a_refused_client_that_stays_is_left(steps: list[IngressFixture]) -> None:
     step = door(steps, replace(PATIENT, linger_time=SHORT))
     call = step.call()
     await call.send(connect("evil.example:443"))
@@ -232,7 +234,7 @@ async def test_a_refused_client_that_stays_is_left(steps: list[Doorstep]) -> Non
     await call.rest()
 
 
-async def test_a_client_that_resets_hurts_nobody(steps: list[Doorstep]) -> None:
+async def test_a_client_that_resets_hurts_nobody(steps: list[IngressFixture]) -> None:
     step = door(steps, PATIENT)
     for data in (b"", b"CON", TUNNEL, TUNNEL + real(API)[:50], connect("evil.example:443")):
         call = step.call()
@@ -242,7 +244,9 @@ async def test_a_client_that_resets_hurts_nobody(steps: list[Doorstep]) -> None:
     assert step.door.connections("box") == 0
 
 
-async def test_a_lane_that_leaves_bytes_nobody_reads_does_not_hold_its_place(steps: list[Doorstep]) -> None:
+async def test_a_lane_that_leaves_bytes_nobody_reads_does_not_hold_its_place(
+    steps: list[IngressFixture],
+) -> None:
     step = door(steps, replace(PATIENT, close_time=SHORT))
 
     async def flood(_a: object, _r: object, writer: asyncio.StreamWriter, _b: bytes) -> None:

@@ -23,28 +23,27 @@ from mitmproxy.proxy import layer, server_hooks
 from mitmproxy.proxy.commands import StartHook
 from mitmproxy.proxy.layers import tls
 
-from egress.addons import http
-from egress.addons.guard import where
-from egress.addons.http import HttpLayer, Keeper
-from egress.addons.next_layer import NextLayerChooser
-from egress.addons.tls import Tls
+from egress.addons import http_layers
+from egress.addons.guard import error_location
+from egress.addons.http_layers import ConnectionOwner, HttpLayer, NextLayerChooser
+from egress.addons.tls_hooks import TlsHooks
 from egress.audit.sink import Sink
-from egress.proxy import desk, full, handler
-from egress.proxy.desk import Desk
-from egress.proxy.dial import Dialer
-from egress.proxy.engine import Counts
-from egress.proxy.full import FailedHandshakes, FullLane
-from egress.proxy.handler import Handler
-from egress.proxy.lane import FullLimits
+from egress.proxy.lanes import intercept_handler, intercept_lane, relay_services
+from egress.proxy.lanes.dial import Dialer
+from egress.proxy.lanes.engine import LimitCounters
+from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_lane import FailedHandshakes, InterceptLane
+from egress.proxy.lanes.intercept_services import InterceptLimits
+from egress.proxy.lanes.relay_services import RelayServices
+from egress.relay.ports import RelayEnvironment
 from egress.relay.relay import Relay
-from egress.relay.service import Service
-from egress.secrets.resolver import Resolver
+from egress.secrets.resolver import SecretResolver
 from tests.proxy.lab.client import at, connect
-from tests.proxy.lab.faults import FIRST, LAST, SECRET, Fault, Scene
+from tests.proxy.lab.failing_call import FIRST, LAST, SECRET, CallFault, Scene
 from tests.proxy.lab.http2 import Http2Client
 from tests.proxy.lab.loopback import loopback_only
+from tests.proxy.lab.proxy_stack import KEY, NAME
 from tests.proxy.lab.server import LOOPBACK
-from tests.proxy.lab.stack import KEY, NAME
 from tests.proxy.lab.websocket import NONCE
 
 Story = Callable[[Scene], Awaitable[None]]
@@ -178,7 +177,7 @@ async def never_speaks(scene: Scene) -> None:
     await connect(at(scene.good), NAME, stack.certs.trust(("http/1.1",)), proxy=stack.proxy)
 
 
-def told(order: Callable[[Handler], None]) -> Story:
+def told(order: Callable[[InterceptHandler], None]) -> Story:
     """A response under way when something comes from the proxy itself."""
 
     async def story(scene: Scene) -> None:
@@ -222,7 +221,9 @@ def functions(owner: type) -> list[str]:
 
 def calls(owner: str) -> set[str]:
     """What the lane calls on one part of the engine."""
-    source = "".join(inspect.getsource(module) for module in (desk, full, handler))
+    source = "".join(
+        inspect.getsource(module) for module in (relay_services, intercept_lane, intercept_handler)
+    )
     return set(re.findall(rf"engine\.{owner}\.(\w+)\(", source))
 
 
@@ -231,16 +232,16 @@ BEFORE = {"carry", "tick"}
 
 POINTS: list[tuple[type, str]] = [
     *((Relay, name) for name in functions(Relay)),
-    *((Handler, name) for name in functions(Keeper)),
-    *((Desk, name) for name in functions(Service)),
-    *((FullLane, name) for name in functions(FullLane) if name not in BEFORE),
-    (Handler, "http"),
+    *((InterceptHandler, name) for name in functions(ConnectionOwner)),
+    *((RelayServices, name) for name in functions(RelayEnvironment)),
+    *((InterceptLane, name) for name in functions(InterceptLane) if name not in BEFORE),
+    (InterceptHandler, "http"),
     *((HttpLayer, name) for name in vars(HttpLayer) if inspect.isfunction(vars(HttpLayer)[name])),
     *((Sink, name) for name in sorted(calls("audit"))),
-    *((Resolver, name) for name in sorted(calls("secrets"))),
+    *((SecretResolver, name) for name in sorted(calls("secrets"))),
     *((Dialer, name) for name in sorted(calls("dialer"))),
-    *((Counts, name) for name in sorted(calls("counts"))),
-    (Tls, "proof"),
+    *((LimitCounters, name) for name in sorted(calls("counts"))),
+    (TlsHooks, "proof"),
 ]
 KINDS: dict[str, Callable[[], BaseException]] = {
     "RuntimeError": lambda: RuntimeError(SECRET),
@@ -265,7 +266,7 @@ async def test_control_every_story_comes_to_its_end(scene: Scene) -> None:
     assert seen.requests == 1
 
 
-async def is_made(scene: Scene, story: Story, fault: Fault) -> bool:
+async def is_made(scene: Scene, story: Story, fault: CallFault) -> bool:
     """Let a call fail; whether it was made at all. What must hold is checked by the scene."""
     await scene.play(story, fault)
     return fault.fired
@@ -278,10 +279,10 @@ async def test_a_call_that_fails_ends_the_connection(scene: Scene, owner: type, 
     """S-28: at each time that it is made, in every story."""
     made = False
     for story in STORIES.values():
-        fault = Fault(owner, name, KINDS["KeyError"])
+        fault = CallFault(owner, name, KINDS["KeyError"])
         while await is_made(scene, story, fault):
             made = True
-            fault = Fault(owner, name, KINDS["KeyError"], fault.nth + 1)
+            fault = CallFault(owner, name, KINDS["KeyError"], fault.nth + 1)
     assert made or (owner, name) in UNSEEN, "no story makes this call: write one"
 
 
@@ -291,10 +292,10 @@ async def test_a_call_that_fails_ends_the_connection(scene: Scene, owner: type, 
 )
 async def test_it_does_not_matter_what_is_raised(scene: Scene, owner: type, name: str, kind: str) -> None:
     """S-28: what mitmproxy or asyncio take for something else ends the connection just the same."""
-    if owner is Desk and name == "monotonic" and kind == "CancelledError":
+    if owner is RelayServices and name == "monotonic" and kind == "CancelledError":
         return  # asked for by the door's own task before there is a handler: the door is cancelled
     for story in (whole, warm, unproven, shut, over_http2):
-        if await is_made(scene, story, Fault(owner, name, KINDS[kind])):
+        if await is_made(scene, story, CallFault(owner, name, KINDS[kind])):
             return
 
 
@@ -321,13 +322,13 @@ ANSWERS: dict[str, Callable[[], object]] = {
 
 
 def test_every_hook_of_our_add_ons_is_among_those_that_are_made_to_fail() -> None:
-    ours = {name for name in all_hooks for each in (NextLayerChooser, Tls) if hasattr(each, name)}
+    ours = {name for name in all_hooks for each in (NextLayerChooser, TlsHooks) if hasattr(each, name)}
     assert ours <= set(HOOKS) - NEVER
 
 
 def test_the_add_ons_are_those_of_which_the_hooks_are_known(scene: Scene) -> None:
     lane = scene.stack.full
-    assert [type(each) for each in lane.addons] == [NextLayerChooser, Tls, FailedHandshakes]
+    assert [type(each) for each in lane.addons] == [NextLayerChooser, TlsHooks, FailedHandshakes]
     assert set(lane.guard.hooks) <= set(HOOKS) - NEVER
 
 
@@ -339,10 +340,10 @@ async def test_a_hook_that_fails_ends_the_connection(scene: Scene, name: str, an
         return  # then that is how it should be
     made = False
     for story in STORIES.values():
-        fault = Fault(None, name, ANSWERS[answer])
+        fault = CallFault(None, name, ANSWERS[answer])
         while await is_made(scene, story, fault):
             made = True
-            fault = Fault(None, name, ANSWERS[answer], fault.nth + 1)
+            fault = CallFault(None, name, ANSWERS[answer], fault.nth + 1)
     assert made is (name not in NEVER)
 
 
@@ -351,7 +352,7 @@ async def test_a_hook_that_fails_ends_the_connection(scene: Scene, name: str, an
 async def test_it_does_not_matter_what_a_hook_raises(scene: Scene, name: str, kind: str) -> None:
     """S-28: AddonHalt and OptionsError, which mitmproxy lets through, and all the others."""
     for story in STORIES.values():
-        if await is_made(scene, story, Fault(None, name, KINDS[kind])):
+        if await is_made(scene, story, CallFault(None, name, KINDS[kind])):
             return
     raise AssertionError("no story runs this hook")
 
@@ -359,7 +360,7 @@ async def test_it_does_not_matter_what_a_hook_raises(scene: Scene, name: str, ki
 @pytest.mark.parametrize("name", ["next_layer", "tls_clienthello", "tls_start_client", "tls_start_server"])
 async def test_without_a_decision_nothing_is_sent(scene: Scene, name: str) -> None:
     """S-28: no layer, no TLS: mitmproxy would go on without."""
-    seen = await scene.play(whole, Fault(None, name, lambda: None))
+    seen = await scene.play(whole, CallFault(None, name, lambda: None))
     assert not seen.requests
     assert FIRST not in seen.data
     assert seen.records == ["internal"]
@@ -367,7 +368,7 @@ async def test_without_a_decision_nothing_is_sent(scene: Scene, name: str) -> No
 
 async def test_an_upstream_without_proof_gets_nothing(scene: Scene) -> None:
     """S-28: the hook that notes the proof does nothing, so nothing is sent."""
-    seen = await scene.play(whole, Fault(None, "tls_established_server", lambda: None))
+    seen = await scene.play(whole, CallFault(None, "tls_established_server", lambda: None))
     assert not seen.requests
     assert seen.records == ["upstream.tls"]
 
@@ -382,8 +383,8 @@ async def for_ever(*_: object, **__: object) -> NoReturn:
 
 async def test_a_value_that_never_comes_denies(tmp_path: Path) -> None:
     """S-29: within the limit, and the request is never sent without it."""
-    async with Scene.of(tmp_path, FullLimits(secrets=0.02)) as scene:
-        seen = await scene.play(whole, Fault(Resolver, "resolve", for_ever))
+    async with Scene.of(tmp_path, InterceptLimits(secrets=0.02)) as scene:
+        seen = await scene.play(whole, CallFault(SecretResolver, "resolve", for_ever))
         assert b"egress-denied: secret.unavailable" in seen.data
         assert seen.records == ["secret.unavailable"]
         assert not seen.requests
@@ -398,7 +399,7 @@ async def test_a_dial_that_never_ends_is_given_up(scene: Scene) -> None:
             await scene.until(lambda: bool(scene.handler() and scene.handler()._opening))  # type: ignore[union-attr]
             found = scene.handler()
             assert found is not None
-            found.tick(scene.stack.clock.monotonic() + FullLimits().upstream_open + 1)
+            found.tick(scene.stack.clock.monotonic() + InterceptLimits().upstream_open + 1)
             await scene.read(peer)
 
     seen = await scene.play(waits)
@@ -456,7 +457,7 @@ async def test_nothing_but_the_destination_is_dialled(scene: Scene) -> None:
 
     async def story(scene: Scene) -> None:
         scene.patch.setattr(
-            http, "Server", lambda address, sni: Server(address=(LOOPBACK, scene.good), sni=sni)
+            http_layers, "Server", lambda address, sni: Server(address=(LOOPBACK, scene.good), sni=sni)
         )
         await whole(scene)
 
@@ -470,7 +471,7 @@ async def test_nothing_but_the_destination_is_dialled(scene: Scene) -> None:
 async def test_an_exchange_that_could_not_be_recorded_is_told_by_the_next_start(tmp_path: Path) -> None:
     """Its ticket is not given back, so the audit knows that it was under way."""
     async with Scene.of(tmp_path) as scene:
-        await scene.play(shut, Fault(Desk, "finish", KINDS["KeyError"]))
+        await scene.play(shut, CallFault(RelayServices, "finish", KINDS["KeyError"]))
         clock = scene.stack.clock
     Sink.open(tmp_path / "audit", KEY, clock=clock).close()
     text = "".join(file.read_text() for file in sorted((tmp_path / "audit").glob("*.jsonl")))
@@ -481,6 +482,6 @@ def test_what_went_wrong_is_told_without_its_words() -> None:
     """S-28: the place is told, the text is not: it may hold what it was about."""
     with pytest.raises(KeyError) as caught:
         dict[str, str]()[SECRET]
-    told = where(caught.value)
+    told = error_location(caught.value)
     assert SECRET not in told
     assert told.startswith("KeyError at test_what_went_wrong_is_told_without_its_words:")

@@ -10,7 +10,7 @@ import pytest
 
 from egress.errors import CODES
 from egress.relay.limits import RelayLimits
-from egress.relay.orders import CLIENT
+from egress.relay.ports import CLIENT_WIRE
 from tests.unit.relay.wires import (
     CLEAR,
     LIMITED,
@@ -117,10 +117,10 @@ def test_a_client_that_never_reads_its_denials_is_not_given_more_of_them_to_hold
     lab = Lab()
     lab.blocks()
     for _ in range(300):
-        if lab.relay.reads(CLIENT):
+        if lab.relay.reads(CLIENT_WIRE):
             lab.says(get("/admin") * 10)
     assert len(lab.desk.records) == 1
-    assert not lab.relay.reads(CLIENT)
+    assert not lab.relay.reads(CLIENT_WIRE)
     lab.drains()
     assert len(lab.desk.records) > 1, "the control: reading sets it going again"
 
@@ -159,7 +159,7 @@ def test_an_upstream_that_takes_no_request_is_not_given_another() -> None:
     assert lab.ended[wire] == "closed"
     lab.says(post(b"y"))
     assert lab.opening, "a new connection"
-    assert lab.relay.reads(CLIENT) is False
+    assert lab.relay.reads(CLIENT_WIRE) is False
     other = lab.opens()
     lab.answers(response())
     lab.says(post(b"z"))
@@ -176,7 +176,7 @@ def test_a_refused_body_is_read_for_64_kib_and_no_further(piece: int) -> None:
     (answer,) = lab.responses("POST")
     assert (answer.code, answer.headers["connection"]) == ("rule.none", "close")
     taken = 0
-    while lab.relay.reads(CLIENT) and taken < 1 << 20:
+    while lab.relay.reads(CLIENT_WIRE) and taken < 1 << 20:
         lab.says(b"x" * piece)
         taken += piece
     assert taken <= 64 * 1024 + piece
@@ -227,11 +227,11 @@ def test_an_answer_may_come_while_the_body_is_still_coming() -> None:
 def test_no_100_comes_before_the_decision() -> None:
     lab = Lab(at_hand=False)
     lab.says(get("/v1/notes", "Content-Length: 5", "Expect: 100-continue", method="POST"))
-    assert not lab.sent[CLIENT]
+    assert not lab.sent[CLIENT_WIRE]
     lab.fetches()
-    assert not lab.sent[CLIENT]
+    assert not lab.sent[CLIENT_WIRE]
     lab.opens()
-    assert not lab.sent[CLIENT], "nor before the upstream has said so"
+    assert not lab.sent[CLIENT_WIRE], "nor before the upstream has said so"
     lab.answers(head(status="100 Continue"))
     assert lab.new().startswith(b"HTTP/1.1 100 ")
     lab.says(b"hello")
@@ -317,9 +317,9 @@ def test_an_http10_client_gets_no_chunks_and_no_hints() -> None:
     lab.answers(
         head(status="103 Early Hints") + head("Transfer-Encoding: chunked") + b"3\r\nabc\r\n0\r\n\r\n"
     )
-    assert lab.sent[CLIENT].endswith(b"\r\n\r\nabc")
-    assert b"chunked" not in lab.sent[CLIENT]
-    assert b" 103 " not in lab.sent[CLIENT]
+    assert lab.sent[CLIENT_WIRE].endswith(b"\r\n\r\nabc")
+    assert b"chunked" not in lab.sent[CLIENT_WIRE]
+    assert b" 103 " not in lab.sent[CLIENT_WIRE]
     assert lab.closed()
     assert lab.requests()[0].target == "/v1/user"
 
@@ -331,7 +331,7 @@ def test_a_body_that_is_cut_off_is_shown_to_be() -> None:
         lab.opens()
         lab.answers(said)
         lab.hangs_up()
-        assert lab.ended[CLIENT] == "reset"
+        assert lab.ended[CLIENT_WIRE] == "reset"
         assert lab.codes == ["upstream.closed"]
         lab.check()
 
@@ -504,7 +504,7 @@ def test_a_response_that_stands_still_is_cut() -> None:
     lab.waits(890, steps=89)
     assert not lab.closed()
     lab.waits(30, steps=3)
-    assert lab.ended[CLIENT] == "reset"
+    assert lab.ended[CLIENT_WIRE] == "reset"
     assert lab.codes == ["upstream.timeout"]
 
 
@@ -614,7 +614,7 @@ def test_every_prefix_of_a_response_ends_in_one_record_and_a_code_that_is_known(
             assert answer.code == code
             assert answer.is_whole
         else:
-            assert VALUE not in lab.sent[CLIENT]
+            assert VALUE not in lab.sent[CLIENT_WIRE]
 
 
 # Reloads, drains, and the audit -------------------------------------------------------------------------
@@ -691,5 +691,5 @@ def test_whatever_fails_lets_nothing_out_and_leaves_one_record(where: str) -> No
     assert len(lab.desk.records) == 1
     if where != "finish":
         assert lab.codes == ["internal"]
-    assert not any(lab.sent[wire] for wire in lab.sent if wire != CLIENT)
+    assert not any(lab.sent[wire] for wire in lab.sent if wire != CLIENT_WIRE)
     assert lab.closed()

@@ -14,10 +14,10 @@ import pytest
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 
-from egress.relay.http2_bounds import CLIENT_WINDOW
-from egress.relay.http2_outbox import STREAM_HIGH, TOTAL_HIGH
+from egress.relay.http2_limits import CLIENT_WINDOW_BYTES
+from egress.relay.http2_send_queue import STREAM_HIGH_BYTES, TOTAL_HIGH_BYTES
 from egress.relay.limits import RelayLimits
-from egress.relay.orders import CLIENT
+from egress.relay.ports import CLIENT_WIRE
 from tests.unit.relay.wires import (
     LIMITED,
     NAME,
@@ -132,7 +132,7 @@ def test_a_head_that_is_not_one_goes_nowhere(fields: list[tuple[str, str]]) -> N
     assert lab.closed() or seen.reset is not None or seen.status >= 400
     assert len(lab.desk.records) == 1
     assert lab.codes[0] not in {"rule.allowed", "internal"}
-    assert b"evil" not in lab.sent[CLIENT]
+    assert b"evil" not in lab.sent[CLIENT_WIRE]
     lab.check()
 
 
@@ -330,7 +330,7 @@ def test_s74_a_window_that_never_opens_holds_the_upstream(alpn: str) -> None:
         while lab.relay.reads(wire):
             lab.answers(b"x" * 65_536)
             handed += 65_536
-    assert STREAM_HIGH < handed <= STREAM_HIGH + 2 * 1024 * 1024
+    assert STREAM_HIGH_BYTES < handed <= STREAM_HIGH_BYTES + 2 * 1024 * 1024
     assert len(lab.relay._client.outbox) == handed  # type: ignore[union-attr]
     client.h2.increment_flow_control_window(2**30, 1)
     client.h2.increment_flow_control_window(2**30)
@@ -349,7 +349,7 @@ def test_s74_a_hundred_windows_that_never_open_hold_it_too(alpn: str) -> None:
     else:
         fill_by_http1(lab)
     held = len(lab.relay._client.outbox)  # type: ignore[union-attr]
-    assert held <= TOTAL_HIGH + 100 * 65_536 + 8 * 1024 * 1024
+    assert held <= TOTAL_HIGH_BYTES + 100 * 65_536 + 8 * 1024 * 1024
     assert not any(lab.relay.reads(wire) for wire in lab.standing) or alpn == "h2"
     lab.waits(1100, steps=11)
     assert held >= len(lab.relay._client.outbox)  # type: ignore[union-attr]
@@ -393,7 +393,7 @@ def test_a_client_that_never_reads_its_wire_cannot_make_us_answer_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Frames on a stream that is over are answered one by one; the bound counts what goes unread."""
-    monkeypatch.setattr("egress.relay.http2_bounds.MOST_UNREAD", 100_000)
+    monkeypatch.setattr("egress.relay.http2_limits.MAX_UNREAD_BYTES", 100_000)
     lab, client = h2_lab()
     client.ask("/v1/notes", method="POST", ends=False)
     client.reset(1)
@@ -403,12 +403,12 @@ def test_a_client_that_never_reads_its_wire_cannot_make_us_answer_for_ever(
         client.send(frame(0, 0, 1) * 100)
         sent += 900
     assert lab.closed()
-    assert len(lab.sent[CLIENT]) < 110_000
+    assert len(lab.sent[CLIENT_WIRE]) < 110_000
 
 
 def test_a_client_that_reads_its_wire_may_be_answered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control."""
-    monkeypatch.setattr("egress.relay.http2_bounds.MOST_UNREAD", 1000)
+    monkeypatch.setattr("egress.relay.http2_limits.MAX_UNREAD_BYTES", 1000)
     lab, client = h2_lab()
     client.ask("/v1/notes", method="POST", ends=False)
     client.reset(1)
@@ -466,7 +466,7 @@ def test_windows_come_back_from_uploads_that_are_given_up() -> None:
             if client.h2.local_flow_control_window(stream) >= 16_384:
                 client.say(stream, b"x" * 16_384)
         client.reset(stream)
-    assert client.h2.outbound_flow_control_window > CLIENT_WINDOW // 2
+    assert client.h2.outbound_flow_control_window > CLIENT_WINDOW_BYTES // 2
     assert len(lab.desk.records) == 30
 
 
@@ -699,9 +699,9 @@ def test_a_big_response_does_not_keep_a_small_one_waiting() -> None:
     for _ in range(20):
         server.say(1, b"x" * 16_000)
     server.say(3, b"small", ends=True)
-    before = len(lab.sent[CLIENT])
+    before = len(lab.sent[CLIENT_WIRE])
     lab.drains()
-    said = bytes(lab.sent[CLIENT][before:])
+    said = bytes(lab.sent[CLIENT_WIRE][before:])
     assert said.index(b"small") < 2 * 16_500
     client.take()
     assert client.seen(small).is_whole

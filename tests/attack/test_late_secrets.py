@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from egress.exchange import Answer, Cut, Response
-from egress.rules.policy import Policy
+from egress.exchange import AnswerHead, CutExchange, Response
+from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
-from egress.secrets.trail import KEPT
+from egress.secrets.value_history import REPLACED_VALUE_LIFETIME
 from egress.types import Headers, Secret
 from tests.unit.exchange.sample import begun, exchange, handling, request, sent
 from tests.unit.relay.wires import NAME, Desk, Lab, both_h2, get, head, policy_of, response
-from tests.unit.secrets.rig import HandClock, put, resolver
+from tests.unit.secrets.secret_samples import HandClock, put, resolver
 
 FIRST = b"tok_A1b2C3d4E5f6G7h8I9j0"
 SECOND = b"tok_Z9y8X7w6V5u4T3s2R1q0"
@@ -274,16 +274,16 @@ async def test_it_is_forgotten_after_an_hour_unless_an_exchange_runs_that_carrie
     """The positive control: the search has an end, and what it would hide arrives then."""
     await town.rotate(FIRST)
     town.uses()
-    carried = town.vault.carry(("api",))
+    carried = town.vault.begin_use(("api",))
     await town.reload(town.rules(secret=""))
     for hours in range(3):
-        town.clock.advance(KEPT)
+        town.clock.advance(REPLACED_VALUE_LIFETIME)
         await town.reload(town.rules(secret=""))
         lab = town.lab("/open/recall")
         lab.answers(response(b"you sent " + FIRST))
         assert (FIRST in lab.new()) is (hours == 2)
         if hours == 1:
-            town.vault.let_go(carried)
+            town.vault.end_use(carried)
 
 
 async def test_other_destinations_are_not_searched_for_it(town: Town) -> None:
@@ -310,12 +310,12 @@ def test_a_rule_that_withholds_does_so_for_what_is_held_back_when_it_is_learnt(
     held = b"ghp_A1b2C3d4E5"
     one = exchange(policy=handling("scrub: block"), needles=KNOWN)
     sent(begun(one, request(), needles=KNOWN))
-    assert isinstance(one.respond(Response(200, "OK", ())), Answer)
+    assert isinstance(one.respond(Response(200, "OK", ())), AnswerHead)
     assert one.data(b"x" + held) == [b"x"]
     if learns:
-        one.learn(Needles({**dict.fromkeys(KNOWN, ("github",)), held: ("late",)}))
+        one.update_needles(Needles({**dict.fromkeys(KNOWN, ("github",)), held: ("late",)}))
     outcome = one.end(trailers)
-    assert outcome == (Cut("response.withheld") if learns else ([held], trailers))
+    assert outcome == (CutExchange("response.withheld") if learns else ([held], trailers))
 
 
 @pytest.mark.parametrize("learns", [True, False])
@@ -323,9 +323,9 @@ def test_a_control_frame_is_searched_for_what_was_learnt(*, learns: bool) -> Non
     policy = handling("websocket: true")
     one = exchange(policy=policy, needles=KNOWN)
     sent(begun(one, request(upgrade=("websocket",)), needles=KNOWN))
-    assert isinstance(one.respond(Response(101, "", ())), Answer)
+    assert isinstance(one.respond(Response(101, "", ())), AnswerHead)
     if learns:
-        one.learn(LATE)
+        one.update_needles(LATE)
     assert one.control(SECOND) == (MASKED if learns else SECOND)
 
 
@@ -333,5 +333,5 @@ def test_what_a_running_exchange_looks_for_never_becomes_nothing() -> None:
     one = exchange(policy=handling(""), needles=KNOWN)
     sent(begun(one, request(), needles=KNOWN))
     one.respond(Response(200, "OK", ()))
-    one.learn(None)
+    one.update_needles(None)
     assert one.data(b"ghp_A1b2C3d4E5f6G7h8I9j0!") == [MASKED + b"!"]

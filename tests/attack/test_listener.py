@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.served import Served
+from tests.proxy.serve_process import ServeProcess
 
 RULES = "version: 1\nhosts:\n  docs.example.com: {}\n"
 NOBODY = 65534
@@ -38,7 +38,7 @@ with socket.socket() as sock:
 """
 
 
-def connect(served: Served, uid: int = 0, field: str = "") -> str:
+def connect(served: ServeProcess, uid: int = 0, field: str = "") -> str:
     """The first line of the answer to a CONNECT of this user; `reset` where there is none."""
     words = [sys.executable, "-c", _CONNECT, str(served.port), str(uid), field]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
@@ -48,18 +48,18 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(tmp_path, RULES) as served:
+def served(tmp_path: Path) -> Iterator[ServeProcess]:
+    with ServeProcess(tmp_path, RULES) as served:
         yield served
 
 
-def test_the_owner_is_served(served: Served) -> None:
+def test_the_owner_is_served(served: ServeProcess) -> None:
     """The positive control."""
     assert connect(served) == "HTTP/1.1 200 Connection established"
 
 
 @as_root
-def test_another_user_of_the_machine_is_not(served: Served) -> None:
+def test_another_user_of_the_machine_is_not(served: ServeProcess) -> None:
     """S-78; and that it was tried is recorded."""
     assert "200" not in connect(served, NOBODY)
     (record,) = served.recorded("refusal")
@@ -68,14 +68,14 @@ def test_another_user_of_the_machine_is_not(served: Served) -> None:
 
 
 @as_root
-def test_a_field_of_the_request_does_not_make_another_user_the_owner(served: Served) -> None:
+def test_a_field_of_the_request_does_not_make_another_user_the_owner(served: ServeProcess) -> None:
     assert "200" not in connect(served, NOBODY, "Proxy-Authorization: Basic cm9vdDpyb290\r\n")
 
 
 @as_root
 def test_where_the_operator_says_so_another_user_is_served(tmp_path: Path) -> None:
     """The twin: it is who asks that was refused, not how."""
-    with Served(tmp_path, RULES, ["--network"]) as served:
+    with ServeProcess(tmp_path, RULES, ["--network"]) as served:
         assert "200" in connect(served, NOBODY)
 
 
@@ -83,7 +83,7 @@ def test_a_password_is_asked_for_where_there_is_one(tmp_path: Path) -> None:
     password = tmp_path / "password"
     password.write_text("open-sesame-open-sesame\n", encoding="ascii")
     password.chmod(0o600)
-    with Served(tmp_path, RULES, ["--password-file", "password"]) as served:
+    with ServeProcess(tmp_path, RULES, ["--password-file", "password"]) as served:
         assert "407" in connect(served)
         assert "407" in connect(served, 0, "Proxy-Authorization: Basic YTpiYmJiYmJiYmJiYmJiYmJiYmI=\r\n")
         right = "Proxy-Authorization: Basic YTpvcGVuLXNlc2FtZS1vcGVuLXNlc2FtZQ==\r\n"
@@ -105,7 +105,7 @@ hosts:
   docs.example.com: {allow: all, inject: [{bearer: tracker}]}
 """
     arguments = ["--log-level", "debug"]
-    with Served(tmp_path, rules, arguments, env={"TRACKER": value}) as served:
+    with ServeProcess(tmp_path, rules, arguments, env={"TRACKER": value}) as served:
         connect(served)
         served.ask("POST", "/reload")
         served.egress("kill", "tracker")

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from egress.rules.decide import METHOD_OVERRIDES, decide
+from egress.rules.decide.decision import METHOD_OVERRIDES, decide
 from egress.types import Identity
-from tests.unit.rules.written import NOW, ask, head, policy, told
+from tests.unit.rules.rule_samples import NOW, ask, decision_text, head, policy
 
 API = "https://api.example.com"
 RULES = policy("""
@@ -30,9 +30,9 @@ JSON = (("content-type", "application/json"),)
 
 def test_the_named_methods_pass() -> None:
     """The positive control."""
-    assert told(RULES, f"GET {API}/x") == "allow read, inject token"
-    assert told(RULES, f"HEAD {API}/x") == "allow read, inject token"
-    assert told(RULES, f"POST {API}/search", headers=JSON) == "allow query, inject token"
+    assert decision_text(RULES, f"GET {API}/x") == "allow read, inject token"
+    assert decision_text(RULES, f"HEAD {API}/x") == "allow read, inject token"
+    assert decision_text(RULES, f"POST {API}/search", headers=JSON) == "allow query, inject token"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_method_that_no_rule_names_is_denied(method: str) -> None:
     ],
 )
 def test_an_odd_case_and_a_tunnel_are_refused(method: str) -> None:
-    assert told(RULES, f"{method} {API}/x") == "deny method.refused"
+    assert decision_text(RULES, f"{method} {API}/x") == "deny method.refused"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,10 @@ def test_what_is_no_token_is_refused(method: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_no_header_overrides_the_method(name: str, method: str) -> None:
     path = "/x" if method == "GET" else "/search"
-    assert told(RULES, f"{method} {API}{path}", headers=(*JSON, (name, "DELETE"))) == "deny method.override"
+    assert (
+        decision_text(RULES, f"{method} {API}{path}", headers=(*JSON, (name, "DELETE")))
+        == "deny method.override"
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,13 +121,16 @@ def test_no_header_overrides_the_method(name: str, method: str) -> None:
     ],
 )  # fmt: skip
 def test_no_parameter_overrides_the_method(query: str) -> None:
-    assert told(RULES, f"POST {API}/search?{query}", headers=JSON) == "deny method.override"
+    assert decision_text(RULES, f"POST {API}/search?{query}", headers=JSON) == "deny method.override"
 
 
 @pytest.mark.parametrize("query", ["payment_method=card", "method=a", "a=_method=DELETE"])
 @pytest.mark.parametrize("name", ["access-control-request-method", "x-method", "x-http-method-overrides"])
 def test_a_name_that_only_sounds_like_it_passes(query: str, name: str) -> None:
-    assert told(RULES, f"GET {API}/x?{query}", headers=((name, "DELETE"),)) == "allow read, inject token"
+    assert (
+        decision_text(RULES, f"GET {API}/x?{query}", headers=((name, "DELETE"),))
+        == "allow read, inject token"
+    )
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -134,7 +140,7 @@ def test_a_name_that_only_sounds_like_it_passes(query: str, name: str) -> None:
 )
 def test_no_mutation_hides_behind_a_read(method: str, target: str) -> None:
     """S-59: whatever the body says, the endpoint that takes mutations is closed."""
-    assert told(RULES, f"{method} {API}{target}", headers=JSON) == "deny no-graphql"
+    assert decision_text(RULES, f"{method} {API}{target}", headers=JSON) == "deny no-graphql"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +155,7 @@ def test_no_mutation_hides_behind_a_read(method: str, target: str) -> None:
     ],
 )
 def test_a_doubtful_content_type_fits_no_allow(headers: tuple[tuple[str, str], ...]) -> None:
-    assert told(RULES, f"POST {API}/search", headers=headers) == "deny rule.none"
+    assert decision_text(RULES, f"POST {API}/search", headers=headers) == "deny rule.none"
 
 
 @pytest.mark.parametrize(
@@ -158,8 +164,8 @@ def test_a_doubtful_content_type_fits_no_allow(headers: tuple[tuple[str, str], .
 )
 def test_a_doubtful_content_type_fits_every_deny(sent: str) -> None:
     rules = policy("hosts: {api.example.com: {allow: all, deny: [{id: no, content_type: [text/plain]}]}}")
-    assert told(rules, f"POST {API}/x", headers=(("content-type", sent),)) == "deny no"
-    assert told(rules, f"POST {API}/x", headers=JSON) == "allow host"
+    assert decision_text(rules, f"POST {API}/x", headers=(("content-type", sent),)) == "deny no"
+    assert decision_text(rules, f"POST {API}/x", headers=JSON) == "allow host"
 
 
 @pytest.mark.parametrize(
@@ -177,10 +183,10 @@ def test_a_doubtful_content_type_fits_every_deny(sent: str) -> None:
 )
 def test_a_doubtful_query_fits_every_deny(query: str) -> None:
     rules = policy("hosts: {api.example.com: {allow: all, deny: [{id: no, query: {admin: '1'}}]}}")
-    assert told(rules, f"GET {API}/x?{query}") == "deny no"
-    assert told(rules, f"GET {API}/x?admin=2") == "allow host"
+    assert decision_text(rules, f"GET {API}/x?{query}") == "deny no"
+    assert decision_text(rules, f"GET {API}/x?admin=2") == "allow host"
 
 
 def test_an_upgrade_needs_a_rule_of_its_own() -> None:
     """S-25 at the rules."""
-    assert told(RULES, f"GET {API}/x", websocket=True) == "deny rule.websocket"
+    assert decision_text(RULES, f"GET {API}/x", websocket=True) == "deny rule.websocket"

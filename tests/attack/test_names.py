@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from egress.rules.decide import decide_host
-from egress.rules.hosts import HostError, canonical_wire
+from egress.rules.decide.decision import decide_host
+from egress.rules.language.hosts import HostError, canonical_wire_host
 from egress.types import Identity
-from tests.unit.rules.written import NOW, policy
+from tests.unit.rules.rule_samples import NOW, policy
 
 RULES = policy("""
     hosts:
@@ -26,7 +26,7 @@ OBSERVING = policy('mode: observe\nhosts: {api.example.com: {allow: []}, "**.exa
 def wire(name: str) -> str:
     """What the door makes of a name: its canonical spelling, or a refusal."""
     try:
-        return canonical_wire(name)
+        return canonical_wire_host(name)
     except HostError:
         return "refused"
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from egress.rules.decide import decide
+from egress.rules.decide.decision import decide
 from egress.types import Decision, Identity
-from tests.unit.rules.written import NOW, ask, ask_host, head, policy, told
+from tests.unit.rules.rule_samples import NOW, ask, ask_host, decision_text, head, policy
 
 API = "https://api.example.com"
 RULES = policy("""
@@ -48,7 +48,7 @@ def at(target: str, method: str = "GET") -> Decision:
 )
 def test_what_the_rules_allow_is_allowed_and_injected(request_line: str, outcome: str) -> None:
     """The positive control."""
-    assert told(RULES, request_line) == outcome
+    assert decision_text(RULES, request_line) == outcome
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_taking_an_encoded_slash_as_data_opens_no_way_around_a_deny(target: str)
         hosts: {api.example.com: {allow: all, encoded_slash: data, deny: [{id: no, paths: ["/admin/**"]}]}}
     """)
     assert not decide(rules, Identity("box"), replace(head(f"GET {API}/"), target=target), NOW).allowed
-    assert told(rules, f"GET {API}/@scope%2Fname") == "allow host"
+    assert decision_text(rules, f"GET {API}/@scope%2Fname") == "allow host"
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_no_pattern_takes_for_ever(pattern: str, path: str) -> None:
         f'hosts: {{api.example.com: {{allow: [{{id: it, paths: ["{pattern}",'
         f' /ok]}}], deny: [{{id: no, paths: ["{pattern}"]}}]}}}}'
     )
-    assert told(rules, f"GET {API}{path}") == "deny rule.none"
-    assert told(rules, f"GET {API}/ok") == "allow it"
+    assert decision_text(rules, f"GET {API}{path}") == "deny rule.none"
+    assert decision_text(rules, f"GET {API}/ok") == "allow it"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_no_pattern_takes_for_ever(pattern: str, path: str) -> None:
 )  # fmt: skip
 def test_nothing_is_created_that_no_rule_names(request_line: str) -> None:
     """S-57: an injected token is good for the requests of the rules alone."""
-    assert told(RULES, request_line) == "deny rule.none"
+    assert decision_text(RULES, request_line) == "deny rule.none"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.exchange.coding import Coding, coding_of
-from tests.unit.rules.written import errors, policy, told
+from egress.exchange.content_coding import ContentCoding, coding_of
+from tests.unit.rules.rule_samples import decision_text, errors, policy
 
 HOST = "https://a.example.com"
 LIST = policy("hosts: {a.example.com: {allow: [{id: list, methods: [GET], query: {action: list}}]}}")
@@ -29,11 +29,13 @@ HEADED = policy(
 
 
 def test_the_plain_twins_pass() -> None:
-    assert told(LIST, f"GET {HOST}/?action=list&x=1") == "allow list"
-    assert told(SAFE, f"GET {HOST}/?x=1") == "allow safe"
-    assert told(SCOPED, f"GET {HOST}/open/x") == "allow open"
-    assert told(HEADED, f"GET {HOST}/", headers=(("x-target", "List"),)) == "allow list"
-    assert told(HEADED, "GET https://b.example.com/", headers=(("x-target", "List"),)) == "allow host"
+    assert decision_text(LIST, f"GET {HOST}/?action=list&x=1") == "allow list"
+    assert decision_text(SAFE, f"GET {HOST}/?x=1") == "allow safe"
+    assert decision_text(SCOPED, f"GET {HOST}/open/x") == "allow open"
+    assert decision_text(HEADED, f"GET {HOST}/", headers=(("x-target", "List"),)) == "allow list"
+    assert (
+        decision_text(HEADED, "GET https://b.example.com/", headers=(("x-target", "List"),)) == "allow host"
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,29 +47,31 @@ def test_the_plain_twins_pass() -> None:
     ],
 )  # fmt: skip
 def test_an_allow_wants_every_parameter_to_fit_that_may_be_taken_for_it(query: str) -> None:
-    assert told(LIST, f"GET {HOST}/?{query}") == "deny rule.none"
+    assert decision_text(LIST, f"GET {HOST}/?{query}") == "deny rule.none"
 
 
 @pytest.mark.parametrize("query", ["x;delete=1", "Delete=1", "delete[]=1", "+delete", "delete%00x=1"])
 def test_absent_means_absent_in_every_reading(query: str) -> None:
-    assert told(SAFE, f"GET {HOST}/?{query}") == "deny rule.none"
+    assert decision_text(SAFE, f"GET {HOST}/?{query}") == "deny rule.none"
 
 
 def test_headers_that_servers_join_are_one() -> None:
     both = (("x-target", "List"), ("x_target", "Drop"))
-    assert told(HEADED, f"GET {HOST}/", headers=both) == "deny rule.none"
+    assert decision_text(HEADED, f"GET {HOST}/", headers=both) == "deny rule.none"
     for spelling in (("x_target", "Drop"), ("x-target", "List, Drop"), ("x_target", "drop , List")):
-        assert told(HEADED, "GET https://b.example.com/", headers=(spelling,)) == "deny drop"
+        assert decision_text(HEADED, "GET https://b.example.com/", headers=(spelling,)) == "deny drop"
 
 
 @pytest.mark.parametrize("path", ["/open/admin%3Fx", "/open/x%3f", "/open/%3F/y"])
 def test_an_escaped_question_mark_is_refused_where_rules_look_at_paths(path: str) -> None:
-    assert told(SCOPED, f"GET {HOST}{path}") == "deny path.ambiguous"
+    assert decision_text(SCOPED, f"GET {HOST}{path}") == "deny path.ambiguous"
 
 
 @pytest.mark.parametrize("name", ["x-original-url", "x-rewrite-url", "x_original_url", "x-original-uri"])
 def test_a_header_cannot_replace_the_path_that_was_matched(name: str) -> None:
-    assert told(SCOPED, f"GET {HOST}/open/x", headers=((name, "/open/admin"),)) == "deny path.override"
+    assert (
+        decision_text(SCOPED, f"GET {HOST}/open/x", headers=((name, "/open/admin"),)) == "deny path.override"
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,9 +79,9 @@ def test_a_header_cannot_replace_the_path_that_was_matched(name: str) -> None:
 )
 def test_a_charset_that_hides_ascii_counts_as_a_coding(charset: str) -> None:
     """A secret in UTF-16 has a NUL behind every letter: no needle would find it."""
-    assert coding_of((("content-type", f"text/plain; charset={charset}"),)) is Coding.UNREADABLE
+    assert coding_of((("content-type", f"text/plain; charset={charset}"),)) is ContentCoding.UNREADABLE
     odd = f'text/plain; a=b; Charset = "{charset}"'
-    assert coding_of((("content-type", odd),)) is Coding.UNREADABLE
+    assert coding_of((("content-type", odd),)) is ContentCoding.UNREADABLE
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_a_charset_that_hides_ascii_counts_as_a_coding(charset: str) -> None:
     ["text/html", "text/html; charset=utf-8", 'a/b; charset="ISO-8859-1"', "a/b;charset=windows-1252"],
 )
 def test_a_usual_charset_passes(value: str) -> None:
-    assert coding_of((("content-type", value),)) is Coding.PLAIN
+    assert coding_of((("content-type", value),)) is ContentCoding.PLAIN
 
 
 def test_texts_that_mean_something_else_to_others_are_refused() -> None:

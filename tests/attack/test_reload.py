@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import egress, put
-from tests.proxy.served import Served, until
+from tests.proxy.serve_process import ServeProcess, until
 
 GOOD = "version: 1\nhosts:\n  docs.example.com: {}\n"
 MORE = GOOD + "  api.example.com: {}\n"
@@ -43,20 +43,20 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as sock:
 """
 
 
-def connect(served: Served, host: str) -> int:
+def connect(served: ServeProcess, host: str) -> int:
     """The status that a sandbox is answered with."""
     words = [sys.executable, "-c", _CONNECT, str(served.port), host]
     return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
-def holds(served: Served) -> bool:
+def holds(served: ServeProcess) -> bool:
     """Whether exactly the first rules are in force: one host is open, another one is not."""
     return (connect(served, "docs.example.com"), connect(served, "api.example.com")) == (200, 403)
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(tmp_path, GOOD) as served:
+def served(tmp_path: Path) -> Iterator[ServeProcess]:
+    with ServeProcess(tmp_path, GOOD) as served:
         yield served
 
 
@@ -85,7 +85,7 @@ def test_without_rules_it_does_not_start(arguments: list[str], tmp_path: Path) -
 # Reloading ----------------------------------------------------------------------------------------
 
 
-def test_good_rules_come_into_force(served: Served) -> None:
+def test_good_rules_come_into_force(served: ServeProcess) -> None:
     """The positive control, by a file that is merely saved."""
     assert holds(served)
     served.write(MORE)
@@ -93,7 +93,7 @@ def test_good_rules_come_into_force(served: Served) -> None:
     assert connect(served, "api.example.com") == 200
 
 
-def test_bad_rules_change_nothing_and_each_is_recorded(served: Served) -> None:
+def test_bad_rules_change_nothing_and_each_is_recorded(served: ServeProcess) -> None:
     """S-30, S-31, S-32: one after the other, and good ones are taken again behind them."""
     before = served.ask("GET", "/status")[1]["rules"]
     for number, text in enumerate(BROKEN.values(), 1):
@@ -114,13 +114,13 @@ def test_bad_rules_change_nothing_and_each_is_recorded(served: Served) -> None:
     assert connect(served, "api.example.com") == 200
 
 
-def test_rules_that_are_gone_change_nothing(served: Served) -> None:
+def test_rules_that_are_gone_change_nothing(served: ServeProcess) -> None:
     served.rules.unlink()
     served.recorded("reload.refused")
     assert holds(served)
 
 
-def test_who_asks_for_a_reload_is_told_why_it_was_refused(served: Served) -> None:
+def test_who_asks_for_a_reload_is_told_why_it_was_refused(served: ServeProcess) -> None:
     served.write(BROKEN["an unknown key"])
     status, answer = served.ask("POST", "/reload")
     assert (status, answer["result"]) == (409, "refused")
@@ -128,7 +128,7 @@ def test_who_asks_for_a_reload_is_told_why_it_was_refused(served: Served) -> Non
     assert holds(served)
 
 
-def test_a_storm_of_signals_ends_and_the_last_word_counts(served: Served) -> None:
+def test_a_storm_of_signals_ends_and_the_last_word_counts(served: ServeProcess) -> None:
     for text in (BROKEN["broken YAML"], MORE, BROKEN["nothing"], MORE) * 5:
         served.write(text)
         served.signal(signal.SIGHUP)
@@ -166,7 +166,7 @@ def test_a_trusted_file_is_used_and_again_untrusted_once_it_has_changed(tmp_path
     marker = tmp_path / "was-here"
     put(tmp_path / "hosts.yaml", GOOD)
     assert egress("trust", "hosts.yaml", cwd=tmp_path).status == 0
-    with Served(tmp_path, GOOD, trusted=False) as served:
+    with ServeProcess(tmp_path, GOOD, trusted=False) as served:
         assert holds(served)
         served.write(hostile(marker))
         (record,) = served.recorded("reload.refused")
@@ -182,7 +182,7 @@ def test_a_trusted_file_is_used_and_again_untrusted_once_it_has_changed(tmp_path
 def test_what_a_folder_brings_does_not_outrank_the_users_own_rules(tmp_path: Path) -> None:
     marker = tmp_path / "was-here"
     put(tmp_path / ".config/egress/hosts.yaml", GOOD)
-    with Served(tmp_path, hostile(marker), trusted=False) as served:
+    with ServeProcess(tmp_path, hostile(marker), trusted=False) as served:
         assert holds(served)
         assert not marker.exists()
 
@@ -190,5 +190,5 @@ def test_what_a_folder_brings_does_not_outrank_the_users_own_rules(tmp_path: Pat
 def test_a_folder_sets_nothing_by_a_file_of_variables(tmp_path: Path) -> None:
     put(tmp_path / ".env", "EGRESS_RULES=evil.yaml\nEGRESS_NETWORK=true\n")
     put(tmp_path / "evil.yaml", "version: 1\nhosts:\n  '**.example.com': {}\n")
-    with Served(tmp_path, GOOD) as served:
+    with ServeProcess(tmp_path, GOOD) as served:
         assert holds(served)

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from egress.rules.decide import decide, decide_host
-from egress.rules.load import Source, load
-from egress.rules.policy import EMPTY
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.decision import decide, decide_host
+from egress.rules.decide.policy import EMPTY_POLICY
 from egress.types import Identity
-from tests.unit.rules.written import NOW, ask, ask_host, errors, head, loaded, policy, told
+from tests.unit.rules.rule_samples import NOW, ask, ask_host, decision_text, errors, head, loaded, policy
 
 API = "https://api.example.com"
 GOOD = """
@@ -34,9 +34,9 @@ hosts:
 def test_the_good_file_works() -> None:
     """The positive control: the host with the secret, and S-03, the one without."""
     rules = policy(GOOD)
-    assert told(rules, f"GET {API}/x") == "allow read, inject token"
-    assert told(rules, f"GET {API}/keys") == "deny no-keys"
-    assert told(rules, "GET https://other.example.com/echo") == "allow host"
+    assert decision_text(rules, f"GET {API}/x") == "allow read, inject token"
+    assert decision_text(rules, f"GET {API}/keys") == "deny no-keys"
+    assert decision_text(rules, "GET https://other.example.com/echo") == "allow host"
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_an_empty_file_denies_everything(text: str) -> None:
     rules = policy(text)
     assert not ask(rules, f"GET {API}/x").allowed
     assert not ask_host(rules, API).allowed
-    assert not decide(EMPTY, Identity("box"), head(f"GET {API}/"), NOW).allowed
-    assert not decide_host(EMPTY, Identity("box"), "api.example.com", 443, NOW).allowed
+    assert not decide(EMPTY_POLICY, Identity("box"), head(f"GET {API}/"), NOW).allowed
+    assert not decide_host(EMPTY_POLICY, Identity("box"), "api.example.com", 443, NOW).allowed
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_an_empty_file_denies_everything(text: str) -> None:
     ],
 )
 def test_garbage_is_no_policy(text: str) -> None:
-    result = load([Source("hosts.yaml", text)])
+    result = load([RuleText("hosts.yaml", text)])
     assert result.policy is None
     assert result.findings
 
@@ -128,7 +128,7 @@ def test_a_typo_is_refused_with_its_line(text: str) -> None:
 )
 def test_a_misspelt_key_of_an_entry_opens_nothing(key: str) -> None:
     """`{denny: ...}` beside nothing else would be a whole host."""
-    (found,) = errors(Source("a", json.dumps({"version": 1, "hosts": {"api.example.com": {key: []}}})))
+    (found,) = errors(RuleText("a", json.dumps({"version": 1, "hosts": {"api.example.com": {key: []}}})))
     assert f"unknown key `{key}`" in found
 
 
@@ -138,7 +138,7 @@ def test_where_rules_overlap_the_deny_wins_in_any_order(order: int) -> None:
     allow = ["{id: all}", "{id: keys, paths: ['/keys/**']}"][::order]
     deny = ["{id: no-keys, paths: ['/keys/**']}", "{id: no-put, methods: [PUT]}"][::order]
     rules = policy(f"hosts: {{api.example.com: {{allow: [{', '.join(allow)}], deny: [{', '.join(deny)}]}}}}")
-    assert told(rules, f"GET {API}/keys/1") == "deny no-keys"
+    assert decision_text(rules, f"GET {API}/keys/1") == "deny no-keys"
     assert not ask(rules, f"PUT {API}/keys").allowed
     assert ask(rules, f"GET {API}/x").allowed
 
@@ -235,17 +235,17 @@ def test_no_injection_writes_a_header_that_frames_or_routes(name: str) -> None:
     ],
 )
 def test_what_a_reviewer_may_misread_is_refused(text: str) -> None:
-    assert loaded(Source("hosts.yaml", text)).policy is None
+    assert loaded(RuleText("hosts.yaml", text)).policy is None
 
 
 def test_an_alias_bomb_does_not_go_off() -> None:
     bomb = "a: &a [x]\n" + "".join(f"k{n}: &n{n} [{', '.join(['*a'] * 50)}]\n" for n in range(50))
-    result = load([Source("hosts.yaml", bomb)])
+    result = load([RuleText("hosts.yaml", bomb)])
     assert result.policy is None
 
 
 def test_a_deep_or_huge_file_ends_in_a_finding() -> None:
-    deep = load([Source("deep.yaml", "version: 1\nhosts: " + "[" * 100_000)])
+    deep = load([RuleText("deep.yaml", "version: 1\nhosts: " + "[" * 100_000)])
     assert [finding.message for finding in deep.findings] == ["this is nested more than 16 levels deep"]
-    huge = load([Source("huge.yaml", "#" * (16 * 1024 * 1024 + 1))])
+    huge = load([RuleText("huge.yaml", "#" * (16 * 1024 * 1024 + 1))])
     assert [finding.message for finding in huge.findings] == ["the file is larger than 16 MiB"]

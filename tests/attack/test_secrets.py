@@ -17,19 +17,18 @@ import pytest
 import structlog
 
 from egress.errors import EgressError
-from egress.rules.policy import SecretSpec
-from egress.secrets import Redactor, unresolvable
-from egress.secrets.command import CommandSource
-from egress.secrets.file import FileSource
-from egress.secrets.held import Held
-from egress.secrets.process import Process
-from egress.secrets.searches import Searches
-from egress.secrets.source import Sources
-from egress.secrets.surroundings import Surroundings
-from egress.secrets.trail import Known, Trail
-from egress.secrets.value import Value
-from egress.secrets.variable import VariableSource
-from tests.unit.secrets.rig import (
+from egress.rules.decide.policy import SecretSpec
+from egress.secrets import Redactor, unresolvable_secrets
+from egress.secrets.cache_entry import CacheEntry
+from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.command import CommandSecretSource
+from egress.secrets.command_process import CommandProcess
+from egress.secrets.file import FileSecretSource
+from egress.secrets.needle_cache import NeedleCache
+from egress.secrets.source import SourceFactory, VariableSecretSource
+from egress.secrets.source_value import SourceValue
+from egress.secrets.value_history import KnownValue, ValueHistory
+from tests.unit.secrets.secret_samples import (
     OTHER,
     SYSTEM_PATH,
     TOKEN,
@@ -167,21 +166,21 @@ async def test_a_program_that_fails_gives_nothing_whatever_it_printed(text: str,
 def everything(tmp_path: Path) -> list[object]:
     """One of each kind of object of the room, with the value in it."""
     given = captured({"TOKEN": TOKEN}, {"GH_TOKEN": TEXT, "PATH": SYSTEM_PATH})
-    surroundings = Surroundings(given.environ, given.values.values())
-    file = FileSource(str(put(tmp_path / "token", TOKEN)), {})
-    known = Known("x", file.look(), None)
-    held, trail, searches = Held(file), Trail(), Searches()
-    held.take(known.value, 0)
+    surroundings = ChildEnvironment(given.environ, given.values.values())
+    file = FileSecretSource(str(put(tmp_path / "token", TOKEN)), {})
+    known = KnownValue("x", file.fetch(), None)
+    held, trail, searches = CacheEntry(file), ValueHistory(), NeedleCache()
+    held.store(known.value, 0)
     trail.add("x", known.value, held, 0)
-    command = CommandSource(("echo", "x"), surroundings)
-    ended = Process().run("/bin/echo", ["echo", TEXT], {}, "/", 60.0)
+    command = CommandSecretSource(("echo", "x"), surroundings)
+    ended = CommandProcess().run("/bin/echo", ["echo", TEXT], {}, "/", 60.0)
     return [
         given,
         surroundings,
         file,
         command,
-        VariableSource("TOKEN", given.values),
-        Sources(given, surroundings, False, 1.0),
+        VariableSecretSource("TOKEN", given.values),
+        SourceFactory(given, surroundings, False, 1.0),
         known,
         known.value,
         held,
@@ -191,7 +190,7 @@ def everything(tmp_path: Path) -> list[object]:
         ended,
         Redactor(lambda: searches.of((known,))),
         resolver(HandClock(), given),
-        unresolvable([spec("x", "vault", "y")]),
+        unresolvable_secrets([spec("x", "vault", "y")]),
     ]
 
 
@@ -218,17 +217,17 @@ def raised(work: Callable[[], object]) -> EgressError:
 
 def test_no_exception_shows_a_value_even_with_the_variables_of_its_frames(tmp_path: Path) -> None:
     """S-38: some renderers print the local variables of every frame."""
-    surroundings = Surroundings({"PATH": SYSTEM_PATH})
+    surroundings = ChildEnvironment({"PATH": SYSTEM_PATH})
     failing = str(script(tmp_path, f"echo {TEXT}; echo {TEXT} >&2; exit 1", "failing"))
     flooding = str(script(tmp_path, f"while :; do echo {TEXT}; done", "flooding"))
     hanging = str(script(tmp_path, f"echo {TEXT}; sleep 1000", "hanging"))
     large = put(tmp_path / "large", TOKEN * 4096)
     errors = [
-        raised(CommandSource((failing,), surroundings).look),
-        raised(CommandSource((flooding,), surroundings).look),
-        raised(CommandSource((hanging,), surroundings, timeout=0.3).look),
-        raised(FileSource(str(large), {}).look),
-        raised(lambda: Value(TOKEN + b"\0" + TOKEN).named("x")),
+        raised(CommandSecretSource((failing,), surroundings).fetch),
+        raised(CommandSecretSource((flooding,), surroundings).fetch),
+        raised(CommandSecretSource((hanging,), surroundings, timeout=0.3).fetch),
+        raised(FileSecretSource(str(large), {}).fetch),
+        raised(lambda: SourceValue(TOKEN + b"\0" + TOKEN).secret_named("x")),
     ]
     for error in errors:
         assert "tok_" not in f"{error}{error.hint}{error.args}"
@@ -250,7 +249,7 @@ async def test_the_log_shows_no_value_at_debug_level(
         one, broken = file_spec(path), file_spec(put(tmp_path / "broken", TOKEN + b"\0"), "broken")
         of = resolver(clock, captured({"TOKEN": TOKEN}))
         await of.warm([one, failing, broken, spec("env", "env", "TOKEN"), spec("later", "vault", TEXT)])
-        of.forget("github")
+        of.revoke_by_name("github")
         await of.resolve([one])
         await of.close()
     finally:
@@ -265,7 +264,7 @@ async def test_the_log_shows_no_value_at_debug_level(
 
 PROGRAM = """
 import asyncio, json, os, sys, time
-from egress.rules.policy import SecretSpec
+from egress.rules.decide.policy import SecretSpec
 from egress.secrets import Resolver, harden, take
 from egress.types import Place
 

@@ -11,18 +11,18 @@ from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
-from egress.address import Own
+from egress.address_check import OwnNetworks
 from egress.exchange import Destination
 from egress.proxy.clock import SystemClock
-from egress.proxy.dial import Dialer, DialError
-from egress.rules.decide import decide_host
+from egress.proxy.lanes.dial import Dialer, DialError
+from egress.rules.decide.decision import decide_host
 from egress.types import Identity
-from tests.unit.rules.written import NOW, policy
+from tests.unit.rules.rule_samples import NOW, policy
 
 Dialled = list[tuple[str, int]]
 
 PUBLIC = "93.184.216.34"
-OWN = Own(["93.184.216.5/32", "172.17.0.1/16", "2a00:1450::5/128"])
+OWN = OwnNetworks(["93.184.216.5/32", "172.17.0.1/16", "2a00:1450::5/128"])
 CLOCK = SystemClock()
 RULES = policy("""
     hosts:

@@ -24,11 +24,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from OpenSSL import SSL
 
-from egress.addons.contexts import Contexts, Upstream, is_verified
-from egress.addons.trust import trusted_roots
-from egress.ca import Authority, Constraints, Store, merged_bundle
-from egress.ca.issue import DAY, leaf_certificate, new_key
+from egress.ca import Authority, AuthorityStore, Constraints, merged_bundle
+from egress.ca.issue import DAY_SECONDS, leaf_certificate, new_key
 from egress.errors import ContentError, EgressError, UnreadableError
+from egress.tls.contexts import ClientContexts, UpstreamContexts, is_verified
+from egress.tls.roots import trusted_roots
 from tests.addons.handshake import (
     TLS_1_2,
     TLS_1_3,
@@ -92,8 +92,8 @@ def leaf_as_authority() -> SSL.Context:
 
 
 LIARS: dict[str, Callable[[], SSL.Context]] = {
-    "S-21 expired": lambda: GOOD.context(HOST, at=NOW - 2 * DAY),
-    "S-21 not valid yet": lambda: GOOD.context(HOST, at=NOW + DAY),
+    "S-21 expired": lambda: GOOD.context(HOST, at=NOW - 2 * DAY_SECONDS),
+    "S-21 not valid yet": lambda: GOOD.context(HOST, at=NOW + DAY_SECONDS),
     "S-22 unknown authority": lambda: Issuer(NOW).context(HOST),
     "S-22 our root sent along by a stranger": lambda: in_chain_of(CA),
     "S-22 another name": lambda: GOOD.context("api.example.net"),
@@ -112,7 +112,7 @@ LIARS: dict[str, Callable[[], SSL.Context]] = {
 def test_an_upstream_that_lies_is_sent_nothing(case: str, newest: int) -> None:
     context = LIARS[case]()
     context.set_max_proto_version(newest)
-    client = Upstream([GOOD.der]).connecting(HOST, (b"http/1.1",))
+    client = UpstreamContexts([GOOD.der]).connecting(HOST, (b"http/1.1",))
     pair = Pair(client, serving(context)).run()
     assert "certificate verify failed" in str(pair.errors["client"])
     assert not is_verified(client)
@@ -127,7 +127,7 @@ def test_an_upstream_that_lies_is_sent_nothing(case: str, newest: int) -> None:
 def test_the_honest_twin_is_sent_the_request(name: str, newest: int) -> None:
     context = GOOD.context(name)
     context.set_max_proto_version(newest)
-    client = Upstream([GOOD.der]).connecting(HOST, (b"http/1.1",))
+    client = UpstreamContexts([GOOD.der]).connecting(HOST, (b"http/1.1",))
     pair = Pair(client, serving(context)).run()
     assert pair.is_up, pair.errors
     assert pair.say(SECRET) == SECRET
@@ -135,7 +135,7 @@ def test_the_honest_twin_is_sent_the_request(name: str, newest: int) -> None:
 
 def test_a_session_of_an_honest_host_does_not_vouch_for_a_liar() -> None:
     """The liar does not know the key of the ticket: it has to show its certificate, which is refused."""
-    ours = Upstream([GOOD.der])
+    ours = UpstreamContexts([GOOD.der])
     first = Pair(ours.connecting(HOST, ()), serving(GOOD.context(HOST))).run()
     first.say(b"hello")
     client = ours.connecting(HOST, (), session=first.client.get_session())
@@ -188,7 +188,7 @@ def test_the_bundle_of_the_system_is_never_asked(monkeypatch: pytest.MonkeyPatch
     for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.setenv(variable, str(place))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    ours = Upstream(trusted_roots())
+    ours = UpstreamContexts(trusted_roots())
     assert not Pair(ours.connecting(HOST, ()), serving(GOOD.context(HOST))).run().is_up
 
 
@@ -228,14 +228,15 @@ def test_an_authority_of_a_sandbox_leaves_no_file(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     authority = Authority.create("one", NOW)
     Pair(
-        asking(visiting(authority.certificate_pem), HOST), Contexts().accepting(authority, HOST, (), NOW)
+        asking(visiting(authority.certificate_pem), HOST),
+        ClientContexts().accepting(authority, HOST, (), NOW),
     ).run()
     assert list(tmp_path.rglob("*")) == []
 
 
 def test_a_kept_key_is_its_owners_alone_and_refused_when_it_is_not(tmp_path: Path) -> None:
     """S-41; nothing beside it is made for handing out."""
-    store = Store(tmp_path / "ca")
+    store = AuthorityStore(tmp_path / "ca")
     store.open("laptop", NOW)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (store.directory, store.path("laptop"))]
     assert modes == [0o700, 0o600]
@@ -274,11 +275,11 @@ def test_the_key_of_a_leaf_signs_nothing() -> None:
 @pytest.mark.parametrize("kept", [False, True])
 def test_the_authority_of_one_sandbox_is_nothing_in_another(kept: bool, tmp_path: Path) -> None:
     """S-42, for authorities in memory and for kept ones; the good twin trusts its own."""
-    store = Store(tmp_path / "ca")
+    store = AuthorityStore(tmp_path / "ca")
     first, second = (store.open(name, NOW) if kept else Authority.create(name, NOW) for name in "ab")
     for trusting, good in ((first, True), (second, False)):
         client = asking(visiting(trusting.certificate_pem), HOST)
-        pair = Pair(client, Contexts().accepting(first, HOST, (), NOW)).run()
+        pair = Pair(client, ClientContexts().accepting(first, HOST, (), NOW)).run()
         assert pair.is_up is good
 
 
@@ -302,7 +303,7 @@ NARROW = Issuer(NOW, Constraints.of([HOST]))
 def test_a_stolen_constrained_key_is_worth_nothing_elsewhere(name: str, good: bool) -> None:
     """S-43: signed with the real key of the authority, refused by OpenSSL in the client."""
     asked = name.replace("*", "x")
-    client = Upstream([NARROW.der]).connecting(asked, ())
+    client = UpstreamContexts([NARROW.der]).connecting(asked, ())
     pair = Pair(client, serving(NARROW.context(name))).run()
     assert pair.is_up is good
     if not good:
@@ -312,7 +313,7 @@ def test_a_stolen_constrained_key_is_worth_nothing_elsewhere(name: str, good: bo
 def test_the_same_without_constraints_would_be_believed() -> None:
     """The twin of the test above: it is the constraint that refuses."""
     for name in (FOREIGN, "192.0.2.7"):
-        client = Upstream([GOOD.der]).connecting(name, ())
+        client = UpstreamContexts([GOOD.der]).connecting(name, ())
         assert Pair(client, serving(GOOD.context(name))).run().is_up
 
 
@@ -335,19 +336,19 @@ def test_the_program_refuses_a_forged_leaf_too(name: str, tmp_path: Path) -> Non
 def test_our_own_code_does_not_sign_for_a_foreign_name_either() -> None:
     authority = Authority.create("one", NOW, Constraints.of([HOST]))
     with pytest.raises(EgressError):
-        Contexts().accepting(authority, FOREIGN, (), NOW)
+        ClientContexts().accepting(authority, FOREIGN, (), NOW)
     client = asking(visiting(authority.certificate_pem), HOST)
-    assert Pair(client, Contexts().accepting(authority, HOST, (), NOW)).run().is_up
+    assert Pair(client, ClientContexts().accepting(authority, HOST, (), NOW)).run().is_up
 
 
 def test_names_of_an_upstream_are_never_copied_into_a_leaf() -> None:
     """With copied names every handshake below a constrained authority fails; here there is one name."""
     authority = Authority.create("one", NOW, Constraints.of([HOST]))
-    ours = Upstream([der(CA.cert_pem.bytes())])
+    ours = UpstreamContexts([der(CA.cert_pem.bytes())])
     server = serving(upstream(CA.issue_cert(HOST, FOREIGN, "*.example.net")))
     assert Pair(ours.connecting(HOST, ()), server).run().is_up
     client = asking(visiting(authority.certificate_pem), HOST)
-    assert Pair(client, Contexts().accepting(authority, HOST, (), NOW)).run().is_up
+    assert Pair(client, ClientContexts().accepting(authority, HOST, (), NOW)).run().is_up
     shown = client.get_peer_certificate(as_cryptography=True)
     assert shown is not None
     names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from egress.proxy.lane import FullLimits
-from tests.proxy.lab.certs import Certificates
+from egress.proxy.lanes.intercept_services import InterceptLimits
+from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.channel import Channel
 from tests.proxy.lab.http1 import Response
 from tests.proxy.lab.loopback import loopback_only
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.proxy_stack import NAME, OTHER, ProxyStack
+from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.lab.server import Link, Upstream
-from tests.proxy.lab.stack import NAME, OTHER, Stack
 
 SECRET = "sesame-open-please"
 CERTS = Certificates()
@@ -70,10 +70,10 @@ hosts:
 
 
 async def asked(
-    folder: Path, upstream: Upstream, limits: FullLimits | None = None
+    folder: Path, upstream: Upstream, limits: InterceptLimits | None = None
 ) -> tuple[Response, list[dict[str, object]]]:
     """Ask for something through the proxy; the answer, and the records."""
-    async with Stack(folder, CERTS, rules(folder, upstream.port), limits=limits) as stack:
+    async with ProxyStack(folder, CERTS, rules(folder, upstream.port), limits=limits) as stack:
         async with await stack.visit(upstream) as peer:
             response = await peer.get("/small", f"{NAME}:{upstream.port}")
         return response, stack.exchanges()
@@ -147,7 +147,7 @@ async def test_a_server_that_speaks_no_tls_gets_no_request(tmp_path: Path, what:
 
 async def test_a_handshake_that_stalls_is_given_up(tmp_path: Path) -> None:
     async with Bare() as upstream:
-        found = await asked(tmp_path, upstream, FullLimits(upstream_open=0.1))
+        found = await asked(tmp_path, upstream, InterceptLimits(upstream_open=0.1))
         is_refused(found, "upstream.timeout")
         assert SECRET.encode() not in upstream.got
 
@@ -155,7 +155,7 @@ async def test_a_handshake_that_stalls_is_given_up(tmp_path: Path) -> None:
 async def test_the_name_that_is_proven_is_the_destination_not_what_the_client_named(tmp_path: Path) -> None:
     """S-22: one upstream has a good certificate, for the name in the client's SNI."""
     async with RawUpstream(CERTS.good(OTHER)) as upstream:
-        async with Stack(tmp_path, CERTS, rules(tmp_path, upstream.port)) as stack:
+        async with ProxyStack(tmp_path, CERTS, rules(tmp_path, upstream.port)) as stack:
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await stack.visit(upstream, sni=OTHER)
             async with await stack.visit(upstream) as peer:

@@ -13,8 +13,8 @@ import pytest
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 
-from egress.relay.orders import CLIENT
-from egress.relay.websocket import MOST_SMALL
+from egress.relay.ports import CLIENT_WIRE
+from egress.relay.websocket import MAX_SMALL_FRAMES
 from tests.unit.relay.wires import (
     BLOCKING,
     CLEAR,
@@ -199,7 +199,7 @@ def test_a_switch_that_is_not_the_one_asked_for_is_no_switch(said: bytes, rules:
     (answer,) = lab.responses()
     assert answer.status == 502
     assert answer.code in {"upstream.malformed", "response.withheld"}
-    assert b"raw" not in lab.sent[CLIENT]
+    assert b"raw" not in lab.sent[CLIENT_WIRE]
     assert lab.ended[wire] == "closed"
     lab.check()
 
@@ -267,13 +267,13 @@ def test_what_waits_behind_a_head_that_fills_its_piece_is_frames_too() -> None:
 
 def test_s75_tiny_frames_that_come_with_the_switch_are_counted_like_any_other() -> None:
     """The bound on frames that cost more than they carry holds from the first byte."""
-    talk = Talk(behind=frame(9, b"") * (MOST_SMALL + 4000))
+    talk = Talk(behind=frame(9, b"") * (MAX_SMALL_FRAMES + 4000))
     assert talk.lab.relay.upstreams.get(talk.wire).is_full  # type: ignore[union-attr]
     talk.settle()
-    assert MOST_SMALL <= len(talk.at_client) < MOST_SMALL + 200
+    assert MAX_SMALL_FRAMES <= len(talk.at_client) < MAX_SMALL_FRAMES + 200
     talk.lab.waits(1)
     talk.settle()
-    assert len(talk.at_client) > MOST_SMALL + 1000
+    assert len(talk.at_client) > MAX_SMALL_FRAMES + 1000
 
 
 # Secrets that come back -----------------------------------------------------------------------------
@@ -336,9 +336,9 @@ def test_the_head_of_the_switch_is_searched() -> None:
     lab.says(get("/ws", *ASK))
     lab.opens()
     lab.answers(agree(f"x-echo: {VALUE.decode()}", "sec-websocket-protocol: chat"))
-    assert b"101" in lab.sent[CLIENT]
-    assert MASKED.encode() in lab.sent[CLIENT]
-    assert b"sec-websocket-protocol: chat" in lab.sent[CLIENT]
+    assert b"101" in lab.sent[CLIENT_WIRE]
+    assert MASKED.encode() in lab.sent[CLIENT_WIRE]
+    assert b"sec-websocket-protocol: chat" in lab.sent[CLIENT_WIRE]
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ def test_a_frame_of_any_size_is_passed_on_as_it_comes() -> None:
     talk.lab.answers(bytes([0x82, 127]) + struct.pack("!Q", 2**62), wire=talk.wire)
     for _ in range(50):
         talk.lab.answers(b"x" * 65_536, wire=talk.wire)
-    assert len(talk.lab.sent[CLIENT]) > 50 * 65_536 - 100
+    assert len(talk.lab.sent[CLIENT_WIRE]) > 50 * 65_536 - 100
     talk.lab.says(bytes([0x82, 255]) + struct.pack("!Q", 2**62) + b"\0" * 4)
     for _ in range(50):
         talk.lab.says(b"x" * 65_536)
@@ -518,11 +518,11 @@ def test_silence_ends_a_conversation_and_pings_keep_it() -> None:
     talk.lab.check()
 
 
-@pytest.mark.parametrize("wire", [CLIENT, 1])
+@pytest.mark.parametrize("wire", [CLIENT_WIRE, 1])
 def test_a_side_that_does_not_read_holds_the_other(wire: int) -> None:
     talk = Talk()
     talk.lab.blocks(wire)
-    assert not talk.lab.relay.reads(1 if wire == CLIENT else CLIENT)
+    assert not talk.lab.relay.reads(1 if wire == CLIENT_WIRE else CLIENT_WIRE)
     assert talk.lab.relay.reads(wire)
     talk.lab.drains(wire)
-    assert talk.lab.relay.reads(1 if wire == CLIENT else CLIENT)
+    assert talk.lab.relay.reads(1 if wire == CLIENT_WIRE else CLIENT_WIRE)

@@ -69,7 +69,7 @@ def test_importing_the_command_line_loads_no_command() -> None:
         "egress.errors",
         "egress.sandbox",
         # The names that `egress` offers, and nothing of what they stand for.
-        "egress.sandbox.late",
-        "egress.settings",
+        "egress.sandbox.lazy_exports",
+        "egress.environment",
         "egress.types",
     ]

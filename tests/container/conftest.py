@@ -11,24 +11,24 @@ from contextlib import contextmanager
 
 import pytest
 
-from egress.runtime.docker.engine import Engine
-from egress.runtime.docker.images import products
+from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.images import product_images
 from egress.runtime.docker.images.demo import demo_image
 from egress.runtime.errors import EngineUnavailableError
 from tests.conftest import LEFT_OUT, UNDER_CI
-from tests.container.stack import Stack
+from tests.container.compose_stack import ComposeStack
 
 
 @pytest.fixture(scope="session")
-def answering() -> Engine | None:
+def answering() -> DockerEngine | None:
     try:
-        return Engine()
+        return DockerEngine()
     except EngineUnavailableError:
         return None
 
 
 @pytest.fixture
-def engine(answering: Engine | None, request: pytest.FixtureRequest) -> Engine:
+def engine(answering: DockerEngine | None, request: pytest.FixtureRequest) -> DockerEngine:
     if answering is None:
         if UNDER_CI:
             pytest.fail("no container engine answers: .ci/run starts one with scripts/engine", pytrace=False)
@@ -38,24 +38,24 @@ def engine(answering: Engine | None, request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture(scope="session")
-def demo(answering: Engine | None) -> str:
+def demo(answering: DockerEngine | None) -> str:
     return "" if answering is None else demo_image(answering)
 
 
 @pytest.fixture(scope="session")
-def proxy(answering: Engine | None, tmp_path_factory: pytest.TempPathFactory) -> str:
+def proxy(answering: DockerEngine | None, tmp_path_factory: pytest.TempPathFactory) -> str:
     if answering is None:
         return ""
     with one_at_a_time(tmp_path_factory):
-        return products.proxy_image(answering)
+        return product_images.proxy_image(answering)
 
 
 @pytest.fixture(scope="session")
-def sandbox(answering: Engine | None, tmp_path_factory: pytest.TempPathFactory) -> str:
+def sandbox(answering: DockerEngine | None, tmp_path_factory: pytest.TempPathFactory) -> str:
     if answering is None:
         return ""
     with one_at_a_time(tmp_path_factory):
-        return products.sandbox_image(answering)
+        return product_images.sandbox_image(answering)
 
 
 @contextmanager
@@ -68,17 +68,17 @@ def one_at_a_time(factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def standing(
-    answering: Engine | None, demo: str, proxy: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stack | None]:
+    answering: DockerEngine | None, demo: str, proxy: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ComposeStack | None]:
     if answering is None:
         yield None
         return
-    with Stack(tmp_path_factory.mktemp("stack"), proxy, demo) as stack:
+    with ComposeStack(tmp_path_factory.mktemp("stack"), proxy, demo) as stack:
         yield stack
 
 
 @pytest.fixture
-def stack(engine: Engine, standing: Stack | None) -> Stack:
+def stack(engine: DockerEngine, standing: ComposeStack | None) -> ComposeStack:
     """One for all tests of a file: each leaves it as it was."""
     assert standing is not None
     return standing

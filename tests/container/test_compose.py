@@ -11,10 +11,10 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from egress.runtime.kit import Door
-from egress.runtime.kit.folder import Folder
+from egress.runtime.kit import ProxyAddress
+from egress.runtime.kit.paths import KitPaths
 from egress.runtime.kit.variables import variables
-from tests.container.stack import EXPECTED, NAME, NEIGHBOUR, SECRET, Stack
+from tests.container.compose_stack import EXPECTED, NAME, NEIGHBOUR, SECRET, ComposeStack
 
 pytestmark = [
     pytest.mark.system("docker-compose"),
@@ -50,23 +50,23 @@ for path in sorted(pathlib.Path("/var/lib/egress/audit").iterdir()):
 """
 
 
-def raw(stack: Stack, kind: str, address: str, port: int) -> str:
+def raw(stack: ComposeStack, kind: str, address: str, port: int) -> str:
     return stack.inside_of("workload", "python3", "-c", _RAW, kind, address, str(port)).stdout.strip()
 
 
 # What it can do -----------------------------------------------------------------------------------
 
 
-def test_an_allowed_call_carries_a_credential_that_the_workload_does_not_have(stack: Stack) -> None:
+def test_an_allowed_call_carries_a_credential_that_the_workload_does_not_have(stack: ComposeStack) -> None:
     done = stack.curl(f"https://{NAME}/user")
     assert (done.stdout, done.stderr) == (EXPECTED, "")
 
 
-def test_a_client_that_knows_no_proxy_gets_there_by_name(stack: Stack) -> None:
+def test_a_client_that_knows_no_proxy_gets_there_by_name(stack: ComposeStack) -> None:
     assert stack.curl("--noproxy", "*", f"https://{NAME}/user").stdout == EXPECTED
 
 
-def test_python_trusts_the_proxy_by_the_variables_alone(stack: Stack) -> None:
+def test_python_trusts_the_proxy_by_the_variables_alone(stack: ComposeStack) -> None:
     code = (
         f"import urllib.request; print(urllib.request.urlopen('https://{NAME}/', timeout=20).read().decode())"
     )
@@ -74,9 +74,9 @@ def test_python_trusts_the_proxy_by_the_variables_alone(stack: Stack) -> None:
     assert done.stdout.strip() == EXPECTED, done.stderr
 
 
-def test_the_variables_are_those_of_the_kit(stack: Stack) -> None:
+def test_the_variables_are_those_of_the_kit(stack: ComposeStack) -> None:
     """The file lists them by hand, because compose reads no file out of a volume."""
-    wanted = variables(Folder("/etc/egress-trust"), Door(f"{stack.inside}2"))
+    wanted = variables(KitPaths("/etc/egress-trust"), ProxyAddress(f"{stack.inside}2"))
     lines = stack.inside_of("workload", "env").stdout.splitlines()
     found = dict(line.split("=", 1) for line in lines if "=" in line)
     assert {name: found.get(name) for name in wanted} == wanted
@@ -87,19 +87,19 @@ def test_the_variables_are_those_of_the_kit(stack: Stack) -> None:
 # What it cannot do --------------------------------------------------------------------------------
 
 
-def test_a_host_that_no_rule_names_is_refused(stack: Stack) -> None:
+def test_a_host_that_no_rule_names_is_refused(stack: ComposeStack) -> None:
     done = stack.curl("https://other.example.test/")
     assert "403" in done.stderr
     unnamed = stack.curl("--noproxy", "*", "https://other.example.test/")
     assert "Could not resolve host" in unnamed.stderr
 
 
-def test_a_method_that_no_rule_names_is_refused(stack: Stack) -> None:
+def test_a_method_that_no_rule_names_is_refused(stack: ComposeStack) -> None:
     done = stack.curl("-X", "DELETE", "-o", "/dev/null", "-w", "%{http_code}", f"https://{NAME}/user")
     assert done.stdout == "403"
 
 
-def test_there_is_no_way_but_the_proxy(stack: Stack) -> None:
+def test_there_is_no_way_but_the_proxy(stack: ComposeStack) -> None:
     assert raw(stack, "tcp", f"{stack.inside}2", 443) == "connected", "the good twin"
     others = [f"{stack.outside}{last}" for last in (1, 2, 3)]
     for address in (*others, f"{stack.inside}1", "192.0.2.1", "169.254.169.254", "1.1.1.1"):
@@ -110,14 +110,14 @@ def test_there_is_no_way_but_the_proxy(stack: Stack) -> None:
     assert raw(stack, "tcp", f"{stack.inside}2", 22).startswith("no ")
 
 
-def test_names_of_others_do_not_resolve_whoever_is_asked(stack: Stack) -> None:
+def test_names_of_others_do_not_resolve_whoever_is_asked(stack: ComposeStack) -> None:
     """Not by the proxy, and not by the name server of the engine either, which asks it in its turn."""
     assert raw(stack, "udp", f"{stack.inside}2", 53) == "answered 3 0"
     assert raw(stack, "udp", "127.0.0.11", 53) in ("answered 3 0", "no TimeoutError")
 
 
 @pytest.mark.parametrize("host", ["inside", "outside", "loopback", "metadata"])
-def test_the_proxy_is_no_way_to_itself_nor_to_its_neighbours(stack: Stack, host: str) -> None:
+def test_the_proxy_is_no_way_to_itself_nor_to_its_neighbours(stack: ComposeStack, host: str) -> None:
     """It is the route, so what it can reach and no rule names must stay closed."""
     addresses = {
         "inside": f"{stack.inside}2",
@@ -129,7 +129,7 @@ def test_the_proxy_is_no_way_to_itself_nor_to_its_neighbours(stack: Stack, host:
     assert "403" in stack.curl("--noproxy", "", f"https://{addresses[host]}/").stderr
 
 
-def test_a_private_address_is_closed_where_no_entry_opens_it(stack: Stack) -> None:
+def test_a_private_address_is_closed_where_no_entry_opens_it(stack: ComposeStack) -> None:
     """The twin of the allowed call: the same server, under a name that rules allow, and no `addresses:`."""
     for way in ((), ("--noproxy", "*")):
         done = stack.curl(*way, "-o", "/dev/null", "-w", "%{http_code}", f"https://{NEIGHBOUR}/")
@@ -138,7 +138,7 @@ def test_a_private_address_is_closed_where_no_entry_opens_it(stack: Stack) -> No
     assert "address." in log
 
 
-def test_the_workload_holds_no_secret(stack: Stack) -> None:
+def test_the_workload_holds_no_secret(stack: ComposeStack) -> None:
     marker = stack.inside_of("workload", "sh", "-c", "echo a-needle-for-the-search >/workspace/marker")
     assert marker.returncode == 0, marker.stderr
     search = ["grep", "-rlsaE", "--exclude-dir=proc", "--exclude-dir=sys"]
@@ -150,12 +150,12 @@ def test_the_workload_holds_no_secret(stack: Stack) -> None:
     assert SECRET not in json.dumps([stack.state("workload"), stack.state("proxy")])
 
 
-def test_the_proxy_carries_no_packet_by_itself(stack: Stack) -> None:
+def test_the_proxy_carries_no_packet_by_itself(stack: ComposeStack) -> None:
     forwarding = stack.inside_of("proxy", *python("print(open('/proc/sys/net/ipv4/ip_forward').read())"))
     assert forwarding.stdout.strip() == "0"
 
 
-def test_the_way_out_of_the_proxy_is_the_other_network(stack: Stack) -> None:
+def test_the_way_out_of_the_proxy_is_the_other_network(stack: ComposeStack) -> None:
     """It would be of no use otherwise, and no test here asks anybody outside."""
     done = stack.inside_of("proxy", *python("print(open('/proc/net/route').read())"))
     defaults = [line.split()[2] for line in done.stdout.splitlines() if line.split()[1:2] == ["00000000"]]
@@ -166,7 +166,7 @@ def test_the_way_out_of_the_proxy_is_the_other_network(stack: Stack) -> None:
 # How it runs --------------------------------------------------------------------------------------
 
 
-def test_the_proxy_has_no_rights_and_writes_nowhere_else(stack: Stack) -> None:
+def test_the_proxy_has_no_rights_and_writes_nowhere_else(stack: ComposeStack) -> None:
     status = stack.inside_of("proxy", *python("print(open('/proc/1/status').read())")).stdout
     assert re.search(r"^Uid:\t10001\t10001", status, re.MULTILINE)
     for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
@@ -179,12 +179,12 @@ def test_the_proxy_has_no_rights_and_writes_nowhere_else(stack: Stack) -> None:
         )
 
 
-def test_the_proxy_needs_no_shell(stack: Stack) -> None:
+def test_the_proxy_needs_no_shell(stack: ComposeStack) -> None:
     assert stack.inside_of("proxy", "sh", "-c", "true").returncode != 0
     assert stack.inside_of("proxy", "egress", "status").returncode == 0
 
 
-def test_the_authority_lies_where_the_workload_does_not_see_it(stack: Stack) -> None:
+def test_the_authority_lies_where_the_workload_does_not_see_it(stack: ComposeStack) -> None:
     mounts = stack.state("workload")["Mounts"]
     assert isinstance(mounts, list)
     assert not [each for each in mounts if "state" in str(each.get("Name", ""))]
@@ -192,7 +192,7 @@ def test_the_authority_lies_where_the_workload_does_not_see_it(stack: Stack) -> 
     assert trust["RW"] is False
 
 
-def test_a_proxy_that_is_restarted_goes_on_working(stack: Stack) -> None:
+def test_a_proxy_that_is_restarted_goes_on_working(stack: ComposeStack) -> None:
     """The workload keeps its certificate, its address and its way; in between it has none at all."""
     assert stack.curl(f"https://{NAME}/").stdout == EXPECTED
     stack.engine("stop", "--time", "3", stack.container("proxy"))
@@ -205,7 +205,7 @@ def test_a_proxy_that_is_restarted_goes_on_working(stack: Stack) -> None:
     assert stack.curl("--noproxy", "*", f"https://{NAME}/").stdout == EXPECTED
 
 
-def test_a_secret_that_changes_is_used_without_a_restart(stack: Stack) -> None:
+def test_a_secret_that_changes_is_used_without_a_restart(stack: ComposeStack) -> None:
     """In place: what is bound is the file, so another one that takes its name would not be seen."""
     token = stack.folder / "token"
     try:
@@ -216,7 +216,7 @@ def test_a_secret_that_changes_is_used_without_a_restart(stack: Stack) -> None:
     wait_for(lambda: stack.curl(f"https://{NAME}/").stdout == EXPECTED)
 
 
-def test_rules_that_are_replaced_take_effect(stack: Stack) -> None:
+def test_rules_that_are_replaced_take_effect(stack: ComposeStack) -> None:
     """By a rename, as editors do it."""
     rules = stack.folder / "rules/hosts.yaml"
     before = rules.read_text("utf-8")
@@ -234,7 +234,7 @@ def test_rules_that_are_replaced_take_effect(stack: Stack) -> None:
     wait_for(lambda: stack.curl(f"https://{NAME}/").stdout == EXPECTED)
 
 
-def test_the_commands_work_inside_the_proxy(stack: Stack) -> None:
+def test_the_commands_work_inside_the_proxy(stack: ComposeStack) -> None:
     verified = stack.inside_of("proxy", "egress", "log", "verify")
     assert verified.returncode == 0, verified.stdout + verified.stderr
     explain = ("egress", "explain", "--rules", "/etc/egress/hosts.yaml", "GET")

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.runtime.docker.engine import Engine
-from egress.runtime.docker.images import bases, products, recipes
-from tests.cli.sandboxes.trying import folder
-from tests.container.confined import run
+from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.images import bases, product_images, recipes
+from tests.cli.sandboxes.trial_fixtures import folder
+from tests.container.confined_run import run
 
 __all__ = ["folder"]
 
@@ -26,7 +26,7 @@ TOOLS = ("bash", "env", "git", "curl", "rg", "python3", "node", "find", "less", 
 
 @pytest.mark.system("debootstrap")
 @pytest.mark.timeout(400)
-def test_the_sandbox_has_its_tools_and_no_rights(engine: Engine, sandbox: str) -> None:
+def test_the_sandbox_has_its_tools_and_no_rights(engine: DockerEngine, sandbox: str) -> None:
     script = "id -u; pwd; touch here && stat -c %u here; for tool; do command -v $tool || echo NO; done"
     done = run(sandbox, "sh", "-c", script, "sh", *TOOLS)
     number, place, owner, *found = done.stdout.split()
@@ -37,7 +37,7 @@ def test_the_sandbox_has_its_tools_and_no_rights(engine: Engine, sandbox: str) -
 
 @pytest.mark.system("debootstrap")
 @pytest.mark.timeout(400)
-def test_the_tools_of_the_sandbox_run(engine: Engine, sandbox: str) -> None:
+def test_the_tools_of_the_sandbox_run(engine: DockerEngine, sandbox: str) -> None:
     script = (
         "set -e; git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x;"
         "echo needle >x; rg -q needle; node -e 'process.exit(0)'; python3 -c 'import ssl'; curl -V >/dev/null"
@@ -49,7 +49,7 @@ def test_the_tools_of_the_sandbox_run(engine: Engine, sandbox: str) -> None:
 @pytest.mark.system("debootstrap")
 @pytest.mark.timeout(400)
 def test_each_stack_of_the_sandbox_trusts_and_is_given_the_credential(
-    engine: Engine, sandbox: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    engine: DockerEngine, sandbox: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A system of Debian's packages as it is, where the kit is all that was added."""
     status = main(["doctor", "--image", sandbox, "--runtime", "docker", "--json"])
@@ -59,27 +59,27 @@ def test_each_stack_of_the_sandbox_trusts_and_is_given_the_credential(
     assert set(found) >= {"curl", "git", "python urllib", "node", "apt"}
 
 
-def test_the_demonstration_has_what_it_shows(engine: Engine, demo: str) -> None:
+def test_the_demonstration_has_what_it_shows(engine: DockerEngine, demo: str) -> None:
     script = "id -u; pwd; python3 -c 'import ssl, json; print(1)'; curl -V >/dev/null && git --version"
     done = run(demo, "sh", "-c", script)
     assert done.stdout.split()[:3] == ["1000", "/workspace", "1"], done.stderr
     assert "git version" in done.stdout
 
 
-def test_git_of_the_demonstration_knows_how_to_ask_a_server(engine: Engine, demo: str) -> None:
+def test_git_of_the_demonstration_knows_how_to_ask_a_server(engine: DockerEngine, demo: str) -> None:
     """Where there is no network it fails for that reason, and not because a part of git is missing."""
     done = run(demo, "git", "clone", "-q", "https://git.example.test/x.git", "x")
     assert "Could not resolve host" in done.stderr
 
 
 @pytest.mark.timeout(400)
-def test_the_proxy_starts_with_nothing_writable_but_its_folders(engine: Engine, proxy: str) -> None:
+def test_the_proxy_starts_with_nothing_writable_but_its_folders(engine: DockerEngine, proxy: str) -> None:
     done = run(proxy, "--version", entrypoint="egress")
     assert done.stdout.startswith("egress "), done.stderr
 
 
 @pytest.mark.timeout(400)
-def test_the_proxy_without_rules_says_so(engine: Engine, proxy: str) -> None:
+def test_the_proxy_without_rules_says_so(engine: DockerEngine, proxy: str) -> None:
     done = run(proxy, "serve")
     assert done.returncode != 0
     assert "error:" in done.stderr
@@ -87,7 +87,7 @@ def test_the_proxy_without_rules_says_so(engine: Engine, proxy: str) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_the_proxy_holds_exactly_what_the_lock_file_names(engine: Engine, proxy: str) -> None:
+def test_the_proxy_holds_exactly_what_the_lock_file_names(engine: DockerEngine, proxy: str) -> None:
     code = (
         "from importlib.metadata import distributions as d; print(*(f'{x.name}=={x.version}' for x in d()))"
     )
@@ -103,7 +103,9 @@ def test_the_proxy_holds_exactly_what_the_lock_file_names(engine: Engine, proxy:
 
 
 @pytest.mark.timeout(400)
-def test_the_proxy_refuses_a_secret_in_its_environment(engine: Engine, proxy: str, tmp_path: Path) -> None:
+def test_the_proxy_refuses_a_secret_in_its_environment(
+    engine: DockerEngine, proxy: str, tmp_path: Path
+) -> None:
     rules = tmp_path / "hosts.yaml"
     rules.write_text(
         "version: 1\nsecrets: {t: {from: 'env:TOKEN', hosts: [api.example.test]}}\n"
@@ -119,7 +121,7 @@ def test_the_proxy_refuses_a_secret_in_its_environment(engine: Engine, proxy: st
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("below", "works"), [("/state", True), ("", False)])
 def test_a_state_folder_below_a_volume_of_a_group_is_taken(
-    engine: Engine, proxy: str, below: str, works: bool
+    engine: DockerEngine, proxy: str, below: str, works: bool
 ) -> None:
     """As Kubernetes makes volumes: open to a group, which the state folder itself may not be."""
     volume = ["--tmpfs", "/volume:gid=10001,mode=2770", "--user", "10001:10001"]
@@ -130,7 +132,7 @@ def test_a_state_folder_below_a_volume_of_a_group_is_taken(
 
 
 @pytest.mark.timeout(400)
-def test_trust_that_cannot_be_written_is_said_in_words(engine: Engine, proxy: str) -> None:
+def test_trust_that_cannot_be_written_is_said_in_words(engine: DockerEngine, proxy: str) -> None:
     """A state folder that is not the proxy's own."""
     options = ["-e", "EGRESS_STATE_DIR=/nowhere/state"]
     script = "/opt/egress/share/trust.py"
@@ -142,18 +144,20 @@ def test_trust_that_cannot_be_written_is_said_in_words(engine: Engine, proxy: st
     assert "hint: " in done.stderr
 
 
-def test_the_door_is_one_program(engine: Engine) -> None:
-    done = run(products.door_image(engine), "/nowhere")
+def test_the_door_is_one_program(engine: DockerEngine) -> None:
+    done = run(product_images.door_image(engine), "/nowhere")
     assert "FileNotFoundError" in done.stderr
 
 
-def test_an_image_that_is_there_is_not_made_again(engine: Engine, proxy: str, demo: str) -> None:
+def test_an_image_that_is_there_is_not_made_again(engine: DockerEngine, proxy: str, demo: str) -> None:
     said: list[str] = []
-    assert products.door_image(engine, say=said.append) == products.door_image(engine, say=said.append)
-    assert bases.of_python(engine, said.append) == bases.of_python(engine, said.append)
+    assert product_images.door_image(engine, say=said.append) == product_images.door_image(
+        engine, say=said.append
+    )
+    assert bases.find_or_make_python(engine, said.append) == bases.find_or_make_python(engine, said.append)
     del said[:]
-    products.door_image(engine, say=said.append)
-    bases.of_python(engine, said.append)
+    product_images.door_image(engine, say=said.append)
+    bases.find_or_make_python(engine, said.append)
     assert said == []
 
 
@@ -177,9 +181,9 @@ def test_where_no_registry_is_reached_building_by_hand_says_what_to_do() -> None
 
 
 @pytest.mark.timeout(400)
-def test_a_checkout_builds_by_hand(engine: Engine) -> None:
+def test_a_checkout_builds_by_hand(engine: DockerEngine) -> None:
     """`container/build`, with the client of the engine: context and recipe are right."""
-    base = bases.of_python(engine)
+    base = bases.find_or_make_python(engine)
     arguments = [
         "--build-arg",
         f"BASE_IMAGE={base}",

@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-from egress.address import classify
-from egress.policy.shipped import preset_texts
-from egress.rules.load import Source, load
+from egress.address_check import classify_address
+from egress.policy.bundled_presets import preset_texts
+from egress.rules.compile.load import RuleText, load
 from tests.cli.command import egress
-from tests.container.text import FOLDER
+from tests.container.recipe_folder import FOLDER
 
 type Json = Mapping[str, Any]
 
@@ -113,7 +113,7 @@ def test_the_proxy_reaches_nothing_near() -> None:
     (block,) = blocks
     shut = [IPv4Network(each) for each in block["except"]]
     for address in ("10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1"):
-        assert not classify(address).allowed
+        assert not classify_address(address).allowed
         assert any(IPv4Network(f"{address}/32").subnet_of(each) for each in shut), address
 
 
@@ -144,7 +144,7 @@ def test_the_command_line_is_one(tmp_path: Path) -> None:
 
 def test_the_rules_are_without_findings() -> None:
     text = part("ConfigMap", "egress-rules")["data"]["hosts.yaml"]
-    assert load([Source("hosts.yaml", text)], preset_texts(), 1_800_000_000).findings == ()
+    assert load([RuleText("hosts.yaml", text)], preset_texts(), 1_800_000_000).findings == ()
 
 
 def service() -> Json:

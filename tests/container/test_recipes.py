@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from egress.policy.shipped import preset_texts
-from egress.rules.load import Source, load
-from tests.container.text import FOLDER
+from egress.policy.bundled_presets import preset_texts
+from egress.rules.compile.load import RuleText, load
+from tests.container.recipe_folder import FOLDER
 
 RECIPES = sorted(FOLDER.rglob("*Dockerfile"))
 FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc")
@@ -68,7 +68,7 @@ def test_no_file_names_a_package_index(file: Path) -> None:
 
 def test_the_example_of_rules_is_without_findings() -> None:
     text = (FOLDER / "rules/hosts.yaml").read_text("utf-8")
-    assert load([Source("hosts.yaml", text)], preset_texts(), 1_800_000_000).findings == ()
+    assert load([RuleText("hosts.yaml", text)], preset_texts(), 1_800_000_000).findings == ()
 
 
 def test_addresses_stand_where_the_file_says() -> None:

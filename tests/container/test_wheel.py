@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images import recipes
 from egress.runtime.errors import ImageMissingError
 from tests.container.conftest import one_at_a_time
-from tests.container.text import FOLDER
+from tests.container.recipe_folder import FOLDER
 
 ROOT = FOLDER.parent
 OWN = "egress-wheel-test"
@@ -82,7 +82,7 @@ def test_all_that_images_are_made_of_is_inside(installed: Installed) -> None:
 def test_what_runs_the_images_is_inside(installed: Installed, tmp_path: Path) -> None:
     done = installed.egress("image", "files", str(tmp_path / "mine"))
     assert done.returncode == 0, done.stderr
-    for name in recipes.for_running():
+    for name in recipes.deployment_files():
         assert (tmp_path / "mine" / name).read_bytes() == (FOLDER / name).read_bytes()
 
 
@@ -94,7 +94,7 @@ def test_the_script_for_a_checkout_says_that_this_is_none(installed: Installed) 
 
 
 @pytest.fixture
-def named(engine: Engine) -> Iterator[str]:
+def named(engine: DockerEngine) -> Iterator[str]:
     yield OWN
     engine.remove_image(OWN)
 
@@ -102,7 +102,7 @@ def named(engine: Engine) -> Iterator[str]:
 @pytest.mark.system("docker", "docker.io")
 @pytest.mark.timeout(400)
 def test_the_proxy_is_built_of_it(
-    installed: Installed, engine: Engine, named: str, tmp_path_factory: pytest.TempPathFactory
+    installed: Installed, engine: DockerEngine, named: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with one_at_a_time(tmp_path_factory):
         done = installed.egress("image", "build", "proxy", "--tag", named)
@@ -116,7 +116,7 @@ def test_the_proxy_is_built_of_it(
 
 
 @pytest.mark.system("docker", "docker.io")
-def test_a_base_that_nobody_has_is_told_with_its_cure(installed: Installed, engine: Engine) -> None:
+def test_a_base_that_nobody_has_is_told_with_its_cure(installed: Installed, engine: DockerEngine) -> None:
     done = installed.egress("image", "build", "sandbox", "--base", "127.0.0.1:1/nothing", "--tag", OWN)
     assert done.returncode == 3
     assert "egress: Step 1/" in done.stderr

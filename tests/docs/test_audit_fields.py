@@ -10,11 +10,11 @@ import pytest
 
 from egress.audit import lines
 from egress.audit.chain import Chain, Keys
-from egress.audit.clock import Stamps
+from egress.audit.clock import TimestampFormatter
 from egress.audit.files import Pruning
-from egress.audit.gaps import killed
+from egress.audit.gaps import killed_gap
 from egress.audit.lines import EVENTS
-from egress.audit.verify import GAPS
+from egress.audit.verify import GAP_MESSAGES
 from egress.types import Place
 from scripts.pages import ROOT, blocks, text
 from tests.unit.audit.sample import FACTS, KEY, MOMENT, NAME, OPENING, RECORD, TUNNEL, Clock
@@ -22,7 +22,7 @@ from tests.unit.audit.sample import FACTS, KEY, MOMENT, NAME, OPENING, RECORD, T
 PAGE = ROOT / "docs/reference/audit.md"
 ALWAYS = ("seq", "time", "event", "mac")
 BEFORE = "9f" * 32
-FRAGMENT = killed((40, 42), b'{"seq":40,"time":"2026-03-01T09:29:58')
+FRAGMENT = killed_gap((40, 42), b'{"seq":40,"time":"2026-03-01T09:29:58')
 
 POLICY = "5f2b8c0d9e1a4b7c"
 FILES = "config/hosts.yaml"
@@ -59,7 +59,7 @@ FACTS_OF: dict[str, dict[str, str | int | None]] = {
 
 def bodies() -> dict[str, str]:
     """One of every kind of line there is."""
-    stamp = Stamps(Clock()).at(MOMENT)
+    stamp = TimestampFormatter(Clock()).at(MOMENT)
     tunnel = replace(TUNNEL, place=Place(FILES, 31, 3), sni=TUNNEL.host, policy=POLICY)
     return {
         "exchange": lines.exchange(replace(RECORD, policy=POLICY), FACTS),
@@ -77,7 +77,7 @@ def bodies() -> dict[str, str]:
 
 
 def written(body: str) -> str:
-    return Chain(Keys.of(KEY).line).seal(Stamps(Clock()).now(), body).decode("ascii")
+    return Chain(Keys.of(KEY).line).seal(TimestampFormatter(Clock()).now(), body).decode("ascii")
 
 
 def section(kind: str) -> str:
@@ -119,4 +119,4 @@ def test_every_event_has_an_example() -> None:
 
 
 def test_every_kind_of_gap_is_explained() -> None:
-    assert all(f"`{kind}`" in section("gap") for kind in (*GAPS, "killed"))
+    assert all(f"`{kind}`" in section("gap") for kind in (*GAP_MESSAGES, "killed"))

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from scripts.clients import by_client, declared, table
+from scripts.demo_api import NAME
 from scripts.pages import ROOT, text
-from scripts.standin import NAME
 from tests.docs.test_serving import TOKEN, Api, adapted, api, shown
-from tests.proxy.served import Served
+from tests.proxy.serve_process import ServeProcess
 
 GUIDE = ROOT / "docs/guides/clients.md"
 PYTHON = Path(sys.executable).name
@@ -79,18 +79,18 @@ def trust_of(client: str) -> str:
 
 
 @pytest.fixture
-def through(tmp_path: Path) -> Iterator[tuple[Served, Api]]:
+def through(tmp_path: Path) -> Iterator[tuple[ServeProcess, Api]]:
     rules = shown(ROOT / "docs/tutorial.md")[0]
     with api(tmp_path / "api") as standin:
         options = [f"--upstream-ca={standin.ca}", f"--resolve={NAME}=127.0.0.1"]
         env = {"TRACKER_TOKEN": TOKEN}
-        with Served(tmp_path / "home", adapted(rules, standin.port), options, env=env) as served:
+        with ServeProcess(tmp_path / "home", adapted(rules, standin.port), options, env=env) as served:
             yield served, standin
 
 
 @pytest.mark.system("curl", "curl")
 @pytest.mark.parametrize("client", CLIENTS)
-def test_two_variables_are_enough(client: str, through: tuple[Served, Api]) -> None:
+def test_two_variables_are_enough(client: str, through: tuple[ServeProcess, Api]) -> None:
     """With the proxy that people start and the bundle that it exports."""
     served, standin = through
     bundle = served.folder / "egress-ca.pem"

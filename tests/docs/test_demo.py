@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.settings import environment
+from egress.environment import read_environment
 from scripts.demo import KEPT, SEARCH, TOKEN
 from scripts.pages import ROOT, blocks
 from tests.conftest import UNDER_CI
@@ -22,7 +22,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     kind = str(request.param)
     if kind == "docker" and not Path("/var/run/docker.sock").is_socket() and not UNDER_CI:
         pytest.skip("needs a container engine")
-    environ = {**environment(), "EGRESS_RUNTIME": kind}
+    environ = {**read_environment(), "EGRESS_RUNTIME": kind}
     kept = str(tmp_path_factory.mktemp("demo") / "kept")
     ran = subprocess.run(
         ["sh", "scripts/demo", kept], cwd=ROOT, capture_output=True, text=True, check=False, env=environ
@@ -45,7 +45,7 @@ def test_it_looks_for_the_token_and_finds_nothing(shown: str) -> None:
 
 
 def test_the_search_would_find_it() -> None:
-    environ = {**environment(), "PLANTED": TOKEN}
+    environ = {**read_environment(), "PLANTED": TOKEN}
     assert subprocess.check_output(["sh", "-c", SEARCH.splitlines()[0]], env=environ) == b"1\n"
 
 

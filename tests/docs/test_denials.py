@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import CODES
-from egress.relay.page import Page, connect_refusal, grpc_page, page
+from egress.relay.error_page import ErrorPage, connect_refusal, error_page, grpc_error_page
 from scripts.pages import ROOT, Block, blocks
 
 PAGE = ROOT / "docs/reference/denials.md"
@@ -18,26 +18,26 @@ def real(form: str, code: str, seconds: str = "0") -> str:
     wait = int(seconds)
     match form:
         case "json":
-            return whole(page(code, ID, accept="*/*", user_agent="curl/8", retry_after=wait))
+            return whole(error_page(code, ID, accept="*/*", user_agent="curl/8", retry_after=wait))
         case "git":
-            return whole(page(code, ID, accept="*/*", user_agent="git/2.39.5", retry_after=wait))
+            return whole(error_page(code, ID, accept="*/*", user_agent="git/2.39.5", retry_after=wait))
         case "text":
-            return whole(page(code, ID, accept="text/plain", retry_after=wait))
+            return whole(error_page(code, ID, accept="text/plain", retry_after=wait))
         case "head":
-            return whole(page(code, ID, retry_after=wait)).partition("\n\n")[0] + "\n"
+            return whole(error_page(code, ID, retry_after=wait)).partition("\n\n")[0] + "\n"
         case "grpc":
-            return fields(grpc_page(code, ID, retry_after=wait))
+            return fields(grpc_error_page(code, ID, retry_after=wait))
         case "connect":
             return connect_refusal(code, ID, retry_after=wait).decode().replace("\r", "")
         case _:
             raise AssertionError(f"there is no form {form}")
 
 
-def whole(made: Page) -> str:
+def whole(made: ErrorPage) -> str:
     return f"HTTP/1.1 {made.status} {made.reason}\n{fields(made)}\n{made.body.decode()}"
 
 
-def fields(made: Page) -> str:
+def fields(made: ErrorPage) -> str:
     return "".join(f"{name}: {value}\n" for name, value in made.headers)
 
 
@@ -52,7 +52,7 @@ def test_every_form_is_shown() -> None:
 
 
 def test_every_field_of_our_own_is_explained() -> None:
-    made = page("limit.requests", ID, retry_after=1)
+    made = error_page("limit.requests", ID, retry_after=1)
     own = [name for name, _ in made.headers if name.startswith("egress-") or name == "retry-after"]
     assert len(own) == 3
     told = PAGE.read_text(encoding="utf-8")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from egress.policy.shipped import preset_texts
-from egress.rules.cases import run
-from egress.rules.load import Loaded, Source, load
+from egress.policy.bundled_presets import preset_texts
+from egress.rules.compile.load import LoadResult, RuleText, load
+from egress.rules.compile.rule_tests import run_rule_tests
 from scripts.pages import PAGES, Block, blocks
 
 NOW = 1_800_000_000
 SHOWN = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
 
 
-def loaded(block: Block) -> Loaded:
-    return load([Source(block.file, block.text)], preset_texts(), NOW)
+def loaded(block: Block) -> LoadResult:
+    return load([RuleText(block.file, block.text)], preset_texts(), NOW)
 
 
 @pytest.mark.parametrize("block", [b for b in SHOWN if not b.is_wrong], ids=lambda block: block.place)
@@ -22,7 +22,7 @@ def test_a_shown_rule_file_is_without_findings_and_passes_its_tests(block: Block
     result = loaded(block)
     assert result.findings == ()
     assert result.policy is not None
-    failed = [f"{r.case.text}: {r.problem}" for r in run(result.policy, NOW) if r.problem]
+    failed = [f"{r.case.text}: {r.problem}" for r in run_rule_tests(result.policy, NOW) if r.problem]
     assert not failed
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.fake import FakeRuntime
+from egress.sandbox.default_fleet import DEFAULT_FLEET
 from egress.sandbox.handle import Sandbox
-from egress.sandbox.late import HOMES
-from egress.sandbox.shared import SHARED
+from egress.sandbox.lazy_exports import EXPORT_MODULES
 from scripts.pages import ROOT, blocks, text
-from tests.unit.sandbox.local import LocalRuntime
+from tests.unit.sandbox.local_runtime import LocalRuntime
 
 PAGE = ROOT / "docs/guides/sandbox.md"
 EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
@@ -27,8 +27,8 @@ EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRuntime]:
     """What sandboxes are made in where no other runtime is named."""
     runtime = LocalRuntime(tmp_path)
-    monkeypatch.setattr(SHARED, "_runtime", runtime)
-    monkeypatch.setattr("egress.sandbox.beyond.image_of", lambda *_: "any")
+    monkeypatch.setattr(DEFAULT_FLEET, "_runtime", runtime)
+    monkeypatch.setattr("egress.sandbox.capabilities.choose_image", lambda *_: "any")
     yield runtime
     runtime.close()
 
@@ -68,7 +68,7 @@ def test_every_name_that_is_imported_is_offered() -> None:
     for block in EXAMPLES:
         for node in ast.walk(ast.parse(block.text)):
             if isinstance(node, ast.ImportFrom):
-                assert {alias.name for alias in node.names} <= set(HOMES)
+                assert {alias.name for alias in node.names} <= set(EXPORT_MODULES)
 
 
 def test_what_is_said_of_a_runtime_alone_holds() -> None:

@@ -30,10 +30,10 @@ from pathlib import Path
 import pytest
 
 from scripts.console import STEP
+from scripts.demo_api import NAME
 from scripts.pages import PAGES, ROOT, Block, blocks, name
-from scripts.standin import NAME
 from tests.cli.command import environment, put
-from tests.proxy.served import Served
+from tests.proxy.serve_process import ServeProcess
 
 pytestmark = pytest.mark.system("curl", "curl")
 
@@ -48,7 +48,7 @@ _PORT_OF_API = re.compile(rf"{re.escape(NAME)}:\d+")
 STANDIN = """
 import json, sys
 from pathlib import Path
-from scripts.standin import StandIn
+from scripts.demo_api import StandIn
 with StandIn(Path(sys.argv[1])) as standin:
     print(json.dumps([standin.port, str(standin.ca)]), flush=True)
     sys.stdin.read()
@@ -113,7 +113,7 @@ def adapted(rules: str, port: int) -> str:
     return bound.replace("\n\n", "\n", 2).replace(f"  {NAME}:\n", opened)
 
 
-def printed(commands: list[Block], served: Served, port: int) -> list[str]:
+def printed(commands: list[Block], served: ServeProcess, port: int) -> list[str]:
     """What the commands print, a text for each block."""
     script = f"egress() {{ '{sys.executable}' -m egress \"$@\"; }}\n"
     for block in commands:
@@ -137,7 +137,7 @@ def printed(commands: list[Block], served: Served, port: int) -> list[str]:
     return ran.stdout.split(f"{NEXT}\n")[:-1]
 
 
-def settled(text: str, served: Served) -> str:
+def settled(text: str, served: ServeProcess) -> str:
     """A text without what differs from run to run."""
     # People have the usual folder, which no command has to name.
     text = text.replace(f" --runtime-dir {served.runtime}", "")
@@ -159,7 +159,7 @@ def options_of(start: Block, standin: Api, home: Path) -> list[str]:
     return words[4:]
 
 
-def assert_shown(wanted: list[Block], got: list[str], served: Served) -> None:
+def assert_shown(wanted: list[Block], got: list[str], served: ServeProcess) -> None:
     for block, text in zip(wanted, got, strict=True):
         assert settled(text, served) == _PORT_OF_API.sub(NAME, block.text), block.place
 
@@ -171,7 +171,7 @@ def test_a_page_shows_what_a_running_proxy_does(page: Path, tmp_path: Path) -> N
         home = tmp_path / "home"
         options = options_of(starts[0], standin, home)
         env = {"TRACKER_TOKEN": TOKEN}
-        with Served(home, adapted(rules, standin.port), options, env=env) as served:
+        with ServeProcess(home, adapted(rules, standin.port), options, env=env) as served:
             del served.env["TRACKER_TOKEN"]
             command, _, says = starts[0].text.partition("\n")
             if says:

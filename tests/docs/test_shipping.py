@@ -17,7 +17,7 @@ from typing import cast
 import pytest
 from ruamel.yaml import YAML
 
-from egress.audit import files, head
+from egress.audit import checkpoint, files
 from egress.audit.lines import MOST_REASON, MOST_RULE, MOST_SECRETS
 from egress.audit.quote import MOST_PATH
 from egress.audit.sink import Sink
@@ -252,7 +252,7 @@ def test_a_copy_of_the_lines_is_verified_with_the_head(
     sink, folder = log
     pattern = Path(included(recipe)).name
     copy = shipped(folder, tmp_path / "copy", pattern)
-    shutil.copy(folder / head.FILE, copy)
+    shutil.copy(folder / checkpoint.FILE_NAME, copy)
     assert sound(copy).lines == sound(folder).lines
     # The head may be older than the lines: they only go on.
     written(sink)
@@ -265,7 +265,7 @@ def test_a_copy_that_was_parsed_and_printed_again_is_not_sound(
     """The control: this is what the recipes are careful about."""
     _, folder = log
     copy = shipped(folder, tmp_path / "copy", "audit-*.jsonl")
-    shutil.copy(folder / head.FILE, copy)
+    shutil.copy(folder / checkpoint.FILE_NAME, copy)
     path = copy / files.name(1)
     lines = [json.dumps(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -296,7 +296,7 @@ def test_the_files_are_put_together_again_from_what_the_collector_wrote(
     copy.mkdir()
     code = program[1].replace("/var/lib/otelcol/egress-copy.json", str(out))
     exec(compile(code.replace("/var/lib/egress-copy", str(copy)), "guide", "exec"), {})
-    shutil.copy(folder / head.FILE, copy)
+    shutil.copy(folder / checkpoint.FILE_NAME, copy)
     assert sound(copy).lines == sound(folder).lines
 
 

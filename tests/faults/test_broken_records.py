@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.chance import Chance
-from tests.faults.course import Course
-from tests.faults.link import Direction, What
-from tests.faults.streams import Messages, Streams, play_sample
+from tests.faults.faulty_link import Direction, FaultKind
+from tests.faults.faulty_proxy import FaultyProxy
+from tests.faults.seeded_random import SeededRandom
+from tests.faults.stream_clients import Messages, Streams, play_sample
 
-every_fault = pytest.mark.parametrize("what", [What.CORRUPT, What.DUPLICATE, What.HALF_CLOSE])
+every_fault = pytest.mark.parametrize("what", [FaultKind.CORRUPT, FaultKind.DUPLICATE, FaultKind.HALF_CLOSE])
 both_sides = pytest.mark.parametrize("side", ["near", "far"])
 both_ways = pytest.mark.parametrize("towards", ["up", "down"])
 
@@ -23,15 +23,17 @@ both_ways = pytest.mark.parametrize("towards", ["up", "down"])
 @both_ways
 @both_sides
 @every_fault
-async def test_http2(tmp_path: Path, what: What, side: str, towards: Direction) -> None:
-    async with Course.of(tmp_path, tls=True, http2=True) as course:
-        await play_sample(course, Streams(course), Chance("h2", what, side, towards), what, side, towards)
+async def test_http2(tmp_path: Path, what: FaultKind, side: str, towards: Direction) -> None:
+    async with FaultyProxy.of(tmp_path, tls=True, http2=True) as course:
+        await play_sample(
+            course, Streams(course), SeededRandom("h2", what, side, towards), what, side, towards
+        )
 
 
 @both_ways
 @both_sides
 @every_fault
-async def test_websocket(tmp_path: Path, what: What, side: str, towards: Direction) -> None:
-    async with Course.of(tmp_path, tls=True) as course:
+async def test_websocket(tmp_path: Path, what: FaultKind, side: str, towards: Direction) -> None:
+    async with FaultyProxy.of(tmp_path, tls=True) as course:
         messages = Messages(course, tls=True)
-        await play_sample(course, messages, Chance("ws", what, side, towards), what, side, towards)
+        await play_sample(course, messages, SeededRandom("ws", what, side, towards), what, side, towards)

@@ -17,7 +17,7 @@ import pytest
 from cryptography import x509
 
 from tests.cli.command import put
-from tests.faults.estate import ALL, API, OPEN, SECRET, Estate
+from tests.faults.proxy_lab import ALL_RULE, API, OPEN, SECRET, ProxyLab
 from tests.proxy.lab.client import Peer, RefusedError
 
 pytestmark = pytest.mark.system("faketime", "faketime")
@@ -57,9 +57,9 @@ class Faked:
 
 
 @contextlib.asynccontextmanager
-async def estate_of(folder: Path, allow: str = ALL) -> AsyncIterator[tuple[Estate, Faked]]:
+async def estate_of(folder: Path, allow: str = ALL_RULE) -> AsyncIterator[tuple[ProxyLab, Faked]]:
     faked = Faked(folder)
-    async with Estate.of(folder, env=faked.env, allow=allow) as estate:
+    async with ProxyLab.of(folder, env=faked.env, allow=allow) as estate:
         for context in estate.trust.values():
             context.verify_flags |= NO_CHECK_TIME
         try:
@@ -70,13 +70,13 @@ async def estate_of(folder: Path, allow: str = ALL) -> AsyncIterator[tuple[Estat
         assert checked.status == 0, checked
 
 
-async def ask(estate: Estate, peer: Peer, path: str, name: str = API) -> str:
+async def ask(estate: ProxyLab, peer: Peer, path: str, name: str = API) -> str:
     """The code of a refusal, or the status."""
     response = await peer.get(path, estate.host(name))
     return response.header("egress-denied") or str(response.status)
 
 
-async def visit(estate: Estate, path: str, name: str = API) -> str:
+async def visit(estate: ProxyLab, path: str, name: str = API) -> str:
     """The same on a connection of its own; empty where no handshake came about."""
     try:
         async with await estate.visit(name) as peer:

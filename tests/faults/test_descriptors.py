@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from egress.errors import CODES
-from tests.faults.estate import API, Estate
+from tests.faults.proxy_lab import API, ProxyLab
 from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import Peer, RefusedError, at, dial
 from tests.proxy.lab.http1 import Response
@@ -24,13 +24,13 @@ TOO_FEW = {"limit.connections", "upstream.unreachable", "internal"}
 """What a client may be told; the last where not even the addresses of the machine can be asked for."""
 
 
-async def said(estate: Estate, peer: Peer, path: str) -> str:
+async def said(estate: ProxyLab, peer: Peer, path: str) -> str:
     """The code of a refusal, or the status."""
     response = await peer.get(path, estate.host(API))
     return response.header("egress-denied") or str(response.status)
 
 
-async def ask(estate: Estate, path: str) -> str:
+async def ask(estate: ProxyLab, path: str) -> str:
     """The same on a connection of its own; empty where it was closed without a word."""
     try:
         async with await estate.visit() as peer:
@@ -45,14 +45,14 @@ def code_of(response: Response) -> str:
     return response.header("egress-denied") or ""
 
 
-async def is_well_again(estate: Estate) -> None:
+async def is_well_again(estate: ProxyLab) -> None:
     """Accepting pauses for a moment when it has failed."""
     async with asyncio.timeout(60):
         while await ask(estate, "/small/again") != "200":  # noqa: ASYNC110 - the proxy tells nobody
             await asyncio.sleep(0.05)
 
 
-async def all_told(estate: Estate) -> None:
+async def all_told(estate: ProxyLab) -> None:
     """Each request that came to the upstream has its line, and the log is whole."""
     wanted = {path for path in estate.seen if not path.endswith(("again", "well"))}
     lines = await asyncio.to_thread(estate.served.recorded, "exchange", len(wanted))
@@ -71,7 +71,7 @@ async def all_told(estate: Estate) -> None:
 @pytest.mark.system("prlimit", "util-linux")
 async def test_few_from_the_start_serve_few_clients_and_their_operator(tmp_path: Path) -> None:
     under = ("prlimit", f"--nofile={FEW}:{FEW}")
-    async with Estate.of(tmp_path, under=under) as estate:
+    async with ProxyLab.of(tmp_path, under=under) as estate:
         assert estate.served.logged("descriptors.few")
         idle = [await dial(at(estate.served.port)) for _ in range(CLIENTS)]
         # All that there may be are taken; the rest was turned away, and who operates it gets in.
@@ -92,7 +92,7 @@ async def test_few_from_the_start_serve_few_clients_and_their_operator(tmp_path:
 
 async def test_none_left_while_it_works(tmp_path: Path) -> None:
     """Not one more: what is open goes on, nothing new comes about, and then all is as before."""
-    async with Estate.of(tmp_path) as estate:
+    async with ProxyLab.of(tmp_path) as estate:
         pid = estate.served.process.pid
         async with await estate.visit() as peer:
             assert await said(estate, peer, "/small/before") == "200"
@@ -114,7 +114,7 @@ async def test_none_left_while_it_works(tmp_path: Path) -> None:
 
 async def test_no_new_upstream_connection(tmp_path: Path) -> None:
     """A client that is in gets an answer that says it, and the next one is served."""
-    async with Estate.of(tmp_path) as estate:
+    async with ProxyLab.of(tmp_path) as estate:
         pid = estate.served.process.pid
         async with await estate.visit() as peer:
             before = resource.prlimit(pid, resource.RLIMIT_NOFILE)

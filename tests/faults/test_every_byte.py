@@ -11,26 +11,26 @@ from typing import Literal
 
 import pytest
 
-from tests.faults.chance import Chance
-from tests.faults.course import Course, Heard, Talk
-from tests.faults.link import LOSSLESS, Direction, Fault, What
+from tests.faults.faulty_link import LOSSLESS, Direction, FaultKind, LinkFault
+from tests.faults.faulty_proxy import ClientAnswer, FaultyProxy, Talk
+from tests.faults.seeded_random import SeededRandom
 
 Side = Literal["near", "far"]
 
-ENDS = (What.RESET, What.CUT, What.HALF_CLOSE)
-THOROUGH = (What.CUT, What.CORRUPT)
-SAMPLED = tuple(each for each in What if each not in (*THOROUGH, What.STALL))
+ENDS = (FaultKind.RESET, FaultKind.CUT, FaultKind.HALF_CLOSE)
+THOROUGH = (FaultKind.CUT, FaultKind.CORRUPT)
+SAMPLED = tuple(each for each in FaultKind if each not in (*THOROUGH, FaultKind.STALL))
 
 both_sides = pytest.mark.parametrize("side", ["near", "far"])
 both_ways = pytest.mark.parametrize("towards", ["up", "down"])
 
 
-async def at(course: Course, talk: Talk, side: Side, fault: Fault) -> Heard:
+async def at(course: FaultyProxy, talk: Talk, side: Side, fault: LinkFault) -> ClientAnswer:
     near, far = (fault, None) if side == "near" else (None, fault)
     return await course.play(talk, near, far)
 
 
-async def length(course: Course, talk: Talk, side: Side, towards: Direction) -> int:
+async def length(course: FaultyProxy, talk: Talk, side: Side, towards: Direction) -> int:
     """How many bytes go that way when nothing is wrong."""
     await course.play(talk)
     link = course.near if side == "near" else course.far
@@ -38,7 +38,7 @@ async def length(course: Course, talk: Talk, side: Side, towards: Direction) -> 
     return link.last.passed[towards]
 
 
-def judge_end(heard: Heard, course: Course, side: Side, towards: Direction, place: int) -> None:
+def judge_end(heard: ClientAnswer, course: FaultyProxy, side: Side, towards: Direction, place: int) -> None:
     """After a connection that ends it is known what may be said."""
     codes = {each.code for each in course.told}
     about = f"{side} {towards} {place}: {heard}, {course.told}"
@@ -52,12 +52,14 @@ def judge_end(heard: Heard, course: Course, side: Side, towards: Direction, plac
 
 @both_ways
 @both_sides
-@pytest.mark.parametrize("what", [each for each in What if each is not What.STALL])
-async def test_in_clear_at_every_byte(tmp_path: Path, what: What, side: Side, towards: Direction) -> None:
-    async with Course.of(tmp_path, tls=False) as course:
+@pytest.mark.parametrize("what", [each for each in FaultKind if each is not FaultKind.STALL])
+async def test_in_clear_at_every_byte(
+    tmp_path: Path, what: FaultKind, side: Side, towards: Direction
+) -> None:
+    async with FaultyProxy.of(tmp_path, tls=False) as course:
         talk = course.in_clear
         for place in range(await length(course, talk, side, towards) + 1):
-            heard = await at(course, talk, side, Fault(what, towards, place))
+            heard = await at(course, talk, side, LinkFault(what, towards, place))
             if what in ENDS:
                 judge_end(heard, course, side, towards, place)
         link = course.near if side == "near" else course.far
@@ -68,13 +70,15 @@ async def test_in_clear_at_every_byte(tmp_path: Path, what: What, side: Side, to
 @both_ways
 @both_sides
 @pytest.mark.parametrize("what", THOROUGH)
-async def test_under_tls_at_every_byte(tmp_path: Path, what: What, side: Side, towards: Direction) -> None:
+async def test_under_tls_at_every_byte(
+    tmp_path: Path, what: FaultKind, side: Side, towards: Direction
+) -> None:
     """The tunnel, the handshake, and the request and its answer in it."""
-    async with Course.of(tmp_path, tls=True) as course:
+    async with FaultyProxy.of(tmp_path, tls=True) as course:
         # A fault behind the proxy leaves the client's connection alone.
         talk = course.over_tls if side == "near" else course.steadily
         for place in range(await length(course, talk, side, towards) + 1):
-            heard = await at(course, talk, side, Fault(what, towards, place))
+            heard = await at(course, talk, side, LinkFault(what, towards, place))
             if what in ENDS:
                 judge_end(heard, course, side, towards, place)
         link = course.near if side == "near" else course.far
@@ -87,13 +91,13 @@ async def test_under_tls_at_every_byte(tmp_path: Path, what: What, side: Side, t
 @both_sides
 @pytest.mark.parametrize("what", SAMPLED)
 async def test_under_tls_at_a_sample_of_bytes(
-    tmp_path: Path, what: What, side: Side, towards: Direction
+    tmp_path: Path, what: FaultKind, side: Side, towards: Direction
 ) -> None:
-    async with Course.of(tmp_path, tls=True) as course:
+    async with FaultyProxy.of(tmp_path, tls=True) as course:
         talk = course.over_tls
         whole = await length(course, talk, side, towards)
-        for place in Chance(what, side, towards).places(whole, 12 if what in LOSSLESS else 30):
-            heard = await at(course, talk, side, Fault(what, towards, place))
+        for place in SeededRandom(what, side, towards).places(whole, 12 if what in LOSSLESS else 30):
+            heard = await at(course, talk, side, LinkFault(what, towards, place))
             if what in ENDS:
                 judge_end(heard, course, side, towards, place)
         await course.play(talk)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import mounted
+from tests.faults import small_mount
 
 
 def story(request: pytest.FixtureRequest, folder: Path, mode: str) -> dict[str, object]:
-    return mounted.story(request, "tests.faults.tiny_disk", str(folder), mode)
+    return small_mount.story(request, "tests.faults.tiny_disk", str(folder), mode)
 
 
 def log(facts: dict[str, object]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LEFT_OUT
-from tests.faults import mounted
+from tests.faults import small_mount
 from tests.runtime.namespace.conftest import namespaces, refusal
 
 __all__ = ["namespaces", "refusal"]
@@ -25,7 +25,7 @@ def test_one_that_finds_no_room_is_refused_and_leaves_nothing(
     if os.geteuid() != 0:
         request.node.user_properties.append((LEFT_OUT, "root, to mount a disk below sandboxes"))
         pytest.skip("a disk below sandboxes is mounted by root alone")
-    facts = mounted.story(request, "tests.faults.tiny_home", str(tmp_path))
+    facts = small_mount.story(request, "tests.faults.tiny_home", str(tmp_path))
     told = facts["told"]
     assert isinstance(told, list)
     # However far it gets.

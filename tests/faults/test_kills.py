@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.chance import Chance
-from tests.faults.estate import API, BLIND, OPEN, STREAMS, Estate
+from tests.faults.proxy_lab import API, BLIND, OPEN, STREAMS, ProxyLab
+from tests.faults.seeded_random import SeededRandom
 from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import RefusedError
 from tests.proxy.lab.http2 import Http2Client
@@ -43,7 +43,7 @@ class Books:
 class Crowd:
     """Clients that go on until the proxy is gone."""
 
-    def __init__(self, estate: Estate, books: Books, name: str) -> None:
+    def __init__(self, estate: ProxyLab, books: Books, name: str) -> None:
         self.estate = estate
         self.books = books
         self.name = name
@@ -94,8 +94,8 @@ class Crowd:
 @pytest.mark.timeout(90 + 30 * ROUNDS)
 @pytest.mark.parametrize("seed", [SEED])
 async def test_what_reached_an_upstream_is_told_exactly_once(tmp_path: Path, seed: int) -> None:
-    chance, books = Chance("kill", seed), Books()
-    async with Estate.of(tmp_path) as estate:
+    chance, books = SeededRandom("kill", seed), Books()
+    async with ProxyLab.of(tmp_path) as estate:
         for number in range(ROUNDS):
             await live_and_die(estate, books, chance, f"r{number}")
             estate.served.start()
@@ -107,7 +107,7 @@ async def test_what_reached_an_upstream_is_told_exactly_once(tmp_path: Path, see
         assert gaps <= {"killed"}
 
 
-async def live_and_die(estate: Estate, books: Books, chance: Chance, name: str) -> None:
+async def live_and_die(estate: ProxyLab, books: Books, chance: SeededRandom, name: str) -> None:
     crowds = [Crowd(estate, books, f"{name}c{number}") for number in range(AT_ONCE)]
     talks = [talk for crowd in crowds for talk in (crowd.keep_alive, crowd.streams, crowd.tunnel)]
     enough = len(books.answered) + chance.randrange(60, 400)
@@ -121,7 +121,7 @@ async def live_and_die(estate: Estate, books: Books, chance: Chance, name: str) 
     estate.served.kill()
 
 
-def compare(estate: Estate, books: Books) -> None:
+def compare(estate: ProxyLab, books: Books) -> None:
     """The log with what upstreams have seen, and with what clients have begun."""
     lines = estate.served.records()
     told = Counter(str(line["path"]) for line in lines if line["event"] == "exchange")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.faults.link import FLIP, TWICE, Direction, Fault, Link, What
+from tests.faults.faulty_link import FLIP, TWICE, Direction, FaultKind, FaultyLink, LinkFault
 from tests.proxy.lab.channel import Channel, End, Reader
 from tests.proxy.lab.server import LOOPBACK
 
@@ -21,7 +21,7 @@ AT = 7
 class Ends:
     """A client and a server that greet each other with the same bytes, and what became of it."""
 
-    link: Link
+    link: FaultyLink
     got: dict[Direction, bytes] = field(default_factory=dict)
     ended: dict[Direction, End] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ async def ends() -> AsyncIterator[Ends]:
         return asyncio.StreamReaderProtocol(reader, arrived)
 
     server = await asyncio.get_running_loop().create_server(protocol, LOOPBACK, 0)
-    async with server, Link(server.sockets[0].getsockname()[1]) as link:
+    async with server, FaultyLink(server.sockets[0].getsockname()[1]) as link:
         found = Ends(link)
         yield found
         # A connection can be over for us before the server has looked at it.
@@ -63,7 +63,7 @@ async def ends() -> AsyncIterator[Ends]:
         await asyncio.gather(*tasks)
 
 
-async def meet(fault: Fault | None) -> Ends:
+async def meet(fault: LinkFault | None) -> Ends:
     async with ends() as found:
         found.link.fault = fault
         await found.client()
@@ -83,48 +83,48 @@ async def test_without_a_fault_all_passes_and_so_do_the_ends() -> None:
 
 
 @both_ways
-@pytest.mark.parametrize("what", [What.SPLIT, What.THROTTLE])
-async def test_what_is_only_slow_arrives(what: What, towards: Direction, back: Direction) -> None:
-    found = await meet(Fault(what, towards, AT))
+@pytest.mark.parametrize("what", [FaultKind.SPLIT, FaultKind.THROTTLE])
+async def test_what_is_only_slow_arrives(what: FaultKind, towards: Direction, back: Direction) -> None:
+    found = await meet(LinkFault(what, towards, AT))
     assert found.got == {"up": SENT, "down": SENT}
 
 
 @both_ways
 async def test_one_byte_is_another(towards: Direction, back: Direction) -> None:
-    found = await meet(Fault(What.CORRUPT, towards, AT))
+    found = await meet(LinkFault(FaultKind.CORRUPT, towards, AT))
     assert found.got[towards] == SENT[:AT] + bytes([SENT[AT] ^ FLIP]) + SENT[AT + 1 :]
     assert found.got[back] == SENT
 
 
 @both_ways
 async def test_some_bytes_come_twice(towards: Direction, back: Direction) -> None:
-    found = await meet(Fault(What.DUPLICATE, towards, AT))
+    found = await meet(LinkFault(FaultKind.DUPLICATE, towards, AT))
     assert found.got[towards] == SENT[: AT + TWICE] + SENT[AT:]
 
 
 @both_ways
 async def test_a_half_close_ends_one_direction(towards: Direction, back: Direction) -> None:
-    found = await meet(Fault(What.HALF_CLOSE, towards, AT))
+    found = await meet(LinkFault(FaultKind.HALF_CLOSE, towards, AT))
     assert found.got == {towards: SENT[:AT], back: SENT}
     assert found.ended[towards] is End.CLEAN
 
 
 @both_ways
 async def test_a_reset_is_seen_as_one(towards: Direction, back: Direction) -> None:
-    found = await meet(Fault(What.RESET, towards, AT))
+    found = await meet(LinkFault(FaultKind.RESET, towards, AT))
     assert End.RESET in found.ended.values()
     assert len(found.got[towards]) <= AT
 
 
 @both_ways
 async def test_a_cut_ends_both(towards: Direction, back: Direction) -> None:
-    found = await meet(Fault(What.CUT, towards, AT))
+    found = await meet(LinkFault(FaultKind.CUT, towards, AT))
     assert len(found.got[towards]) <= AT
 
 
 @both_ways
 async def test_a_stall_lets_nothing_more_pass(towards: Direction, back: Direction) -> None:
-    found = await meet(Fault(What.STALL, towards, AT))
+    found = await meet(LinkFault(FaultKind.STALL, towards, AT))
     assert found.got == {towards: SENT[:AT], back: SENT}
 
 
@@ -140,7 +140,7 @@ async def test_what_is_open_can_be_let_go_of() -> None:
 
 async def test_each_connection_has_its_own_fault() -> None:
     async with ends() as found:
-        found.link.faults.append(Fault(What.CUT, "up", 0))
+        found.link.faults.append(LinkFault(FaultKind.CUT, "up", 0))
         await found.client()
         await found.client()
         assert found.got["down"] == SENT

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.bounds import MIB, bounded, packed, told, unpack
-from tests.faults.estate import API
-from tests.proxy.lab.visit import Visit
+from tests.faults.memory_limit import MIB, bounded, packed, told, unpack
+from tests.faults.proxy_lab import API
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 HEAD = 64 * MIB
 BOMB = 1024 * MIB
@@ -32,7 +32,7 @@ async def test_a_request_head_of_64_mib(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [HEAD, None], ids=["64-mib", "without-end"])
 async def test_a_response_head(tmp_path: Path, size: int | None) -> None:
-    async def much(visit: Visit) -> None:
+    async def much(visit: UpstreamRequest) -> None:
         await visit.channel.send(b"HTTP/1.1 200 OK\r\n")
         await pour(visit.channel.send, size)
         await visit.channel.send(b"content-length: 0\r\n\r\n")

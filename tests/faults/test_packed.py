@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.faults.bounds import MIB, bounded, packed, told, unpack
-from tests.faults.chance import Chance
+from tests.faults.memory_limit import MIB, bounded, packed, told, unpack
+from tests.faults.seeded_random import SeededRandom
 
 SIZE = 256 * MIB
-NOISE = Chance("noise").randbytes(MIB // 100)
+NOISE = SeededRandom("noise").randbytes(MIB // 100)
 """A hundredth of each mebibyte: what comes in one read unpacks to a hundred times as much."""
 
 

@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.estate import API, SECRET, Estate
-from tests.proxy.lab.stack import policy_of
-from tests.proxy.lab.visit import Visit
+from tests.faults.proxy_lab import API, SECRET, ProxyLab
+from tests.proxy.lab.proxy_stack import policy_of
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 REQUESTS = 10_000
 RELOADS = 200
@@ -46,7 +46,7 @@ hosts:
 class Storm:
     """Clients, the one who replaces the rules, and what the upstream gets to see."""
 
-    def __init__(self, estate: Estate) -> None:
+    def __init__(self, estate: ProxyLab) -> None:
         self.estate = estate
         self.got: dict[str, str] = {}
         """By path, the rule that an injected header told of."""
@@ -60,7 +60,7 @@ class Storm:
     def is_over(self) -> bool:
         return self.asked >= REQUESTS and len(self.digests) >= RELOADS
 
-    async def note(self, visit: Visit) -> None:
+    async def note(self, visit: UpstreamRequest) -> None:
         await visit.body()
         found = [
             value for name in ("x-even", "x-odd") for value in visit.request.headers(name) if SECRET in value
@@ -105,7 +105,7 @@ class Storm:
 
 
 async def test_each_request_is_decided_by_one_whole_policy(tmp_path: Path) -> None:
-    async with Estate.of(tmp_path) as estate:
+    async with ProxyLab.of(tmp_path) as estate:
         storm = Storm(estate)
         first = rules(tmp_path, estate.api.port, 0)
         estate.served.write(first)

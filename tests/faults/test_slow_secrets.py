@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import put
-from tests.faults.estate import API, OPEN, SECRET, Estate
+from tests.faults.proxy_lab import API, OPEN, SECRET, ProxyLab
 from tests.proxy.lab.handlers import echo
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 CLIENTS = 20
 EACH = 5
@@ -25,11 +25,11 @@ VALUES = ("sesame-number-one-1111", "sesame-number-two-2222")
 
 
 @contextlib.asynccontextmanager
-async def estate_of(folder: Path, body: str, ttl: str = "") -> AsyncIterator[Estate]:
+async def estate_of(folder: Path, body: str, ttl: str = "") -> AsyncIterator[ProxyLab]:
     """A proxy whose secret is printed by a shell script, which also counts how often it runs."""
     program = put(folder / "program", f'#!/bin/sh\necho run >> "{folder}/runs"\n{body}\n')
     program.chmod(0o755)
-    async with Estate.of(folder, source=f"command:{program}", ttl=ttl) as estate:
+    async with ProxyLab.of(folder, source=f"command:{program}", ttl=ttl) as estate:
         yield estate
 
 
@@ -37,7 +37,7 @@ def runs(folder: Path) -> int:
     return len((folder / "runs").read_text(encoding="ascii").splitlines())
 
 
-async def ask(estate: Estate, name: str, path: str, times: int) -> list[str]:
+async def ask(estate: ProxyLab, name: str, path: str, times: int) -> list[str]:
     """The code of each refusal, or the status, one after the other on one connection."""
     answers = []
     async with await estate.visit(name) as peer:
@@ -47,12 +47,14 @@ async def ask(estate: Estate, name: str, path: str, times: int) -> list[str]:
     return answers
 
 
-async def crowd(estate: Estate, name: str = API, first: str = "/small/c", times: int = EACH) -> Counter[str]:
+async def crowd(
+    estate: ProxyLab, name: str = API, first: str = "/small/c", times: int = EACH
+) -> Counter[str]:
     found = await asyncio.gather(*(ask(estate, name, f"{first}{n}", times) for n in range(CLIENTS)))
     return Counter(answer for answers in found for answer in answers)
 
 
-async def check_log(estate: Estate, answers: Counter[str]) -> None:
+async def check_log(estate: ProxyLab, answers: Counter[str]) -> None:
     """Each answer has its record, and with the secret went what was answered by the upstream."""
     lines = await asyncio.to_thread(estate.served.recorded, "exchange", 1)
     wanted = sum(answers.values())
@@ -106,7 +108,7 @@ async def test_one_that_flips_gives_each_request_one_whole_value(tmp_path: Path)
     body = f'test $(($(wc -l < "{tmp_path}/runs") % 2)) = 0 && echo {one} || echo {two}'
     got: list[str] = []
 
-    async def note(visit: Visit) -> None:
+    async def note(visit: UpstreamRequest) -> None:
         got.append(visit.authorization)
         await echo(visit)
 

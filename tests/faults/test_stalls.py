@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.chance import Chance
-from tests.faults.course import LONG, MOST_SKIPS, WHOLE, Course, heard_by
-from tests.faults.link import Direction, Fault, What
+from tests.faults.faulty_link import Direction, FaultKind, LinkFault
+from tests.faults.faulty_proxy import LONG_TIMEOUT, MAX_SKIPS, WHOLE, FaultyProxy, heard_by
+from tests.faults.seeded_random import SeededRandom
 
 AT_ONCE = 100
 TURNS = 50
@@ -28,25 +28,25 @@ EXPECTED = {
 @pytest.mark.parametrize("side", ["near", "far"])
 @pytest.mark.parametrize("tls", [False, True], ids=["clear", "tls"])
 async def test_each_ends_with_one_record(tmp_path: Path, tls: bool, side: str, towards: Direction) -> None:
-    async with Course.of(tmp_path, tls=tls) as course:
+    async with FaultyProxy.of(tmp_path, tls=tls) as course:
         talk = course.over_tls if tls else course.in_clear
         link = course.near if side == "near" else course.far
         await course.play(talk)
         assert link.last is not None
         length = link.last.passed[towards]
         # How long a handshake is differs by a few bytes: all of these are reached.
-        places = Chance(side, towards).places(length - 16, AT_ONCE) if tls else range(length + 1)
+        places = SeededRandom(side, towards).places(length - 16, AT_ONCE) if tls else range(length + 1)
         course.told.clear()
-        link.faults.extend(Fault(What.STALL, towards, place) for place in places)
+        link.faults.extend(LinkFault(FaultKind.STALL, towards, place) for place in places)
 
         async with asyncio.TaskGroup() as group:
             talks = [group.create_task(heard_by(talk)) for _ in places]
             while link.hits < len(places):  # noqa: ASYNC110 - a link tells nobody
                 await asyncio.sleep(0.01)
             quiet = group.create_task(course.is_quiet())
-            for _ in range(MOST_SKIPS):
+            for _ in range(MAX_SKIPS):
                 # Again and again: some have only just begun to wait.
-                course.clock.skip(LONG)
+                course.clock.skip(LONG_TIMEOUT)
                 for _ in range(TURNS):
                     await asyncio.sleep(0)
             assert quiet.done(), "some never end"

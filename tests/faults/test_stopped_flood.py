@@ -13,9 +13,9 @@ from typing import NoReturn
 
 import pytest
 
-from tests.faults.course import CERTS, SECRET, rules
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, Stack
+from tests.faults.faulty_proxy import CERTS, SECRET, rules
+from tests.proxy.lab.proxy_stack import NAME, ProxyStack
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 FLOOD = 300
 WHOLE = 40
@@ -32,7 +32,7 @@ async def test_refusals_on_a_full_disk_are_counted_and_not_kept(
     (tmp_path / "secret").write_text(SECRET)
     async with RawUpstream(CERTS.good(NAME)) as upstream:
         text = rules(tmp_path, upstream.port, tls=True)
-        async with Stack(tmp_path, CERTS, text) as stack, await stack.visit(upstream) as peer:
+        async with ProxyStack(tmp_path, CERTS, text) as stack, await stack.visit(upstream) as peer:
             host = f"{NAME}:{upstream.port}"
             assert (await peer.get("/small", host)).status == 200
             with monkeypatch.context() as patch:

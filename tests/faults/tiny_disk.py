@@ -15,30 +15,30 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.estate import API, Estate
+from tests.faults.proxy_lab import API, ProxyLab
 from tests.proxy.lab.client import Peer, RefusedError
 
 SIZE = "6m"
 """What is under way takes four of them."""
-LEFT = 48 * 1024
+FREE_BYTES = 48 * 1024
 """Bytes that are left for the log when the disk is nearly full."""
-MOST = 2000
-AFTER = 50
+MAX_REQUESTS = 2000
+REQUESTS_AFTER = 50
 
 
 async def play(folder: Path, mode: str) -> dict[str, object]:
     disk = folder / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", disk], check=True)  # noqa: ASYNC221
-    async with Estate.of(folder, "--audit-dir", str(disk), "--audit-on-full", mode) as estate:
+    async with ProxyLab.of(folder, "--audit-dir", str(disk), "--audit-on-full", mode) as estate:
         story = Story(estate)
         assert await story.ask() == "200"
         ballast = fill(disk)
         while not await story.is_noticed():
-            assert len(story.answers) < MOST, "it never became full"
+            assert len(story.answers) < MAX_REQUESTS, "it never became full"
         noticed = len(story.answers)
         seen = len(estate.seen)
-        while_full = Counter([await story.ask() for _ in range(AFTER)])
+        while_full = Counter([await story.ask() for _ in range(REQUESTS_AFTER)])
         seen_while_full = len(estate.seen) - seen
         ready, _ = await estate.ask("GET", "/readyz")
         ballast.unlink()
@@ -62,7 +62,7 @@ async def play(folder: Path, mode: str) -> dict[str, object]:
 class Story:
     """A client that asks again and again."""
 
-    def __init__(self, estate: Estate) -> None:
+    def __init__(self, estate: ProxyLab) -> None:
         self.estate = estate
         self.answers: list[str] = []
         self._peer: Peer | None = None
@@ -99,11 +99,11 @@ def fill(disk: Path) -> Path:
     """Take all but a little of the room."""
     ballast = disk / "ballast"
     room = os.statvfs(disk)
-    ballast.write_bytes(bytes(max(0, room.f_bavail * room.f_frsize - LEFT)))
+    ballast.write_bytes(bytes(max(0, room.f_bavail * room.f_frsize - FREE_BYTES)))
     return ballast
 
 
-async def stopped(estate: Estate, disk: Path) -> int:
+async def stopped(estate: ProxyLab, disk: Path) -> int:
     """End the proxy as one does, and check the log."""
     await estate.ask("POST", "/stop")
     await asyncio.to_thread(estate.served.ended)

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from egress.runtime.errors import SandboxError
 from egress.runtime.namespace.runtime import NamespaceRuntime
-from tests.runtime.namespace.house import House
+from tests.runtime.namespace.namespace_lab import NamespaceLab
 
 SIZE = "6m"
-LEFT = (0, 4, 16, 64, 256)
+FREE_SIZES = (0, 4, 16, 64, 256)
 """KiB that are left when one is to be made: it needs more than that, and gets a little further each time."""
 
 
-class TinyHouse(House):
+class TinyHouse(NamespaceLab):
     """With a disk of its own for the files of sandboxes."""
 
     def open_runtime(self) -> NamespaceRuntime:
@@ -41,7 +41,7 @@ def play(folder: Path) -> dict[str, object]:
         ballast.touch()
         before = sorted(path.name for path in house.home.iterdir())
         told = []
-        for left in LEFT:
+        for left in FREE_SIZES:
             fill(ballast, left * 1024)
             told.append({"left": left, **attempt(house)})
             told[-1]["behind"] = sorted({path.name for path in house.home.iterdir()} - set(before))
@@ -58,7 +58,7 @@ def fill(ballast: Path, left: int) -> None:
     ballast.write_bytes(bytes(room.f_bavail * room.f_frsize - left))
 
 
-def attempt(house: House) -> dict[str, object]:
+def attempt(house: NamespaceLab) -> dict[str, object]:
     """What is raised where one is made. Of one name each time: a leftover would be in its way."""
     try:
         house.box("one")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from egress.fleet import Fleet, Terms
+from egress.fleet import Fleet, SandboxLifetime
 from egress.fleet.errors import FleetUnavailableError, ProxyFailedError, SandboxDiffersError
 from egress.runtime.errors import (
     EngineError,
@@ -21,8 +21,8 @@ from egress.runtime.errors import (
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Command, Event, Info, Spec
-from tests.fleet.estate import Estate, spec
-from tests.unit.runtime.contract import CASES, Bench, Case
+from tests.fleet.memory_fleet import MemoryFleet, spec
+from tests.unit.runtime.contract import CASES, Case, RuntimeBench
 
 TRUE = Command(argv=("true",))
 FOREVER = Command(argv=("sleep", "infinity"))
@@ -39,52 +39,52 @@ class InFleet:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench() -> Iterator[RuntimeBench]:
     bench = InFleet()
     yield bench
     bench.runtime.close()
 
 
 @pytest.fixture
-def estate() -> Iterator[Estate]:
-    estate = Estate()
+def estate() -> Iterator[MemoryFleet]:
+    estate = MemoryFleet()
     yield estate
     estate.fleet.close()
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda case: case.__name__)
-def test_a_promise_of_runtimes_is_kept(promise: Case, bench: Bench) -> None:
+def test_a_promise_of_runtimes_is_kept(promise: Case, bench: RuntimeBench) -> None:
     promise(bench)
 
 
 # Names ------------------------------------------------------------------------------------------------
 
 
-def test_the_same_again_gives_the_one_that_is_there(estate: Estate) -> None:
+def test_the_same_again_gives_the_one_that_is_there(estate: MemoryFleet) -> None:
     fleet = estate.fleet
-    fleet.create(spec(env={"A": "1"}), Terms(timeout=60))
+    fleet.create(spec(env={"A": "1"}), SandboxLifetime(timeout=60))
     fleet.start("one")
-    assert fleet.create(spec(env={"A": "1"}), Terms(timeout=60)).state == "running"
+    assert fleet.create(spec(env={"A": "1"}), SandboxLifetime(timeout=60)).state == "running"
     assert len(fleet.list()) == 1
 
 
-def test_another_one_of_that_name_is_refused_and_the_fields_are_named(estate: Estate) -> None:
-    estate.fleet.create(spec(env={"KEY": "sesame"}), Terms(timeout=60))
+def test_another_one_of_that_name_is_refused_and_the_fields_are_named(estate: MemoryFleet) -> None:
+    estate.fleet.create(spec(env={"KEY": "sesame"}), SandboxLifetime(timeout=60))
     with pytest.raises(SandboxDiffersError) as caught:
-        estate.fleet.create(spec(env={"KEY": "other"}, ports=(81,)), Terms(timeout=61))
+        estate.fleet.create(spec(env={"KEY": "other"}, ports=(81,)), SandboxLifetime(timeout=61))
     assert caught.value.message.endswith("with another env, another ports, another timeout")
     assert "sesame" not in caught.value.message + caught.value.hint
     assert isinstance(caught.value, SandboxExistsError)
 
 
-def test_nobody_gets_the_sandbox_of_somebody_else(estate: Estate) -> None:
-    estate.fleet.create(spec(), Terms(owner="a"))
+def test_nobody_gets_the_sandbox_of_somebody_else(estate: MemoryFleet) -> None:
+    estate.fleet.create(spec(), SandboxLifetime(owner="a"))
     with pytest.raises(SandboxExistsError, match="somebody else"):
-        estate.fleet.create(spec(), Terms(owner="b"))
-    assert estate.fleet.create(spec(), Terms(owner="a")).name == "one"
+        estate.fleet.create(spec(), SandboxLifetime(owner="b"))
+    assert estate.fleet.create(spec(), SandboxLifetime(owner="a")).name == "one"
 
 
-def test_many_who_ask_for_one_name_get_one_sandbox(estate: Estate) -> None:
+def test_many_who_ask_for_one_name_get_one_sandbox(estate: MemoryFleet) -> None:
     found: list[Info] = []
     with estate.fleet.events() as events:
         threads = [
@@ -104,7 +104,7 @@ def test_many_who_ask_for_one_name_get_one_sandbox(estate: Estate) -> None:
     assert kinds == ["created", "removed"]
 
 
-def test_what_failed_leaves_the_name_free(estate: Estate) -> None:
+def test_what_failed_leaves_the_name_free(estate: MemoryFleet) -> None:
     with pytest.raises(Exception, match="no image"):
         estate.fleet.create(Spec(name="one", image="none"))
     assert estate.fleet.create(spec()).name == "one"
@@ -113,15 +113,15 @@ def test_what_failed_leaves_the_name_free(estate: Estate) -> None:
 # Time -------------------------------------------------------------------------------------------------
 
 
-def test_it_goes_when_its_time_is_over_whatever_runs(estate: Estate) -> None:
+def test_it_goes_when_its_time_is_over_whatever_runs(estate: MemoryFleet) -> None:
     fleet, clock = estate.fleet, estate.clock
-    fleet.create(spec(), Terms(timeout=60))
+    fleet.create(spec(), SandboxLifetime(timeout=60))
     fleet.start("one")
     process = fleet.spawn("one", FOREVER)
     clock.now += 59
-    assert fleet.reap() == ()
+    assert fleet.remove_expired() == ()
     clock.now += 1
-    assert fleet.reap() == ("one",)
+    assert fleet.remove_expired() == ("one",)
     with pytest.raises(SandboxDiedError):
         process.wait(30)
     assert fleet.list() == ()
@@ -130,7 +130,7 @@ def test_it_goes_when_its_time_is_over_whatever_runs(estate: Estate) -> None:
 
 
 def test_who_is_taken_away_just_now_is_left_to_whoever_does(
-    estate: Estate, monkeypatch: pytest.MonkeyPatch
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
     remove = estate.runtime.remove
@@ -141,112 +141,112 @@ def test_who_is_taken_away_just_now_is_left_to_whoever_does(
         remove(name)
 
     monkeypatch.setattr(estate.runtime, "remove", slow)
-    estate.fleet.create(spec(), Terms(timeout=60))
+    estate.fleet.create(spec(), SandboxLifetime(timeout=60))
     thread = threading.Thread(target=lambda: estate.fleet.remove("one"))
     thread.start()
     assert begun.wait(30)
     estate.clock.now += 61
     try:
         # It does not wait for that either.
-        assert estate.fleet.reap() == ()
+        assert estate.fleet.remove_expired() == ()
     finally:
         go_on.set()
         thread.join()
     assert estate.fleet.list() == ()
 
 
-def test_it_goes_when_nothing_was_done_with_it(estate: Estate) -> None:
+def test_it_goes_when_nothing_was_done_with_it(estate: MemoryFleet) -> None:
     fleet, clock = estate.fleet, estate.clock
-    fleet.create(spec(), Terms(idle_timeout=60))
+    fleet.create(spec(), SandboxLifetime(idle_timeout=60))
     fleet.start("one")
     for _ in range(3):
         clock.now += 59
         fleet.exec("one", TRUE)
-        assert fleet.reap() == ()
+        assert fleet.remove_expired() == ()
     clock.now += 30
-    assert fleet.standing("one").idle == 30
+    assert fleet.status("one").idle == 30
     clock.now += 30
-    assert fleet.reap() == ("one",)
+    assert fleet.remove_expired() == ("one",)
 
 
-def test_a_command_that_runs_is_something(estate: Estate) -> None:
+def test_a_command_that_runs_is_something(estate: MemoryFleet) -> None:
     fleet, clock = estate.fleet, estate.clock
-    fleet.create(spec(), Terms(idle_timeout=60))
+    fleet.create(spec(), SandboxLifetime(idle_timeout=60))
     fleet.start("one")
     process = fleet.spawn("one", FOREVER)
     clock.now += 1000
-    assert fleet.reap() == ()
+    assert fleet.remove_expired() == ()
     process.kill()
     process.wait(30)
     clock.now += 59
-    assert fleet.reap() == ()
+    assert fleet.remove_expired() == ()
     clock.now += 60
-    assert fleet.reap() == ("one",)
+    assert fleet.remove_expired() == ("one",)
 
 
 @pytest.mark.parametrize("use", ["get", "touch", "dial"])
-def test_other_use_of_it_counts(use: str, estate: Estate) -> None:
+def test_other_use_of_it_counts(use: str, estate: MemoryFleet) -> None:
     fleet, clock = estate.fleet, estate.clock
-    fleet.create(spec(), Terms(idle_timeout=60))
+    fleet.create(spec(), SandboxLifetime(idle_timeout=60))
     fleet.start("one")
     clock.now += 59
     if use == "get":
         with fleet.get("one", "/workspace"):
             clock.now += 1000
-            assert fleet.reap() == ()
+            assert fleet.remove_expired() == ()
     elif use == "touch":
         fleet.touch("one")
     else:
         with pytest.raises(Exception, match="nothing listens"):
             fleet.dial("one", 80)
     clock.now += 59
-    assert fleet.reap() == ()
+    assert fleet.remove_expired() == ()
     clock.now += 1
-    assert fleet.reap() == ("one",)
+    assert fleet.remove_expired() == ("one",)
 
 
-def test_how_long_it_has_is_told(estate: Estate) -> None:
-    estate.fleet.create(spec(), Terms(timeout=60, owner="me"))
+def test_how_long_it_has_is_told(estate: MemoryFleet) -> None:
+    estate.fleet.create(spec(), SandboxLifetime(timeout=60, owner="me"))
     estate.clock.now += 20
-    standing = estate.fleet.standing("one")
+    standing = estate.fleet.status("one")
     assert (standing.left, standing.idle, standing.terms.owner) == (40, 20, "me")
     assert standing.info.name == "one"
 
 
 def test_one_that_cannot_be_removed_takes_no_more_and_is_tried_again(
-    estate: Estate, monkeypatch: pytest.MonkeyPatch
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet = estate.fleet
-    fleet.create(spec(), Terms(timeout=1))
+    fleet.create(spec(), SandboxLifetime(timeout=1))
     fleet.start("one")
     estate.clock.now += 1
     with monkeypatch.context() as patch:
         patch.setattr(estate.runtime, "remove", _fail)
-        assert fleet.reap() == ()
+        assert fleet.remove_expired() == ()
         with pytest.raises(SandboxNotFoundError):
             fleet.exec("one", TRUE)
-    assert fleet.reap() == ("one",)
+    assert fleet.remove_expired() == ("one",)
     assert fleet.list() == ()
 
 
 def test_a_name_whose_time_is_over_can_be_taken_at_once(
-    estate: Estate, monkeypatch: pytest.MonkeyPatch
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the old one could not be removed at first."""
-    estate.fleet.create(spec(), Terms(timeout=1))
+    estate.fleet.create(spec(), SandboxLifetime(timeout=1))
     estate.clock.now += 1
     with monkeypatch.context() as patch:
         patch.setattr(estate.runtime, "remove", _fail)
-        estate.fleet.reap()
+        estate.fleet.remove_expired()
     assert estate.fleet.create(spec(ports=(81,))).state == "created"
-    assert estate.fleet.reap() == ()
+    assert estate.fleet.remove_expired() == ()
 
 
 def test_a_thread_looks_for_those_who_have_to_go() -> None:
     fleet = Fleet(FakeRuntime(), tick=0.01)
     try:
         with fleet.events() as events:
-            fleet.create(spec(), Terms(timeout=0.01))
+            fleet.create(spec(), SandboxLifetime(timeout=0.01))
             assert [next(events), next(events)] == [Event("created", "one"), Event("removed", "one")]
     finally:
         fleet.close()
@@ -280,12 +280,12 @@ def states(fleet: Fleet) -> list[str]:
 
 
 def test_who_sent_one_is_stopped_and_not_started_again(judged: Fleet, guilty: set[str]) -> None:
-    judged.judge()
+    judged.stop_offenders()
     assert states(judged) == ["running", "running"]
     process = judged.spawn("one", FOREVER)
     guilty.add("one")
-    judged.judge()
-    judged.judge()
+    judged.stop_offenders()
+    judged.stop_offenders()
     assert states(judged) == ["stopped", "running"]
     with pytest.raises(SandboxDiedError):
         process.wait(30)
@@ -295,23 +295,23 @@ def test_who_sent_one_is_stopped_and_not_started_again(judged: Fleet, guilty: se
     judged.start("two")
     guilty.clear()
     judged.start("one")
-    judged.judge()
+    judged.stop_offenders()
     guilty.add("one")
-    judged.judge()
+    judged.stop_offenders()
     assert states(judged) == ["stopped", "running"]
 
 
 def test_the_next_one_of_its_name_is_innocent_until_it_sends_one(judged: Fleet, guilty: set[str]) -> None:
     guilty.add("one")
-    judged.judge()
+    judged.stop_offenders()
     judged.remove("one")
     guilty.clear()
     judged.create(spec("one"))
     judged.start("one")
-    judged.judge()
+    judged.stop_offenders()
     assert states(judged) == ["running", "running"]
     guilty.add("one")
-    judged.judge()
+    judged.stop_offenders()
     assert states(judged) == ["stopped", "running"]
 
 
@@ -321,15 +321,15 @@ def test_one_that_was_replaced_while_it_was_judged_goes_on(guilty: set[str]) -> 
     fleet = Fleet(FakeRuntime(images={"any"}), guilty=lambda: next(answers), tick=None)
     fleet.create(spec("one"))
     fleet.start("one")
-    fleet.judge()
+    fleet.stop_offenders()
     assert states(fleet) == ["running"]
     fleet.close()
 
 
 def test_who_is_not_of_this_fleet_is_left_alone(judged: Fleet, guilty: set[str]) -> None:
     guilty.add("somebody")
-    judged.judge()
-    judged.judge()
+    judged.stop_offenders()
+    judged.stop_offenders()
     assert states(judged) == ["running", "running"]
 
 
@@ -339,9 +339,9 @@ def test_one_that_cannot_be_stopped_is_tried_again(
     guilty.add("one")
     with monkeypatch.context() as patch:
         patch.setattr(judged._runtime, "stop", _fail)
-        judged.judge()
+        judged.stop_offenders()
     assert states(judged) == ["running", "running"]
-    judged.judge()
+    judged.stop_offenders()
     assert states(judged) == ["stopped", "running"]
 
 
@@ -352,7 +352,7 @@ def test_without_a_proxy_nobody_is_judged() -> None:
     fleet = Fleet(FakeRuntime(images={"any"}), guilty=gone, tick=None)
     fleet.create(spec("one"))
     fleet.start("one")
-    fleet.judge()
+    fleet.stop_offenders()
     assert states(fleet) == ["running"]
     fleet.close()
 
@@ -371,7 +371,7 @@ def test_a_thread_looks_for_the_guilty() -> None:
 # The whole --------------------------------------------------------------------------------------------
 
 
-def test_what_is_made_ahead_is_the_business_of_the_runtime(estate: Estate) -> None:
+def test_what_is_made_ahead_is_the_business_of_the_runtime(estate: MemoryFleet) -> None:
     estate.fleet.prepare(spec(), 3)
     assert estate.runtime.prepared == [("any", 3)]
 
@@ -387,7 +387,7 @@ def test_nothing_is_made_without_a_proxy() -> None:
 
 
 def test_the_end_of_it_is_the_end_of_all() -> None:
-    estate = Estate()
+    estate = MemoryFleet()
     estate.fleet.create(spec())
     estate.fleet.start("one")
     process = estate.fleet.spawn("one", FOREVER)
@@ -402,7 +402,7 @@ def test_the_end_of_it_is_the_end_of_all() -> None:
         estate.fleet.create(spec())
 
 
-def test_a_port_that_is_none_is_refused(estate: Estate) -> None:
+def test_a_port_that_is_none_is_refused(estate: MemoryFleet) -> None:
     estate.fleet.create(spec())
     with pytest.raises(SpecError):
         estate.fleet.expose("one", 0)

@@ -16,12 +16,12 @@ import pytest
 import structlog
 
 from egress.fleet import Fleet, RemoteRuntime, open_fleet, opening
-from egress.fleet.choice import Choice, Place
 from egress.fleet.errors import ProxyFailedError
 from egress.fleet.opening import audit_folder
-from egress.fleet.protocol import About, Sandboxes
-from egress.fleet.service import Service
-from egress.runtime.docker.engine import Engine
+from egress.fleet.protocol import FleetInfo, SandboxFleet
+from egress.fleet.rpc_server import RpcServer
+from egress.fleet.runtime_choice import RuntimeChoice, RuntimeParameters
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import (
     GatewayError,
     MountError,
@@ -31,15 +31,15 @@ from egress.runtime.errors import (
     SpecError,
 )
 from egress.runtime.fake import FakeRuntime
-from egress.runtime.gateway import ProxyGateway
-from egress.runtime.mounts import checked
+from egress.runtime.mounts import check_mounts
 from egress.runtime.protocol import Runtime
+from egress.runtime.proxy_client import ControlProxyClient
 from egress.runtime.spec import Command, Mount, Spec
 from tests.cli.command import environment, put
-from tests.fleet.estate import Estate, short_folder, spec
+from tests.fleet.memory_fleet import MemoryFleet, short_folder, spec
+from tests.fleet.test_die_with_parent import is_alive
 from tests.fleet.test_preview import asked, opened
-from tests.fleet.test_tether import is_alive
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 RULES = "version: 1\nhosts:\n  api.example.test: {allow: all}\n"
 
@@ -65,8 +65,8 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sandboxes in memory, at a proxy that is none."""
 
-    def made(_: Choice, place: Place) -> tuple[Runtime, About]:
-        return FakeRuntime(place.gateway, dress=place.dress), About(kind="fake")
+    def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
+        return FakeRuntime(place.gateway, dress=place.dress), FleetInfo(kind="fake")
 
     monkeypatch.setattr(opening, "open_runtime", made)
 
@@ -79,7 +79,7 @@ def test_a_proxy_is_started_for_this_process_alone(rules: Path, folder: Path, tm
         assert b"BEGIN CERTIFICATE" in fleet.exec("one", Command(argv=("cat", "/etc/egress/ca.pem"))).stdout
         assert fleet.about.runtime_dir is not None
         with pytest.raises(SandboxExistsError):
-            ProxyGateway(fleet.about.runtime_dir).admit("one")
+            ControlProxyClient(fleet.about.runtime_dir).admit("one")
         assert fleet.about.audit == tmp_path / ".local/state/egress/audit"
     assert sorted(each.name for each in folder.iterdir()) == ["embedded", "sandboxes"]
     assert list((folder / "embedded").iterdir()) == []
@@ -95,11 +95,11 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
         monkeypatch.setenv(f"EGRESS_{variable}", str(tmp_path / name / "it"))
     given = put(tmp_path / "given/it", "another-one-of-these")
     given.chmod(0o600)
-    places: list[Place] = []
+    places: list[RuntimeParameters] = []
 
-    def made(_: Choice, place: Place) -> tuple[Runtime, About]:
+    def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
         places.append(place)
-        return FakeRuntime(place.gateway, dress=place.dress), About(kind="fake")
+        return FakeRuntime(place.gateway, dress=place.dress), FleetInfo(kind="fake")
 
     monkeypatch.setattr(opening, "open_runtime", made)
     options = ("--password-file", str(given))
@@ -109,7 +109,7 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
             for writable in (False, True):
                 mount = Mount(source=tmp_path / name, target="/work", writable=writable)
                 with pytest.raises(MountError, match="closed to sandboxes"):
-                    checked([mount], place.guarded)
+                    check_mounts([mount], place.guarded)
 
 
 @pytest.mark.usefixtures("in_memory")
@@ -158,10 +158,10 @@ def test_rules_are_those_that_a_proxy_would_find(rules: Path, folder: Path, tmp_
 def test_sandboxes_that_are_served_are_taken_where_nothing_else_is_asked_for(
     rules: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    estate = Estate()
+    estate = MemoryFleet()
     estate.fleet.create(spec())
-    service = Service(estate.fleet, folder)
-    monkeypatch.setattr(opening, "embedded", lambda *_: pytest.fail("a proxy was started"))
+    service = RpcServer(estate.fleet, folder)
+    monkeypatch.setattr(opening, "open_embedded", lambda *_: pytest.fail("a proxy was started"))
     with open_fleet(runtime_dir=folder) as fleet:
         assert isinstance(fleet, RemoteRuntime)
         assert [each.name for each in fleet.list()] == ["one"]
@@ -173,8 +173,8 @@ def test_sandboxes_that_are_served_are_taken_where_nothing_else_is_asked_for(
 @pytest.mark.usefixtures("in_memory")
 def test_whoever_names_rules_gets_those_rules(rules: Path, folder: Path) -> None:
     """Sandboxes that are served have other ones."""
-    estate = Estate()
-    service = Service(estate.fleet, folder)
+    estate = MemoryFleet()
+    service = RpcServer(estate.fleet, folder)
     with open_fleet(rules=[rules], runtime="namespace", runtime_dir=folder) as fleet:
         assert not isinstance(fleet, RemoteRuntime)
     service.close()
@@ -185,8 +185,8 @@ def test_whoever_names_rules_gets_those_rules(rules: Path, folder: Path) -> None
 def test_the_kind_of_the_variable_holds_against_sandboxes_that_are_served(
     rules: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    estate = Estate()
-    service = Service(estate.fleet, folder)
+    estate = MemoryFleet()
+    service = RpcServer(estate.fleet, folder)
     monkeypatch.setenv("EGRESS_RULES", str(rules))
     monkeypatch.setenv("EGRESS_RUNTIME", "namespace")
     with open_fleet(runtime_dir=folder) as fleet:
@@ -240,20 +240,20 @@ with open_fleet(rules=[Path(sys.argv[1])], runtime="docker", runtime_dir=Path(sy
 """
 
 
-def _hello(fleet: Sandboxes, image: str) -> bytes:
+def _hello(fleet: SandboxFleet, image: str) -> bytes:
     fleet.create(Spec(name="one", image=image))
     fleet.start("one")
     return fleet.exec("one", Command(argv=("echo", "hello"))).stdout
 
 
 def test_containers_run_behind_it_and_over_the_socket(
-    engine: Engine, image: str, rules: Path, folder: Path
+    engine: DockerEngine, image: str, rules: Path, folder: Path
 ) -> None:
     with open_fleet(rules=[rules], runtime="docker", runtime_dir=folder) as fleet:
         assert fleet.about.kind == "docker"
         assert _hello(fleet, image) == b"hello\n"
         assert isinstance(fleet, Fleet)
-        service = Service(fleet, folder)
+        service = RpcServer(fleet, folder)
         with open_fleet(runtime_dir=folder) as remote:
             assert isinstance(remote, RemoteRuntime)
             assert remote.exec("one", Command(argv=("cat",), input=b"x" * 300_000)).stdout == b"x" * 300_000
@@ -266,7 +266,7 @@ def test_containers_run_behind_it_and_over_the_socket(
 
 
 def test_what_was_killed_is_cleared_away_by_the_next(
-    engine: Engine, image: str, rules: Path, folder: Path, tmp_path: Path
+    engine: DockerEngine, image: str, rules: Path, folder: Path, tmp_path: Path
 ) -> None:
     words = [sys.executable, "-c", _PARENT, str(rules), str(folder), image]
     with subprocess.Popen(
@@ -367,7 +367,7 @@ def _known(folder: Path) -> str:
     """The sandboxes of the proxy, as it says it."""
     (private,) = (folder / "embedded").iterdir()
     try:
-        _, answer = ProxyGateway(private)._ask("GET", "/status", {})
+        _, answer = ControlProxyClient(private)._ask("GET", "/status", {})
     except GatewayError:
         return ""
     boxes = answer.get("sandboxes")

@@ -18,7 +18,7 @@ from egress.fleet import preview
 from egress.fleet.errors import PreviewError
 from egress.fleet.preview import Previews
 from egress.runtime.errors import SandboxNotFoundError, SpecError
-from tests.fleet.estate import Estate, spec
+from tests.fleet.memory_fleet import MemoryFleet, spec
 
 
 class Site(http.server.BaseHTTPRequestHandler):
@@ -41,10 +41,10 @@ class Site(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def estate() -> Iterator[Estate]:
+def estate() -> Iterator[MemoryFleet]:
     """A sandbox, whose port 8000 is that of a site."""
     Site.cookies.clear()
-    estate = Estate()
+    estate = MemoryFleet()
     estate.fleet.create(spec())
     estate.fleet.start("one")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
@@ -85,7 +85,7 @@ def opened(url: str) -> tuple[str, str]:
         return answer.getheader("location") or "", cookie
 
 
-def test_a_browser_gets_from_the_address_to_the_page(estate: Estate) -> None:
+def test_a_browser_gets_from_the_address_to_the_page(estate: MemoryFleet) -> None:
     url = estate.fleet.expose("one", 8000)
     assert re.fullmatch(r"8000-one-[a-z2-7]{10}\.localhost", urlsplit(url).hostname or "")
     location, cookie = opened(url)
@@ -94,14 +94,14 @@ def test_a_browser_gets_from_the_address_to_the_page(estate: Estate) -> None:
     assert Site.cookies == ["own=1"]
 
 
-def test_it_listens_on_the_loopback_alone(estate: Estate) -> None:
+def test_it_listens_on_the_loopback_alone(estate: MemoryFleet) -> None:
     estate.fleet.expose("one", 8000)
     listener = estate.fleet._previews._listener
     assert listener is not None
     assert listener.getsockname()[0] == "127.0.0.1"
 
 
-def test_nobody_else_gets_its_port_on_the_other_loopback(estate: Estate) -> None:
+def test_nobody_else_gets_its_port_on_the_other_loopback(estate: MemoryFleet) -> None:
     """S-78: a browser asks `::1` first, and would hand the token to whoever listens there."""
     port = urlsplit(estate.fleet.expose("one", 8080)).port
     with socket.socket(socket.AF_INET6) as other:
@@ -115,7 +115,7 @@ def test_nobody_else_gets_its_port_on_the_other_loopback(estate: Estate) -> None
         socket.create_connection(("::1", port or 0))
 
 
-def test_without_the_token_nothing_is_dialled(estate: Estate) -> None:
+def test_without_the_token_nothing_is_dialled(estate: MemoryFleet) -> None:
     location, cookie = opened(estate.fleet.expose("one", 8000))
     for given, host, status in (("", "", 403), ("egress-preview=x", "", 403), (cookie, "evil.example", 421)):
         with asked(location, given, host) as answer:
@@ -123,7 +123,7 @@ def test_without_the_token_nothing_is_dialled(estate: Estate) -> None:
     assert Site.cookies == []
 
 
-def test_a_page_of_another_port_of_the_same_name_gets_nothing(estate: Estate) -> None:
+def test_a_page_of_another_port_of_the_same_name_gets_nothing(estate: MemoryFleet) -> None:
     """S-78: to a cookie all ports of a name are one, and anybody on this machine can listen at another."""
     location, cookie = opened(estate.fleet.expose("one", 8000))
     own = location.rstrip("/")
@@ -134,7 +134,7 @@ def test_a_page_of_another_port_of_the_same_name_gets_nothing(estate: Estate) ->
     assert len(Site.cookies) == 1
 
 
-def test_the_cookie_of_one_port_opens_no_other(estate: Estate) -> None:
+def test_the_cookie_of_one_port_opens_no_other(estate: MemoryFleet) -> None:
     estate.fleet.create(spec("two"))
     estate.runtime.ports["two", 8000] = estate.runtime.ports["one", 8000]
     _, cookie = opened(estate.fleet.expose("one", 8000))
@@ -143,7 +143,7 @@ def test_the_cookie_of_one_port_opens_no_other(estate: Estate) -> None:
         assert answer.status == 403
 
 
-def test_the_same_port_keeps_its_address_until_it_is_shown_no_longer(estate: Estate) -> None:
+def test_the_same_port_keeps_its_address_until_it_is_shown_no_longer(estate: MemoryFleet) -> None:
     url = estate.fleet.expose("one", 8000)
     assert estate.fleet.expose("one", 8000) == url
     location, cookie = opened(url)
@@ -156,7 +156,7 @@ def test_the_same_port_keeps_its_address_until_it_is_shown_no_longer(estate: Est
         assert answer.status == 421
 
 
-def test_it_goes_with_its_sandbox(estate: Estate) -> None:
+def test_it_goes_with_its_sandbox(estate: MemoryFleet) -> None:
     location, cookie = opened(estate.fleet.expose("one", 8000))
     estate.fleet.remove("one")
     assert estate.fleet.previews() == ()
@@ -165,7 +165,7 @@ def test_it_goes_with_its_sandbox(estate: Estate) -> None:
         assert answer.status == 421
 
 
-def test_no_origin_outlives_its_sandbox(estate: Estate) -> None:
+def test_no_origin_outlives_its_sandbox(estate: MemoryFleet) -> None:
     """What a browser kept of the first one, a script that never grows old, is that of another origin."""
     first, _ = opened(estate.fleet.expose("one", 8000))
     site = estate.runtime.ports["one", 8000]
@@ -182,22 +182,22 @@ def test_no_origin_outlives_its_sandbox(estate: Estate) -> None:
         assert answer.status == 421
 
 
-def test_who_looks_at_a_port_keeps_the_sandbox(estate: Estate) -> None:
+def test_who_looks_at_a_port_keeps_the_sandbox(estate: MemoryFleet) -> None:
     location, cookie = opened(estate.fleet.expose("one", 8000))
     estate.clock.now += 100
     with asked(location, cookie) as answer:
         answer.read()
-    assert estate.fleet.standing("one").idle == 0
+    assert estate.fleet.status("one").idle == 0
 
 
-def test_only_ports_of_sandboxes_that_are_there_are_shown(estate: Estate) -> None:
+def test_only_ports_of_sandboxes_that_are_there_are_shown(estate: MemoryFleet) -> None:
     with pytest.raises(SandboxNotFoundError):
         estate.fleet.expose("nobody", 8000)
     with pytest.raises(SpecError):
         estate.fleet.expose("one", 70_000)
 
 
-def test_what_looks_at_a_port_ends_with_its_showing(estate: Estate) -> None:
+def test_what_looks_at_a_port_ends_with_its_showing(estate: MemoryFleet) -> None:
     location, cookie = opened(estate.fleet.expose("one", 8000))
     connection = begun(location, cookie)
     while not any(carry.shown for carry in list(estate.fleet._previews._carries)):
@@ -207,9 +207,9 @@ def test_what_looks_at_a_port_ends_with_its_showing(estate: Estate) -> None:
     connection.close()
 
 
-def test_who_says_nothing_keeps_no_browser_away(estate: Estate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_says_nothing_keeps_no_browser_away(estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any user of the machine can connect; the token is asked for only then."""
-    monkeypatch.setattr(preview, "_MOST", 4)
+    monkeypatch.setattr(preview, "_MAX_CONNECTIONS", 4)
     url = estate.fleet.expose("one", 8000)
     address = ("127.0.0.1", urlsplit(url).port or 80)
     silent = [socket.create_connection(address, timeout=20) for _ in range(8)]
@@ -221,9 +221,11 @@ def test_who_says_nothing_keeps_no_browser_away(estate: Estate, monkeypatch: pyt
         each.close()
 
 
-def test_one_port_does_not_take_the_places_of_all(estate: Estate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_port_does_not_take_the_places_of_all(
+    estate: MemoryFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page that it shows can begin as many connections as it likes."""
-    monkeypatch.setattr(preview, "_MOST_OF_ONE", 2)
+    monkeypatch.setattr(preview, "_MAX_CONNECTIONS_PER_PORT", 2)
     estate.fleet.create(spec("two"))
     estate.fleet.start("two")
     estate.runtime.ports["two", 8000] = estate.runtime.ports["one", 8000]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from egress.fleet import Fleet, RemoteRuntime, Terms
+from egress.fleet import Fleet, RemoteRuntime, SandboxLifetime
 from egress.fleet.errors import FleetUnavailableError, SandboxDiffersError
-from egress.fleet.remote import connected
-from egress.fleet.service import Service
+from egress.fleet.remote import connect_if_served
+from egress.fleet.rpc_server import RpcServer
 from egress.runtime.errors import (
     ArchiveError,
     PortClosedError,
@@ -24,12 +24,12 @@ from egress.runtime.errors import (
     SandboxNotFoundError,
     SpecError,
 )
-from egress.runtime.fake import Call, FakeRuntime
+from egress.runtime.fake import FakeRuntime, ProgramCall
 from egress.runtime.protocol import Output, Runtime
 from egress.runtime.spec import Command, Spec, Terminal
-from tests.fleet.estate import Estate, Memory, served, short_folder, spec
+from tests.fleet.memory_fleet import MemoryFleet, PortMemoryRuntime, served, short_folder, spec
 from tests.fleet.test_fleet import PROMISES
-from tests.unit.runtime.contract import Bench, Case, archive
+from tests.unit.runtime.contract import Case, RuntimeBench, archive
 
 FOREVER = Command(argv=("sleep", "infinity"))
 
@@ -43,7 +43,7 @@ class OverTheSocket:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench() -> Iterator[RuntimeBench]:
     fleet = Fleet(FakeRuntime(images={"any"}), tick=None)
     with served(fleet) as remote:
         yield OverTheSocket(remote)
@@ -51,47 +51,47 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.fixture
-def estate() -> Iterator[Estate]:
-    estate = Estate(Memory({"shout": shout}))
+def estate() -> Iterator[MemoryFleet]:
+    estate = MemoryFleet(PortMemoryRuntime({"shout": shout}))
     yield estate
     estate.fleet.close()
 
 
 @pytest.fixture
-def remote(estate: Estate) -> Iterator[RemoteRuntime]:
+def remote(estate: MemoryFleet) -> Iterator[RemoteRuntime]:
     with served(estate.fleet) as remote:
         yield remote
 
 
-def shout(call: Call) -> None:
+def shout(call: ProgramCall) -> None:
     call.write(b"x" * 500_000)
     call.complain(b"y" * 500_000)
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda case: case.__name__)
-def test_a_promise_of_runtimes_is_kept(promise: Case, bench: Bench) -> None:
+def test_a_promise_of_runtimes_is_kept(promise: Case, bench: RuntimeBench) -> None:
     promise(bench)
 
 
 # What a fleet adds ------------------------------------------------------------------------------------
 
 
-def test_it_says_what_it_is(estate: Estate, remote: RemoteRuntime) -> None:
+def test_it_says_what_it_is(estate: MemoryFleet, remote: RemoteRuntime) -> None:
     assert remote.about == estate.fleet.about
 
 
-def test_terms_come_over(estate: Estate, remote: RemoteRuntime) -> None:
-    remote.create(spec(), Terms(timeout=60, owner="me"))
-    assert remote.create(spec(), Terms(timeout=60, owner="me")).name == "one"
+def test_terms_come_over(estate: MemoryFleet, remote: RemoteRuntime) -> None:
+    remote.create(spec(), SandboxLifetime(timeout=60, owner="me"))
+    assert remote.create(spec(), SandboxLifetime(timeout=60, owner="me")).name == "one"
     estate.clock.now += 20
-    assert remote.standing("one") == estate.fleet.standing("one")
+    assert remote.status("one") == estate.fleet.status("one")
     remote.touch("one")
-    assert remote.standing("one").idle == 0
+    assert remote.status("one").idle == 0
     with pytest.raises(SandboxDiffersError, match="another timeout"):
-        remote.create(spec(), Terms(timeout=61, owner="me"))
+        remote.create(spec(), SandboxLifetime(timeout=61, owner="me"))
 
 
-def test_an_error_has_the_text_that_it_has_there(estate: Estate, remote: RemoteRuntime) -> None:
+def test_an_error_has_the_text_that_it_has_there(estate: MemoryFleet, remote: RemoteRuntime) -> None:
     with pytest.raises(SandboxNotFoundError) as here:
         estate.fleet.info("nobody")
     with pytest.raises(SandboxNotFoundError) as there:
@@ -99,12 +99,14 @@ def test_an_error_has_the_text_that_it_has_there(estate: Estate, remote: RemoteR
     assert (there.value.message, there.value.hint) == (here.value.message, here.value.hint)
 
 
-def test_what_is_made_ahead_is_made_there(estate: Estate, remote: RemoteRuntime) -> None:
+def test_what_is_made_ahead_is_made_there(estate: MemoryFleet, remote: RemoteRuntime) -> None:
     remote.prepare(spec(), 2)
     assert estate.runtime.prepared == [("any", 2)]
 
 
-def test_a_port_is_dialled_there_and_the_connection_is_ours(estate: Estate, remote: RemoteRuntime) -> None:
+def test_a_port_is_dialled_there_and_the_connection_is_ours(
+    estate: MemoryFleet, remote: RemoteRuntime
+) -> None:
     remote.create(spec())
     with pytest.raises(PortClosedError):
         remote.dial("one", 80)
@@ -118,7 +120,7 @@ def test_a_port_is_dialled_there_and_the_connection_is_ours(estate: Estate, remo
         assert not os.get_inheritable(listener.fileno())
 
 
-def test_a_port_is_shown(estate: Estate, remote: RemoteRuntime) -> None:
+def test_a_port_is_shown(estate: MemoryFleet, remote: RemoteRuntime) -> None:
     remote.create(spec())
     url = remote.expose("one", 8000)
     assert [(each.sandbox, each.port, each.url) for each in remote.previews()] == [("one", 8000, url)]
@@ -178,7 +180,7 @@ def test_a_large_archive_goes_and_comes(remote: RemoteRuntime) -> None:
         assert found.read() == data
 
 
-def test_an_archive_that_cannot_be_read_lays_nothing_down(remote: RemoteRuntime, estate: Estate) -> None:
+def test_an_archive_that_cannot_be_read_lays_nothing_down(remote: RemoteRuntime, estate: MemoryFleet) -> None:
     """Not even where it breaks off at the end of an entry."""
 
     class Breaking(io.BytesIO):
@@ -196,7 +198,7 @@ def test_an_archive_that_cannot_be_read_lays_nothing_down(remote: RemoteRuntime,
     assert list(estate.runtime.files("one").below("/workspace")) == []
 
 
-def test_a_terminal_is_resized_and_ends_with_its_client(estate: Estate, remote: RemoteRuntime) -> None:
+def test_a_terminal_is_resized_and_ends_with_its_client(estate: MemoryFleet, remote: RemoteRuntime) -> None:
     remote.create(spec())
     remote.start("one")
     process = remote.spawn("one", Command(argv=("sleep", "infinity"), terminal=Terminal()))
@@ -210,7 +212,7 @@ def test_a_terminal_is_resized_and_ends_with_its_client(estate: Estate, remote: 
 # Ends -------------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_goes_ends_what_it_waits_for_and_not_what_it_spawned(estate: Estate) -> None:
+def test_a_client_that_goes_ends_what_it_waits_for_and_not_what_it_spawned(estate: MemoryFleet) -> None:
     with ExitStack() as parts:
         mine = parts.enter_context(served(estate.fleet))
         mine.create(spec())
@@ -238,9 +240,9 @@ def test_a_client_that_goes_ends_what_it_waits_for_and_not_what_it_spawned(estat
             spawned.wait(0.05)
 
 
-def test_what_is_under_way_settles_when_the_fleet_goes(estate: Estate) -> None:
+def test_what_is_under_way_settles_when_the_fleet_goes(estate: MemoryFleet) -> None:
     with short_folder() as folder:
-        service = Service(estate.fleet, folder)
+        service = RpcServer(estate.fleet, folder)
         remote = RemoteRuntime(service.path)
         remote.create(spec())
         remote.start("one")
@@ -254,7 +256,7 @@ def test_what_is_under_way_settles_when_the_fleet_goes(estate: Estate) -> None:
             remote.list()
 
 
-def test_a_sandbox_that_dies_is_told_over_the_socket(estate: Estate, remote: RemoteRuntime) -> None:
+def test_a_sandbox_that_dies_is_told_over_the_socket(estate: MemoryFleet, remote: RemoteRuntime) -> None:
     remote.create(spec())
     remote.start("one")
     process = remote.spawn("one", FOREVER)
@@ -263,10 +265,10 @@ def test_a_sandbox_that_dies_is_told_over_the_socket(estate: Estate, remote: Rem
         process.wait(30)
 
 
-def test_its_end_can_be_asked_for(estate: Estate) -> None:
+def test_its_end_can_be_asked_for(estate: MemoryFleet) -> None:
     asked = threading.Event()
     with short_folder() as folder:
-        service = Service(estate.fleet, folder, asked.set)
+        service = RpcServer(estate.fleet, folder, asked.set)
         with RemoteRuntime(service.path) as remote:
             remote.end()
         assert asked.wait(10)
@@ -280,10 +282,10 @@ def test_one_that_was_let_go_of_takes_no_more_calls(remote: RemoteRuntime) -> No
 
 
 def test_where_nobody_listens_there_is_no_fleet(tmp_path: Path) -> None:
-    assert connected(tmp_path / "sandboxes.sock") is None
+    assert connect_if_served(tmp_path / "sandboxes.sock") is None
     with short_folder() as folder, socket.socket(socket.AF_UNIX) as left:
         left.bind(str(folder / "sandboxes.sock"))
-        assert connected(folder / "sandboxes.sock") is None
+        assert connect_if_served(folder / "sandboxes.sock") is None
     with pytest.raises(FleetUnavailableError, match="too long"):
         RemoteRuntime(tmp_path / ("x" * 100))
 

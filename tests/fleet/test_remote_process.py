@@ -8,23 +8,23 @@ import threading
 import pytest
 
 from egress.fleet.errors import FleetProtocolError, FleetUnavailableError
-from egress.fleet.link import Link
 from egress.fleet.remote_process import RemoteProcess
-from egress.fleet.wire import VERSION, Frame, Kind, head
+from egress.fleet.rpc_channel import RpcChannel
+from egress.fleet.rpc_frames import RPC_VERSION, FrameKind, RpcFrame, make_head
 from egress.runtime.errors import PathNotFoundError
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command
 
-BEGUN = head(version=VERSION, done={})
-ENDED = head(result={"exit_code": 0, "duration": 0.5, "timed_out": False})
+BEGUN = make_head(version=RPC_VERSION, done={})
+ENDED = make_head(result={"exit_code": 0, "duration": 0.5, "timed_out": False})
 
 
-def pair() -> tuple[Link, Link]:
+def pair() -> tuple[RpcChannel, RpcChannel]:
     ours, theirs = socket.socketpair()
-    return Link(ours), Link(theirs)
+    return RpcChannel(ours), RpcChannel(theirs)
 
 
-def begun(link: Link, there: Link, **told: object) -> RemoteProcess:
+def begun(link: RpcChannel, there: RpcChannel, **told: object) -> RemoteProcess:
     there.send(BEGUN)
     return RemoteProcess(link, Command(argv=("x",)), Output(**told), link.close)  # type: ignore[arg-type]
 
@@ -33,7 +33,7 @@ def test_it_settles_with_what_was_told() -> None:
     link, there = pair()
     with there:
         process = begun(link, there)
-        there.send(Frame(Kind.OUTPUT, b"o"), Frame(Kind.ERRORS, b"e"), ENDED)
+        there.send(RpcFrame(FrameKind.OUTPUT, b"o"), RpcFrame(FrameKind.ERRORS, b"e"), ENDED)
         result = process.wait(20)
     assert (result.stdout, result.stderr, result.duration) == (b"o", b"e", 0.5)
 
@@ -41,7 +41,9 @@ def test_it_settles_with_what_was_told() -> None:
 def test_it_does_not_begin_where_the_other_side_says_so() -> None:
     link, there = pair()
     with link, there:
-        there.send(head(version=VERSION, error={"code": "path.not_found", "message": "m", "hint": "h"}))
+        there.send(
+            make_head(version=RPC_VERSION, error={"code": "path.not_found", "message": "m", "hint": "h"})
+        )
         with pytest.raises(PathNotFoundError, match="m"):
             RemoteProcess(link, Command(argv=("x",)), Output(), link.close)
 
@@ -73,7 +75,7 @@ def test_what_no_fleet_says_is_an_error_for_whoever_waits() -> None:
     link, there = pair()
     with there:
         process = begun(link, there)
-        there.send(head(result={"exit_code": "zero"}))
+        there.send(make_head(result={"exit_code": "zero"}))
         with pytest.raises(FleetProtocolError):
             process.wait(20)
 
@@ -85,6 +87,6 @@ def test_a_failure_of_whoever_is_told_reaches_whoever_waits() -> None:
     link, there = pair()
     with there:
         process = begun(link, there, stdout=fail)
-        there.send(Frame(Kind.OUTPUT, b"o"))
+        there.send(RpcFrame(FrameKind.OUTPUT, b"o"))
         with pytest.raises(ValueError, match="mine"):
             process.wait(20)

@@ -24,9 +24,9 @@ from pathlib import Path
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.network import NoLabError
 from tests.attack.lab.proxies import Proxy, running
-from tests.fuzz import cases, inside
+from tests.fuzz import cases, in_process
 from tests.fuzz.hosts import MARK
-from tests.fuzz.run import Run, egress_of, play
+from tests.fuzz.proxy_run import Run, egress_of, play
 from tests.fuzz.sample import Sample, read, written
 
 CASES = 200_000
@@ -52,7 +52,7 @@ class Findings:
         again = "" if case is None else " --corpus" if case >= UNMARKED else f" --case {case}"
         say(f"FOUND {kind}: {what}\n  python -m tests.fuzz --level {self._level} --seed {self._seed}{again}")
         if self._folder is not None and case is not None:
-            make = inside.sample_of if self._level == "inside" else cases.sample_of
+            make = in_process.sample_of if self._level == "inside" else cases.sample_of
             path = self._folder / f"{self._level}-{self._seed}-{case}.json"
             path.write_text(written(make(self._seed, case), what), encoding="utf-8")
 
@@ -74,7 +74,7 @@ def fuzz_inside(options: argparse.Namespace, findings: Findings) -> str:
             judge(sample, findings, number)
     goes_on = until(options, options.cases)
     while goes_on(case - (options.case or 1)):
-        sample = inside.sample_of(options.seed, case)
+        sample = in_process.sample_of(options.seed, case)
         judge(sample, findings, case)
         counts[sample.target] += 1
         case += 1
@@ -87,7 +87,7 @@ def fuzz_inside(options: argparse.Namespace, findings: Findings) -> str:
 def judge(sample: Sample, findings: Findings, case: int) -> None:
     """Check one sample."""
     try:
-        inside.check(sample)
+        in_process.check(sample)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
         at = traceback.extract_tb(error.__traceback__)[-1]
         kind = f"{sample.target} {type(error).__name__} at {Path(at.filename).name}:{at.lineno}"

@@ -19,8 +19,8 @@ from typing import Final
 from egress.errors import UsageError, WireError
 from egress.http1 import End, RequestReader
 from tests.attack.lab import names
-from tests.faults.chance import Chance
-from tests.fuzz import grammar, inside, mutate
+from tests.faults.seeded_random import SeededRandom
+from tests.fuzz import grammar, in_process, mutate
 from tests.fuzz.frames import PREFACE
 from tests.fuzz.sample import Reply, Sample
 from tests.unit.proxy.dns_messages import A, query
@@ -61,7 +61,9 @@ def _ending(data: bytes) -> str:
     return QUIET
 
 
-def _requests(chance: Chance, case: int, host: str, count: int, wild: int, form: str = "origin") -> bytes:
+def _requests(
+    chance: SeededRandom, case: int, host: str, count: int, wild: int, form: str = "origin"
+) -> bytes:
     """A row of requests on one connection; only the last but one is broken, so that all are read."""
     made = []
     for number in range(count):
@@ -72,7 +74,7 @@ def _requests(chance: Chance, case: int, host: str, count: int, wild: int, form:
     return b"".join(made)
 
 
-def _heads(chance: Chance, case: int) -> Sample:
+def _heads(chance: SeededRandom, case: int) -> Sample:
     """Broken requests, and a host that is well."""
     host = chance.one_of(ALLOWED)
     entry = chance.one_of(("tls", "tls", "tls", "tls", "sni"))
@@ -82,19 +84,19 @@ def _heads(chance: Chance, case: int) -> Sample:
     return Sample("proxy.heads", mutate.cut(chance, data), replies, (entry, host, _ending(data)))
 
 
-def _answers(chance: Chance, case: int) -> Sample:
+def _answers(chance: SeededRandom, case: int) -> Sample:
     """A host that is not, and requests that are well."""
     host = chance.one_of(INJECTED)
     count = chance.one_of((4, 6, 8))
     data = _requests(chance, case, host, count, 0)
     replies = tuple(grammar.reply(chance, chance.one_of((0, 0, 1, 1, 2, 3))) for _ in range(count))
     if host == names.HTTP2:
-        replies = tuple(inside.h2_reply(chance, chance.one_of((0, 0, 1, 2))) for _ in range(count))
+        replies = tuple(in_process.h2_reply(chance, chance.one_of((0, 0, 1, 2))) for _ in range(count))
         return Sample("proxy.answers", (data,), replies, ("tls", host, QUIET))
     return Sample("proxy.answers", (data,), replies, ("tls", host, _ending(data)))
 
 
-def _streams(chance: Chance, case: int) -> Sample:
+def _streams(chance: SeededRandom, case: int) -> Sample:
     """HTTP/2, one side or both of them broken."""
     host = chance.one_of(MODERN)
     count = chance.one_of((1, 4, 8))
@@ -104,19 +106,19 @@ def _streams(chance: Chance, case: int) -> Sample:
     data = PREFACE + b"".join(each.wire(each.data) for each in frames)
     if wild and chance.randrange(8) == 0:
         data = mutate.scratch(chance, data)
-    make: Callable[[Chance, int], Reply] = inside.h2_reply if host == names.HTTP2 else grammar.reply
+    make: Callable[[SeededRandom, int], Reply] = in_process.h2_reply if host == names.HTTP2 else grammar.reply
     replies = tuple(make(chance, odd) for _ in paths)
     is_tame = not (wild or odd) and all(reply.ends == "open" for reply in replies)
     ending = WHOLE if is_tame else QUIET
     return Sample("proxy.streams", mutate.cut(chance, data), replies, ("h2", host, ending))
 
 
-def _sockets(chance: Chance, case: int) -> Sample:
+def _sockets(chance: SeededRandom, case: int) -> Sample:
     wild = chance.one_of((0, 1, 2))
     asked = grammar.upgrade(chance, names.SOCKETS, grammar.mark(case, 0), chance.one_of((0, 0, 0, 1)))
     frames = grammar.ws_frames(chance, masked=True, wild=chance.one_of((0, wild)))
     up = b"".join(each.wire(each.data, masked=True) for each in frames)
-    reply = inside.socket_reply(chance, wild)
+    reply = in_process.socket_reply(chance, wild)
     return Sample("proxy.sockets", (asked, *mutate.cut(chance, up)), (reply,), ("ws", names.SOCKETS, QUIET))
 
 
@@ -127,7 +129,7 @@ CONNECTS: Final = (
 )  # fmt: skip
 
 
-def _connects(chance: Chance, case: int) -> Sample:
+def _connects(chance: SeededRandom, case: int) -> Sample:
     """What is said to the proxy itself."""
     host = chance.one_of((*mutate.NAMES, *(name.encode() for name in (*ALLOWED, *DENIED))))
     target = host + chance.one_of(
@@ -165,15 +167,15 @@ STRANGE: Final = (
 )  # fmt: skip
 
 
-def _hellos(chance: Chance, case: int) -> Sample:
+def _hellos(chance: SeededRandom, case: int) -> Sample:
     """The beginning of TLS, in a tunnel and where its name decides."""
-    made = inside.TARGETS["tls.hello"].make(chance)
+    made = in_process.TARGETS["tls.hello"].make(chance)
     entry = chance.one_of(("tunnel", "door"))
     pieces = made.client if chance.randrange(8) else (chance.one_of(STRANGE),)
     return Sample("proxy.hellos", pieces, (), (entry, names.API, QUIET))
 
 
-def _clear(chance: Chance, case: int) -> Sample:
+def _clear(chance: SeededRandom, case: int) -> Sample:
     """Plain HTTP from a client that knows no proxy."""
     host = chance.one_of((names.PLAIN, names.PLAIN, names.PLAIN, names.API, names.EVIL))
     data = _requests(chance, case, host, chance.one_of((2, 4)), chance.one_of((0, 1, 2)))
@@ -190,7 +192,7 @@ SCOPES: Final = (
 )  # fmt: skip
 
 
-def _refused(chance: Chance, case: int) -> Sample:
+def _refused(chance: SeededRandom, case: int) -> Sample:
     """Requests that are well-formed and may not be made: by their tunnel, by their Host, by their rule."""
     entry = chance.one_of(("tls", "tls", "sni"))
     match chance.randrange(3):
@@ -212,7 +214,7 @@ def _refused(chance: Chance, case: int) -> Sample:
     return Sample(BARRED, (data,), (), (entry, host, CLOSES))
 
 
-def _questions(chance: Chance, case: int) -> Sample:
+def _questions(chance: SeededRandom, case: int) -> Sample:
     host = chance.one_of((names.EVIL, f"c{case}.{names.EVIL}", names.API, f"c{case}.any.good.test", "a" * 63))
     data = query(host, chance.one_of((A, 28, 16, 65, 255, 252, 5)))
     if chance.randrange(2):
@@ -223,7 +225,7 @@ def _questions(chance: Chance, case: int) -> Sample:
     return Sample("proxy.questions", (data,), (), (entry, host, QUIET))
 
 
-FAMILIES: Final[tuple[tuple[int, Callable[[Chance, int], Sample]], ...]] = (
+FAMILIES: Final[tuple[tuple[int, Callable[[SeededRandom, int], Sample]], ...]] = (
     (8, _heads),
     (8, _answers),
     (4, _streams),
@@ -239,5 +241,5 @@ _ROW: Final = [make for weight, make in FAMILIES for _ in range(weight)]
 
 def sample_of(seed: int, case: int) -> Sample:
     """The sample of a case, which follows from its two numbers alone."""
-    chance = Chance("proxy", seed, case)
+    chance = SeededRandom("proxy", seed, case)
     return chance.one_of(_ROW)(chance, case)

@@ -16,7 +16,7 @@ from tests.attack.lab.proxies import LISTEN, Egress, Proxy
 from tests.fuzz.cases import CLOSES, WHOLE
 from tests.fuzz.frames import H2Seen, ws_seen
 from tests.fuzz.sample import Sample
-from tests.proxy.lab.certs import trusting
+from tests.proxy.lab.certificates import trusting
 
 SILENCE: Final = 0.15
 """Seconds after which a proxy that may wait for more is not waited for."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.attack.lab.names import API, EVIL
 from tests.attack.test_websocket import ASK
-from tests.faults.chance import Chance
+from tests.faults.seeded_random import SeededRandom
 from tests.fuzz import mutate
 from tests.fuzz.frames import STREAM, Field, H2Frame, WsFrame
 from tests.fuzz.sample import FORMS, FRAMINGS, PROMISED, Reply
@@ -71,7 +71,7 @@ def mark(case: int, number: int) -> str:
 
 
 def request(
-    chance: Chance, host: str, path: str, *, wild: int = 0, last: bool = False, form: str = "origin"
+    chance: SeededRandom, host: str, path: str, *, wild: int = 0, last: bool = False, form: str = "origin"
 ) -> bytes:
     """A request; `wild` is how many things are wrong with it, and `last` asks for the end."""
     method = chance.one_of(METHODS)
@@ -91,7 +91,7 @@ def request(
     return _damaged(chance, lines, body, wild)
 
 
-def _body(chance: Chance, method: str) -> tuple[list[bytes], bytes]:
+def _body(chance: SeededRandom, method: str) -> tuple[list[bytes], bytes]:
     if method in ("GET", "HEAD", "DELETE", "OPTIONS") and chance.randrange(8):
         return [], b""
     body = chance.one_of(BODY)
@@ -106,7 +106,7 @@ def _body(chance: Chance, method: str) -> tuple[list[bytes], bytes]:
     return [b"transfer-encoding: chunked"], chunks + b"0\r\n" + trailer + b"\r\n"
 
 
-def _damaged(chance: Chance, lines: list[bytes], body: bytes, wild: int) -> bytes:
+def _damaged(chance: SeededRandom, lines: list[bytes], body: bytes, wild: int) -> bytes:
     bytewise = 0
     for _ in range(wild):
         match chance.randrange(6):
@@ -169,7 +169,7 @@ INTERIM: Final = (
 )  # fmt: skip
 
 
-def reply(chance: Chance, wild: int = 0) -> Reply:
+def reply(chance: SeededRandom, wild: int = 0) -> Reply:
     """An answer; with `wild`, one with as many things wrong."""
     start = chance.one_of(STATUS_LINES) if chance.randrange(6) == 0 else b"HTTP/1.1 200 OK"
     fields = chance.sample(PLAIN_FIELDS, chance.randrange(4))
@@ -209,7 +209,7 @@ def reply(chance: Chance, wild: int = 0) -> Reply:
     return Reply(head, parts, framing, coding, tail, write, ends)
 
 
-def _part(chance: Chance) -> bytes:
+def _part(chance: SeededRandom) -> bytes:
     if chance.randrange(2):
         return chance.one_of((b"hello ", b"." * 500, b'{"a": "b"}', b"\0\xff\x80", b"data: 1\n\n", b"<p>"))
     form = chance.one_of(PROMISED if chance.randrange(3) else FORMS)
@@ -221,13 +221,13 @@ def _part(chance: Chance) -> bytes:
 UPGRADE: Final = tuple(line.encode() for line in ASK)
 
 
-def upgrade(chance: Chance, host: str, path: str, wild: int = 0) -> bytes:
+def upgrade(chance: SeededRandom, host: str, path: str, wild: int = 0) -> bytes:
     """A request to become a WebSocket."""
     lines = [f"GET {path} HTTP/1.1".encode(), b"host: " + host.encode(), *UPGRADE]
     return _damaged(chance, lines, b"", wild)
 
 
-def ws_frames(chance: Chance, *, masked: bool, wild: int) -> list[WsFrame]:
+def ws_frames(chance: SeededRandom, *, masked: bool, wild: int) -> list[WsFrame]:
     """A talk of one side; that of a host shows its credential."""
     made: list[WsFrame] = []
     for _ in range(chance.randrange(1, 6)):
@@ -244,7 +244,7 @@ def ws_frames(chance: Chance, *, masked: bool, wild: int) -> list[WsFrame]:
     return [*made, WsFrame(8, b"\x03\xe8")]
 
 
-def _odd_frame(chance: Chance, frame: WsFrame) -> WsFrame:
+def _odd_frame(chance: SeededRandom, frame: WsFrame) -> WsFrame:
     match chance.randrange(7):
         case 0:
             return replace(frame, kind=chance.randrange(16))
@@ -293,7 +293,7 @@ DATA, HEADERS, PRIORITY, RST, SETTINGS_FRAME, PUSH, PING, GOAWAY, WINDOW, CONTIN
 END, PADDED, HEADERS_END = 1, 8, 4
 
 
-def h2_requests(chance: Chance, host: str, paths: list[str], wild: int) -> list[H2Frame]:
+def h2_requests(chance: SeededRandom, host: str, paths: list[str], wild: int) -> list[H2Frame]:
     """What a client sends behind the preface: one stream a path."""
     made = [H2Frame(SETTINGS_FRAME, 0, 0, chance.one_of(SETTINGS if wild else SETTINGS[:2]))]
     for number, path in enumerate(paths):
@@ -313,7 +313,7 @@ def h2_requests(chance: Chance, host: str, paths: list[str], wild: int) -> list[
     return _odd_frames(chance, made, wild)
 
 
-def h2_answer(chance: Chance, wild: int) -> list[H2Frame]:
+def h2_answer(chance: SeededRandom, wild: int) -> list[H2Frame]:
     """What a host answers on one stream, which is the one of the request: 0 here stands for it."""
     made: list[H2Frame] = []
     if chance.randrange(8) == 0:
@@ -327,7 +327,7 @@ def h2_answer(chance: Chance, wild: int) -> list[H2Frame]:
     return _odd_frames(chance, made, wild)
 
 
-def _message(chance: Chance, stream: int, fields: list[Field], body: bytes) -> list[H2Frame]:
+def _message(chance: SeededRandom, stream: int, fields: list[Field], body: bytes) -> list[H2Frame]:
     has_trailers = chance.randrange(6) == 0
     made = [fields_frame(stream, fields, END if not body and not has_trailers else 0)]
     if body:
@@ -353,7 +353,7 @@ STRAY: Final = (
 )  # fmt: skip
 
 
-def _odd_frames(chance: Chance, made: list[H2Frame], wild: int) -> list[H2Frame]:
+def _odd_frames(chance: SeededRandom, made: list[H2Frame], wild: int) -> list[H2Frame]:
     for _ in range(wild):
         match chance.randrange(6):
             case 0 | 1:
@@ -368,7 +368,7 @@ def _odd_frames(chance: Chance, made: list[H2Frame], wild: int) -> list[H2Frame]
     return made
 
 
-def _odd_h2_frame(chance: Chance, frame: H2Frame) -> H2Frame:
+def _odd_h2_frame(chance: SeededRandom, frame: H2Frame) -> H2Frame:
     match chance.randrange(5):
         case 0:
             return replace(frame, flags=frame.flags ^ 1 << chance.randrange(8))

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, override
 
-from tests.attack.lab.hostile import credential
+from tests.attack.lab.hostile_handlers import credential
 from tests.attack.lab.lab import Lab
 from tests.fuzz.sample import Reply, Sample
 from tests.proxy.lab.handlers import Handler, small
 from tests.proxy.lab.http2 import Call
 from tests.proxy.lab.http2 import Handler as CallHandler
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 MARK: Final = re.compile(r"/c([0-9]{1,9})-([0-9]{1,3})")
 PLAIN: Final = Reply(parts=(b"plain\n",))
@@ -55,7 +55,7 @@ class Hosts:
             return PLAIN
         return sample.replies[int(mark[2]) % len(sample.replies)]
 
-    async def _answer(self, visit: Visit) -> None:
+    async def _answer(self, visit: UpstreamRequest) -> None:
         await visit.body()
         reply = self._reply(visit.request.target)
         if reply.framing == "http2":

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from tests.attack.lab.names import ADDRESSES, API, EVIL, OTHER, SCOPED
-from tests.faults.chance import Chance
+from tests.faults.seeded_random import SeededRandom
 
 ODD: Final = (
     b"\r", b"\n", b"\r\n", b"\0", b" ", b"\t", b":", b",", b";", b"=", b'"', b"\x7f", b"\x80", b"\xff",
@@ -37,7 +37,7 @@ NAMES: Final = (
 """Of the allowed and of the denied; a mutation puts one in the place of another."""
 
 
-def scratch(chance: Chance, data: bytes, times: int = 1) -> bytes:
+def scratch(chance: SeededRandom, data: bytes, times: int = 1) -> bytes:
     """Change a few bytes: insert odd ones, delete, flip, double or cut off."""
     made = bytearray(data)
     for _ in range(times):
@@ -62,7 +62,7 @@ def scratch(chance: Chance, data: bytes, times: int = 1) -> bytes:
     return bytes(made)
 
 
-def rows[T](chance: Chance, items: Sequence[T], spare: Sequence[T], times: int = 1) -> list[T]:
+def rows[T](chance: SeededRandom, items: Sequence[T], spare: Sequence[T], times: int = 1) -> list[T]:
     """Drop, double, swap, move or add items; `spare` are those that can be added."""
     made = list(items)
     for _ in range(times):
@@ -84,7 +84,7 @@ def rows[T](chance: Chance, items: Sequence[T], spare: Sequence[T], times: int =
     return made
 
 
-def names(chance: Chance, data: bytes) -> bytes:
+def names(chance: SeededRandom, data: bytes) -> bytes:
     """Put another host in the place of one that stands there."""
     present = [name for name in HOSTS if name in data]
     if not present:
@@ -92,7 +92,7 @@ def names(chance: Chance, data: bytes) -> bytes:
     return data.replace(chance.one_of(present), chance.one_of(NAMES), chance.one_of((1, 1, -1)))
 
 
-def cut(chance: Chance, data: bytes) -> tuple[bytes, ...]:
+def cut(chance: SeededRandom, data: bytes) -> tuple[bytes, ...]:
     """The same bytes in other writes; mostly in one."""
     match chance.randrange(8):
         case 0:

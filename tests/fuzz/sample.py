@@ -17,7 +17,7 @@ from typing import Final
 import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import zstandard
 
-from tests.attack.lab.hostile import BODIES
+from tests.attack.lab.hostile_handlers import BODIES
 from tests.fuzz.frames import H2Frame, WsFrame
 
 GIVEN: Final = re.compile(rb"\{\{([A-Za-z0-9-]+)\}\}")

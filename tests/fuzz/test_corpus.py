@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import inside
+from tests.fuzz import in_process
 from tests.fuzz.sample import Sample, read, written
 
 CORPUS = {
@@ -18,7 +18,7 @@ INSIDE = {name: sample for name, (sample, _) in CORPUS.items() if not sample.tar
 
 @pytest.mark.parametrize("sample", INSIDE.values(), ids=INSIDE)
 def test_what_was_found_is_not_found_again(sample: Sample) -> None:
-    inside.check(sample)
+    in_process.check(sample)
 
 
 @pytest.mark.parametrize("name", CORPUS)
@@ -31,4 +31,4 @@ def test_a_sample_is_the_same_when_it_is_written_and_read(name: str) -> None:
 def test_chance_finds_nothing_in_a_moment() -> None:
     """A little of what a run does for hours; numbers that everybody tries are as good as others."""
     for case in range(1, 1001):
-        inside.check(inside.sample_of(1, case))
+        in_process.check(in_process.sample_of(1, case))

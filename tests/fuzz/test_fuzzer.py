@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from egress.http1 import Framing
-from egress.proxy import clienthello
 from egress.relay.http1_upstream import Http1Upstream
 from egress.scrub import Needles
+from egress.tls import client_hello
 from egress.types import Head
 from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.cli.command import ROOT
-from tests.fuzz import cases, inside
-from tests.fuzz.ledger import Ledger
+from tests.fuzz import cases, in_process
+from tests.fuzz.audit_check import AuditCheck
 from tests.unit.relay import wires
 
 UNDER_CI = bool(os.environ.get("CI"))  # noqa: TID251 - as tests/conftest.py asks
@@ -40,23 +40,23 @@ def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
 def found_among(targets: str, most: int = 1500) -> bool:
     """Whether one of the first cases of these targets is found to be wrong."""
     for case in range(1, most):
-        sample = inside.sample_of(1, case)
+        sample = in_process.sample_of(1, case)
         if sample.target.startswith(targets):
             try:
-                inside.check(sample)
+                in_process.check(sample)
             except Exception:  # noqa: BLE001 - whatever it is
                 return True
     return False
 
 
 def test_a_case_follows_from_its_two_numbers() -> None:
-    for sample_of in (inside.sample_of, cases.sample_of):
+    for sample_of in (in_process.sample_of, cases.sample_of):
         assert [sample_of(7, case) for case in range(40)] == [sample_of(7, case) for case in range(40)]
         assert sample_of(7, 1) != sample_of(8, 1)
 
 
 def test_every_target_has_its_turn() -> None:
-    assert {inside.sample_of(1, case).target for case in range(500)} == set(inside.TARGETS)
+    assert {in_process.sample_of(1, case).target for case in range(500)} == set(in_process.TARGETS)
     families = {cases.sample_of(1, case).words[0] for case in range(500)}
     assert families == {"raw", "tls", "tunnel", "h2", "door", "sni", "clear", "ws", "udp", "tcp"}
 
@@ -64,7 +64,7 @@ def test_every_target_has_its_turn() -> None:
 def test_lines_without_a_code_are_counted_under_none(tmp_path: Path) -> None:
     lines = [{"event": "started"}, {"event": "refusal", "code": "host.unknown", "connection": "a"}]
     (tmp_path / "1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    ledger = Ledger(tmp_path)
+    ledger = AuditCheck(tmp_path)
     assert ledger.turn() == []
     assert ledger.events == {"started": 1, "refusal": 1}
     assert ledger.codes == {"host.unknown": 1}
@@ -92,7 +92,7 @@ def test_a_relay_that_loses_the_credential_is_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_another_reading_of_a_server_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clienthello, "_server_name", lambda data: "other.test")
+    monkeypatch.setattr(client_hello, "_server_name", lambda data: "other.test")
     assert found_among("tls")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.types import Cookies, Rate, Redirects, Scrub
-from tests.unit.rules.written import NOW, ask, ask_host, errors, policy, told, warnings
+from tests.unit.rules.rule_samples import NOW, ask, ask_host, decision_text, errors, policy, warnings
 
 HOST = "https://a.example.com"
 DAY = 86400
@@ -17,7 +17,7 @@ def test_24_a_tunnel_is_decided_by_host_alone() -> None:
     assert decision.allowed
     assert not decision.intercept
     assert ask_host(policy("hosts: {a.example.com: {}}"), HOST).intercept
-    assert told(rules, f"GET {HOST}/a/../b") == "allow host"
+    assert decision_text(rules, f"GET {HOST}/a/../b") == "allow host"
 
 
 def test_24_allows_ports_addresses_expires_and_limits_on_connections() -> None:
@@ -82,10 +82,10 @@ def test_25_observe_lifts_a_missing_allow() -> None:
 
 def test_25_the_mode_of_an_entry_wins_over_the_top() -> None:
     rules = policy("mode: observe\nhosts: {a.example.com: {mode: enforce, methods: [GET]}}")
-    assert told(rules, f"PUT {HOST}/") == "deny rule.none"
+    assert decision_text(rules, f"PUT {HOST}/") == "deny rule.none"
     rules = policy("mode: enforce\nhosts: {a.example.com: {mode: observe, methods: [GET]}}")
     assert ask(rules, f"PUT {HOST}/").observed
-    assert told(rules, "GET https://b.example.com/") == "deny host.unknown"
+    assert decision_text(rules, "GET https://b.example.com/") == "deny host.unknown"
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_25_an_entry_that_injects_is_always_enforced() -> None:
         secrets: {one: {from: "env:ONE", hosts: [a.example.com]}}
         hosts: {a.example.com: {allow: [{id: read, methods: [GET]}], inject: [{bearer: one}]}}
     """)
-    assert told(rules, f"GET {HOST}/") == "allow read, inject one"
-    assert told(rules, f"PUT {HOST}/") == "deny rule.none"
+    assert decision_text(rules, f"GET {HOST}/") == "allow read, inject one"
+    assert decision_text(rules, f"PUT {HOST}/") == "deny rule.none"
 
 
 def test_25_what_is_observed_keeps_the_handling_of_its_entry() -> None:
@@ -269,7 +269,7 @@ def test_28_holds_through_the_day_or_until_the_moment(written: str, last: int) -
     ):
         rules = policy(text)
         assert ask(rules, f"GET {HOST}/", at=last).allowed
-        assert told(rules, f"GET {HOST}/", at=last + 1) == "deny host.closed"
+        assert decision_text(rules, f"GET {HOST}/", at=last + 1) == "deny host.closed"
 
 
 @pytest.mark.parametrize(
@@ -307,9 +307,9 @@ def test_28_an_expired_rule_does_not_match_and_the_others_do() -> None:
     rules = policy(
         "hosts: {a.example.com: {allow: [{id: old, expires: 2027-01-14}, {id: new, methods: [GET]}]}}"
     )
-    assert told(rules, f"GET {HOST}/", at=NOW - DAY) == "allow old"
-    assert told(rules, f"GET {HOST}/") == "allow new"
-    assert told(rules, f"PUT {HOST}/") == "deny rule.none"
+    assert decision_text(rules, f"GET {HOST}/", at=NOW - DAY) == "allow old"
+    assert decision_text(rules, f"GET {HOST}/") == "allow new"
+    assert decision_text(rules, f"PUT {HOST}/") == "deny rule.none"
 
 
 def test_28_an_expired_entry_is_still_chosen() -> None:
@@ -318,7 +318,7 @@ def test_28_an_expired_entry_is_still_chosen() -> None:
           a.example.com: {expires: 2027-01-14, allow: all, deny: [{id: no, paths: [/x]}]}
           "*.example.com": {}
     """)
-    assert told(rules, f"GET {HOST}/") == "deny host.closed"
+    assert decision_text(rules, f"GET {HOST}/") == "deny host.closed"
 
 
 @pytest.mark.parametrize(("days", "word"), [(13, "expires soon"), (-1, "has expired")])
@@ -410,7 +410,7 @@ NETWORKS = """
 def test_30_a_literal_is_asked_for_by_its_canonical_spelling_and_longest_prefix(
     url: str, outcome: str
 ) -> None:
-    assert told(policy(NETWORKS), f"GET {url}") == outcome
+    assert decision_text(policy(NETWORKS), f"GET {url}") == outcome
 
 
 def test_30_a_network_may_be_dialled_itself() -> None:
@@ -423,8 +423,8 @@ def test_30_a_denial_of_a_wider_network_holds_in_the_narrower_one() -> None:
           - {cidr: 10.1.0.0/16}
           - {cidr: 10.0.0.0/8, allow: all, deny: [{id: no, paths: [/x]}]}
     """)
-    assert told(rules, "GET https://10.1.0.1/x") == "deny no"
-    assert told(rules, "GET https://10.1.0.1/y") == "allow host"
+    assert decision_text(rules, "GET https://10.1.0.1/x") == "deny no"
+    assert decision_text(rules, "GET https://10.1.0.1/y") == "allow host"
 
 
 @pytest.mark.parametrize("key", ["inject: []", "methods: [GET]", "expires: 2027-01-01"])

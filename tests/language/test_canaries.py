@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.rules.written import errors, policy
+from tests.unit.rules.rule_samples import errors, policy
 
 
 def test_41_a_canary_has_a_form_and_a_place() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.rules.load import Source
-from tests.unit.rules.written import ask, ask_host, errors, loaded, policy, told
+from egress.rules.compile.load import RuleText
+from tests.unit.rules.rule_samples import ask, ask_host, decision_text, errors, loaded, policy
 
 EVERY_KEY = """
     version: 1
@@ -25,7 +25,7 @@ def test_01_takes_every_top_key() -> None:
     with pytest.raises(AssertionError):  # a comma in a flow list ends the test: line 39
         policy(EVERY_KEY)
     quoted = EVERY_KEY.replace("[GET", '["GET').replace("github]\n", 'github"]\n')
-    assert told(policy(quoted), "GET https://api.example.com/") == "allow host, inject github"
+    assert decision_text(policy(quoted), "GET https://api.example.com/") == "allow host, inject github"
 
 
 def test_01_refuses_an_unknown_top_key_and_says_what_was_meant() -> None:
@@ -33,7 +33,7 @@ def test_01_refuses_an_unknown_top_key_and_says_what_was_meant() -> None:
 
 
 def test_01_wants_a_version() -> None:
-    assert errors(Source("a.yaml", "hosts: {}\n")) == [
+    assert errors(RuleText("a.yaml", "hosts: {}\n")) == [
         "a.yaml:1:1: the key `version` is missing (start the file with `version: 1`)"
     ]
 
@@ -48,7 +48,7 @@ def test_01_refuses_every_other_version(version: str) -> None:
 @pytest.mark.parametrize("text", ["", "hosts: {}"])
 def test_01_denies_everything_without_hosts(text: str) -> None:
     rules = policy(text)
-    assert told(rules, "GET https://api.example.com/") == "deny host.unknown"
+    assert decision_text(rules, "GET https://api.example.com/") == "deny host.unknown"
     assert ask_host(rules, "https://api.example.com").code == "host.unknown"
 
 
@@ -61,8 +61,8 @@ def test_02_takes_quoted_plain_and_block_style_alike() -> None:
               - GET
     """)
     for rules in (flow, block):
-        assert told(rules, "GET https://api.example.com/") == "allow host"
-        assert told(rules, "PUT https://api.example.com/") == "deny rule.none"
+        assert decision_text(rules, "GET https://api.example.com/") == "allow host"
+        assert decision_text(rules, "PUT https://api.example.com/") == "deny rule.none"
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_02_refuses_a_second_document() -> None:
 
 def test_03_merges_several_files() -> None:
     rules = policy(
-        Source("a.yaml", "version: 1\nhosts: {a.example.com: {}}\n"),
-        Source("b.yaml", "version: 1\nhosts: {b.example.com: {}}\nmode: enforce\n"),
+        RuleText("a.yaml", "version: 1\nhosts: {a.example.com: {}}\n"),
+        RuleText("b.yaml", "version: 1\nhosts: {b.example.com: {}}\nmode: enforce\n"),
     )
     assert ask(rules, "GET https://a.example.com/").allowed
     assert ask(rules, "GET https://b.example.com/").allowed
@@ -139,15 +139,15 @@ def test_03_merges_several_files() -> None:
 def test_03_names_both_files_of_a_conflict(section: str, finding: str) -> None:
     text = f"version: 1\n{section}\n"
     place = finding.split(": ", 1)[0]
-    assert errors(Source("a.yaml", text), Source("b.yaml", text)) == [
+    assert errors(RuleText("a.yaml", text), RuleText("b.yaml", text)) == [
         f"b.yaml:{finding} (first at a.yaml:{place}) (write it in one place)"
     ]
 
 
 def test_03_takes_another_spelling_of_a_host_for_the_same() -> None:
     found = errors(
-        Source("a.yaml", "version: 1\nhosts: {api.example.com: {}}\n"),
-        Source("b.yaml", "version: 1\nhosts: {API.example.com.: {}}\n"),
+        RuleText("a.yaml", "version: 1\nhosts: {api.example.com: {}}\n"),
+        RuleText("b.yaml", "version: 1\nhosts: {API.example.com.: {}}\n"),
     )
     assert found == [
         (
@@ -161,7 +161,7 @@ def test_03_takes_another_spelling_of_a_host_for_the_same() -> None:
 def test_03_takes_mode_and_limits_from_one_file_only(section: str) -> None:
     text = f"version: 1\n{section}\n"
     key = section.split(":", maxsplit=1)[0]
-    found = errors(Source("a.yaml", text), Source("b.yaml", text))
+    found = errors(RuleText("a.yaml", text), RuleText("b.yaml", text))
     assert len(found) == 1
     assert found[0].startswith(f"b.yaml:2:1: `{key}` stands in two files (first at a.yaml:2:")
     assert found[0].endswith("(write it in one of them)")
@@ -169,8 +169,8 @@ def test_03_takes_mode_and_limits_from_one_file_only(section: str) -> None:
 
 def test_03_shows_the_errors_of_all_files_in_one_run() -> None:
     found = errors(
-        Source("a.yaml", "version: 1\nhosts: {\n"),
-        Source("b.yaml", "version: 1\nhosts: {a.example: {methods: [TRACE]}, b.example: {deny: []}}\n"),
+        RuleText("a.yaml", "version: 1\nhosts: {\n"),
+        RuleText("b.yaml", "version: 1\nhosts: {a.example: {methods: [TRACE]}, b.example: {deny: []}}\n"),
     )
     assert [line.split(": ")[0] for line in found] == ["a.yaml:3:1", "b.yaml:2:31", "b.yaml:2:40"]
 

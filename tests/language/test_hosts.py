@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.rules.hosts import HostError, canonical_wire
-from tests.unit.rules.written import ask, ask_host, errors, policy, told
+from egress.rules.language.hosts import HostError, canonical_wire_host
+from tests.unit.rules.rule_samples import ask, ask_host, decision_text, errors, policy
 
 
 def key_error(key: str) -> str:
@@ -19,17 +19,17 @@ def key_error(key: str) -> str:
 
 def test_04_one_star_stands_for_exactly_one_label() -> None:
     rules = policy('hosts: {"*.example.com": {}}')
-    assert told(rules, "GET https://a.example.com/") == "allow host"
-    assert told(rules, "GET https://a.b.example.com/") == "deny host.unknown"
-    assert told(rules, "GET https://example.com/") == "deny host.unknown"
+    assert decision_text(rules, "GET https://a.example.com/") == "allow host"
+    assert decision_text(rules, "GET https://a.b.example.com/") == "deny host.unknown"
+    assert decision_text(rules, "GET https://example.com/") == "deny host.unknown"
 
 
 def test_04_two_stars_stand_for_one_label_or_more_and_never_for_the_apex() -> None:
     rules = policy('hosts: {"**.example.com": {}}')
-    assert told(rules, "GET https://a.example.com/") == "allow host"
-    assert told(rules, "GET https://a.b.example.com/") == "allow host"
-    assert told(rules, "GET https://example.com/") == "deny host.unknown"
-    assert told(rules, "GET https://badexample.com/") == "deny host.unknown"
+    assert decision_text(rules, "GET https://a.example.com/") == "allow host"
+    assert decision_text(rules, "GET https://a.b.example.com/") == "allow host"
+    assert decision_text(rules, "GET https://example.com/") == "deny host.unknown"
+    assert decision_text(rules, "GET https://badexample.com/") == "deny host.unknown"
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_05_takes_equal_keys_for_duplicates() -> None:
 @pytest.mark.parametrize("name", ["a..b", "a.", ".", "", "a.b..", "é.example", "a\0.example", "a.example\n"])
 def test_05_takes_off_one_trailing_dot_and_repairs_nothing_else(name: str) -> None:
     if name == "a.":
-        assert canonical_wire(name) == "a"
+        assert canonical_wire_host(name) == "a"
     else:
         with pytest.raises(HostError):
-            canonical_wire(name)
+            canonical_wire_host(name)
 
 
 CHOICE = """
@@ -150,7 +150,7 @@ CHOICE = """
     ],
 )
 def test_06_chooses_exact_then_the_longest_suffix_then_one_star(host: str, outcome: str) -> None:
-    assert told(policy(CHOICE), f"GET https://{host}/") == outcome
+    assert decision_text(policy(CHOICE), f"GET https://{host}/") == outcome
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_06_chooses_before_the_profile_is_asked() -> None:
           "*.example.com": {}
         profiles: {default: {hosts: ["*.example.com"]}}
     """)
-    assert told(rules, "GET https://api.example.com/") == "deny profile.excluded"
-    assert told(rules, "GET https://www.example.com/") == "allow host"
+    assert decision_text(rules, "GET https://api.example.com/") == "deny profile.excluded"
+    assert decision_text(rules, "GET https://www.example.com/") == "allow host"
 
 
 def test_06_denies_of_every_matching_entry_and_of_the_top_apply() -> None:
@@ -189,11 +189,11 @@ def test_06_denies_of_every_matching_entry_and_of_the_top_apply() -> None:
           "**.com": {allow: all, deny: [{id: no-three, paths: [/three]}]}
         deny: [{id: no-four, paths: [/four]}]
     """)
-    assert told(rules, "GET https://api.example.com/one") == "deny no-one"
-    assert told(rules, "GET https://api.example.com/two") == "deny no-two"
-    assert told(rules, "GET https://api.example.com/three") == "deny no-three"
-    assert told(rules, "GET https://api.example.com/four") == "deny no-four"
-    assert told(rules, "GET https://api.example.com/five") == "allow host"
+    assert decision_text(rules, "GET https://api.example.com/one") == "deny no-one"
+    assert decision_text(rules, "GET https://api.example.com/two") == "deny no-two"
+    assert decision_text(rules, "GET https://api.example.com/three") == "deny no-three"
+    assert decision_text(rules, "GET https://api.example.com/four") == "deny no-four"
+    assert decision_text(rules, "GET https://api.example.com/five") == "allow host"
     assert str(ask(rules, "GET https://api.example.com/one").rule) == "*.example.com#no-one"
     assert str(ask(rules, "GET https://api.example.com/four").rule) == "deny#no-four"
 
@@ -203,8 +203,8 @@ def test_06_a_top_deny_can_name_its_hosts() -> None:
         hosts: {a.example.com: {}, b.example.com: {}}
         deny: [{id: no-admin, hosts: ["a.example.com", "*.c.example"], paths: ["/admin/**"]}]
     """)
-    assert told(rules, "GET https://a.example.com/admin/x") == "deny no-admin"
-    assert told(rules, "GET https://b.example.com/admin/x") == "allow host"
+    assert decision_text(rules, "GET https://a.example.com/admin/x") == "deny no-admin"
+    assert decision_text(rules, "GET https://b.example.com/admin/x") == "allow host"
 
 
 def test_06_a_deny_about_hosts_alone_holds_before_any_connection() -> None:
@@ -235,9 +235,9 @@ def test_07_opens_443_alone_by_default() -> None:
     assert ask_host(rules, "https://a.example.com").allowed
     assert ask_host(rules, "https://a.example.com:8443").code == "host.port"
     assert ask_host(rules, "http://a.example.com").code == "host.cleartext"
-    assert told(rules, "GET https://a.example.com:8443/") == "deny host.port"
-    assert told(rules, "GET http://a.example.com/") == "deny host.cleartext"
-    assert told(rules, "GET http://a.example.com:443/") == "deny host.cleartext"
+    assert decision_text(rules, "GET https://a.example.com:8443/") == "deny host.port"
+    assert decision_text(rules, "GET http://a.example.com/") == "deny host.cleartext"
+    assert decision_text(rules, "GET http://a.example.com:443/") == "deny host.cleartext"
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_07_refuses_a_port_that_cannot_be(port: str) -> None:
 def test_08_an_empty_entry_allows_the_whole_host() -> None:
     rules = policy("hosts: {a.example.com: {}}")
     for request in ("GET https://a.example.com/", "DELETE https://a.example.com/x//y;z?q"):
-        assert told(rules, request) == "allow host"
+        assert decision_text(rules, request) == "allow host"
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ def test_08_deny_or_inject_without_allow_is_an_error(keys: str) -> None:
 
 def test_08_allow_all_is_the_spelling_for_a_whole_host_with_denies() -> None:
     rules = policy("hosts: {a.example.com: {allow: all, deny: [{id: no-x, paths: [/x]}]}}")
-    assert told(rules, "GET https://a.example.com/y") == "allow host"
-    assert told(rules, "GET https://a.example.com/x") == "deny no-x"
+    assert decision_text(rules, "GET https://a.example.com/y") == "allow host"
+    assert decision_text(rules, "GET https://a.example.com/x") == "deny no-x"
 
 
 @pytest.mark.parametrize(
@@ -321,22 +321,22 @@ def test_08_allow_all_is_the_spelling_for_a_whole_host_with_denies() -> None:
 )
 def test_08_an_empty_or_expired_list_closes_the_host(entry: str) -> None:
     rules = policy(f'hosts: {{a.example.com: {entry}, "*.example.com": {{}}}}')
-    assert told(rules, "GET https://a.example.com/") == "deny host.closed"
+    assert decision_text(rules, "GET https://a.example.com/") == "deny host.closed"
     assert ask_host(rules, "https://a.example.com").code == "host.closed"
 
 
 def test_09_predicates_on_the_entry_are_one_rule_named_host() -> None:
     rules = policy("hosts: {a.example.com: {methods: [GET, HEAD], paths: ['/public/**']}}")
-    assert told(rules, "GET https://a.example.com/public/x") == "allow host"
-    assert told(rules, "PUT https://a.example.com/public/x") == "deny rule.none"
-    assert told(rules, "GET https://a.example.com/private") == "deny rule.none"
+    assert decision_text(rules, "GET https://a.example.com/public/x") == "allow host"
+    assert decision_text(rules, "PUT https://a.example.com/public/x") == "deny rule.none"
+    assert decision_text(rules, "GET https://a.example.com/private") == "deny rule.none"
     assert str(ask(rules, "GET https://a.example.com/public/x").rule) == "a.example.com#host"
 
 
 def test_09_deny_may_stand_beside_predicates() -> None:
     rules = policy("hosts: {a.example.com: {methods: [GET], deny: [{id: no-x, paths: [/x]}]}}")
-    assert told(rules, "GET https://a.example.com/y") == "allow host"
-    assert told(rules, "GET https://a.example.com/x") == "deny no-x"
+    assert decision_text(rules, "GET https://a.example.com/y") == "allow host"
+    assert decision_text(rules, "GET https://a.example.com/x") == "deny no-x"
 
 
 @pytest.mark.parametrize(

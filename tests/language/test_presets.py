@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.rules.written import ask, errors, loaded, policy, told
+from tests.unit.rules.rule_samples import ask, decision_text, errors, loaded, policy
 
 FORGE = """
 title: A forge
@@ -40,7 +40,7 @@ def use(item: str, rest: str = "") -> str:
 
 def test_35_a_name_alone_takes_the_defaults() -> None:
     rules = policy(use("plain"), presets=PRESETS)
-    assert told(rules, "GET https://plain.example/") == "allow plain-host"
+    assert decision_text(rules, "GET https://plain.example/") == "allow plain-host"
 
 
 def test_35_parameters_are_put_into_hosts_paths_and_secret_names() -> None:
@@ -49,12 +49,12 @@ def test_35_parameters_are_put_into_hosts_paths_and_secret_names() -> None:
         presets=PRESETS,
     )
     url = "https://git.example"
-    assert told(rules, f"GET {url}/r/acme/one/x") == "allow forge-read, inject token"
-    assert told(rules, f"GET {url}/r/acme/two") == "allow forge-read, inject token"
-    assert told(rules, f"GET {url}/r/acme/three") == "deny rule.none"
-    assert told(rules, f"PUT {url}/r/acme/two/issues") == "allow forge-write, inject token"
-    assert told(rules, f"PUT {url}/r/acme/one/issues") == "deny rule.none"
-    assert told(rules, f"GET {URL}/r/acme/one") == "deny host.unknown"
+    assert decision_text(rules, f"GET {url}/r/acme/one/x") == "allow forge-read, inject token"
+    assert decision_text(rules, f"GET {url}/r/acme/two") == "allow forge-read, inject token"
+    assert decision_text(rules, f"GET {url}/r/acme/three") == "deny rule.none"
+    assert decision_text(rules, f"PUT {url}/r/acme/two/issues") == "allow forge-write, inject token"
+    assert decision_text(rules, f"PUT {url}/r/acme/one/issues") == "deny rule.none"
+    assert decision_text(rules, f"GET {URL}/r/acme/one") == "deny host.unknown"
 
 
 def test_35_an_empty_list_takes_its_rule_away() -> None:
@@ -64,8 +64,8 @@ def test_35_an_empty_list_takes_its_rule_away() -> None:
 
 def test_35_a_list_of_hosts_makes_an_entry_for_each() -> None:
     rules = policy(use('{forge: {read: [a], mirrors: [m.example, "*.n.example"]}}'), presets=PRESETS)
-    assert told(rules, "GET https://m.example/") == "allow forge-host"
-    assert told(rules, "GET https://x.n.example/") == "allow forge-host"
+    assert decision_text(rules, "GET https://m.example/") == "allow forge-host"
+    assert decision_text(rules, "GET https://x.n.example/") == "allow forge-host"
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,10 @@ hosts:
 
 def test_36_an_entry_of_the_file_adds_to_that_of_the_preset() -> None:
     rules = policy(use("{forge: {read: [a]}}", OWN), presets=PRESETS)
-    assert told(rules, f"GET {URL}/mine") == "allow mine"
-    assert told(rules, f"GET {URL}/r/a") == "allow forge-read, inject forge"
-    assert told(rules, f"GET {URL}/r/a/secret") == "deny not-this"
-    assert told(rules, f"GET {URL}/keys") == "deny forge-no-keys"
+    assert decision_text(rules, f"GET {URL}/mine") == "allow mine"
+    assert decision_text(rules, f"GET {URL}/r/a") == "allow forge-read, inject forge"
+    assert decision_text(rules, f"GET {URL}/r/a/secret") == "deny not-this"
+    assert decision_text(rules, f"GET {URL}/keys") == "deny forge-no-keys"
     assert ask(rules, f"GET {URL}/mine").effects.scrub.value == "block"
 
 
@@ -190,14 +190,14 @@ def test_36_the_other_keys_are_the_files_whatever_stands_first(order: int) -> No
 def test_36_what_the_file_leaves_open_is_the_presets() -> None:
     preset = "title: P\nhosts: {p.example: {allow: [{id: it}], expires: 2020-01-01, redirects: deny}}\n"
     rules = policy("use: [p]\nhosts: {p.example: {scrub: block}}\n", presets={"p": preset})
-    assert told(rules, "GET https://p.example/") == "deny host.closed"
+    assert decision_text(rules, "GET https://p.example/") == "deny host.closed"
 
 
 def test_36_written_again_without_allow_the_entry_gets_none_from_the_file() -> None:
     rules = policy(use("{forge: {read: [a]}}", "hosts: {forge.example: {}}\n"), presets=PRESETS)
-    assert told(rules, f"GET {URL}/other") == "deny rule.none"
+    assert decision_text(rules, f"GET {URL}/other") == "deny rule.none"
     rules = policy(use("{forge: {read: [a]}}", "hosts: {forge.example: {allow: all}}\n"), presets=PRESETS)
-    assert told(rules, f"GET {URL}/other") == "allow host"
+    assert decision_text(rules, f"GET {URL}/other") == "allow host"
 
 
 def test_36_a_switch_that_nothing_would_act_on_is_an_error() -> None:
@@ -253,7 +253,7 @@ def test_36_a_preset_used_twice_on_one_host_is_an_error_at_the_second() -> None:
         "use:\n  - {forge: {read: [a]}}\n  - {forge: {read: [b], host: b.example, secret: other}}\n",
         presets=PRESETS,
     )
-    assert told(twice, "GET https://b.example/r/b") == "allow forge-read, inject other"
+    assert decision_text(twice, "GET https://b.example/r/b") == "allow forge-read, inject other"
 
 
 def test_36_uses_of_one_preset_never_add_up_on_one_host() -> None:
@@ -275,7 +275,7 @@ def test_36_uses_of_one_preset_never_add_up_on_one_host() -> None:
         (found,) = errors(f"use: [{{pair: {{shut: a.example, open: {same}}}}}]", presets=shelf)
         assert "says twice what holds for" in found
     assert (
-        told(
+        decision_text(
             policy("use: [{pair: {shut: a.example, open: b.example}}]", presets=shelf),
             "GET https://b.example/",
         )
@@ -336,7 +336,7 @@ def test_37_an_unknown_parameter_in_a_preset_is_an_error() -> None:
     ("path", "name"),
     [
         ("/${Read}", "`Read` (did you mean `read`?)"),
-        ("/${read}/${READ}", "`READ`"),
+        ("/${read}/${READ}", "`READ_SIZE`"),
         ("/${read", "`read`"),
         ("/${re-ad}", "`re-ad` (did you mean `read`?)"),
         ("/${ read }", "` read ` (did you mean `read`?)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.rules.written import ask_host, errors, policy, told
+from tests.unit.rules.rule_samples import ask_host, decision_text, errors, policy
 
 RULES = """
     hosts:
@@ -38,12 +38,12 @@ RULES = """
 def test_32_a_profile_lists_hosts_and_narrows_those_it_names_rules_of(
     profile: str, request_line: str, outcome: str
 ) -> None:
-    assert told(policy(RULES), request_line, profile=profile) == outcome
+    assert decision_text(policy(RULES), request_line, profile=profile) == outcome
 
 
 @pytest.mark.parametrize("request_line", ["GET https://a.example.com/x", "GET https://a.example.com/never"])
 def test_32_deny_rules_hold_in_every_profile(request_line: str) -> None:
-    assert told(policy(RULES), request_line, profile="reader").startswith("deny n")
+    assert decision_text(policy(RULES), request_line, profile="reader").startswith("deny n")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_32_a_profile_of_a_wrong_entry_is_not_blamed_for_it() -> None:
 
 def test_33_the_entry_is_chosen_before_the_profile_is_asked() -> None:
     rules = policy(RULES)
-    assert told(rules, "GET https://b.example.com/", profile="inside") == "deny profile.excluded"
+    assert decision_text(rules, "GET https://b.example.com/", profile="inside") == "deny profile.excluded"
     assert ask_host(rules, "https://b.example.com", profile="inside").code == "profile.excluded"
     assert ask_host(rules, "https://c.example.com", profile="inside").allowed
 
@@ -113,21 +113,21 @@ def test_33_a_host_whose_narrowed_rules_are_none_is_closed() -> None:
 def test_34_without_profiles_everyone_gets_the_policy() -> None:
     rules = policy("hosts: {a.example.com: {}}")
     for profile in (None, "default", "whatever"):
-        assert told(rules, "GET https://a.example.com/", profile=profile) == "allow host"
+        assert decision_text(rules, "GET https://a.example.com/", profile=profile) == "allow host"
 
 
 def test_34_without_a_name_it_is_default_and_without_default_it_is_denied() -> None:
     rules = policy(
         "hosts: {a.example.com: {}}\nprofiles: {default: {hosts: [a.example.com]}, p: {hosts: []}}"
     )
-    assert told(rules, "GET https://a.example.com/") == "allow host"
-    assert told(rules, "GET https://a.example.com/", profile="p") == "deny profile.excluded"
+    assert decision_text(rules, "GET https://a.example.com/") == "allow host"
+    assert decision_text(rules, "GET https://a.example.com/", profile="p") == "deny profile.excluded"
     rules = policy("hosts: {a.example.com: {}}\nprofiles: {p: {hosts: [a.example.com]}}")
-    assert told(rules, "GET https://a.example.com/") == "deny profile.unknown"
+    assert decision_text(rules, "GET https://a.example.com/") == "deny profile.unknown"
     assert ask_host(rules, "https://a.example.com").code == "profile.unknown"
 
 
 @pytest.mark.parametrize("profiles", ["profiles: {}", "profiles: {p: {hosts: [a.example.com]}}"])
 def test_34_an_unknown_profile_is_denied(profiles: str) -> None:
     rules = policy(f"hosts: {{a.example.com: {{}}}}\n{profiles}")
-    assert told(rules, "GET https://a.example.com/", profile="q") == "deny profile.unknown"
+    assert decision_text(rules, "GET https://a.example.com/", profile="q") == "deny profile.unknown"

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from egress.rules.decide import decide
+from egress.rules.decide.decision import decide
 from egress.types import Cookies, Identity, Redirects, Scrub
-from tests.unit.rules.written import NOW, ask, errors, head, policy, told
+from tests.unit.rules.rule_samples import NOW, ask, decision_text, errors, head, policy
 
 HOST = "https://a.example.com"
 
@@ -96,17 +96,17 @@ def test_11_predicates_are_joined_by_and_and_values_by_or() -> None:
 
 def test_11_any_matching_deny_denies() -> None:
     rules = policy(entry("id: all", deny="{id: one, paths: [/x]}, {id: two, methods: [PUT]}"))
-    assert told(rules, f"GET {HOST}/x") == "deny one"
-    assert told(rules, f"PUT {HOST}/y") == "deny two"
-    assert told(rules, f"GET {HOST}/y") == "allow all"
+    assert decision_text(rules, f"GET {HOST}/x") == "deny one"
+    assert decision_text(rules, f"PUT {HOST}/y") == "deny two"
+    assert decision_text(rules, f"GET {HOST}/y") == "allow all"
 
 
 def test_11_reports_the_first_matching_allow_of_the_file() -> None:
-    assert told(policy(entry("id: one", "id: two")), f"GET {HOST}/") == "allow one"
-    assert told(policy(entry("id: two", "id: one")), f"GET {HOST}/") == "allow two"
-    assert told(policy(entry("id: no, methods: [PUT]", "id: two")), f"GET {HOST}/") == "allow two"
-    assert told(policy(entry("id: paths, paths: [/x]", "id: two")), f"GET {HOST}/x") == "allow paths"
-    assert told(policy(entry("id: two", "id: paths, paths: [/x]")), f"GET {HOST}/x") == "allow two"
+    assert decision_text(policy(entry("id: one", "id: two")), f"GET {HOST}/") == "allow one"
+    assert decision_text(policy(entry("id: two", "id: one")), f"GET {HOST}/") == "allow two"
+    assert decision_text(policy(entry("id: no, methods: [PUT]", "id: two")), f"GET {HOST}/") == "allow two"
+    assert decision_text(policy(entry("id: paths, paths: [/x]", "id: two")), f"GET {HOST}/x") == "allow paths"
+    assert decision_text(policy(entry("id: two", "id: paths, paths: [/x]")), f"GET {HOST}/x") == "allow two"
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_11_a_rule_without_a_value_takes_the_one_of_the_entry() -> None:
 
 def test_12_methods_are_exact_and_get_does_not_imply_head() -> None:
     rules = policy(entry("id: it, methods: [GET, PROPFIND]"))
-    assert told(rules, f"GET {HOST}/") == "allow it"
-    assert told(rules, f"PROPFIND {HOST}/") == "allow it"
-    assert told(rules, f"HEAD {HOST}/") == "deny rule.none"
-    assert told(rules, f"get {HOST}/") == "deny method.refused"
-    assert told(rules, f"propfind {HOST}/") == "deny method.refused"
+    assert decision_text(rules, f"GET {HOST}/") == "allow it"
+    assert decision_text(rules, f"PROPFIND {HOST}/") == "allow it"
+    assert decision_text(rules, f"HEAD {HOST}/") == "deny rule.none"
+    assert decision_text(rules, f"get {HOST}/") == "deny method.refused"
+    assert decision_text(rules, f"propfind {HOST}/") == "deny method.refused"
 
 
 @pytest.mark.parametrize(
@@ -180,15 +180,15 @@ def test_12_refuses_methods_that_can_never_be(method: str, message: str) -> None
 
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE", "connect", "Trace"])
 def test_12_never_forwards_connect_and_trace(method: str) -> None:
-    assert told(policy("hosts: {a.example.com: {}}"), f"{method} {HOST}/") == "deny method.refused"
+    assert decision_text(policy("hosts: {a.example.com: {}}"), f"{method} {HOST}/") == "deny method.refused"
 
 
 def test_12_a_rule_matches_an_upgrade_only_with_websocket() -> None:
     rules = policy(entry("id: plain, paths: [/plain]", "id: socket, paths: [/socket], websocket: true"))
-    assert told(rules, f"GET {HOST}/plain", websocket=True) == "deny rule.websocket"
-    assert told(rules, f"GET {HOST}/socket", websocket=True) == "allow socket"
-    assert told(rules, f"GET {HOST}/socket") == "allow socket"
-    assert told(rules, f"GET {HOST}/neither", websocket=True) == "deny rule.none"
+    assert decision_text(rules, f"GET {HOST}/plain", websocket=True) == "deny rule.websocket"
+    assert decision_text(rules, f"GET {HOST}/socket", websocket=True) == "allow socket"
+    assert decision_text(rules, f"GET {HOST}/socket") == "allow socket"
+    assert decision_text(rules, f"GET {HOST}/neither", websocket=True) == "deny rule.none"
 
 
 @pytest.mark.parametrize("keys", ["", "allow: all", "methods: [GET]"])
@@ -196,9 +196,9 @@ def test_12_an_entry_without_a_list_takes_websocket_from_the_entry(keys: str) ->
     extra = f"{keys}, " if keys else ""
     without = policy(f"hosts: {{a.example.com: {{{keys}}}}}")
     with_it = policy(f"hosts: {{a.example.com: {{{extra}websocket: true}}}}")
-    assert told(without, f"GET {HOST}/", websocket=True) == "deny rule.websocket"
-    assert told(with_it, f"GET {HOST}/", websocket=True) == "allow host"
-    assert told(with_it, f"GET {HOST}/") == "allow host"
+    assert decision_text(without, f"GET {HOST}/", websocket=True) == "deny rule.websocket"
+    assert decision_text(with_it, f"GET {HOST}/", websocket=True) == "allow host"
+    assert decision_text(with_it, f"GET {HOST}/") == "allow host"
 
 
 @pytest.mark.parametrize("key", ["websocket: true", "encoded_slash: data"])
@@ -214,8 +214,8 @@ def test_12_websocket_beside_a_list_is_an_error(key: str) -> None:
 
 def test_12_on_a_deny_websocket_narrows_it_to_upgrades() -> None:
     rules = policy("hosts: {a.example.com: {allow: all, websocket: true, deny: [{id: no, websocket: true}]}}")
-    assert told(rules, f"GET {HOST}/", websocket=True) == "deny no"
-    assert told(rules, f"GET {HOST}/") == "allow host"
+    assert decision_text(rules, f"GET {HOST}/", websocket=True) == "deny no"
+    assert decision_text(rules, f"GET {HOST}/") == "allow host"
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_12_on_a_deny_websocket_narrows_it_to_upgrades() -> None:
 )
 def test_12_refuses_a_header_that_overrides_the_method(name: str) -> None:
     rules = policy(entry("id: it, methods: [POST]"))
-    assert told(rules, f"POST {HOST}/") == "allow it"
-    assert told(rules, f"POST {HOST}/", headers=((name, "DELETE"),)) == "deny method.override"
+    assert decision_text(rules, f"POST {HOST}/") == "allow it"
+    assert decision_text(rules, f"POST {HOST}/", headers=((name, "DELETE"),)) == "deny method.override"
 
 
 @pytest.mark.parametrize(
@@ -243,17 +243,19 @@ def test_12_refuses_a_header_that_overrides_the_method(name: str) -> None:
 )
 def test_12_refuses_a_query_that_overrides_the_method(query: str) -> None:
     rules = policy(entry("id: it, methods: [POST]"))
-    assert told(rules, f"POST {HOST}/?{query}") == "deny method.override"
+    assert decision_text(rules, f"POST {HOST}/?{query}") == "deny method.override"
 
 
 @pytest.mark.parametrize("query", ["payment_method=card", "method=x", "a=_method", "a=_method%3D1"])
 def test_12_a_parameter_that_only_sounds_like_it_passes(query: str) -> None:
-    assert told(policy(entry("id: it, methods: [POST]")), f"POST {HOST}/?{query}") == "allow it"
+    assert decision_text(policy(entry("id: it, methods: [POST]")), f"POST {HOST}/?{query}") == "allow it"
 
 
 def test_12_nothing_is_overridden_where_no_rule_names_methods() -> None:
     rules = policy("hosts: {a.example.com: {}}")
-    assert told(rules, f"POST {HOST}/?_method=PUT", headers=(("x-http-method", "PUT"),)) == "allow host"
+    assert (
+        decision_text(rules, f"POST {HOST}/?_method=PUT", headers=(("x-http-method", "PUT"),)) == "allow host"
+    )
 
 
 @pytest.mark.parametrize(
@@ -366,8 +368,8 @@ def test_14_refuses_an_ambiguous_path_even_on_a_whole_host(target: str) -> None:
 def test_14_refuses_what_is_too_long() -> None:
     rules = policy("hosts: {a.example.com: {}}")
     assert ask(rules, f"GET {HOST}/{'a' * 16383}").allowed
-    assert told(rules, f"GET {HOST}/{'a' * 16384}") == "deny path.ambiguous"
-    assert told(rules, f"GET {HOST}/?{'a' * 16384}") == "deny path.ambiguous"
+    assert decision_text(rules, f"GET {HOST}/{'a' * 16384}") == "deny path.ambiguous"
+    assert decision_text(rules, f"GET {HOST}/?{'a' * 16384}") == "deny path.ambiguous"
 
 
 @pytest.mark.parametrize("target", ["/a//b", "//", "/a;b", "/a%3Bb", "/a%3bb", "/a/;/b"])
@@ -397,12 +399,12 @@ def test_14_encoded_slash_data_makes_it_one_character_of_a_segment() -> None:
         )
     )
     assert ask(rules, f"GET {HOST}/@scope%2Fname").target == "/@scope%2Fname"
-    assert told(rules, f"GET {HOST}/@scope%2fname") == "allow packages"
-    assert told(rules, f"GET {HOST}/@scope/name") == "deny rule.none"
-    assert told(rules, f"GET {HOST}/p/a%2Fb") == "allow packages"
-    assert told(rules, f"GET {HOST}/p/a/b") == "deny rule.none"
-    assert told(rules, f"GET {HOST}/o/a%2Fb") == "deny rule.none"
-    assert told(rules, f"GET {HOST}/o/a") == "allow other"
+    assert decision_text(rules, f"GET {HOST}/@scope%2fname") == "allow packages"
+    assert decision_text(rules, f"GET {HOST}/@scope/name") == "deny rule.none"
+    assert decision_text(rules, f"GET {HOST}/p/a%2Fb") == "allow packages"
+    assert decision_text(rules, f"GET {HOST}/p/a/b") == "deny rule.none"
+    assert decision_text(rules, f"GET {HOST}/o/a%2Fb") == "deny rule.none"
+    assert decision_text(rules, f"GET {HOST}/o/a") == "allow other"
 
 
 @pytest.mark.parametrize(
@@ -410,7 +412,7 @@ def test_14_encoded_slash_data_makes_it_one_character_of_a_segment() -> None:
 )
 def test_14_encoded_slash_does_not_smuggle_dots(target: str) -> None:
     rules = policy(entry('id: it, paths: ["/p/**"], encoded_slash: data'))
-    assert told(rules, f"GET {HOST}{target}") == "deny path.ambiguous"
+    assert decision_text(rules, f"GET {HOST}{target}") == "deny path.ambiguous"
 
 
 @pytest.mark.parametrize(
@@ -422,7 +424,7 @@ def test_14_encoded_slash_does_not_smuggle_dots(target: str) -> None:
     ],
 )
 def test_14_encoded_slash_may_stand_on_a_whole_entry(text: str) -> None:
-    assert told(policy(text), f"GET {HOST}/a%2Fb") == "allow host"
+    assert decision_text(policy(text), f"GET {HOST}/a%2Fb") == "allow host"
 
 
 def test_14_a_pattern_with_an_encoded_slash_needs_the_switch() -> None:
@@ -501,9 +503,9 @@ def test_15_a_deny_also_reads_an_encoded_slash_as_a_slash() -> None:
         hosts:
           a.example.com: {allow: all, encoded_slash: data, deny: [{id: no, paths: ["/admin/**"]}]}
     """)
-    assert told(rules, f"GET {HOST}/admin%2Fx") == "deny no"
-    assert told(rules, f"GET {HOST}/Admin%2fx") == "deny no"
-    assert told(rules, f"GET {HOST}/a%2Fb") == "allow host"
+    assert decision_text(rules, f"GET {HOST}/admin%2Fx") == "deny no"
+    assert decision_text(rules, f"GET {HOST}/Admin%2fx") == "deny no"
+    assert decision_text(rules, f"GET {HOST}/a%2Fb") == "allow host"
 
 
 @pytest.mark.parametrize(

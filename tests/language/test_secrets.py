@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from egress.rules.decide import decide
-from egress.rules.policy import SecretSpec
+from egress.rules.decide.decision import decide
+from egress.rules.decide.policy import SecretSpec
 from egress.types import (
     Cookies,
     Identity,
@@ -20,7 +20,7 @@ from egress.types import (
     OnExisting,
     Slot,
 )
-from tests.unit.rules.written import NOW, ask, errors, head, policy, told, warnings
+from tests.unit.rules.rule_samples import NOW, ask, decision_text, errors, head, policy, warnings
 
 HOST = "https://a.example.com"
 CREDENTIAL = "ghp_" + "A1b2C3d4" * 5
@@ -280,10 +280,10 @@ RULES = "allow: [{id: read, methods: [GET]}, {id: write, methods: [PUT]}, {id: a
 
 def test_20_for_names_the_rules_that_an_injection_is_meant_for() -> None:
     rules = policy(injecting("{bearer: one, for: [write]}", keys=RULES))
-    assert told(rules, f"GET {HOST}/") == "allow read"
-    assert told(rules, f"PUT {HOST}/") == "allow write, inject one"
+    assert decision_text(rules, f"GET {HOST}/") == "allow read"
+    assert decision_text(rules, f"PUT {HOST}/") == "allow write, inject one"
     everything = policy(injecting("{bearer: one}", keys=RULES))
-    assert told(everything, f"DELETE {HOST}/") == "allow any, inject one"
+    assert decision_text(everything, f"DELETE {HOST}/") == "allow any, inject one"
 
 
 def test_20_for_an_unknown_rule_is_an_error() -> None:
@@ -342,7 +342,7 @@ def test_21_two_items_that_meet_in_one_slot_are_an_error(one: str, two: str, slo
 )
 def test_21_two_items_in_two_slots_may_stand_together(one: str, two: str) -> None:
     rules = policy(injecting(f"{{{one}}}\n      - {{{two}}}"))
-    assert told(rules, f"GET {HOST}/") == "allow host, inject one, inject two"
+    assert decision_text(rules, f"GET {HOST}/") == "allow host, inject one, inject two"
 
 
 @pytest.mark.parametrize(
@@ -402,16 +402,16 @@ def test_23_an_expired_secret_denies_and_is_never_left_out() -> None:
     text = injecting("{bearer: one}").replace('"env:ONE"', '"env:ONE", expires: "2027-01-14"')
     rules = policy(text)
     day = 86400
-    assert told(rules, f"GET {HOST}/", at=NOW - day) == "allow host, inject one"
-    assert told(rules, f"GET {HOST}/", at=NOW) == "deny secret.expired"
+    assert decision_text(rules, f"GET {HOST}/", at=NOW - day) == "allow host, inject one"
+    assert decision_text(rules, f"GET {HOST}/", at=NOW) == "deny secret.expired"
     assert ask(rules, f"GET {HOST}/", at=NOW).effects.needs == ()
 
 
 def test_23_only_the_request_that_needs_the_secret_is_denied() -> None:
     text = injecting("{bearer: one, for: [write]}", keys=RULES)
     rules = policy(text.replace('"env:ONE"', '"env:ONE", expires: "2020-01-01"'))
-    assert told(rules, f"PUT {HOST}/") == "deny secret.expired"
-    assert told(rules, f"GET {HOST}/") == "allow read"
+    assert decision_text(rules, f"PUT {HOST}/") == "deny secret.expired"
+    assert decision_text(rules, f"GET {HOST}/") == "allow read"
 
 
 def test_23_injected_responses_drop_cookies_by_default() -> None:

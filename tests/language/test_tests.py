@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.rules.cases import run
-from tests.unit.rules.written import NOW, errors, policy
+from egress.rules.compile.rule_tests import run_rule_tests
+from tests.unit.rules.rule_samples import NOW, errors, policy
 
 RULES = """
 secrets: {one: {from: "env:ONE", hosts: [a.example.com]}, two: {from: "env:TWO", hosts: [a.example.com]}}
@@ -30,7 +30,7 @@ profiles: {default: {hosts: [a.example.com, "*.example.com", b.example.com, c.ex
 def problems(*tests: str, rules: str = RULES) -> list[str]:
     """What each of these top-level tests says when it is run; empty for one that passed."""
     listed = "".join(f"  - {test}\n" for test in tests)
-    return [result.problem for result in run(policy(f"{rules}\ntests:\n{listed}"), NOW)]
+    return [result.problem for result in run_rule_tests(policy(f"{rules}\ntests:\n{listed}"), NOW)]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ hosts:
   c.example.com: {ports: [], http: [8080], tests: [GET / -> allow]}
   d.example.com: {ports: [], http: true, tests: [GET / -> allow]}
 """
-    results = list(run(policy(rules), NOW))
+    results = list(run_rule_tests(policy(rules), NOW))
     assert [result.problem for result in results] == [""] * 5
     assert [result.case.url for result in results][2:] == [
         "https://b.example.com:8443/",
@@ -108,7 +108,7 @@ def test_38_under_a_wildcard_a_full_url_is_needed() -> None:
     (found,) = errors('hosts:\n  "*.example.com":\n    tests: [GET / -> allow]\n')
     assert found.startswith("hosts.yaml:3:13: a test here needs a full URL")
     rules = policy("""hosts: {"*.example.com": {tests: ['GET https://a.example.com/ -> allow']}}""")
-    assert [result.problem for result in run(rules, NOW)] == [""]
+    assert [result.problem for result in run_rule_tests(rules, NOW)] == [""]
 
 
 def test_38_a_path_is_sent_as_utf_8() -> None:
@@ -207,7 +207,7 @@ def test_40_a_test_that_another_entry_decides_fails() -> None:
             tests: ["GET https://a.example.com/ -> allow", "GET https://b.example.com/ -> allow",
               "GET https://c.example/ -> deny"]
     """)
-    assert [result.problem for result in run(rules, NOW)] == [
+    assert [result.problem for result in run_rule_tests(rules, NOW)] == [
         "another entry decides it: a.example.com",
         "",
         "another entry decides it: none",

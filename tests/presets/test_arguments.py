@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.types import Decision, InjectBasic, InjectHeader
-from tests.presets.shelf import ask, loaded, policy
+from tests.presets.preset_samples import ask, loaded, policy
 
 OWN_SECRET = {"bot": {"from": "file:/run/secrets/bot", "hosts": ["api.github.com", "github.com"]}}
 

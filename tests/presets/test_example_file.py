@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from egress.policy.files import load_policy
-from egress.policy.shipped import preset_texts
-from egress.rules import cases
-from egress.rules.load import Loaded, Source, load
-from tests.presets.shelf import NOW, ask
+from egress.policy.bundled_presets import preset_texts
+from egress.policy.rule_files import load_policy
+from egress.rules.compile import rule_tests
+from egress.rules.compile.load import LoadResult, RuleText, load
+from tests.presets.preset_samples import NOW, ask
 
 FILE = Path(__file__).parents[2] / "config/hosts.yaml"
 TEXT = FILE.read_text(encoding="utf-8")
@@ -20,8 +20,8 @@ OFF = re.compile(r'^( *)# ((?:- )?[\w."*-]+: (?:\{.*|observe))$', re.MULTILINE)
 PRESET_IN_PLACE = "- github: "
 
 
-def loaded(text: str) -> Loaded:
-    return load([Source("hosts.yaml", text)], preset_texts(), NOW)
+def loaded(text: str) -> LoadResult:
+    return load([RuleText("hosts.yaml", text)], preset_texts(), NOW)
 
 
 def without_the_hand_written_github(text: str) -> str:
@@ -37,7 +37,7 @@ def test_it_loads_without_a_finding() -> None:
 def test_its_own_tests_pass() -> None:
     rules = load_policy([FILE], NOW).policy
     assert rules is not None
-    results = list(cases.run(rules, NOW))
+    results = list(rule_tests.run_rule_tests(rules, NOW))
     assert len(results) >= 6
     assert [f"{result.case.text}: {result.problem}" for result in results if result.problem] == []
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from egress.rules.decide import decide
-from egress.rules.entry import Entry, Rule
+from egress.rules.decide.decision import decide
+from egress.rules.decide.entry import Entry, Rule
 from egress.types import Decision, Head, Identity, Verdict
-from tests.presets.shelf import NAMES, NOW, Ran, all_ran, example, loaded, part, preset, ran
+from tests.presets.preset_samples import NAMES, NOW, Ran, all_ran, example, loaded, part, preset, ran
 
 WANTED_REFUSALS = {
     "path.ambiguous",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from egress.types import Cookies, Decision, Redirects
-from tests.presets.shelf import ask, policy
+from tests.presets.preset_samples import ask, policy
 
 GITHUB = {"write": ["acme/widgets"]}
 GITLAB = {"write": ["acme/widgets"], "api_read": ["*"], "api_write": ["acme%2Fwidgets"]}

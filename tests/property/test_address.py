@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.address import Own, classify
+from egress.address_check import OwnNetworks, classify_address
 
 LOW_64 = 1 << 64
 v4 = st.ip_addresses(v=4).map(lambda address: IPv4Address(int(address)))
@@ -39,10 +39,10 @@ def wrappings(inner: IPv4Address, other: int) -> list[IPv6Address]:
 
 @given(v4, st.integers(0))
 def test_every_wrapping_of_a_refused_address_is_refused(inner: IPv4Address, other: int) -> None:
-    if classify(inner).allowed:
+    if classify_address(inner).allowed:
         return
     for wrapped in wrappings(inner, other):
-        assert not classify(str(wrapped)).allowed, wrapped
+        assert not classify_address(str(wrapped)).allowed, wrapped
 
 
 @given(
@@ -53,24 +53,24 @@ def test_every_wrapping_of_a_refused_address_is_refused(inner: IPv4Address, othe
 def test_every_wrapping_of_a_local_address_is_refused(text: str, pick: int, other: int) -> None:
     network = IPv4Network(text)
     inner = network[pick % network.num_addresses]
-    assert not classify(inner).allowed
+    assert not classify_address(inner).allowed
     for wrapped in wrappings(inner, other):
-        assert not classify(str(wrapped)).allowed, wrapped
+        assert not classify_address(str(wrapped)).allowed, wrapped
 
 
 @given(v4, st.integers(0))
 def test_every_wrapping_of_an_own_address_is_refused(inner: IPv4Address, other: int) -> None:
-    own = Own([inner])
+    own = OwnNetworks([inner])
     for spelled in (inner, *wrappings(inner, other)):
-        assert not classify(str(spelled), own).allowed
+        assert not classify_address(str(spelled), own).allowed
 
 
 @given(addresses, st.integers(0, 32))
 def test_everything_inside_an_own_network_is_refused(address: IPv4Address | IPv6Address, prefix: int) -> None:
-    own = Own([f"{address}/{prefix}"])
+    own = OwnNetworks([f"{address}/{prefix}"])
     network = ip_network(f"{address}/{prefix}", strict=False)
     for inside in (address, network[0], network[-1]):
-        assert not classify(str(inside), own).allowed
+        assert not classify_address(str(inside), own).allowed
 
 
 # Refused here although the standard library calls them global, each for its reason.
@@ -104,7 +104,7 @@ def is_isatap(address: IPv4Address | IPv6Address) -> bool:
 def test_agrees_with_the_standard_library_but_for_the_known_differences(
     address: IPv4Address | IPv6Address,
 ) -> None:
-    allowed = classify(str(address)).allowed
+    allowed = classify_address(str(address)).allowed
     if allowed and not address.is_global:
         assert any(address in network for network in BY_CONTENT)
     if address.is_global and not allowed:
@@ -114,13 +114,13 @@ def test_agrees_with_the_standard_library_but_for_the_known_differences(
 @given(v4.filter(lambda address: address.is_global and not address.is_multicast))
 def test_global_addresses_of_version_4_pass(address: IPv4Address) -> None:
     if not any(address in network for network in STRICTER):
-        assert classify(str(address)).allowed
+        assert classify_address(str(address)).allowed
 
 
 @given(st.integers(0x2003 << 112, (0x3FFE << 112) - 1).map(IPv6Address))
 def test_global_addresses_of_version_6_pass(address: IPv6Address) -> None:
     if not is_isatap(address):
-        assert classify(str(address)).allowed
+        assert classify_address(str(address)).allowed
 
 
 @given(
@@ -131,7 +131,7 @@ def test_global_addresses_of_version_6_pass(address: IPv6Address) -> None:
     )
 )
 def test_never_raises_and_never_passes_what_is_no_address(text: str) -> None:
-    verdict = classify(text)
+    verdict = classify_address(text)
     try:
         ip_address(text)
     except ValueError:
@@ -141,7 +141,7 @@ def test_never_raises_and_never_passes_what_is_no_address(text: str) -> None:
 @given(addresses, st.lists(st.text(max_size=20), max_size=5))
 def test_unreadable_ranges_change_nothing(address: IPv4Address | IPv6Address, allowed: list[str]) -> None:
     unreadable = [text for text in allowed if "." not in text and ":" not in text]
-    assert classify(str(address), allowed=unreadable) == classify(str(address))
+    assert classify_address(str(address), allowed=unreadable) == classify_address(str(address))
 
 
 @given(addresses, st.integers(0, 32))
@@ -149,7 +149,7 @@ def test_opening_a_range_never_refuses_and_opens_only_what_is_inside(
     address: IPv4Address | IPv6Address, prefix: int
 ) -> None:
     network = ip_network(f"{address}/{prefix}", strict=False)
-    before, after = classify(address), classify(address, allowed=[network])
+    before, after = classify_address(address), classify_address(address, allowed=[network])
     assert after.allowed or not before.allowed
     outside = ip_address("10.9.8.7")
-    assert outside in network or not classify(outside, allowed=[network]).allowed
+    assert outside in network or not classify_address(outside, allowed=[network]).allowed

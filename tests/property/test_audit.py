@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit import Facts, Opening, Sink, Ticket, Verified
+from egress.audit import ExchangeFacts, Intent, Sink, Ticket, Verification
 from egress.types import Identity
-from tests.unit.audit.changes import KINDS, Change, changeable, is_found, is_in_window
 from tests.unit.audit.sample import (
     DENIED,
     FACTS,
@@ -37,6 +36,7 @@ from tests.unit.audit.sample import (
     read,
     sound,
 )
+from tests.unit.audit.tampering import KINDS, Change, changeable, is_found, is_in_window
 
 STEPS = st.lists(
     st.sampled_from(["exchange", "denied", "refusal", "tunnel", "event", "begin", "flush"]),
@@ -161,7 +161,7 @@ def test_a_change_while_the_proxy_was_down_is_told_for_ever(steps: list[str], da
 # Kills ------------------------------------------------------------------------------------------
 
 
-def restarted(log: Path, begun: list[str]) -> Verified:
+def restarted(log: Path, begun: list[str]) -> Verification:
     """Start after a kill: the chain is whole, and every request is in it exactly once."""
     opened(log, in_flight=64).close()
     verified = sound(log)
@@ -285,14 +285,14 @@ def test_a_line_is_plain_json_whatever_the_sandbox_sends(
 ) -> None:
     with folder() as log:
         sink = opened(log)
-        ticket = sink.begin(Opening(path, host, "agent-1", host, 443, method, (path,)))
-        facts = Facts(replace(WAY, sni=host), path, FACTS.durations)
+        ticket = sink.begin(Intent(path, host, "agent-1", host, 443, method, (path,)))
+        facts = ExchangeFacts(replace(WAY, sni=host), path, FACTS.durations)
         record = replace(
             RECORD, path=path, method=method, bytes_up=number, identity=Identity("agent-1", host)
         )
         sink.exchange(ticket, record, facts)
         sink.refusal(replace(NAME, host=host, sni=path))
-        sink.begin(Opening(path, host, "agent-1", host, 443, method, (path,) * 20))
+        sink.begin(Intent(path, host, "agent-1", host, 443, method, (path,) * 20))
         sink.flush()
         abandon(sink)
         opened(log).close()

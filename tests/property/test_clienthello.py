@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egress.errors import WireError
-from egress.proxy.clienthello import ClientHello, HelloReader
-from egress.rules.hosts import is_canonical
+from egress.rules.language.hosts import is_canonical
+from egress.tls.client_hello import ClientHello, HelloReader
 from tests.unit.proxy.hellos import body, message, protocols, records, server_name, versions
 
 Outcome = ClientHello | str | None

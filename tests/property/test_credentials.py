@@ -10,9 +10,9 @@ from urllib.parse import unquote_to_bytes
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from egress import alike
-from egress.credentials import Applied, Placeholders, Refused, apply, secret_from
-from egress.credentials.placeholder import make
+from egress import name_folding
+from egress.credentials import AppliedHead, CredentialRefusal, Placeholders, apply_credentials, secret_from
+from egress.credentials.placeholder import make_placeholder
 from egress.errors import CODES, SecretValueError
 from egress.types import (
     Head,
@@ -28,7 +28,7 @@ from egress.types import (
     Shape,
     Slot,
 )
-from tests.unit.credentials.sample import KEY, SANDBOX, STAND_IN
+from tests.unit.credentials.credential_samples import KEY, SANDBOX, STAND_IN
 
 # Few names, so that slots are hit often; every spelling that a rule could be after.
 NAMES = st.sampled_from(
@@ -113,10 +113,10 @@ def held(value: bytes) -> dict[str, Secret]:
     return {name: Secret(name, value) for name in ("a", "b", "c", "d", "github")}
 
 
-def sent(outcome: Applied | Refused) -> Applied:
+def sent(outcome: AppliedHead | CredentialRefusal) -> AppliedHead:
     """The outcome; a refused example is not interesting here."""
-    assume(isinstance(outcome, Applied))
-    assert isinstance(outcome, Applied)
+    assume(isinstance(outcome, AppliedHead))
+    assert isinstance(outcome, AppliedHead)
     return outcome
 
 
@@ -127,8 +127,8 @@ def rest(headers: Headers, *names: str) -> list[tuple[str, str]]:
 @given(ANY_HEADS, st.lists(NEEDS, max_size=4), st.none() | SECRETS, st.booleans())
 def test_is_total(head: Head, needs: list[Injection], value: bytes | None, misplaced_pass: bool) -> None:
     secrets = {} if value is None else held(value)
-    outcome = apply(head, needs, secrets, SANDBOX, misplaced_pass=misplaced_pass)
-    assert isinstance(outcome, Applied) or outcome.code in CODES
+    outcome = apply_credentials(head, needs, secrets, SANDBOX, misplaced_pass=misplaced_pass)
+    assert isinstance(outcome, AppliedHead) or outcome.code in CODES
 
 
 @given(HEADS, VISIBLE, EXISTING)
@@ -136,7 +136,7 @@ def test_a_header_ends_up_with_one_value_and_the_rest_untouched(
     head: Head, value: bytes, existing: OnExisting
 ) -> None:
     need = InjectHeader("a", "x-key", "Bearer ", on_existing=existing)
-    after = sent(apply(head, [need], held(value))).head
+    after = sent(apply_credentials(head, [need], held(value))).head
     assert after.target == head.target
     (line,) = (text for name, text in after.headers if name.replace("_", "-") == "x-key")
     assert line == f"Bearer {value.decode('ascii')}"
@@ -147,7 +147,7 @@ def test_a_header_ends_up_with_one_value_and_the_rest_untouched(
     HEADS, VISIBLE, st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters=":"))
 )
 def test_basic_credentials_read_back(head: Head, value: bytes, user: str) -> None:
-    after = sent(apply(head, [InjectBasic("b", user)], held(value))).head
+    after = sent(apply_credentials(head, [InjectBasic("b", user)], held(value))).head
     (line,) = (text for name, text in after.headers if name == "authorization")
     assert base64.b64decode(line.removeprefix("Basic "), validate=True) == user.encode() + b":" + value
     assert after.target == head.target
@@ -166,14 +166,14 @@ def parameters(target: str) -> tuple[str, list[str], list[tuple[bytes, bytes]]]:
 def test_a_query_parameter_ends_up_with_one_value_and_the_rest_untouched(
     head: Head, value: bytes, name: str
 ) -> None:
-    after = sent(apply(head, [InjectQuery("c", name)], held(value))).head
+    after = sent(apply_credentials(head, [InjectQuery("c", name)], held(value))).head
     path, pieces, pairs = parameters(head.target)
     wire = name.encode()
-    ours = alike.parameter(wire.decode("latin-1"))
+    ours = name_folding.fold_parameter(wire.decode("latin-1"))
     others = [
         piece
         for piece, (sent_name, _) in zip(pieces, pairs, strict=True)
-        if alike.parameter(sent_name.decode("latin-1")) != ours
+        if name_folding.fold_parameter(sent_name.decode("latin-1")) != ours
     ]
     path_after, pieces_after, pairs_after = parameters(after.target)
     assert (path_after, pieces_after[:-1]) == (path, others)
@@ -188,7 +188,7 @@ def cookies(headers: Headers) -> list[str]:
 
 @given(HEADS, OCTETS)
 def test_a_cookie_ends_up_with_one_value_and_the_rest_untouched(head: Head, value: bytes) -> None:
-    after = sent(apply(head, [InjectCookie("d", "sid")], held(value))).head
+    after = sent(apply_credentials(head, [InjectCookie("d", "sid")], held(value))).head
     others = [each for each in cookies(head.headers) if not re.match(r"sid[ \t]*(=|$)", each, re.IGNORECASE)]
     assert cookies(after.headers) == [*others, f"sid={value.decode('ascii')}"]
     assert sum(name == "cookie" for name, _ in after.headers) == 1
@@ -206,16 +206,16 @@ WRITERS: Sequence[Injection] = (
 
 @given(HEADS, st.sets(st.sampled_from(WRITERS)), OCTETS)
 def test_applying_again_changes_nothing(head: Head, needs: set[Injection], value: bytes) -> None:
-    once = sent(apply(head, list(needs), held(value))).head
-    twice = sent(apply(once, list(needs), held(value))).head
+    once = sent(apply_credentials(head, list(needs), held(value))).head
+    twice = sent(apply_credentials(once, list(needs), held(value))).head
     assert (twice.target, twice.headers) == (once.target, once.headers)
 
 
 @given(HEADS, st.permutations(WRITERS), OCTETS | SECRETS)
 def test_order_changes_nothing(head: Head, needs: list[Injection], value: bytes) -> None:
-    one = apply(head, needs, held(value))
-    other = apply(head, WRITERS, held(value))
-    if isinstance(one, Refused) or isinstance(other, Refused):
+    one = apply_credentials(head, needs, held(value))
+    other = apply_credentials(head, WRITERS, held(value))
+    if isinstance(one, CredentialRefusal) or isinstance(other, CredentialRefusal):
         assert one == other
     else:
         assert (one.head.target, one.head.headers) == (other.head.target, other.head.headers)
@@ -229,7 +229,7 @@ def test_a_secret_stands_only_where_the_record_says(
     """Cut the recorded slots out of the result, and nothing of the secret is left."""
     value = PLAIN_SECRET.encode()
     assume(PLAIN_SECRET not in repr(head))
-    outcome = sent(apply(head, needs, held(value), SANDBOX, misplaced_pass=misplaced_pass))
+    outcome = sent(apply_credentials(head, needs, held(value), SANDBOX, misplaced_pass=misplaced_pass))
     kinds = {slot.kind for _, slot in outcome.written}
     names = {slot.name.lower() for _, slot in outcome.written if slot.kind == "header"}
     names |= {"cookie"} if "cookie" in kinds else set()
@@ -245,10 +245,10 @@ def test_a_secret_stands_only_where_the_record_says(
 
 @given(HEADS, st.lists(NEEDS, max_size=3), OCTETS | SECRETS)
 def test_nothing_shows_a_secret(head: Head, needs: list[Injection], value: bytes) -> None:
-    outcome = apply(head, needs, held(b"hunter2" + value), SANDBOX)
+    outcome = apply_credentials(head, needs, held(b"hunter2" + value), SANDBOX)
     assert "hunter2" not in f"{outcome} {outcome!r}"
     # A head without credentials is the sandbox's own, and shows itself like any other.
-    if isinstance(outcome, Applied) and outcome.written:
+    if isinstance(outcome, AppliedHead) and outcome.written:
         assert "hunter2" not in f"{outcome.head} {outcome.head!r}"
 
 
@@ -290,8 +290,10 @@ def test_a_placeholder_outside_its_slots_is_refused_whatever_its_disguise(
     assume(place != 3 or disguised.lower() in {each.value.lower(), _percent(each.value).lower()})
     # Text before may complete a broken escape, which then is no spelling of the placeholder.
     assume("%" not in before + head.target)
-    outcome = apply(Head("GET", "https", "a.example", 443, target, head.headers + extra), (), {}, SANDBOX)
-    assert isinstance(outcome, Refused)
+    outcome = apply_credentials(
+        Head("GET", "https", "a.example", 443, target, head.headers + extra), (), {}, SANDBOX
+    )
+    assert isinstance(outcome, CredentialRefusal)
     assert outcome.code == "placeholder.misplaced"
 
 
@@ -329,9 +331,9 @@ def test_a_placeholder_in_its_slot_becomes_the_secret_and_nothing_else_changes(
     user = "u:" if slot.kind == "basic" else ""
     need = InjectPlaceholder("github", "github", (slot,))
     head = _request(slot, f"{user}{before}{STAND_IN}{after}", padding)
-    outcome = apply(head, [need], held(PLAIN_SECRET.encode()), SANDBOX)
+    outcome = apply_credentials(head, [need], held(PLAIN_SECRET.encode()), SANDBOX)
     wanted = _request(slot, f"{user}{before}{PLAIN_SECRET}{after}", padding)
-    assert isinstance(outcome, Applied)
+    assert isinstance(outcome, AppliedHead)
     assert (outcome.head.target, outcome.head.headers) == (wanted.target, wanted.headers)
     assert outcome.written == (("github", slot),)
 
@@ -340,17 +342,17 @@ def test_a_placeholder_in_its_slot_becomes_the_secret_and_nothing_else_changes(
 def test_a_placeholder_is_swapped_exactly_where_it_is_at_home(home: Slot, found: Slot) -> None:
     need = InjectPlaceholder("github", "github", (home,))
     head = _request(found, f"u:{STAND_IN}" if found.kind == "basic" else STAND_IN, "")
-    outcome = apply(head, [need], held(b"tok3n"), SANDBOX)
-    assert isinstance(outcome, Applied) is (home == found)
+    outcome = apply_credentials(head, [need], held(b"tok3n"), SANDBOX)
+    assert isinstance(outcome, AppliedHead) is (home == found)
 
 
 @given(SECRETS)
 def test_a_swapped_path_keeps_its_segments(value: bytes) -> None:
     need = InjectPlaceholder("github", "github", (Slot("path"),))
     head = Head("GET", "https", "a.example", 443, f"/a/{STAND_IN}/b?c=1")
-    outcome = apply(head, [need], held(value), SANDBOX)
+    outcome = apply_credentials(head, [need], held(value), SANDBOX)
     if value in {b".", b".."}:
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, CredentialRefusal)
         return
     path, _, query = sent(outcome).head.target.partition("?")
     first, second, secret, last = path.split("/")
@@ -372,15 +374,15 @@ def test_stand_ins_are_equal_only_for_equal_sandbox_and_name(
     assume(other.isascii() or other.isprintable())
     # HMAC pads short keys with zeros, so keys are compared as it sees them.
     same = (key.ljust(64, b"\0"), name) == (other_key.ljust(64, b"\0"), other)
-    assert (make(like, key, name) == make(like, other_key, other)) is same
+    assert (make_placeholder(like, key, name) == make_placeholder(like, other_key, other)) is same
 
 
 @given(HEADS)
 def test_a_neighbours_placeholder_is_plain_text(head: Head) -> None:
     neighbour = Placeholders.of(KEY[::-1], [("github", "github")])
     need = InjectPlaceholder("github", "github", SWAP_SLOTS, 9)
-    outcome = apply(head, [need], held(b"tok3n"), neighbour)
-    assert isinstance(outcome, Applied)
+    outcome = apply_credentials(head, [need], held(b"tok3n"), neighbour)
+    assert isinstance(outcome, AppliedHead)
     assert outcome.head is head
 
 

@@ -7,11 +7,11 @@ from ipaddress import IPv4Address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.proxy.dns import Responder
-from egress.rules.decide import decide_host
+from egress.proxy.dns.server import Responder
+from egress.rules.decide.decision import decide_host
 from egress.types import HostDecision, Identity
 from tests.unit.proxy.dns_messages import NOERROR, NXDOMAIN, OPT, Told, query, told, wire_name
-from tests.unit.rules.written import NOW, policy
+from tests.unit.rules.rule_samples import NOW, policy
 
 RULES = policy('hosts: {api.example.com: {}, "**.deep.example.com": {}}')
 WHO = Identity("box")

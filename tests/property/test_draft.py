@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egress.review.drafting import Traffic, draft
+from egress.review.drafting.observation import observe
 from egress.review.drafting.outline import WIDER
-from egress.review.drafting.seen import seen
-from egress.rules.cases import run
-from egress.rules.decide import decide, decide_host
-from egress.rules.literals import looks_like_credential
-from egress.rules.load import Source, load
+from egress.rules.compile.load import RuleText, load
+from egress.rules.compile.rule_tests import run_rule_tests
+from egress.rules.decide.decision import decide, decide_host
+from egress.rules.language.credential_guess import looks_like_credential
 from egress.types import Head, Identity
 from tests.unit.review.drafting.sample import NOW, exchange, tunnel
 
@@ -116,7 +116,7 @@ def test_a_draft_denies_nothing_of_what_it_was_made_from(found: list[dict[str, o
 @given(lines())
 def test_a_draft_opens_no_host_and_no_method_that_did_not_pass(found: list[dict[str, object]]) -> None:
     made = draft(Traffic.of(found), None, NOW)
-    read = [one for line in found if (one := seen(line)) is not None]
+    read = [one for line in found if (one := observe(line)) is not None]
     passed = {(one.host, one.method) for one in read if one.passed and one.kind == "request"}
     hosts = {one.host for one in read if one.passed}
     who = Identity("test")
@@ -141,10 +141,10 @@ def test_a_draft_is_sound_steady_and_holds_nothing_that_looks_like_a_credential(
     found: list[dict[str, object]],
 ) -> None:
     made = draft(Traffic.of(found), None, NOW)
-    loaded = load([Source("draft", made.text)], None, NOW)
+    loaded = load([RuleText("draft", made.text)], None, NOW)
     assert loaded.policy is not None
     assert [str(one) for one in loaded.findings if "not a common method" not in one.message] == []
-    assert not any(result.problem for result in run(loaded.policy, NOW))
+    assert not any(result.problem for result in run_rule_tests(loaded.policy, NOW))
     assert draft(Traffic.of(found), None, NOW).text == made.text
     assert draft(Traffic.of(reversed(found)), None, NOW).text == made.text
     assert all(line.isprintable() for line in made.text.split("\n"))

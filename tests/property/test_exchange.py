@@ -14,23 +14,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from egress.errors import CODES, WireError
 from egress.exchange import (
-    Answer,
-    Cut,
-    Deny,
+    AnswerHead,
+    CutExchange,
+    DenyRequest,
     Destination,
     Exchange,
     NeedSecrets,
     OrderError,
     Request,
     Response,
-    Send,
+    SendRequest,
 )
-from egress.exchange.fields import Fields
-from egress.exchange.redirect import carries_credential, stays
-from egress.exchange.request import names
-from egress.http1.fields import read_fields
-from egress.rules.decide import decide
-from egress.rules.limits import Taken
+from egress.exchange.checked_fields import CheckedFields
+from egress.exchange.redirect import carries_credential, stays_at_destination
+from egress.exchange.request import names_destination
+from egress.http1.field_block import read_fields
+from egress.rules.decide.decision import decide
+from egress.rules.decide.limits import LimitResult
 from egress.scrub import Needles
 from egress.types import Head, Headers, Limit, Scheme, Secret, Verdict
 from tests.unit.exchange.sample import (
@@ -179,8 +179,8 @@ class AnyOrder(RuleBasedStateMachine):
         scheme: Scheme = "http" if port == 80 else "https"
         self.destination = Destination(scheme, host, port)
 
-        def spend(limits: tuple[Limit, ...]) -> Taken:
-            return Taken(allowed=not full)
+        def spend(limits: tuple[Limit, ...]) -> LimitResult:
+            return LimitResult(allowed=not full)
 
         self.one = Exchange(
             POLICY, SANDBOX, self.destination, placeholders=STAND_INS, needles=NEEDLES, spend=spend
@@ -217,9 +217,9 @@ class AnyOrder(RuleBasedStateMachine):
     def provides(self, held: set[str], needles: Needles) -> None:
         self.asks(self.one.provide({name: SECRETS[name] for name in held}, needles))
 
-    def asks(self, outcome: Deny | NeedSecrets | Send) -> None:
+    def asks(self, outcome: DenyRequest | NeedSecrets | SendRequest) -> None:
         assert self.sends == 0
-        if isinstance(outcome, Deny):
+        if isinstance(outcome, DenyRequest):
             assert outcome.code in CODES
             self.stage = "over"
         elif isinstance(outcome, NeedSecrets):
@@ -251,8 +251,8 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(response=responses(), final=st.booleans())
     def is_told(self, response: Response, *, final: bool) -> None:
         answer = self.one.respond(response) if final else self.one.informational(response)
-        self.passes(answer if isinstance(answer, Cut) else None)
-        if isinstance(answer, Answer):
+        self.passes(answer if isinstance(answer, CutExchange) else None)
+        if isinstance(answer, AnswerHead):
             assert not leaks(answer.reason + str(answer.headers))
             assert not any(name.startswith("egress-") for name, _ in answer.headers)
             if final:
@@ -282,12 +282,12 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(trailers=st.lists(st.tuples(st.sampled_from(["x-a", "set-cookie", "Egress"]), WIRE), max_size=2))
     def ends(self, trailers: list[tuple[str, str]]) -> None:
         outcome = self.one.end(tuple(trailers))
-        self.passes(outcome if isinstance(outcome, Cut) else outcome[0])
+        self.passes(outcome if isinstance(outcome, CutExchange) else outcome[0])
         self.stage = "over"
 
-    def passes(self, outcome: list[bytes] | bytes | Cut | None) -> None:
+    def passes(self, outcome: list[bytes] | bytes | CutExchange | None) -> None:
         assert self.sends == 1, "something came back although nothing was sent"
-        if isinstance(outcome, Cut):
+        if isinstance(outcome, CutExchange):
             assert outcome.code in CODES
             self.stage = "over"
         elif outcome:
@@ -344,8 +344,8 @@ def test_any_request_gets_an_answer(
 ) -> None:
     one = exchange(needles=NEEDLES, placeholders=STAND_INS)
     outcome = one.begin(Request(method, target, headers, authority, upgrade, scheme), NOW)
-    assert not isinstance(outcome, Deny) or outcome.code in CODES
-    assert (one.finish().verdict is Verdict.ALLOW) is isinstance(outcome, Send)
+    assert not isinstance(outcome, DenyRequest) or outcome.code in CODES
+    assert (one.finish().verdict is Verdict.ALLOW) is isinstance(outcome, SendRequest)
 
 
 @given(st.integers(), TEXT, ANY_FIELDS.map(tuple), st.booleans(), ANY_FIELDS.map(tuple))
@@ -356,8 +356,8 @@ def test_any_response_gets_an_answer(
 ) -> None:
     one = running()
     answer = one.respond(Response(status, reason, headers, has_body))
-    if isinstance(answer, Answer):
-        assert isinstance(one.end(trailers), tuple | Cut)
+    if isinstance(answer, AnswerHead):
+        assert isinstance(one.end(trailers), tuple | CutExchange)
     else:
         assert answer.code in CODES
     one.finish()
@@ -459,9 +459,9 @@ def test_whatever_can_be_injected_is_found_by_its_needles(kind: str, value: byte
     asked = request(target, *[fields[kind]] if kind in fields else [])
     assert one.begin(asked, NOW) == NeedSecrets(("deploy",))
     outcome = one.provide({"deploy": secret}, Needles.of([secret]))
-    assert isinstance(outcome, Send) or outcome.code == "secret.unavailable"
+    assert isinstance(outcome, SendRequest) or outcome.code == "secret.unavailable"
     if value.isalnum():
-        assert isinstance(outcome, Send)
+        assert isinstance(outcome, SendRequest)
 
 
 URL_PARTS = st.lists(
@@ -477,7 +477,7 @@ URL_PARTS = st.lists(
 @settings(max_examples=1000)
 def test_a_redirect_that_stays_stays_for_other_readers_too(url: str) -> None:
     """As the standard library reads it, as it comes and with backslashes as slashes."""
-    assume(stays(url, Destination("https", "api.example.com", 443)))
+    assume(stays_at_destination(url, Destination("https", "api.example.com", 443)))
     for read in (url, url.replace("\\", "/")):
         try:
             parts = urlsplit(urljoin("https://api.example.com/base/x", read.strip()))
@@ -495,9 +495,9 @@ def test_a_redirect_that_stays_stays_for_other_readers_too(url: str) -> None:
 @given(TEXT, TEXT)
 def test_questions_about_urls_and_authorities_are_total(url: str, authority: str) -> None:
     destination = Destination("https", "api.example.com", 443)
-    assert isinstance(stays(url, destination), bool)
+    assert isinstance(stays_at_destination(url, destination), bool)
     assert isinstance(carries_credential(url), bool)
-    assert isinstance(names(destination, authority), bool)
+    assert isinstance(names_destination(destination, authority), bool)
 
 
 @given(st.lists(st.sampled_from(["/a", "/keys/1", "/items", "/../x"]), min_size=2, max_size=6))
@@ -505,7 +505,7 @@ def test_each_request_of_a_connection_is_decided_on_its_own(targets: list[str]) 
     destination = Destination("https", "api.example.com", 443)
     for target in targets:
         outcome = begun(Exchange(POLICY, SANDBOX, destination, needles=NEEDLES), request(target))
-        assert isinstance(outcome, Send) is (target in ("/a", "/items"))
+        assert isinstance(outcome, SendRequest) is (target in ("/a", "/items"))
 
 
 # Fields that our own codec has read -----------------------------------------------------------
@@ -538,11 +538,11 @@ def test_fields_that_the_codec_has_read_would_pass_every_check(lines: list[str])
 def everything_about(headers: Headers) -> tuple[object, ...] | str:
     """What an exchange asks of fields, or the one refusal that both kinds have."""
     try:
-        fields = Fields(headers)
+        fields = CheckedFields(headers)
     except WireError as error:
         return error.message
     asked = (fields.text, fields.length, fields.values("x-a"), fields.has_prefix("proxy-"))
     try:
-        return *asked, fields.travelling()
+        return *asked, fields.end_to_end()
     except WireError as error:
         return *asked, error.message

@@ -19,7 +19,7 @@ from egress.http1 import (
     Data,
     End,
     Informational,
-    Limits,
+    MessageLimits,
     RequestHead,
     RequestReader,
     ResponseHead,
@@ -92,8 +92,8 @@ def drive(reader: RequestReader | ResponseReader, pieces: list[bytes]) -> Outcom
     return outcome
 
 
-def read_request(pieces: list[bytes], limits: Limits | None = None) -> Outcome:
-    return drive(RequestReader(limits or Limits()), pieces)
+def read_request(pieces: list[bytes], limits: MessageLimits | None = None) -> Outcome:
+    return drive(RequestReader(limits or MessageLimits()), pieces)
 
 
 def read_response(pieces: list[bytes], method: str, upgrade: tuple[str, ...] = ()) -> Outcome:
@@ -268,7 +268,7 @@ def test_how_a_response_is_cut_changes_nothing(
     assert whole.fault is None or whole.fault[1] == 502
 
 
-TIGHT = Limits(
+TIGHT = MessageLimits(
     head=60, fields=2, target=20, chunk_extension=4, chunk_extensions=6, trailers=20, trailer_fields=1
 )
 

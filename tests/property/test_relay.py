@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from egress.relay.orders import CLIENT
+from egress.relay.ports import CLIENT_WIRE
 from tests.attack.test_websocket import ASK, agree, frame
 from tests.unit.relay.wires import (
     BLOCKING,
@@ -91,7 +91,7 @@ def test_how_refused_bytes_are_cut_changes_nothing(cuts: list[int]) -> None:
         lab = Lab()
         for piece in each:
             lab.says(piece)
-        sent.append((bytes(lab.sent[CLIENT]), lab.codes))
+        sent.append((bytes(lab.sent[CLIENT_WIRE]), lab.codes))
     assert sent[0] == sent[1]
     assert sent[0][1] == ["rule.none", "path.ambiguous", "rule.none", "request.malformed"]
 
@@ -117,7 +117,7 @@ def test_how_http2_is_cut_changes_nothing(up: list[int], down: list[int]) -> Non
 class Cutting(Peer):
     """A peer whose bytes arrive in pieces."""
 
-    def __init__(self, lab: Lab, cuts: list[int], *, wire: int = CLIENT) -> None:
+    def __init__(self, lab: Lab, cuts: list[int], *, wire: int = CLIENT_WIRE) -> None:
         self._cuts = cuts
         super().__init__(lab, wire=wire)
 
@@ -214,7 +214,7 @@ class Anything(RuleBasedStateMachine):
         cut=st.integers(0, 400),
     )
     def client_speaks(self, data: bytes, cut: int) -> None:
-        self._cut(CLIENT, data, cut)
+        self._cut(CLIENT_WIRE, data, cut)
 
     @rule(
         data=st.sampled_from(
@@ -246,7 +246,7 @@ class Anything(RuleBasedStateMachine):
 
     @rule(data=GARBAGE, which=st.integers(0, 3))
     def garbage(self, data: bytes, which: int) -> None:
-        wires = [CLIENT, *self.lab.standing]
+        wires = [CLIENT_WIRE, *self.lab.standing]
         self.lab.do(self.lab.relay.received(wires[which % len(wires)], data))
 
     @rule(which=st.integers(0, 3), alpn=st.sampled_from(["", "http/1.1"]))
@@ -266,7 +266,7 @@ class Anything(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 3), blocked=st.booleans())
     def blocked(self, which: int, blocked: bool) -> None:
-        wires = [CLIENT, *self.lab.standing]
+        wires = [CLIENT_WIRE, *self.lab.standing]
         self.lab.do(self.lab.relay.blocked(wires[which % len(wires)], blocked=blocked))
 
     @rule(which=st.integers(0, 3))
@@ -292,7 +292,7 @@ class Anything(RuleBasedStateMachine):
     def is_in_order(self) -> None:
         if hasattr(self, "lab"):
             self.lab.check()
-            for wire in (CLIENT, *self.lab.standing):
+            for wire in (CLIENT_WIRE, *self.lab.standing):
                 self.lab.relay.reads(wire)
             if self.lab.closed():
                 assert not self.lab.relay._live

@@ -11,12 +11,12 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egress.audit import Opening, Sink, files
+from egress.audit import Intent, Sink, files
 from egress.exchange import Destination
-from egress.review import Entry, Filters, Index, NotALineError, parse
-from egress.review.moments import HOUR
-from egress.review.shapes import shape_of
+from egress.review import Filters, Index, LogEntry, NotALineError, parse
+from egress.review.line_shape import shape_of
 from egress.review.stats import BYS
+from egress.review.timestamps import HOUR
 from egress.types import Identity, Verdict
 from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, Clock, opened
 
@@ -65,11 +65,11 @@ def do(sink: Sink, clock: Clock, log: Path, step: tuple[str, str, str], number: 
             clock.ns -= 10**9 * 1800
 
 
-def opening(sandbox: str, number: int) -> Opening:
+def opening(sandbox: str, number: int) -> Intent:
     return replace(OPENING, sandbox=sandbox, request=f"r-{number}")
 
 
-def by_hand(log: Path) -> list[Entry]:
+def by_hand(log: Path) -> list[LogEntry]:
     """Every line of the log, oldest first, read without an index."""
     found = []
     for number in files.numbers(log):
@@ -104,8 +104,8 @@ def test_an_index_answers_as_the_lines_do(
         sink.close()
 
 
-def check(index: Index, filters: Filters, right: list[Entry]) -> None:
-    found, cursor = list[Entry](), None
+def check(index: Index, filters: Filters, right: list[LogEntry]) -> None:
+    found, cursor = list[LogEntry](), None
     while True:
         page = index.query(filters, 3, cursor)
         found += page.entries
@@ -132,6 +132,6 @@ def test_a_filter_says_the_same_of_a_line_and_of_its_shape(
     filters: Filters, sandbox: str, host: str, verdict: Verdict
 ) -> None:
     fields = {"event": "exchange", "sandbox": sandbox, "host": host, "verdict": str(verdict), "status": 200}
-    line = Entry(1, "", filters.since or 0, "exchange", fields, b"")
+    line = LogEntry(1, "", filters.since or 0, "exchange", fields, b"")
     if not filters.grep and filters.admits_moment(line.moment):
         assert filters.admits(line) == filters.admits_shape(shape_of(fields))

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.audit import Verified
+from egress.audit import Verification
 from egress.errors import UnreadableError
 from tests.property.test_audit import CHANGES, STEPS, folder, play, written
-from tests.unit.audit.changes import Change
 from tests.unit.audit.sample import NAME, abandon, check, files, moments, opened
+from tests.unit.audit.tampering import Change
 
 
-def outcome(log: Path) -> Verified | str:
+def outcome(log: Path) -> Verification | str:
     """What is found, or why nothing can be."""
     try:
         return check(log)
@@ -25,13 +25,13 @@ def outcome(log: Path) -> Verified | str:
         return error.message
 
 
-def slowly(log: Path) -> Verified | str:
+def slowly(log: Path) -> Verification | str:
     with patch("egress.audit.verify.is_plain", return_value=False):
         return outcome(log)
 
 
-def in_pieces(log: Path, size: int) -> Verified | str:
-    with patch("egress.audit.batch.CHUNK", size):
+def in_pieces(log: Path, size: int) -> Verification | str:
+    with patch("egress.audit.quick_verify.CHUNK", size):
         return outcome(log)
 
 
@@ -73,6 +73,6 @@ def test_a_log_that_is_not_the_one_that_the_head_knows_is_found(size: int, tmp_p
         sink.close()
     shutil.copy(files(tmp_path / "other")[0], files(tmp_path / "one")[0])
     found = in_pieces(tmp_path / "one", size)
-    assert isinstance(found, Verified)
+    assert isinstance(found, Verification)
     assert [fault.message for fault in found.faults] == ["this is not the line that the head knows"]
     assert slowly(tmp_path / "one") == found

@@ -9,12 +9,12 @@ from dataclasses import replace
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from egress.rules import cases
-from egress.rules.decide import decide, decide_host
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.rules.compile import rule_tests
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.decision import decide, decide_host
+from egress.rules.decide.policy import Policy
 from egress.types import Decision, Head, Identity, Scheme
-from tests.unit.rules.written import NOW
+from tests.unit.rules.rule_samples import NOW
 
 FEW = settings(max_examples=150)
 
@@ -50,12 +50,12 @@ PRESETS = {
 
 @given(st.text(st.characters(), max_size=200))
 def test_loading_takes_any_text(text: str) -> None:
-    load([Source("a", text), Source("b", "version: 1\n" + text)], PRESETS, NOW)
+    load([RuleText("a", text), RuleText("b", "version: 1\n" + text)], PRESETS, NOW)
 
 
 @given(st.text(st.sampled_from("{}[]:,-?!&*|>'\"#% \n\tab1~<.=@`\\"), max_size=60))
 def test_loading_takes_any_punctuation(text: str) -> None:
-    result = load([Source("a", text)], PRESETS, NOW)
+    result = load([RuleText("a", text)], PRESETS, NOW)
     for finding in result.findings:
         assert finding.place.line >= 1
         assert "\n" not in finding.message
@@ -64,10 +64,10 @@ def test_loading_takes_any_punctuation(text: str) -> None:
 @given(st.dictionaries(WORDS, TREES, max_size=6))
 def test_loading_takes_any_tree(tree: dict[str, Json]) -> None:
     text = json.dumps({"version": 1, **tree})
-    result = load([Source("a", text)], PRESETS, NOW)
+    result = load([RuleText("a", text)], PRESETS, NOW)
     assert (result.policy is None) == any(finding.severity == "error" for finding in result.findings)
     if result.policy is not None:
-        list(cases.run(result.policy, NOW))
+        list(rule_tests.run_rule_tests(result.policy, NOW))
 
 
 @given(
@@ -83,7 +83,7 @@ def test_loading_takes_any_tree_in_any_section(section: str, one: Json, other: J
         keyed,
         {"api.example.com": {"allow": one, "deny": [other], "inject": one}},
     ):
-        load([Source("a", json.dumps({"version": 1, section: value}))], PRESETS, NOW)
+        load([RuleText("a", json.dumps({"version": 1, section: value}))], PRESETS, NOW)
 
 
 CREDENTIALS = st.sampled_from(
@@ -136,7 +136,7 @@ def test_no_finding_shows_a_credential(field: str, credential: str, before: str,
     """Wherever somebody pastes a credential by mistake, no message repeats it."""
     text = credential.lower() if is_lower and credential.startswith(("sk-", "0")) else credential
     written = SKELETON.format(**{**PLAIN, field: before + text})
-    result = load([Source("a", written)], PRESETS, NOW)
+    result = load([RuleText("a", written)], PRESETS, NOW)
     for finding in result.findings:
         assert text not in finding.message + finding.hint, finding
         assert text[8:] not in finding.message + finding.hint, finding
@@ -146,7 +146,7 @@ def test_the_skeleton_reaches_every_place() -> None:
     """The positive control of the test above: a word that is no secret is shown in most of them."""
     shown = 0
     for field in FIELDS:
-        result = load([Source("a", SKELETON.format(**{**PLAIN, field: "wrong word"}))], PRESETS, NOW)
+        result = load([RuleText("a", SKELETON.format(**{**PLAIN, field: "wrong word"}))], PRESETS, NOW)
         shown += any("wrong word" in finding.message for finding in result.findings)
     assert shown >= 20
 
@@ -244,7 +244,7 @@ FILES = st.builds(
 
 
 def rules_of(*files: Json) -> Policy:
-    result = load([Source(f"f{number}", json.dumps(file)) for number, file in enumerate(files)])
+    result = load([RuleText(f"f{number}", json.dumps(file)) for number, file in enumerate(files)])
     assert result.policy is not None, result.findings
     return result.policy
 
@@ -387,7 +387,7 @@ ARGUMENTS = st.one_of(
 @given(st.lists(ARGUMENTS, max_size=3))
 def test_an_argument_never_changes_the_structure(arguments: list[str]) -> None:
     text = json.dumps({"version": 1, "use": [{"p": {"x": arguments}}]})
-    result = load([Source("a", text)], PRESETS, NOW)
+    result = load([RuleText("a", text)], PRESETS, NOW)
     if result.policy is None:
         assert all(finding.place.file == "a" for finding in result.findings)
         return

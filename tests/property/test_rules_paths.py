@@ -10,14 +10,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from egress.rules import hosts, paths
-from egress.rules.entry import Rule
-from egress.rules.globs import GlobError, PathGlob, ValueGlob, path_glob
-from egress.rules.hosts import HostError, Pattern
-from egress.rules.overlap import covers, may_meet, rule_covers, rules_may_meet
-from egress.rules.paths import PathError
-from egress.rules.plan import AllowGate, DenyGate, allow_path_fits, deny_path_fits
-from egress.rules.predicates import Predicates
+from egress.rules.compile.overlap import path_covers, paths_may_meet, rule_covers, rules_may_meet
+from egress.rules.decide import paths
+from egress.rules.decide.entry import Rule
+from egress.rules.decide.globs import GlobError, PathGlob, ValueGlob, path_glob
+from egress.rules.decide.paths import PathError
+from egress.rules.decide.plan import AllowGate, DenyGate, allow_path_fits, deny_path_fits
+from egress.rules.decide.predicates import Predicates
+from egress.rules.language import hosts
+from egress.rules.language.hosts import HostError, HostPattern
 from egress.types import Head, Place, RuleRef
 
 # Strategies -----------------------------------------------------------------------------------
@@ -47,7 +48,7 @@ def read(text: str) -> PathGlob:
 
 def canonical(text: str) -> str:
     try:
-        return paths.canonical(text, strict=True, encoded_slash=True)
+        return paths.canonical_path(text, strict=True, encoded_slash=True)
     except PathError:
         assume(False)
         raise
@@ -92,13 +93,13 @@ def slow_allow(pattern: PathGlob, path: str) -> bool:
 
 def slow_deny(pattern: PathGlob, path: str) -> bool:
     """One more or one less slash at the end, in lower case, reserved characters decoded."""
-    plain = tuple(lowered(paths.loosened(segment)) for segment in pattern.segments)
+    plain = tuple(lowered(paths.loosened_path(segment)) for segment in pattern.segments)
     spellings = [plain]
     if plain[-1] == "":
         spellings.append(plain[:-1])
     if plain[-1] != "**":
         spellings.append((*plain, ""))
-    text = lowered(paths.loosened(path.replace("*", "%2A")))
+    text = lowered(paths.loosened_path(path.replace("*", "%2A")))
     asked = [text] if "%2F" not in text else [text, text.replace("%2F", "/")]
     return any(path_fits(spelling, tuple(one[1:].split("/"))) for spelling in spellings for one in asked)
 
@@ -123,27 +124,27 @@ def test_an_allow_pattern_fits_what_the_obvious_matcher_fits(pattern: str, path:
 @MANY
 @given(PATTERN, PATH)
 def test_a_deny_pattern_fits_what_the_obvious_matcher_fits(pattern: str, path: str) -> None:
-    from egress.rules.decide import readings
+    from egress.rules.decide.decision import deny_readings
 
     glob, asked = read(pattern), canonical(path)
-    fits = deny_path_fits(Predicates(paths=(glob,)), readings(asked))
+    fits = deny_path_fits(Predicates(paths=(glob,)), deny_readings(asked))
     assert fits == slow_deny(glob, asked)
 
 
 @given(PATTERN, PATH)
 def test_a_deny_fits_wherever_the_same_allow_fits(pattern: str, path: str) -> None:
-    from egress.rules.decide import readings
+    from egress.rules.decide.decision import deny_readings
 
     glob, asked = read(pattern), canonical(path)
     predicates = Predicates(paths=(glob,))
     if allow_path_fits(predicates, asked):
-        assert deny_path_fits(predicates, readings(asked))
+        assert deny_path_fits(predicates, deny_readings(asked))
 
 
 @MANY
 @given(st.lists(st.lists(PATTERN, min_size=1, max_size=2), min_size=1, max_size=5), PATH)
 def test_the_combined_expressions_agree_with_each_rule_on_its_own(texts: list[list[str]], path: str) -> None:
-    from egress.rules.decide import readings
+    from egress.rules.decide.decision import deny_readings
 
     asked = canonical(path)
     rules = [
@@ -156,7 +157,7 @@ def test_the_combined_expressions_agree_with_each_rule_on_its_own(texts: list[li
     head = Head("GET", "https", "h", 443, asked)
     fitting, _ = AllowGate(rules).fitting(asked, "", head, 0)
     assert fitting == [rule for rule in rules if allow_path_fits(rule.predicates, asked)]
-    loose = readings(asked)
+    loose = deny_readings(asked)
     denies = [rule for rule in rules if deny_path_fits(rule.predicates, loose)]
     assert DenyGate(rules).first(loose, "", head) == next(iter(denies), None)
 
@@ -212,15 +213,15 @@ def matched(glob: PathGlob) -> set[tuple[str, ...]]:
 @MANY
 @given(SMALL_PATTERN, SMALL_PATTERN)
 def test_may_meet_says_what_brute_force_finds(one: PathGlob, other: PathGlob) -> None:
-    assert may_meet(one, other) == bool(matched(one) & matched(other))
-    assert may_meet(one, other) == may_meet(other, one)
+    assert paths_may_meet(one, other) == bool(matched(one) & matched(other))
+    assert paths_may_meet(one, other) == paths_may_meet(other, one)
 
 
 @MANY
 @given(SMALL_PATTERN, SMALL_PATTERN)
 def test_covers_is_sound_and_reflexive(one: PathGlob, other: PathGlob) -> None:
-    assert covers(one, one)
-    if covers(one, other):
+    assert path_covers(one, one)
+    if path_covers(one, other):
         assert matched(other) <= matched(one)
 
 
@@ -251,14 +252,14 @@ def test_rules_that_meet_or_cover_are_told_soundly(one: Predicates, other: Predi
 
 @given(ANY_TARGET, st.booleans(), st.booleans())
 def test_the_canonical_path_is_canonical(text: str, strict: bool, encoded_slash: bool) -> None:
-    text, _ = paths.split(text)  # as `decide` does: what stands behind the first `?` is the query
+    text, _ = paths.split_target(text)  # as `decide` does: what stands behind the first `?` is the query
     try:
-        once = paths.canonical(text, strict=strict, encoded_slash=encoded_slash)
+        once = paths.canonical_path(text, strict=strict, encoded_slash=encoded_slash)
     except PathError as error:
         is_quoted = len(text) > 8 and text in str(error)
         assert not is_quoted
         return
-    assert paths.canonical(once, strict=strict, encoded_slash=encoded_slash) == once
+    assert paths.canonical_path(once, strict=strict, encoded_slash=encoded_slash) == once
     assert re.fullmatch(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/\[\]-]|%[0-9A-F]{2})*", once)
     decoded = re.sub("%([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), once)
     assert encoded_slash or decoded.count("/") == once.count("/")
@@ -276,7 +277,7 @@ def test_every_spelling_of_a_path_has_one_canonical_form(path: str) -> None:
     spelled = re.sub(
         "%..|[a-zA-Z0-9-]", lambda m: m[0].lower() if m[0][0] == "%" else f"%{ord(m[0]):02x}", asked
     )
-    assert paths.canonical(spelled, strict=True, encoded_slash=True) == asked
+    assert paths.canonical_path(spelled, strict=True, encoded_slash=True) == asked
 
 
 @given(st.text(max_size=40))
@@ -296,24 +297,24 @@ NAME = st.text(st.one_of(st.sampled_from("aA0-_.*xn:[]@/%\x00。ｅü"), st.char
 @given(NAME)
 def test_the_canonical_host_is_canonical(text: str) -> None:
     try:
-        once = hosts.canonical(text)
+        once = hosts.canonical_host(text)
     except HostError as error:
         is_quoted = len(text) > 6 and text in error.message
         assert not is_quoted
         return
-    assert hosts.canonical(once) == hosts.canonical_wire(once) == once
+    assert hosts.canonical_host(once) == hosts.canonical_wire_host(once) == once
     assert hosts.is_canonical(once)
     assert re.fullmatch(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", once)
     assert not hosts.is_address(once)
 
 
 LABELS = st.lists(st.sampled_from(["a", "b", "com"]), min_size=1, max_size=4)
-PATTERNS = st.builds(Pattern, st.sampled_from([0, 1, 2]), LABELS.map(".".join))
+PATTERNS = st.builds(HostPattern, st.sampled_from([0, 1, 2]), LABELS.map(".".join))
 NAMES = [".".join(labels) for n in range(1, 6) for labels in product(["a", "b", "com"], repeat=n)]
 
 
 @given(PATTERNS, PATTERNS)
-def test_a_host_pattern_covers_what_brute_force_finds(one: Pattern, other: Pattern) -> None:
+def test_a_host_pattern_covers_what_brute_force_finds(one: HostPattern, other: HostPattern) -> None:
     mine = {name for name in NAMES if one.matches(name)}
     others = {name for name in NAMES if other.matches(name)}
     if one.covers(other):
@@ -324,8 +325,8 @@ def test_a_host_pattern_covers_what_brute_force_finds(one: Pattern, other: Patte
 
 @given(LABELS.map(".".join))
 def test_the_candidates_of_a_host_are_the_patterns_that_match_it(name: str) -> None:
-    found = list(hosts.candidates(name))
+    found = list(hosts.candidate_patterns(name))
     assert len(set(found)) == len(found)
     suffixes = {".".join(name.split(".")[n:]) for n in range(name.count(".") + 1)}
-    every = {Pattern(stars, suffix) for stars in (0, 1, 2) for suffix in suffixes}
+    every = {HostPattern(stars, suffix) for stars in (0, 1, 2) for suffix in suffixes}
     assert set(found) == {pattern for pattern in every if pattern.matches(name)}

@@ -111,7 +111,7 @@ def test_the_quick_answers_are_those_of_the_search(
     for text in (data, b"".join([*more, data]), b"".join([data, *needles, *more])):
         names = {name for found in search.occurrences(text) for name in found.names}
         assert search.occur_in(text) == bool(names)
-        assert {name for name in ("one", "two", "three") if search.finds(name, text)} == names
+        assert {name for name in ("one", "two", "three") if search.finds_secret(name, text)} == names
 
 
 secrets = st.binary(min_size=8, max_size=60)
@@ -156,7 +156,7 @@ def test_what_is_learnt_under_way_masks_all_that_is_still_to_go_out(
     data = b""
     for more, chunk in turns:
         known += more
-        stream.learn(compiled(known))
+        stream.update_needles(compiled(known))
         data += chunk
         released = len(out)
         whole = by_definition(known, data)

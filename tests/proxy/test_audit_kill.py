@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.audit.changes import KINDS, Change, changeable, is_found, is_in_window
 from tests.unit.audit.sample import files, kinds, opened, read, sound
+from tests.unit.audit.tampering import KINDS, Change, changeable, is_found, is_in_window
 
 ROOT = Path(__file__).parents[2]
 

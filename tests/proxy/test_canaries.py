@@ -16,12 +16,12 @@ import pytest
 from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Event, Ping, TextMessage
 
-from egress.proxy.engine import Sandbox
-from tests.proxy.lab.certs import HTTP2, Certificates
+from egress.proxy.lanes.engine import ServedSandbox
+from tests.proxy.lab.certificates import HTTP2, Certificates
 from tests.proxy.lab.client import Peer, RefusedError, at, connect
 from tests.proxy.lab.http2 import Call, Http2Client, Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, SANDBOX, Stack
+from tests.proxy.lab.proxy_stack import NAME, SANDBOX, ProxyStack
+from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.lab.websocket import Socket, open_websocket
 
 CERTS = Certificates()
@@ -43,7 +43,7 @@ async def upstream() -> AsyncIterator[RawUpstream]:
         yield upstream
 
 
-def value_in(stack: Stack) -> str:
+def value_in(stack: ProxyStack) -> str:
     canaries = stack.engine.sandboxes[SANDBOX].canaries(stack.engine.policy)
     assert canaries is not None
     return canaries.all[0].value
@@ -54,18 +54,18 @@ async def posted(peer: Peer, host: str, body: bytes) -> int:
     return (await peer.request(head + body)).status
 
 
-def codes(stack: Stack) -> list[object]:
+def codes(stack: ProxyStack) -> list[object]:
     return [line["code"] for line in stack.exchanges()]
 
 
-def blamed(stack: Stack) -> list[object]:
+def blamed(stack: ProxyStack) -> list[object]:
     """What the lines name as their reason: a rule, or a canary."""
     return [line["rule"] for line in stack.exchanges()]
 
 
 @pytest.mark.parametrize("where", ["path", "query", "header", "basic"])
 async def test_in_a_head_it_is_denied_and_recorded(tmp_path: Path, upstream: RawUpstream, where: str) -> None:
-    async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack:
+    async with ProxyStack(tmp_path, CERTS, rules(upstream.port)) as stack:
         value, host = value_in(stack), f"{NAME}:{upstream.port}"
         target = {"path": f"/echo/{value}", "query": f"/echo?q={value}"}.get(where, "/echo")
         basic = b64encode(f"user:{value}".encode()).decode()
@@ -82,7 +82,7 @@ async def test_in_a_head_it_is_denied_and_recorded(tmp_path: Path, upstream: Raw
 
 
 async def test_in_a_body_it_is_cut_off(tmp_path: Path, upstream: RawUpstream) -> None:
-    async with Stack(tmp_path, CERTS, rules(upstream.port)) as stack:
+    async with ProxyStack(tmp_path, CERTS, rules(upstream.port)) as stack:
         value, host = value_in(stack).encode(), f"{NAME}:{upstream.port}"
         async with await stack.visit(upstream) as peer:
             assert await posted(peer, host, b"a=" + value) == 403
@@ -95,7 +95,7 @@ async def test_in_a_body_it_is_cut_off(tmp_path: Path, upstream: RawUpstream) ->
 
 async def test_it_is_seen_before_the_rules_are_asked(tmp_path: Path, upstream: RawUpstream) -> None:
     closed = rules(upstream.port).replace("/32] }", "/32], methods: [PUT] }")
-    async with Stack(tmp_path, CERTS, closed) as stack:
+    async with ProxyStack(tmp_path, CERTS, closed) as stack:
         async with await stack.visit(upstream) as peer:
             await peer.get(f"/{value_in(stack)}", f"{NAME}:{upstream.port}")
         assert codes(stack) == ["canary.seen"]
@@ -104,9 +104,9 @@ async def test_it_is_seen_before_the_rules_are_asked(tmp_path: Path, upstream: R
 async def test_where_it_is_set_the_sandbox_is_named_to_be_stopped(
     tmp_path: Path, upstream: RawUpstream
 ) -> None:
-    async with Stack(tmp_path, CERTS, rules(upstream.port, stop=True)) as stack:
-        heard: asyncio.Queue[Sandbox] = asyncio.Queue()
-        stack.engine.alarm = heard.put_nowait
+    async with ProxyStack(tmp_path, CERTS, rules(upstream.port, stop=True)) as stack:
+        heard: asyncio.Queue[ServedSandbox] = asyncio.Queue()
+        stack.engine.on_canary = heard.put_nowait
         async with await stack.visit(upstream) as peer:
             assert (await peer.get("/echo", f"{NAME}:{upstream.port}")).status == 200
             assert heard.empty()
@@ -130,12 +130,12 @@ def named(port: int, like: str, *, stop: bool = False) -> str:
     return NAMED.replace("LIKE", like).replace("PORT", str(port)).replace("STOP", str(stop).lower())
 
 
-async def unread(stack: Stack, upstream: RawUpstream, name: str = NAME, sni: str | None = None) -> Peer:
+async def unread(stack: ProxyStack, upstream: RawUpstream, name: str = NAME, sni: str | None = None) -> Peer:
     """A client that talks to the upstream itself."""
     return await connect(at(upstream.port), name, CERTS.trust(("http/1.1",)), proxy=stack.proxy, sni=sni)
 
 
-def hosts(stack: Stack) -> list[tuple[object, ...]]:
+def hosts(stack: ProxyStack) -> list[tuple[object, ...]]:
     """What refusals say of what was asked for, and why it was refused."""
     told = ("code", "rule", "host", "sni")
     return [tuple(line[each] for each in told) for line in stack.lines() if line["event"] == "refusal"]
@@ -148,7 +148,7 @@ async def test_in_the_host_of_a_connect_it_is_denied_and_masked(
     tmp_path: Path, upstream: RawUpstream, like: str, name: str
 ) -> None:
     """Also of a host that is passed on unread, that no rule names, and that is no host name for its `_`."""
-    async with Stack(tmp_path, CERTS, named(upstream.port, like)) as stack:
+    async with ProxyStack(tmp_path, CERTS, named(upstream.port, like)) as stack:
         value = value_in(stack).lower()
         with pytest.raises(RefusedError) as refused:
             await unread(stack, upstream, name.format(value))
@@ -164,7 +164,7 @@ async def test_in_the_host_of_a_connect_it_is_denied_and_masked(
 async def test_in_another_sni_than_the_host_it_is_denied_and_masked(
     tmp_path: Path, upstream: RawUpstream
 ) -> None:
-    async with Stack(tmp_path, CERTS, named(upstream.port, "aws")) as stack:
+    async with ProxyStack(tmp_path, CERTS, named(upstream.port, "aws")) as stack:
         value = value_in(stack).lower()
         for sni in (f"{value}.example.test", "other.example.test"):
             with pytest.raises((OSError, ssl.SSLError)):
@@ -178,9 +178,9 @@ async def test_in_another_sni_than_the_host_it_is_denied_and_masked(
 async def test_in_a_host_it_stops_the_sandbox_where_that_is_set(
     tmp_path: Path, upstream: RawUpstream
 ) -> None:
-    async with Stack(tmp_path, CERTS, named(upstream.port, "aws", stop=True)) as stack:
-        heard: asyncio.Queue[Sandbox] = asyncio.Queue()
-        stack.engine.alarm = heard.put_nowait
+    async with ProxyStack(tmp_path, CERTS, named(upstream.port, "aws", stop=True)) as stack:
+        heard: asyncio.Queue[ServedSandbox] = asyncio.Queue()
+        stack.engine.on_canary = heard.put_nowait
         async with await unread(stack, upstream):
             assert heard.empty()
         with pytest.raises(RefusedError):
@@ -191,7 +191,7 @@ async def test_in_a_host_it_stops_the_sandbox_where_that_is_set(
 
 async def test_as_a_method_it_is_denied_and_masked(tmp_path: Path, upstream: RawUpstream) -> None:
     aws = rules(upstream.port).replace("github", "aws")
-    async with Stack(tmp_path, CERTS, aws) as stack:
+    async with ProxyStack(tmp_path, CERTS, aws) as stack:
         value = value_in(stack)
         async with await stack.visit(upstream) as peer:
             head = f"{value} /echo HTTP/1.1\r\nHost: {NAME}:{upstream.port}\r\n\r\n"
@@ -202,7 +202,7 @@ async def test_as_a_method_it_is_denied_and_masked(tmp_path: Path, upstream: Raw
 
 async def test_what_is_planted_in_another_sandbox_is_not_known(tmp_path: Path, upstream: RawUpstream) -> None:
     """Nor could it be: a sandbox that could ask for it would learn what is planted there."""
-    async with Stack(tmp_path, CERTS, named(upstream.port, "aws")) as stack:
+    async with ProxyStack(tmp_path, CERTS, named(upstream.port, "aws")) as stack:
         mine = stack.engine.sandboxes[SANDBOX]
         other = replace(mine, placeholder_key=bytes(31) + b"x", _canaries=("", None))
         canaries = other.canaries(stack.engine.policy)
@@ -227,7 +227,7 @@ async def whole(call: Call) -> None:
 async def test_over_http2_it_is_denied_and_recorded(tmp_path: Path, where: str) -> None:
     async with Http2Upstream(CERTS.good(NAME, alpn=HTTP2)) as upstream:
         open_rules = rules(upstream.port).replace("/32] }", "/32], http2: true }")
-        async with Stack(tmp_path, CERTS, open_rules) as stack:
+        async with ProxyStack(tmp_path, CERTS, open_rules) as stack:
             value, host = value_in(stack), f"{NAME}:{upstream.port}"
             target = f"/whole/{value}" if where == "path" else "/whole"
             extra = (("x-token", value),) if where == "header" else ()
@@ -273,7 +273,7 @@ async def test_in_a_frame_of_a_websocket_it_ends_the_connection(
     tmp_path: Path, upstream: RawUpstream, way: str
 ) -> None:
     socketed = rules(upstream.port).replace("/32] }", "/32], allow: [{ id: ws, websocket: true }] }")
-    async with Stack(tmp_path, CERTS, socketed) as stack:
+    async with ProxyStack(tmp_path, CERTS, socketed) as stack:
         value = value_in(stack)
         for is_whole in (False, True):
             async with await stack.visit(upstream) as peer:

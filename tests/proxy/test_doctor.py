@@ -19,24 +19,23 @@ from typing import override
 
 import pytest
 
-from egress.ca import Store
-from egress.cli import running as cli
-from egress.doctor import audit, clock, engine, families, listeners, running, upstreams, variables
+from egress.ca import AuthorityStore
+from egress.cli import control_client as cli
+from egress.doctor import audit, clock, container_engine, ipv6, listeners, running_proxy, upstreams, variables
 from egress.doctor.diagnosis import Diagnosis, Level
-from egress.doctor.patient import Patient
-from egress.doctor.reached import Reached
-from egress.doctor.running import Running
-from egress.doctor.upstreams import reach, resolver_of
-from egress.proxy.dial import DialError
-from egress.proxy.listener import listen, listen_udp
-from egress.proxy.resolve import FixedResolver, SystemResolver
-from egress.proxy.settings import Listen
+from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.running_proxy import RunningProxy
+from egress.doctor.upstreams import ProbeResult, probe, resolver_of
+from egress.proxy.ingress.listener import listen, listen_udp
+from egress.proxy.lanes.dial import DialError
+from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
+from egress.proxy.settings import ListenAddress
 from tests.cli.command import Outcome, egress, put
-from tests.proxy.lab.raw import RawUpstream, Say, Stall
-from tests.proxy.served import Served
-from tests.proxy.serving import BLIND, NAME, SECRET, certs, made
+from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, made
+from tests.proxy.lab.raw_upstream import RawUpstream, Say, Stall
+from tests.proxy.serve_process import ServeProcess
 from tests.proxy.test_pins import RIGHT, WRONG
-from tests.unit.doctor.patients import answering, by_name, is_content, needs_care, only, patient
+from tests.unit.doctor.proxy_setups import answering, by_name, is_content, needs_care, only, patient
 
 SECOND = "second.example.test"
 
@@ -44,14 +43,14 @@ SECOND = "second.example.test"
 # Beside a running proxy ---------------------------------------------------------------------------
 
 
-def options(served: Served) -> list[str]:
+def options(served: ServeProcess) -> list[str]:
     """The options of the proxy that the doctor has as well."""
     words = served.arguments
     at = words.index("--drain")
     return [*words[:at], *words[at + 2 :]]
 
 
-def asked(served: Served, *more: str) -> Outcome:
+def asked(served: ServeProcess, *more: str) -> Outcome:
     # An engine that runs on this machine is none of the tests' business.
     env = {**served.env, "DOCKER_HOST": "unix:///nowhere/docker.sock"}
     return egress("doctor", *options(served), *more, cwd=served.folder, env=env)
@@ -91,7 +90,7 @@ async def test_what_is_wrong_with_it_is_found_and_is_the_status(tmp_path: Path) 
             good = served.rules.read_text("utf-8")
             served.write(good + "hots: {}\n")
             assert (await asyncio.to_thread(served.ask, "POST", "/reload"))[0] == 409
-            Store(served.state / "ca").path("default").chmod(0o644)
+            AuthorityStore(served.state / "ca").path("default").chmod(0o644)
             (served.state / "audit.key").write_bytes(bytes(32))
             outcome = await asyncio.to_thread(asked, served, "--offline")
         assert upstream.links == []
@@ -146,14 +145,14 @@ async def test_what_changed_under_it_is_noticed(tmp_path: Path) -> None:
 
 
 async def test_one_that_hangs_is_found_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "PATIENCE", 0.3)
+    monkeypatch.setattr(running_proxy, "ANSWER_TIMEOUT", 0.3)
     async with RawUpstream(certs.good(NAME)) as upstream:
         with made(tmp_path, upstream) as served:
             found = beside(tmp_path, served.runtime)
-            assert is_content(running.look(found, await running.ask(found), None))
+            assert is_content(running_proxy.check(found, await running_proxy.ask(found), None))
             served.signal(signal.SIGSTOP)
             try:
-                told = only(running.look(found, await running.ask(found), None))
+                told = only(running_proxy.check(found, await running_proxy.ask(found), None))
             finally:
                 served.signal(signal.SIGCONT)
     needs_care(told, Level.FAULT, "has not answered")
@@ -165,14 +164,14 @@ async def test_one_that_was_killed_left_nothing_that_looks_like_a_proxy(tmp_path
             served.kill()
             assert (served.runtime / "control.sock").is_socket()
             found = beside(tmp_path, served.runtime)
-            assert is_content(running.look(found, await running.ask(found), None))
-            log = by_name(audit.look(patient(tmp_path, settings={"state_dir": served.state})))["log"]
+            assert is_content(running_proxy.check(found, await running_proxy.ask(found), None))
+            log = by_name(audit.check(patient(tmp_path, settings={"state_dir": served.state})))["log"]
     assert log.level is Level.OK
 
 
-def beside(folder: Path, runtime: Path) -> Patient:
+def beside(folder: Path, runtime: Path) -> ProxySetup:
     """One without rules, that asks the proxy there."""
-    return answering(patient(folder, None), lambda: cli.ask("GET", "/status", None, runtime))
+    return answering(patient(folder, None), lambda: cli.ask_proxy("GET", "/status", None, runtime))
 
 
 # Secrets ------------------------------------------------------------------------------------------
@@ -259,7 +258,7 @@ async def test_a_port_that_is_free_is_fine_and_stays_free(tmp_path: Path) -> Non
         network=True,
     )
     # The transparent entry and the names want one port here: each is tried alone.
-    told = await listeners.look(found, Running())
+    told = await listeners.check(found, RunningProxy())
     assert {item.fact for item in told} == {"free"}
     assert len(told) == 3
     listen("127.0.0.1", port).close()
@@ -267,7 +266,7 @@ async def test_a_port_that_is_free_is_fine_and_stays_free(tmp_path: Path) -> Non
 
 async def test_a_port_that_is_taken_is_a_fault_that_names_who_has_it(tmp_path: Path) -> None:
     with taken(listen("127.0.0.1", 0)) as port:
-        told = only(await listeners.look(patient(tmp_path, listen=f"127.0.0.1:{port}"), Running()))
+        told = only(await listeners.check(patient(tmp_path, listen=f"127.0.0.1:{port}"), RunningProxy()))
     needs_care(told, Level.FAULT, "address already in use", f"(pid {os.getpid()})")
 
 
@@ -275,9 +274,9 @@ def test_a_variable_that_leads_to_another_program_in_the_place_of_the_proxy_is_d
     tmp_path: Path,
 ) -> None:
     with taken(listen("127.0.0.1", 0)) as port:
-        at = Listen("127.0.0.1", port)
+        at = ListenAddress("127.0.0.1", port)
         environ = {"HTTPS_PROXY": f"http://{at}", "https_proxy": f"http://{at}"}
-        told = only(variables.look(patient(tmp_path, environ=environ), [at], []))
+        told = only(variables.check(patient(tmp_path, environ=environ), [at], []))
     needs_care(told, Level.WARNING, f"(pid {os.getpid()}) has", "will fail")
     assert told.fix == "see what has the port, or `unset HTTPS_PROXY https_proxy`"
 
@@ -291,13 +290,13 @@ async def test_names_need_both_kinds_of_port(tmp_path: Path) -> None:
             dns_answer="127.0.0.2",
             network=True,
         )
-        told = by_name(await listeners.look(found, Running()))[f"dns 127.0.0.2:{port}"]
+        told = by_name(await listeners.check(found, RunningProxy()))[f"dns 127.0.0.2:{port}"]
     needs_care(told, Level.FAULT, f"(pid {os.getpid()})")
 
 
 async def test_an_address_that_no_interface_has_is_a_fault(tmp_path: Path) -> None:
     found = patient(tmp_path, listen="192.0.2.1:3128", network=True)
-    told = only(await listeners.look(found, Running()))
+    told = only(await listeners.check(found, RunningProxy()))
     needs_care(told, Level.FAULT, "192.0.2.1:3128")
     assert "no interface" in told.fix
 
@@ -305,7 +304,7 @@ async def test_an_address_that_no_interface_has_is_a_fault(tmp_path: Path) -> No
 # Upstreams ----------------------------------------------------------------------------------------
 
 
-def before(folder: Path, port: int, *names: str, settings: Mapping[str, object] | None = None) -> Patient:
+def before(folder: Path, port: int, *names: str, settings: Mapping[str, object] | None = None) -> ProxySetup:
     """One whose rules name these hosts, on loopback."""
     hosts = "".join(
         f'  {name}: {{ports: [{port}], addresses: [127.0.0.1/32, "::1/128"]}}\n' for name in names or (NAME,)
@@ -317,11 +316,11 @@ def before(folder: Path, port: int, *names: str, settings: Mapping[str, object] 
     return patient(folder, f"version: 1\nhosts:\n{hosts}", settings={**at_home, **(settings or {})})
 
 
-async def reached(found: Patient) -> Sequence[Reached]:
-    return await reach(found, resolver_of(found))
+async def reached(found: ProxySetup) -> Sequence[ProbeResult]:
+    return await probe(found, resolver_of(found))
 
 
-async def looked(found: Patient) -> Diagnosis:
+async def looked(found: ProxySetup) -> Diagnosis:
     return only([one.diagnosis for one in await reached(found)])
 
 
@@ -383,7 +382,7 @@ async def test_a_port_where_nobody_listens_is_a_fault(tmp_path: Path) -> None:
 async def test_an_upstream_that_stays_silent_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upstreams, "PATIENCE", 0.5)
+    monkeypatch.setattr(upstreams, "PROBE_TIMEOUT", 0.5)
     with taken(listen("127.0.0.1", 0)) as port:
         needs_care(await looked(before(tmp_path, port)), Level.FAULT, "has not shaken hands")
 
@@ -394,7 +393,7 @@ async def test_a_name_without_an_address_is_a_fault(tmp_path: Path) -> None:
 
     found = before(tmp_path, 443)
     resolver = SystemResolver(found.clock.monotonic, look_up=nowhere)
-    told = only([one.diagnosis for one in await reach(found, resolver)])
+    told = only([one.diagnosis for one in await probe(found, resolver)])
     needs_care(told, Level.FAULT, "cannot be resolved")
 
 
@@ -418,7 +417,7 @@ async def test_addresses_of_this_machine_that_only_the_settings_know_are_refused
 
 async def test_many_hosts_are_asked_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is silent does not keep the others from being told, whatever their order."""
-    monkeypatch.setattr(upstreams, "PATIENCE", 2.0)
+    monkeypatch.setattr(upstreams, "PROBE_TIMEOUT", 2.0)
     names = [f"h{number}.example.test" for number in range(5)]
     async with RawUpstream(certs.good(*names)) as upstream:
         found = before(tmp_path, upstream.port, *names)
@@ -432,14 +431,14 @@ async def test_a_clock_that_no_upstream_agrees_with_is_a_fault(context: object, 
     assert callable(context)
     async with RawUpstream(context(NAME, SECOND)) as upstream:
         found = before(tmp_path, upstream.port, NAME, SECOND)
-        told = by_name(clock.look(found, None, await reached(found)))["upstreams"]
+        told = by_name(clock.check(found, None, await reached(found)))["upstreams"]
     needs_care(told, Level.FAULT, "all 2 upstreams")
 
 
 async def test_a_clock_that_upstreams_agree_with_is_fine(tmp_path: Path) -> None:
     async with RawUpstream(certs.good(NAME, SECOND)) as upstream:
         found = before(tmp_path, upstream.port, NAME, SECOND)
-        assert is_content(clock.look(found, None, await reached(found)))
+        assert is_content(clock.check(found, None, await reached(found)))
 
 
 # IPv6 ---------------------------------------------------------------------------------------------
@@ -447,9 +446,9 @@ async def test_a_clock_that_upstreams_agree_with_is_fine(tmp_path: Path) -> None
 BOTH = {"resolve": f"{NAME}=127.0.0.1,{NAME}=::1"}
 
 
-async def both(found: Patient) -> Diagnosis:
+async def both(found: ProxySetup) -> Diagnosis:
     resolver = resolver_of(found)
-    return only(await families.look(found, resolver, await reach(found, resolver)))
+    return only(await ipv6.check(found, resolver, await probe(found, resolver)))
 
 
 async def test_ipv6_that_leads_nowhere_is_doubtful(tmp_path: Path) -> None:
@@ -465,7 +464,7 @@ async def test_ipv6_that_connects_is_fine(tmp_path: Path) -> None:
             found = before(tmp_path, upstream.port, settings=BOTH)
             resolver = FixedResolver({NAME: ["127.0.0.1", "::1"]}, SystemResolver(found.clock.monotonic))
             answered = await reached(before(tmp_path, upstream.port))
-            told = only(await families.look(found, resolver, answered))
+            told = only(await ipv6.check(found, resolver, answered))
     assert told.level is Level.OK
 
 
@@ -516,17 +515,17 @@ def docker(answer: bytes) -> Iterator[dict[str, str]]:
 )
 async def test_an_engine_is_asked_for_its_version(answer: bytes, level: Level, tmp_path: Path) -> None:
     with docker(answer) as environ:
-        assert only(await engine.look(patient(tmp_path, environ=environ))).level is level
+        assert only(await container_engine.check(patient(tmp_path, environ=environ))).level is level
 
 
 async def test_an_engine_that_never_answers_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "PATIENCE", 0.2)
+    monkeypatch.setattr(container_engine, "ANSWER_TIMEOUT", 0.2)
     with TemporaryDirectory(prefix="egress-") as folder, socket.socket(socket.AF_UNIX) as sock:
         sock.bind(f"{folder}/docker.sock")
         sock.listen()
         found = patient(tmp_path, environ={"DOCKER_HOST": f"unix://{folder}/docker.sock"})
-        told = only(await engine.look(found))
+        told = only(await container_engine.check(found))
     assert told.level is Level.NOTE
     assert "does not answer" in told.fact

@@ -21,21 +21,21 @@ from mitmproxy.connection import Server
 
 from egress.errors import CODES
 from egress.proxy.clock import SystemClock
-from egress.proxy.lane import FullLimits
+from egress.proxy.lanes.intercept_services import InterceptLimits
 from egress.relay.limits import RelayLimits
-from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import Peer, at, dial, open_tunnel
-from tests.proxy.lab.raw import Close, Cut, RawUpstream, Reset, Say, Stall, Step
-from tests.proxy.lab.stack import NAME, Stack
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.proxy_stack import NAME, ProxyStack
+from tests.proxy.lab.raw_upstream import Close, Cut, RawUpstream, Reset, Say, Stall, Step
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 CERTS = Certificates()
 MEBIBYTE = 1024 * 1024
 SOON = 60.0
 SECRET = "sesame-open-please"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 4\r\n\r\n"
-QUICK = FullLimits(
+QUICK = InterceptLimits(
     client_tls=0.15,
     closing=0.15,
     relay=RelayLimits(head=0.15, response_head=0.15, silence=0.3, request_body=0.15),
@@ -71,11 +71,11 @@ hosts:
 """
 
 
-def stack_of(folder: Path, upstream: RawUpstream, limits: FullLimits | None = None) -> Stack:
-    return Stack(folder, CERTS, rules(folder, upstream.port), limits=limits)
+def stack_of(folder: Path, upstream: RawUpstream, limits: InterceptLimits | None = None) -> ProxyStack:
+    return ProxyStack(folder, CERTS, rules(folder, upstream.port), limits=limits)
 
 
-async def code_of(stack: Stack, upstream: RawUpstream, path: str, extra: str = "") -> str:
+async def code_of(stack: ProxyStack, upstream: RawUpstream, path: str, extra: str = "") -> str:
     """Ask for a path on a connection of its own; the code of its one record."""
     before = len(stack.exchanges())
     async with await stack.visit(upstream) as peer:
@@ -176,7 +176,7 @@ async def test_a_body_that_ends_with_the_connection(
 async def test_a_body_that_an_alert_breaks_off_is_cut(tmp_path: Path, upstream: RawUpstream) -> None:
     """OpenSSL takes a fatal alert for the end of the peer, too."""
 
-    async def alert(visit: Visit) -> None:
+    async def alert(visit: UpstreamRequest) -> None:
         channel = visit.channel
         await channel.send(UNTIL_CLOSE)
         # A record that it cannot read makes the upstream send one, sealed as it should be.
@@ -205,7 +205,7 @@ hosts:
     allow: all
 """
         upstream.script("/half", Say(UNTIL_CLOSE), end)
-        async with Stack(tmp_path, CERTS, rules) as stack:
+        async with ProxyStack(tmp_path, CERTS, rules) as stack:
             async with await dial(stack.proxy) as peer:
                 host = f"{NAME}:{upstream.port}"
                 response = await peer.get(f"http://{host}/half", host)
@@ -218,7 +218,7 @@ hosts:
 # Too much -----------------------------------------------------------------------------------------
 
 
-async def endless(visit: Visit) -> None:
+async def endless(visit: UpstreamRequest) -> None:
     """A head of 64 MiB."""
     await visit.channel.send(b"HTTP/1.1 200 OK\r\n")
     for number in range(1024):
@@ -261,7 +261,7 @@ async def test_a_bomb_is_decoded_in_bounds(tmp_path: Path, upstream: RawUpstream
     """64 KiB on the wire that are 64 MiB: passed on in pieces, or refused; never held as a whole."""
     bomb = gzip.compress(bytes(64 * MEBIBYTE))
 
-    async def explode(visit: Visit) -> None:
+    async def explode(visit: UpstreamRequest) -> None:
         await visit.body()
         await visit.answer(bomb, (("content-encoding", "gzip"),))
 
@@ -340,7 +340,7 @@ async def test_a_client_that_does_not_read_is_not_waited_for(tmp_path: Path, ups
         await peer.channel.drop()
 
 
-def _is_held(stack: Stack) -> bool:
+def _is_held(stack: ProxyStack) -> bool:
     """Whether an upstream connection is not read at the moment."""
     wires = [wire for handler in stack.full._handlers.values() for wire in handler._wires.values()]
     return any(isinstance(wire.connection, Server) and not wire._reads for wire in wires)
@@ -364,7 +364,7 @@ class Jumping(SystemClock):
 
 async def test_a_clock_that_jumps(tmp_path: Path, upstream: RawUpstream) -> None:
     clock = Jumping()
-    stack = Stack(tmp_path, CERTS, rules(tmp_path, upstream.port), clock=clock)
+    stack = ProxyStack(tmp_path, CERTS, rules(tmp_path, upstream.port), clock=clock)
     async with stack:
         for offset in (0, 3600, -3600, 0):
             clock.offset = offset

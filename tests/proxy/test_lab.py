@@ -18,13 +18,13 @@ import zstandard
 from h2.settings import SettingCodes
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
-from tests.proxy.lab.certs import HTTP2, Certificates
+from tests.proxy.lab.certificates import HTTP2, Certificates
 from tests.proxy.lab.channel import Channel, End, EndedError
 from tests.proxy.lab.client import Peer, RefusedError, at, connect, dial
 from tests.proxy.lab.git import USER, GitUpstream, git_environment
 from tests.proxy.lab.handlers import hash_of_bytes
 from tests.proxy.lab.http2 import Http2Client, Http2Upstream
-from tests.proxy.lab.raw import Close, Cut, Drip, RawUpstream, ReadBody, Reset, Say, Stall
+from tests.proxy.lab.raw_upstream import Close, Cut, Drip, RawUpstream, ReadBody, Reset, Say, Stall
 from tests.proxy.lab.websocket import open_websocket
 
 NAME = "api.example.test"

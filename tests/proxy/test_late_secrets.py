@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.lab.certs import Certificates
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER, Stack, policy_of
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.certificates import Certificates
+from tests.proxy.lab.proxy_stack import NAME, OTHER, ProxyStack, policy_of
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 OLD, NEW = b"sesame-open-please-1234", b"brand-new-secret-value-9876"
 
@@ -26,17 +26,17 @@ class Memory(RawUpstream):
         self.handle("/recall", self._recall)
         self.handle("/late", self._late)
 
-    async def _note(self, visit: Visit) -> None:
+    async def _note(self, visit: UpstreamRequest) -> None:
         await visit.body()
         self.seen = visit.authorization
         self.sees.set()
         await visit.answer(b"noted")
 
-    async def _recall(self, visit: Visit) -> None:
+    async def _recall(self, visit: UpstreamRequest) -> None:
         await visit.body()
         await visit.answer(b"you sent " + self.seen.encode())
 
-    async def _late(self, visit: Visit) -> None:
+    async def _late(self, visit: UpstreamRequest) -> None:
         await visit.body()
         await visit.begin("200 OK", (("transfer-encoding", "chunked"),))
         await visit.chunk(b"begin\n")
@@ -64,7 +64,7 @@ def rules(upstream: RawUpstream, file: Path | None, host: str = NAME) -> str:
     return f"version: 1\n{secret}\nhosts:{here}{elsewhere}"
 
 
-async def reload(stack: Stack, text: str) -> None:
+async def reload(stack: ProxyStack, text: str) -> None:
     policy = policy_of(text)
     stack.engine.swap(policy)
     await stack.secrets.warm(policy.secrets.values())
@@ -79,7 +79,7 @@ async def test_a_value_that_comes_while_an_answer_runs_is_masked_in_it(
     if has_value:
         before.write_bytes(OLD)
     after.write_bytes(NEW)
-    async with Memory(certs) as upstream, Stack(tmp_path, certs, rules(upstream, before)) as stack:
+    async with Memory(certs) as upstream, ProxyStack(tmp_path, certs, rules(upstream, before)) as stack:
         host = f"{NAME}:{upstream.port}"
         older, newer = await stack.visit(upstream), await stack.visit(upstream)
         await older.send(f"GET /late HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
@@ -98,7 +98,7 @@ async def test_a_secret_that_is_taken_away_is_masked_where_it_was_sent(tmp_path:
     certs = Certificates()
     file = tmp_path / "secret"
     file.write_bytes(OLD)
-    async with Memory(certs) as upstream, Stack(tmp_path, certs, rules(upstream, file)) as stack:
+    async with Memory(certs) as upstream, ProxyStack(tmp_path, certs, rules(upstream, file)) as stack:
         host = f"{NAME}:{upstream.port}"
         peer = await stack.visit(upstream)
         await peer.get("/note", host)

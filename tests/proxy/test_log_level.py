@@ -14,12 +14,12 @@ from wsproto.events import TextMessage
 from egress.scrub import spellings
 from egress.types import Secret
 from tests.cli.command import put
+from tests.proxy.injecting_proxy import NAME, certs, visit
 from tests.proxy.lab.client import RefusedError, at, connect
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.lab.server import Upstream
 from tests.proxy.lab.websocket import open_websocket
-from tests.proxy.served import Served
-from tests.proxy.serving import NAME, certs, visit
+from tests.proxy.serve_process import ServeProcess
 
 SECRET = "s3same/open+sesame=42&more"
 """With characters that every coding writes differently."""
@@ -75,7 +75,7 @@ def wanted() -> set[bytes]:
     return found | set(spellings(Secret("tracker", raw)))
 
 
-def written(served: Served) -> dict[str, bytes]:
+def written(served: ServeProcess) -> dict[str, bytes]:
     audit = b"".join(file.read_bytes() for file in (served.state / "audit").iterdir())
     return {
         "standard output": "\n".join(served.out).encode(),
@@ -84,7 +84,7 @@ def written(served: Served) -> dict[str, bytes]:
     }
 
 
-async def use(served: Served, upstream: RawUpstream, bad: Upstream) -> None:
+async def use(served: ServeProcess, upstream: RawUpstream, bad: Upstream) -> None:
     """Every kind of traffic, and everything that an operator does meanwhile."""
     host = f"{NAME}:{upstream.port}"
     async with await visit(served, upstream) as peer:
@@ -118,7 +118,7 @@ async def use(served: Served, upstream: RawUpstream, bad: Upstream) -> None:
     await asyncio.to_thread(operate, served)
 
 
-def operate(served: Served) -> None:
+def operate(served: ServeProcess) -> None:
     before = served.rules.read_text(encoding="utf-8")
     served.write(before + "  new.example.test: {}\n")
     assert served.ask("POST", "/reload")[0] == 200
@@ -144,7 +144,7 @@ async def test_no_secret_is_in_any_log_at_any_level(form: str, tmp_path: Path) -
         names = [f"--resolve={name}=127.0.0.1" for name in (NAME, BAD, LOST)]
         ca = certs.write_ca(tmp_path / "upstream-ca.pem")
         more = [f"--upstream-ca={ca}", *names, "--log-level=debug", f"--log-format={form}", "--drain=1s"]
-        with Served(tmp_path, rules(upstream.port, bad.port, tmp_path), more) as served:
+        with ServeProcess(tmp_path, rules(upstream.port, bad.port, tmp_path), more) as served:
             await use(served, upstream, bad)
             found = written(served)
         assert any(SECRET.encode() in head for link in upstream.links for head in link.heads), "it was sent"

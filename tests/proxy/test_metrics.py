@@ -12,10 +12,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from egress.proxy.metrics import CONTENT_TYPE
+from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, made, rules, visit
 from tests.proxy.lab.client import RefusedError
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.served import Served, until
-from tests.proxy.serving import BLIND, NAME, SECRET, certs, made, rules, visit
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.serve_process import ServeProcess, until
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/metrics.md"
 UNKNOWN = "never-heard-of.example.test"
@@ -28,7 +28,7 @@ async def upstream() -> AsyncIterator[RawUpstream]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, upstream: RawUpstream) -> Iterator[Served]:
+def served(tmp_path: Path, upstream: RawUpstream) -> Iterator[ServeProcess]:
     with made(tmp_path, upstream) as served:
         yield served
 
@@ -43,13 +43,13 @@ def told(text: str) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
-async def metrics(served: Served) -> str:
+async def metrics(served: ServeProcess) -> str:
     outcome = await asyncio.to_thread(served.egress, "metrics")
     assert outcome.status == 0, outcome.err
     return outcome.out
 
 
-async def ended(served: Served, name: str) -> dict[str, dict[tuple[str, ...], float]]:
+async def ended(served: ServeProcess, name: str) -> dict[str, dict[tuple[str, ...], float]]:
     """The metrics, once there is one of this name: an exchange is counted when it has ended."""
     for _ in range(50):
         found = told(await metrics(served))
@@ -58,7 +58,9 @@ async def ended(served: Served, name: str) -> dict[str, dict[tuple[str, ...], fl
     raise AssertionError(f"no {name}")
 
 
-async def test_a_request_a_refusal_and_a_tunnel_are_counted(served: Served, upstream: RawUpstream) -> None:
+async def test_a_request_a_refusal_and_a_tunnel_are_counted(
+    served: ServeProcess, upstream: RawUpstream
+) -> None:
     async with await visit(served, upstream) as peer:
         assert (await peer.get("/echo?q=hidden", f"{NAME}:{upstream.port}")).status == 200
     async with await visit(served, upstream, BLIND) as peer:
@@ -84,7 +86,7 @@ async def test_a_request_a_refusal_and_a_tunnel_are_counted(served: Served, upst
     assert found["carried"].keys() == {("full",), ("tunnel",)}
 
 
-async def test_nothing_that_was_asked_for_is_told(served: Served, upstream: RawUpstream) -> None:
+async def test_nothing_that_was_asked_for_is_told(served: ServeProcess, upstream: RawUpstream) -> None:
     async with await visit(served, upstream) as peer:
         await peer.get("/echo?q=hidden", f"{NAME}:{upstream.port}")
     with pytest.raises(RefusedError):
@@ -95,7 +97,7 @@ async def test_nothing_that_was_asked_for_is_told(served: Served, upstream: RawU
         assert never not in text
 
 
-async def test_connections_under_way_are_told_by_lane(served: Served, upstream: RawUpstream) -> None:
+async def test_connections_under_way_are_told_by_lane(served: ServeProcess, upstream: RawUpstream) -> None:
     async with await visit(served, upstream), await visit(served, upstream, BLIND):
         found = told(await metrics(served))
     assert found["carried"] == {("full",): 1, ("tunnel",): 1}
@@ -104,7 +106,7 @@ async def test_connections_under_way_are_told_by_lane(served: Served, upstream: 
 
 
 async def test_an_entry_that_leaves_the_rules_leaves_the_metrics(
-    served: Served, upstream: RawUpstream
+    served: ServeProcess, upstream: RawUpstream
 ) -> None:
     async with await visit(served, upstream) as peer:
         await peer.get("/echo", f"{NAME}:{upstream.port}")
@@ -116,7 +118,7 @@ async def test_an_entry_that_leaves_the_rules_leaves_the_metrics(
     assert told(text)["reloads_total"][("loaded",)] >= 1
 
 
-async def test_a_host_that_was_killed_keeps_its_counts(served: Served, upstream: RawUpstream) -> None:
+async def test_a_host_that_was_killed_keeps_its_counts(served: ServeProcess, upstream: RawUpstream) -> None:
     async with await visit(served, upstream) as peer:
         await peer.get("/echo", f"{NAME}:{upstream.port}")
     await ended(served, "requests_total")
@@ -125,7 +127,7 @@ async def test_a_host_that_was_killed_keeps_its_counts(served: Served, upstream:
 
 
 @pytest.mark.system("curl", "curl")
-async def test_curl_gets_the_plain_text(served: Served) -> None:
+async def test_curl_gets_the_plain_text(served: ServeProcess) -> None:
     command = ["curl", "-si", "--noproxy", "*", "--unix-socket", str(served.runtime / "control.sock")]
     done = await asyncio.to_thread(
         subprocess.run, [*command, "http://egress/metrics"], capture_output=True, text=True, check=True
@@ -135,7 +137,7 @@ async def test_curl_gets_the_plain_text(served: Served) -> None:
     assert told(body)["ready"] == {(): 1}
 
 
-def test_without_a_proxy_it_says_so_and_prints_no_metric(served: Served) -> None:
+def test_without_a_proxy_it_says_so_and_prints_no_metric(served: ServeProcess) -> None:
     served.kill()
     outcome = served.egress("metrics")
     assert outcome.status == 3
@@ -170,7 +172,7 @@ def asked(folder: Path, path: str, *words: str) -> str:
 
 @pytest.mark.system("nginx", "nginx")
 @pytest.mark.system("curl", "curl")
-def test_what_the_guide_puts_between_lets_the_metrics_through_and_nothing_else(served: Served) -> None:
+def test_what_the_guide_puts_between_lets_the_metrics_through_and_nothing_else(served: ServeProcess) -> None:
     folder = served.runtime
     conf = between(folder, folder / "control.sock")
     # As root the workers would be somebody else.

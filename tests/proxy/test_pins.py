@@ -11,9 +11,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.served import until
-from tests.proxy.serving import BLIND, NAME, certs, made, visit
+from tests.proxy.injecting_proxy import BLIND, NAME, certs, made, visit
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.serve_process import until
 
 
 def pin_of(pem: bytes) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import put
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.serving import NAME, certs, made, visit
+from tests.proxy.injecting_proxy import NAME, certs, made, visit
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 SHORT = "abc12"
 

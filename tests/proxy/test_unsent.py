@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from egress.proxy.lane import FullLimits
-from tests.proxy.lab.certs import Certificates
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, Stack
+from egress.proxy.lanes.intercept_services import InterceptLimits
+from tests.proxy.lab.certificates import Certificates
+from tests.proxy.lab.proxy_stack import NAME, ProxyStack
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 certs = Certificates()
 
@@ -30,7 +30,7 @@ hosts:
 
 
 async def line_of(folder: Path, upstream: RawUpstream) -> dict[str, object]:
-    async with Stack(folder, certs, rules(folder, upstream.port), limits=FullLimits()) as stack:
+    async with ProxyStack(folder, certs, rules(folder, upstream.port), limits=InterceptLimits()) as stack:
         async with await stack.visit(upstream) as peer:
             await peer.get("/echo", f"{NAME}:{upstream.port}")
         (line,) = stack.exchanges()

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from egress.proxy.clock import SystemClock
-from egress.proxy.names import Names
-from egress.proxy.server import RECHECK, tick
-from egress.proxy.wiring import Parts
+from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.process.lifecycle import RECHECK_TICKS, tick
+from egress.proxy.process.wiring import ProxyParts
 from tests.cli.command import put
+from tests.proxy.injecting_proxy import BLIND, NAME, SECRET, certs, made, rules, stall, visit
 from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import Peer, RefusedError
-from tests.proxy.lab.raw import RawUpstream, Stall
-from tests.proxy.lab.stack import Stack
+from tests.proxy.lab.proxy_stack import ProxyStack
+from tests.proxy.lab.raw_upstream import RawUpstream, Stall
 from tests.proxy.lab.websocket import open_websocket
-from tests.proxy.served import Served
-from tests.proxy.serving import BLIND, NAME, SECRET, certs, made, rules, stall, visit
+from tests.proxy.serve_process import ServeProcess
 
 
 class Moved(SystemClock):
@@ -44,7 +44,7 @@ async def upstream() -> AsyncIterator[RawUpstream]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, upstream: RawUpstream) -> Iterator[Served]:
+def served(tmp_path: Path, upstream: RawUpstream) -> Iterator[ServeProcess]:
     with made(tmp_path, upstream, host=ALLOW) as served:
         yield served
 
@@ -58,7 +58,7 @@ async def ended(peer: Peer) -> None:
         pass
 
 
-async def streaming(served: Served, upstream: RawUpstream) -> Peer:
+async def streaming(served: ServeProcess, upstream: RawUpstream) -> Peer:
     """Server-sent events, without end."""
     peer = await visit(served, upstream)
     await peer.send(f"GET /sse?n=100000&every=0.05 HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
@@ -67,25 +67,25 @@ async def streaming(served: Served, upstream: RawUpstream) -> Peer:
     return peer
 
 
-async def socket(served: Served, upstream: RawUpstream) -> Peer:
+async def socket(served: ServeProcess, upstream: RawUpstream) -> Peer:
     peer = await visit(served, upstream)
     await open_websocket(peer.channel, f"{NAME}:{upstream.port}", "/ws")
     return peer
 
 
-async def tunnel(served: Served, upstream: RawUpstream) -> Peer:
+async def tunnel(served: ServeProcess, upstream: RawUpstream) -> Peer:
     return await stall(served, upstream, BLIND)
 
 
 OPEN = {"a stream of events": streaming, "a websocket": socket, "a request": stall, "a tunnel": tunnel}
 
 
-async def opened(what: str, served: Served, upstream: RawUpstream) -> Peer:
+async def opened(what: str, served: ServeProcess, upstream: RawUpstream) -> Peer:
     return await OPEN[what](served, upstream)
 
 
 @pytest.mark.parametrize("what", OPEN)
-async def test_rules_without_the_host_end_it(what: str, served: Served, upstream: RawUpstream) -> None:
+async def test_rules_without_the_host_end_it(what: str, served: ServeProcess, upstream: RawUpstream) -> None:
     async with await opened(what, served, upstream) as peer:
         served.write("version: 1\nhosts:\n  docs.example.com: {}\n")
         await ended(peer)
@@ -96,7 +96,7 @@ async def test_rules_without_the_host_end_it(what: str, served: Served, upstream
 
 @pytest.mark.parametrize("what", OPEN)
 async def test_rules_that_still_allow_it_leave_it_alone(
-    what: str, served: Served, upstream: RawUpstream
+    what: str, served: ServeProcess, upstream: RawUpstream
 ) -> None:
     """The positive control."""
     async with await opened(what, served, upstream) as peer:
@@ -113,7 +113,7 @@ async def test_rules_that_still_allow_it_leave_it_alone(
 
 @pytest.mark.parametrize("what", OPEN)
 async def test_a_kill_of_the_host_ends_it_and_refuses_the_next(
-    what: str, served: Served, upstream: RawUpstream
+    what: str, served: ServeProcess, upstream: RawUpstream
 ) -> None:
     name = BLIND if what == "a tunnel" else NAME
     async with await opened(what, served, upstream) as peer:
@@ -136,22 +136,24 @@ async def test_rules_that_have_expired_end_it(tmp_path: Path, upstream: RawUpstr
         upstream.port, f"file:{put(tmp_path / 'secret', SECRET)}", "expires: 2030-01-01\n    allow: all"
     )
     names = {NAME: "127.0.0.1", BLIND: "127.0.0.1"}
-    async with Stack(tmp_path, certs, text, names=names, clock=clock) as stack:
+    async with ProxyStack(tmp_path, certs, text, names=names, clock=clock) as stack:
         upstream.script("/stall", Stall())
         async with await stack.visit(upstream, NAME) as peer:
             await peer.send(f"GET /stall HTTP/1.1\r\nhost: {NAME}:{upstream.port}\r\n\r\n".encode())
             await upstream.until(lambda: bool(upstream.links and upstream.links[-1].heads))
-            parts = Parts(stack.engine, stack.full, stack.door, Names(stack.engine))
-            tick(parts, RECHECK)
+            parts = ProxyParts(stack.engine, stack.full, stack.door, DnsListeners(stack.engine))
+            tick(parts, RECHECK_TICKS)
             assert len(stack.engine.live) == 1, "it has not expired yet"
             clock.by = 100 * 365 * 86_400
-            tick(parts, RECHECK)
+            tick(parts, RECHECK_TICKS)
             await ended(peer)
         (record,) = stack.exchanges()
     assert record["code"] == "access.withdrawn"
 
 
-async def test_a_kill_of_the_secret_ends_what_was_sent_with_it(served: Served, upstream: RawUpstream) -> None:
+async def test_a_kill_of_the_secret_ends_what_was_sent_with_it(
+    served: ServeProcess, upstream: RawUpstream
+) -> None:
     async with await stall(served, upstream) as peer, await tunnel(served, upstream):
         outcome = await asyncio.to_thread(served.egress, "kill", "tracker")
         assert "1 connection closed" in outcome.out
@@ -167,7 +169,7 @@ async def test_a_kill_of_the_secret_ends_what_was_sent_with_it(served: Served, u
         assert (await peer.get("/echo", f"{NAME}:{upstream.port}")).status == 200
 
 
-async def test_a_kill_of_the_sandbox_ends_all_it_has(served: Served, upstream: RawUpstream) -> None:
+async def test_a_kill_of_the_sandbox_ends_all_it_has(served: ServeProcess, upstream: RawUpstream) -> None:
     async with await stall(served, upstream) as one, await tunnel(served, upstream) as two:
         outcome = await asyncio.to_thread(served.egress, "kill", "default")
         assert "2 connections closed" in outcome.out

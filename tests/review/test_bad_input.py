@@ -9,7 +9,7 @@ import pytest
 
 from egress.review import Filters, Index
 from egress.review.follow import follow
-from tests.faults import mounted
+from tests.faults import small_mount
 from tests.unit.audit.sample import files
 from tests.unit.review.sample import Writing, write
 
@@ -70,7 +70,7 @@ def test_a_disk_that_is_full_leaves_the_index_as_it_was(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """A real one, of some MiB: what was indexed is served, what is new waits for room, the log is sound."""
-    facts = mounted.story(request, "tests.review.tiny_index", str(tmp_path))
+    facts = small_mount.story(request, "tests.review.tiny_index", str(tmp_path))
     assert facts["trouble"] == "full"
     assert facts["is_behind"] is True
     assert facts["newest"] == ["r-6", "r-4"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from egress.audit import verify
 from egress.review import Filters, Index
-from egress.review.entry import Entry
+from egress.review.entry import LogEntry
 from tests.unit.audit.sample import KEY, NAME, files
 from tests.unit.review.sample import Writing, write
 
@@ -20,7 +20,7 @@ CATCH_UP = """
 import sys
 from pathlib import Path
 from egress.review import Index
-import egress.review.filling as filling, egress.review.blocks as blocks
+import egress.review.indexer as filling, egress.review.blocks as blocks
 filling.BLOCKS, blocks.MOST_LINES = 1, 64
 with Index(Path(sys.argv[1]), reserve=0) as index:
     print(index.catch_up().lines, flush=True)
@@ -168,7 +168,7 @@ def test_readers_see_whole_lines_while_a_proxy_writes(tmp_path: Path) -> None:
             for index in (one, other):
                 index.catch_up()
                 assert index.query(Filters(event="exchange"), 1).entries[0].request == f"n-{number}"
-        found: list[Entry] = list(one.each(Filters()))
+        found: list[LogEntry] = list(one.each(Filters()))
         assert [entry.seq for entry in found] == list(range(1, len(found) + 1))
     writing.close()
     assert verify(tmp_path, KEY).is_sound

@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import EngineUnavailableError
 from tests.conftest import LEFT_OUT, UNDER_CI
-from tests.runtime import house as houses
-from tests.runtime.house import House
+from tests.runtime import docker_lab as houses
+from tests.runtime.docker_lab import DockerLab
 
 
 @pytest.fixture(scope="session")
-def answering() -> Engine | None:
+def answering() -> DockerEngine | None:
     try:
-        return Engine()
+        return DockerEngine()
     except EngineUnavailableError:
         return None
 
 
 @pytest.fixture
-def engine(answering: Engine | None, request: pytest.FixtureRequest) -> Engine:
+def engine(answering: DockerEngine | None, request: pytest.FixtureRequest) -> DockerEngine:
     if answering is None:
         if UNDER_CI:
             pytest.fail("no container engine answers: .ci/run starts one with scripts/engine", pytrace=False)
@@ -36,35 +36,35 @@ def engine(answering: Engine | None, request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture(scope="session")
-def made_image(answering: Engine | None) -> str:
+def made_image(answering: DockerEngine | None) -> str:
     return houses.image(answering) if answering is not None else ""
 
 
 @pytest.fixture
-def image(engine: Engine, made_image: str) -> str:
+def image(engine: DockerEngine, made_image: str) -> str:
     return made_image
 
 
 @pytest.fixture(scope="module")
 def shared(
-    answering: Engine | None, made_image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[House | None]:
+    answering: DockerEngine | None, made_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DockerLab | None]:
     if answering is None:
         yield None
         return
-    with House(tmp_path_factory.mktemp("house"), made_image) as house:
+    with DockerLab(tmp_path_factory.mktemp("house"), made_image) as house:
         yield house
 
 
 @pytest.fixture
-def house(engine: Engine, shared: House | None) -> House:
+def house(engine: DockerEngine, shared: DockerLab | None) -> DockerLab:
     """One for all tests of a file: they leave no sandbox behind that others could mind."""
     assert shared is not None
     return shared
 
 
 @pytest.fixture
-def own_house(image: str, tmp_path: Path) -> Iterator[House]:
+def own_house(image: str, tmp_path: Path) -> Iterator[DockerLab]:
     """One for a single test, which may do with it what it likes."""
-    with House(tmp_path, image) as house:
+    with DockerLab(tmp_path, image) as house:
         yield house

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 
 class PrivateEngine:

@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.engine import Engine, GoneError
+from egress.runtime.docker.engine import ContainerGoneError, DockerEngine
 from egress.runtime.errors import EngineError, EngineUnavailableError, ImageMissingError, UnsupportedError
 
 
-def test_it_says_what_it_is(engine: Engine) -> None:
+def test_it_says_what_it_is(engine: DockerEngine) -> None:
     assert engine.major >= 20
     assert engine.socket.is_socket()
 
 
-def test_what_is_not_there_is_missing_or_gone(engine: Engine) -> None:
+def test_what_is_not_there_is_missing_or_gone(engine: DockerEngine) -> None:
     with pytest.raises(ImageMissingError, match="no-such-image"):
         engine.image_id("no-such-image:ever")
     with pytest.raises(ImageMissingError, match="no-such-image"):
         engine.create_container("egress-test-x", {"Image": "no-such-image:ever"})
-    assert engine.condition("no-such-container") is None
+    assert engine.container_state("no-such-container") is None
     for act in (engine.start_container, engine.pause_container, engine.resume_container, engine.exec_status):
-        with pytest.raises(GoneError):
+        with pytest.raises(ContainerGoneError):
             act("no-such-thing")
     engine.remove_container("no-such-container")
     engine.stop_container("no-such-container", 0)
@@ -35,23 +35,23 @@ def test_what_is_not_there_is_missing_or_gone(engine: Engine) -> None:
     engine.remove_image("no-such-image:ever")
 
 
-def test_what_it_refuses_is_told_with_its_reason(engine: Engine) -> None:
+def test_what_it_refuses_is_told_with_its_reason(engine: DockerEngine) -> None:
     with pytest.raises(EngineError, match=r"did not make a container: .*[Nn]o command"):
         engine.create_container("egress-test-x", {"Image": _any_image(engine)})
 
 
-def _any_image(engine: Engine) -> str:
-    from egress.runtime.docker import doors
+def _any_image(engine: DockerEngine) -> str:
+    from egress.runtime.docker import door_container
 
-    return doors.image(engine)
+    return door_container.image(engine)
 
 
 def test_where_none_is_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailableError, match="no engine answers"):
-        Engine(tmp_path / "nothing.sock")
+        DockerEngine(tmp_path / "nothing.sock")
     (tmp_path / "file").touch()
     with pytest.raises(EngineUnavailableError):
-        Engine(tmp_path / "file")
+        DockerEngine(tmp_path / "file")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def impostor(place: Path) -> Iterator[list[bytes]]:
 def test_one_that_hangs_up_is_not_there(place: Path, impostor: list[bytes]) -> None:
     impostor.append(b"")
     with pytest.raises(EngineUnavailableError, match="did not answer"):
-        Engine(place)
+        DockerEngine(place)
 
 
 def test_one_that_is_too_old_is_named(place: Path, impostor: list[bytes]) -> None:
@@ -97,4 +97,4 @@ def test_one_that_is_too_old_is_named(place: Path, impostor: list[bytes]) -> Non
         b"content-length: %d\r\n\r\n" % len(body) + body
     )
     with pytest.raises(UnsupportedError, match=r"version 1\.40"):
-        Engine(place)
+        DockerEngine(place)

@@ -1,6 +1,6 @@
 """Ways out of a container that are not the proxy: S-40, S-41 and S-44 to S-53, with a real engine.
 
-The list that every sandbox is held to stands in `tests.runtime.escapes`; here is what is a container's own.
+The list that every sandbox is held to stands in `tests.runtime.escape_cases`; here is what is a container's own.
 The good twin is a plain container, as people run them.
 """
 
@@ -17,61 +17,61 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.descriptors import MOST
-from egress.runtime.docker.engine import Engine
-from egress.runtime.docker.local_image import PYTHON
+from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.local_image import PYTHON_PATH
+from egress.runtime.open_file_limit import MAX_OPEN_FILES
 from egress.runtime.spec import Command
-from tests.proxy.served import until
-from tests.runtime.escapes import (
+from tests.proxy.serve_process import until
+from tests.runtime.docker_lab import NAME, SECRET, DockerLab, DockerLabSandbox
+from tests.runtime.escape_cases import (
     SANDBOXES,
     Attempt,
+    EscapeGround,
     Escapes,
-    Ground,
     assert_nothing_is_reached,
     assert_works,
     probed,
 )
-from tests.runtime.house import NAME, SECRET, Box, House
-from tests.runtime.outside import Outside
+from tests.runtime.outside_world import OutsideWorld
 
 
 @pytest.fixture
-def box(house: House, request: pytest.FixtureRequest) -> Iterator[Box]:
+def box(house: DockerLab, request: pytest.FixtureRequest) -> Iterator[DockerLabSandbox]:
     name = f"box-{abs(hash(request.node.name)) % 10**9}"
     yield house.box(name)
     house.runtime.remove(name)
 
 
 @pytest.fixture
-def outside(image: str) -> Iterator[Outside]:
-    with Outside(image) as outside:
+def outside(image: str) -> Iterator[OutsideWorld]:
+    with OutsideWorld(image) as outside:
         yield outside
 
 
-def gateway(box: Box) -> str:
+def gateway(box: DockerLabSandbox) -> str:
     """The address that the engine calls the gateway of the sandbox's network."""
     return str(network(box)["IPAM"]["Config"][0]["Gateway"])  # type: ignore[index]
 
 
-def network(box: Box) -> Mapping[str, object]:
+def network(box: DockerLabSandbox) -> Mapping[str, object]:
     runtime = box.house.runtime
     return runtime._engine.inspect_network(runtime._register.get(box.name).cell.network.id)
 
 
-def address(box: Box) -> str:
+def address(box: DockerLabSandbox) -> str:
     return str(box.house.runtime._register.get(box.name).cell.network.addresses.sandbox)
 
 
-def door(box: Box) -> str:
-    return box.house.runtime._register.get(box.name).cell.door
+def door(box: DockerLabSandbox) -> str:
+    return box.house.runtime._register.get(box.name).cell.door_address
 
 
-class Contained(Ground):
+class Contained(EscapeGround):
     """A container, and what is around it."""
 
     device = "eth0"
 
-    def __init__(self, box: Box, outside: Outside) -> None:
+    def __init__(self, box: DockerLabSandbox, outside: OutsideWorld) -> None:
         self.room = self._box = box
         self.door, self.address, self.gateway = door(box), address(box), gateway(box)
         self.internet, self.machine, self.port = outside.internet, outside.machine, outside.port
@@ -85,22 +85,22 @@ class Contained(Ground):
     def datagrams(self) -> str:
         held = self._box.house.runtime._register.get(self._box.name)
         show = "import sys; sys.stdout.write(open('/proc/net/udp').read())"
-        return self._outside.run(f"egress-door-{held.cell.id}", PYTHON, "-c", show, user="10001")
+        return self._outside.run(f"egress-door-{held.cell.id}", PYTHON_PATH, "-c", show, user="10001")
 
 
 @pytest.fixture
-def ground(box: Box, outside: Outside) -> Contained:
+def ground(box: DockerLabSandbox, outside: OutsideWorld) -> Contained:
     return Contained(box, outside)
 
 
 @pytest.fixture
-def root_ground(house: House, outside: Outside) -> Iterator[Contained]:
+def root_ground(house: DockerLab, outside: OutsideWorld) -> Iterator[Contained]:
     yield Contained(house.box("root", user=0, group=0), outside)
     house.runtime.remove("root")
 
 
 @pytest.fixture
-def own_ground(own_house: House, outside: Outside) -> Contained:
+def own_ground(own_house: DockerLab, outside: OutsideWorld) -> Contained:
     return Contained(own_house.box("box"), outside)
 
 
@@ -111,7 +111,7 @@ class TestContainers(Escapes):
 # The network --------------------------------------------------------------------------------------
 
 
-def test_nothing_leads_to_another_sandbox(house: House, box: Box) -> None:
+def test_nothing_leads_to_another_sandbox(house: DockerLab, box: DockerLabSandbox) -> None:
     """S-48, S-50: neither to it nor to its door, although both are at the same engine."""
     other = house.box("other")
     try:
@@ -134,12 +134,12 @@ def test_nothing_leads_to_another_sandbox(house: House, box: Box) -> None:
     assert_works(box)
 
 
-def test_a_ping_comes_as_far_as_the_door(box: Box) -> None:
+def test_a_ping_comes_as_far_as_the_door(box: DockerLabSandbox) -> None:
     """S-45: the twin of those that get no answer from anywhere else."""
     assert probed(box, [("ping", "ping", door(box), 2)]) == {"ping": "reached"}
 
 
-def test_a_hypervisor_is_out_of_reach_or_the_runtime_says_that_it_may_not_be(box: Box) -> None:
+def test_a_hypervisor_is_out_of_reach_or_the_runtime_says_that_it_may_not_be(box: DockerLabSandbox) -> None:
     """Sockets of AF_VSOCK know no networks. Engines refuse them since version 23."""
     found = probed(box, [("vsock", "vsock")])["vsock"]
     warned = any("AF_VSOCK" in caution for caution in box.house.runtime.cautions)
@@ -149,7 +149,7 @@ def test_a_hypervisor_is_out_of_reach_or_the_runtime_says_that_it_may_not_be(box
 # What it is -----------------------------------------------------------------------------------------
 
 
-def test_what_waits_for_the_end_of_its_runtime_is_not_stopped(box: Box) -> None:
+def test_what_waits_for_the_end_of_its_runtime_is_not_stopped(box: DockerLabSandbox) -> None:
     """Held, or killed quietly, it would let the sandbox outlive a runtime that was killed."""
     script = (
         'for place in /proc/[0-9]*; do case $(tr "\\0" " " <"$place/cmdline") in "/bin/sh -c if"*)'
@@ -158,7 +158,7 @@ def test_what_waits_for_the_end_of_its_runtime_is_not_stopped(box: Box) -> None:
     assert box.sh(script).text == "found\n"
 
 
-def test_it_has_no_privilege(box: Box) -> None:
+def test_it_has_no_privilege(box: DockerLabSandbox) -> None:
     """S-51."""
     status = dict(line.split(":\t", 1) for line in box.run("cat", "/proc/self/status").text.splitlines())
     assert {status[each] for each in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
@@ -175,14 +175,16 @@ def test_it_has_no_privilege(box: Box) -> None:
     assert box.sh(script).exit_code
 
 
-def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Box) -> None:
-    """Its user has a number that somebody of the machine may have too; see `egress.runtime.descriptors`."""
-    assert box.sh("ulimit -Hn; ulimit -Sn").stdout == b"%d\n%d\n" % (MOST, MOST)
+def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: DockerLabSandbox) -> None:
+    """Its user has a number that somebody of the machine may have too; see `egress.runtime.open_file_limit`."""
+    assert box.sh("ulimit -Hn; ulimit -Sn").stdout == b"%d\n%d\n" % (MAX_OPEN_FILES, MAX_OPEN_FILES)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
 
 
-def test_a_program_that_would_make_somebody_root_does_not(box: Box, outside: Outside, engine: Engine) -> None:
+def test_a_program_that_would_make_somebody_root_does_not(
+    box: DockerLabSandbox, outside: OutsideWorld, engine: DockerEngine
+) -> None:
     """S-51: one with the bit for it, which root of the engine has put there."""
     make = ("sh", "-c", "cat /usr/bin/id >/p && chmod 4755 /p")
     twin = outside.plain()
@@ -193,7 +195,7 @@ def test_a_program_that_would_make_somebody_root_does_not(box: Box, outside: Out
     assert found == ["0\n", "1000\n"]
 
 
-def test_nothing_of_others_is_seen(box: Box) -> None:
+def test_nothing_of_others_is_seen(box: DockerLabSandbox) -> None:
     """S-48, S-51: processes, their memory and environment, and sockets that have a name and no file."""
     pid = box.house.served.process.pid
     assert b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -213,7 +215,7 @@ def test_nothing_of_others_is_seen(box: Box) -> None:
         assert b"ConnectionRefusedError" in box.run(*command).stderr
 
 
-def test_nothing_of_the_machine_is_mounted(box: Box) -> None:
+def test_nothing_of_the_machine_is_mounted(box: DockerLabSandbox) -> None:
     """S-49, S-51: no socket of an engine or a proxy, and of the host what was laid for it, read-only."""
     found = box.sh("find / -xdev -type s 2>/dev/null; ls /var/run/docker.sock /run/docker.sock 2>/dev/null")
     assert found.stdout == b""
@@ -228,7 +230,7 @@ def test_nothing_of_the_machine_is_mounted(box: Box) -> None:
     assert box.sh(script).exit_code
 
 
-def test_nothing_that_is_secret_is_in_it(box: Box, engine: Engine) -> None:
+def test_nothing_that_is_secret_is_in_it(box: DockerLabSandbox, engine: DockerEngine) -> None:
     """S-40, S-41: neither credential nor key, in it or in what the engine knows of it."""
     assert_works(box)
     held = box.house.runtime._register.get(box.name)
@@ -248,7 +250,9 @@ def test_nothing_that_is_secret_is_in_it(box: Box, engine: Engine) -> None:
 # The proxy's end ------------------------------------------------------------------------------------
 
 
-def test_a_door_that_dies_takes_the_network_along(own_house: House, outside: Outside, engine: Engine) -> None:
+def test_a_door_that_dies_takes_the_network_along(
+    own_house: DockerLab, outside: OutsideWorld, engine: DockerEngine
+) -> None:
     """S-52: the other half of the wall."""
     box = own_house.box("box")
     assert_works(box)

@@ -17,33 +17,33 @@ import pytest
 from docker.errors import APIError
 
 from egress.ca import public_roots
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.runtime import DockerRuntime
-from egress.runtime.dressing import kitted
 from egress.runtime.errors import (
     EngineUnavailableError,
     SandboxDiedError,
     SandboxError,
     SandboxStateError,
 )
-from egress.runtime.gateway import ProxyGateway
 from egress.runtime.protocol import Output
-from egress.runtime.spec import Command, Limits, Spec
-from tests.proxy.served import until
-from tests.runtime import house as houses
-from tests.runtime.house import Box, House
+from egress.runtime.provisioning import trust_kit_provisioner
+from egress.runtime.proxy_client import ControlProxyClient
+from egress.runtime.spec import Command, SandboxLimits, Spec
+from tests.proxy.serve_process import until
+from tests.runtime import docker_lab as houses
+from tests.runtime.docker_lab import DockerLab, DockerLabSandbox
 from tests.runtime.private_engine import PrivateEngine
 
 GIB = 1024 * 1024 * 1024
 
 
 @pytest.fixture
-def box(house: House) -> Iterator[Box]:
+def box(house: DockerLab) -> Iterator[DockerLabSandbox]:
     yield house.box("box")
     house.runtime.remove("box")
 
 
-def running(box: Box, word: bytes) -> int:
+def running(box: DockerLabSandbox, word: bytes) -> int:
     """How many processes in the sandbox have this among their arguments."""
     return box.sh("cat /proc/[0-9]*/cmdline 2>/dev/null").stdout.count(word)
 
@@ -51,7 +51,7 @@ def running(box: Box, word: bytes) -> int:
 # Commands -------------------------------------------------------------------------------------------
 
 
-def test_a_gibibyte_of_output_is_read_and_not_kept(box: Box) -> None:
+def test_a_gibibyte_of_output_is_read_and_not_kept(box: DockerLabSandbox) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     counted = 0
 
@@ -66,11 +66,11 @@ def test_a_gibibyte_of_output_is_read_and_not_kept(box: Box) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
-def test_a_thousand_children_are_ended_with_their_parent(box: Box) -> None:
+def test_a_thousand_children_are_ended_with_their_parent(box: DockerLabSandbox) -> None:
     """Also where they leave no room for whoever is to end them."""
     house = box.house
     house.runtime.remove("box")
-    house.box("box", limits=Limits(processes=1100))
+    house.box("box", limits=SandboxLimits(processes=1100))
     came = threading.Event()
     forks = "i=0; while [ $i -lt 1000 ]; do sleep 7777 & i=$((i+1)); done; echo all; wait"
     process = house.runtime.spawn(
@@ -83,8 +83,8 @@ def test_a_thousand_children_are_ended_with_their_parent(box: Box) -> None:
     until(lambda: running(box, b"sleep\x007777") == 0, "all of them to be gone")
 
 
-def test_a_command_is_killed_where_no_other_can_begin(house: House) -> None:
-    house.box("full", limits=Limits(processes=40))
+def test_a_command_is_killed_where_no_other_can_begin(house: DockerLab) -> None:
+    house.box("full", limits=SandboxLimits(processes=40))
     try:
         came = threading.Event()
         bomb = (
@@ -103,7 +103,7 @@ def test_a_command_is_killed_where_no_other_can_begin(house: House) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "remove"])
-def test_a_sandbox_that_ends_while_it_is_read_settles_what_is_read(house: House, end: str) -> None:
+def test_a_sandbox_that_ends_while_it_is_read_settles_what_is_read(house: DockerLab, end: str) -> None:
     house.box("read")
     began = threading.Event()
     process = house.runtime.spawn(
@@ -129,8 +129,8 @@ def archive(*entries: tuple[tarfile.TarInfo, bytes]) -> io.BytesIO:
     return out
 
 
-def test_a_disk_that_is_full_is_told(house: House) -> None:
-    box = house.box("small", read_only=True, limits=Limits(temporary_mib=1))
+def test_a_disk_that_is_full_is_told(house: DockerLab) -> None:
+    box = house.box("small", read_only=True, limits=SandboxLimits(temporary_mib=1))
     try:
         large = archive((tarfile.TarInfo("large"), bytes(3_000_000)))
         with pytest.raises(SandboxStateError, match="not all of the archive"):
@@ -143,7 +143,7 @@ def test_a_disk_that_is_full_is_told(house: House) -> None:
         house.runtime.remove("small")
 
 
-def test_devices_and_owners_do_not_come_in(box: Box) -> None:
+def test_devices_and_owners_do_not_come_in(box: DockerLabSandbox) -> None:
     device, plain = tarfile.TarInfo("device"), tarfile.TarInfo("plain")
     device.type, device.devmajor, device.devminor = tarfile.CHRTYPE, 1, 5
     plain.uid, plain.mode = 0, 0o6755
@@ -152,7 +152,7 @@ def test_devices_and_owners_do_not_come_in(box: Box) -> None:
     assert box.sh("stat -c '%u %a' plain").text == "1000 755\n"
 
 
-def test_a_bomb_is_read_as_far_as_its_bounds(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_read_as_far_as_its_bounds(box: DockerLabSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """One file with a hole as large as the world, as the sandbox's own tar would write it."""
     script = (
         "truncate -s 200G bomb 2>/dev/null || head -c 1 /dev/zero | dd of=bomb bs=1 seek=200G 2>/dev/null"
@@ -160,7 +160,7 @@ def test_a_bomb_is_read_as_far_as_its_bounds(box: Box, monkeypatch: pytest.Monke
     assert box.sh(script).exit_code == 0
     from egress.runtime import transfer
 
-    monkeypatch.setattr(transfer, "_MOST_RAW", 10_000_000)
+    monkeypatch.setattr(transfer, "_MAX_RAW_BYTES", 10_000_000)
     process = threading.Timer(20, lambda: box.house.runtime.stop("box"))
     process.start()
     with pytest.raises(SandboxError), box.house.runtime.get("box", "/workspace"):
@@ -172,7 +172,7 @@ def test_a_bomb_is_read_as_far_as_its_bounds(box: Box, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def private(engine: Engine) -> Iterator[PrivateEngine]:
+def private(engine: DockerEngine) -> Iterator[PrivateEngine]:
     if not PrivateEngine.can_be_started():
         pytest.skip("needs root, to start an engine")
     # Not below a test's own folder: paths of sockets may not be long.
@@ -185,14 +185,14 @@ def private(engine: Engine) -> Iterator[PrivateEngine]:
 
 
 def test_an_engine_that_dies_settles_what_runs_and_leaves_nothing(
-    house: House, private: PrivateEngine, engine: Engine
+    house: DockerLab, private: PrivateEngine, engine: DockerEngine
 ) -> None:
     """And the one that others use notices nothing."""
-    own = Engine(private.socket)
+    own = DockerEngine(private.socket)
     image = houses.image(own)
     own.close()
-    gateway, home = ProxyGateway(house.served.runtime), house.served.runtime / "p"
-    runtime = DockerRuntime(gateway, home, kitted(public_roots()), engine=private.socket)
+    gateway, home = ControlProxyClient(house.served.runtime), house.served.runtime / "p"
+    runtime = DockerRuntime(gateway, home, trust_kit_provisioner(public_roots()), engine=private.socket)
     runtime.create(Spec(name="dying", image=image))
     runtime.start("dying")
     process = runtime.spawn("dying", Command(argv=("sleep", "300")))
@@ -210,7 +210,9 @@ def test_an_engine_that_dies_settles_what_runs_and_leaves_nothing(
     assert time.monotonic() - began < 60
     private.start()
     # Whoever comes next finds what could not be taken away, and takes it away.
-    runtime = DockerRuntime(gateway, home, kitted(public_roots()), engine=private.socket, ready=0)
+    runtime = DockerRuntime(
+        gateway, home, trust_kit_provisioner(public_roots()), engine=private.socket, ready=0
+    )
     try:
         assert runtime.list() == ()
         assert runtime._engine.containers() == []
@@ -220,13 +222,13 @@ def test_an_engine_that_dies_settles_what_runs_and_leaves_nothing(
     finally:
         runtime.close()
     assert list(home.iterdir()) == []
-    assert engine.condition("nobody") is None
+    assert engine.container_state("nobody") is None
     # What would be left to the collector is blamed on this test, not on whichever runs then.
     gc.collect()
 
 
 def test_an_engine_that_fails_to_remove_once_leaves_nothing(
-    house: House, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    house: DockerLab, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.box("stubborn")
     container = house.container("stubborn")
@@ -241,4 +243,4 @@ def test_an_engine_that_fails_to_remove_once_leaves_nothing(
     monkeypatch.setattr(api, "remove_container", once)
     house.runtime.remove("stubborn")
     assert not failures
-    assert engine.condition(container) is None
+    assert engine.container_state(container) is None

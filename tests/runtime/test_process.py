@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.docker import process as module
-from egress.runtime.docker.attach import attach
-from egress.runtime.docker.engine import Condition, Engine
-from egress.runtime.docker.process import ended
+from egress.runtime.docker.engine import ContainerState, DockerEngine
+from egress.runtime.docker.exec_stream import open_exec_stream
+from egress.runtime.docker.process import death_error
 from egress.runtime.errors import EngineError, EngineUnavailableError, SandboxDiedError, UnsupportedError
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command
-from tests.runtime.house import House
+from tests.runtime.docker_lab import DockerLab
 
 
 class Failing(io.RawIOBase):
@@ -32,13 +32,13 @@ class Failing(io.RawIOBase):
         return self._pieces.pop(0)
 
 
-def test_input_that_breaks_off_ends_there(house: House) -> None:
+def test_input_that_breaks_off_ends_there(house: DockerLab) -> None:
     box = house.box("input")
     assert box.run("cat", input=Failing()).stdout == b"one two"
     house.runtime.remove("input")
 
 
-def test_who_is_told_of_output_may_fail_and_is_told(house: House) -> None:
+def test_who_is_told_of_output_may_fail_and_is_told(house: DockerLab) -> None:
     house.box("told")
     command = Command(argv=("echo", "x"))
     with pytest.raises(ZeroDivisionError):
@@ -48,10 +48,10 @@ def test_who_is_told_of_output_may_fail_and_is_told(house: House) -> None:
 
 
 def test_one_that_outlives_its_time_and_its_supervisor_is_given_up(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: DockerLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has killed whoever watched it, and goes on without its streams."""
-    monkeypatch.setattr(module, "_MARGIN", 0.5)
+    monkeypatch.setattr(module, "_OVERRUN_TIMEOUT", 0.5)
     box = house.box("wild")
     # The clock has a session of its own, and is found by what it was told.
     script = (
@@ -65,10 +65,10 @@ def test_one_that_outlives_its_time_and_its_supervisor_is_given_up(
 
 
 def test_who_ends_a_command_is_not_held_up_by_others_in_the_sandbox(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: DockerLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They have one user, so each can stop what comes to end it."""
-    monkeypatch.setattr(module, "_PATIENCE", 0.5)
+    monkeypatch.setattr(module, "_OWN_COMMAND_TIMEOUT", 0.5)
     box = house.box("held")
     box.sh("echo 'kill -STOP $$' >/tmp/held.sh")
     process = house.runtime.spawn("held", Command(argv=("sleep", "300")))
@@ -83,7 +83,7 @@ def test_who_ends_a_command_is_not_held_up_by_others_in_the_sandbox(
     house.runtime.remove("held")
 
 
-def test_a_command_of_our_own_is_waited_for_so_long_and_no_longer(house: House) -> None:
+def test_a_command_of_our_own_is_waited_for_so_long_and_no_longer(house: DockerLab) -> None:
     house.box("own")
     engine = house.runtime._engine
     ran = []
@@ -91,20 +91,20 @@ def test_a_command_of_our_own_is_waited_for_so_long_and_no_longer(house: House) 
         command = engine.create_exec(
             house.container("own"), ["sh", "-c", script], {}, user="1000", has_input=False, has_terminal=False
         )
-        ran.append(module.run_out(engine, command, 20.0 if script == ":" else 0.5))
+        ran.append(module.run_to_end(engine, command, 20.0 if script == ":" else 0.5))
     assert ran == [True, False]
     house.runtime.remove("own")
 
 
-def test_why_a_sandbox_is_not_there_is_told(engine: Engine) -> None:
-    condition = engine.condition
+def test_why_a_sandbox_is_not_there_is_told(engine: DockerEngine) -> None:
+    condition = engine.container_state
     assert condition("nothing") is None
-    assert isinstance(ended("one", None), SandboxDiedError)
+    assert isinstance(death_error("one", None), SandboxDiedError)
     from datetime import UTC, datetime
 
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    assert isinstance(ended("one", Condition("exited", 137, now)), SandboxDiedError)
-    assert isinstance(ended("one", Condition("exited", 127, now)), UnsupportedError)
+    assert isinstance(death_error("one", ContainerState("exited", 137, now)), SandboxDiedError)
+    assert isinstance(death_error("one", ContainerState("exited", 127, now)), UnsupportedError)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_why_a_sandbox_is_not_there_is_told(engine: Engine) -> None:
 )
 def test_output_that_comes_with_the_answer_is_not_lost(tmp_path: Path, answer: bytes, early: bytes) -> None:
     place = answered(tmp_path, answer)
-    attached = attach(place, "1.41", "id", has_terminal=False)
+    attached = open_exec_stream(place, "1.41", "id", has_terminal=False)
     assert attached.read() == ([("stdout", early)] if early else None)
     attached.close()
 
@@ -127,9 +127,9 @@ def test_output_that_comes_with_the_answer_is_not_lost(tmp_path: Path, answer: b
 def test_an_engine_that_begins_nothing_is_told(tmp_path: Path, answer: bytes) -> None:
     place = answered(tmp_path, answer)
     with pytest.raises(EngineError, match="did not begin"):
-        attach(place, "1.41", "id", has_terminal=False)
+        open_exec_stream(place, "1.41", "id", has_terminal=False)
     with pytest.raises(EngineUnavailableError):
-        attach(tmp_path / "nothing", "1.41", "id", has_terminal=False)
+        open_exec_stream(tmp_path / "nothing", "1.41", "id", has_terminal=False)
 
 
 def answered(tmp_path: Path, answer: bytes) -> Path:

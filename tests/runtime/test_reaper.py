@@ -16,18 +16,18 @@ import pytest
 from docker import APIClient
 
 from egress.runtime.docker import labels, local_image, names
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.reaper import reap
-from egress.runtime.gateway import ProxyGateway
+from egress.runtime.proxy_client import ControlProxyClient
 from tests.cli.command import ROOT
-from tests.proxy.served import until
-from tests.runtime.house import PROGRAMS, House
+from tests.proxy.serve_process import until
+from tests.runtime.docker_lab import PROGRAMS, DockerLab
 
 _OTHER = """
 import sys
 from pathlib import Path
 from egress.runtime.docker.runtime import DockerRuntime
-from egress.runtime.gateway import ProxyGateway
+from egress.runtime.proxy_client import ProxyGateway
 from egress.runtime.spec import Spec
 runtime = DockerRuntime(ProxyGateway(Path(sys.argv[1])), Path(sys.argv[2]), ready=1)
 runtime.create(Spec(name="left", image=sys.argv[3]))
@@ -56,27 +56,27 @@ for port in (3128, 53):
 """
 
 
-def things(engine: Engine, home: Path) -> list[str]:
+def things(engine: DockerEngine, home: Path) -> list[str]:
     """What is at the engine for this folder."""
     found = [
         each.name
-        for each in engine.containers(labels.LEASE)
-        if each.labels[labels.LEASE].startswith(str(home))
+        for each in engine.containers(labels.LEASE_LABEL)
+        if each.labels[labels.LEASE_LABEL].startswith(str(home))
     ]
-    for each in (*engine.networks(), *engine.volumes(labels.LEASE)):
+    for each in (*engine.networks(), *engine.volumes(labels.LEASE_LABEL)):
         marks = each.get("Labels")
-        if isinstance(marks, dict) and str(marks.get(labels.LEASE, "")).startswith(str(home)):
+        if isinstance(marks, dict) and str(marks.get(labels.LEASE_LABEL, "")).startswith(str(home)):
             found.append(str(each["Name"]))
     return found
 
 
-def states(engine: Engine, home: Path) -> set[str]:
+def states(engine: DockerEngine, home: Path) -> set[str]:
     """Of the containers of a folder."""
-    there = engine.containers(labels.LEASE)
-    return {each.state for each in there if each.labels[labels.LEASE].startswith(str(home))}
+    there = engine.containers(labels.LEASE_LABEL)
+    return {each.state for each in there if each.labels[labels.LEASE_LABEL].startswith(str(home))}
 
 
-def sandboxes(house: House) -> list[str]:
+def sandboxes(house: DockerLab) -> list[str]:
     _, status = house.served.ask("GET", "/status")
     return sorted(each["name"] for each in status["sandboxes"])  # type: ignore[attr-defined]
 
@@ -87,7 +87,7 @@ class Kill(Protocol):
 
 
 @pytest.fixture
-def killed(own_house: House, engine: Engine) -> Iterator[Kill]:
+def killed(own_house: DockerLab, engine: DockerEngine) -> Iterator[Kill]:
     """Another process, with two sandboxes, a blank and a cell that are ready, that ends without a word.
 
     What a test leaves of it is swept away, or it would lie at the engine for good.
@@ -111,42 +111,42 @@ def killed(own_house: House, engine: Engine) -> Iterator[Kill]:
 
 
 @pytest.fixture
-def stubborn(engine: Engine, tmp_path: Path) -> Iterator[str]:
+def stubborn(engine: DockerEngine, tmp_path: Path) -> Iterator[str]:
     """An image whose shell does not end when it should."""
-    tree = local_image.for_people(PROGRAMS)
+    tree = local_image.small_system_tree(PROGRAMS)
     tree.program("usr/bin/real-sh", Path(shutil.which("sh") or "/bin/sh").resolve())
     shell = tmp_path / "shell"
     shell.write_text(_STUBBORN)
     tree.program("usr/bin/sh", shell)
-    with local_image.spooled(tree) as (archive, _):
+    with local_image.spool_archive(tree) as (archive, _):
         tag = secrets.token_hex(4)
         engine.import_image(archive, "egress-test-stubborn", tag)
     yield f"egress-test-stubborn:{tag}"
     engine.remove_image(f"egress-test-stubborn:{tag}")
 
 
-def seen_of_its_door(engine: Engine, home: Path) -> list[str]:
+def seen_of_its_door(engine: DockerEngine, home: Path) -> list[str]:
     """What the sandbox `left` finds where its door is, or was."""
     (container,) = (
         each.id
-        for each in engine.containers(labels.LEASE)
-        if each.labels[labels.LEASE].startswith(str(home)) and names.sandbox_of(each.name) == "left"
+        for each in engine.containers(labels.LEASE_LABEL)
+        if each.labels[labels.LEASE_LABEL].startswith(str(home)) and names.sandbox_of(each.name) == "left"
     )
     with APIClient(version="auto") as api:
-        command = api.exec_create(container, [local_image.PYTHON, "-c", _LOOK], user="1000")["Id"]
+        command = api.exec_create(container, [local_image.PYTHON_PATH, "-c", _LOOK], user="1000")["Id"]
         out = api.exec_start(command)
     assert isinstance(out, bytes)
     return out.decode().split()
 
 
 @pytest.fixture
-def foreign(own_house: House, engine: Engine) -> Iterator[list[str]]:
+def foreign(own_house: DockerLab, engine: DockerEngine) -> Iterator[list[str]]:
     """Containers, by name, that are marked with owners who are not of this folder."""
     home = own_house.home.resolve()
     with ExitStack() as parts:
         made = []
         for lease in (str(home.parent / "gone.lease"), str(home / "../x/gone.lease"), ""):
-            marks = labels.marked(labels.ROLE_SANDBOX, lease)
+            marks = labels.owner_labels(labels.ROLE_SANDBOX, lease)
             config = {"Image": own_house.image, "Entrypoint": ["true"], "Labels": marks}
             # Of this run alone: one that was cut off may have left its own.
             made.append(names.started("somebody", secrets.token_hex(4)))
@@ -155,7 +155,7 @@ def foreign(own_house: House, engine: Engine) -> Iterator[list[str]]:
 
 
 def test_everything_of_a_runtime_that_was_killed_is_removed(
-    own_house: House, engine: Engine, killed: Kill
+    own_house: DockerLab, engine: DockerEngine, killed: Kill
 ) -> None:
     mine = own_house.box("mine")
     home = (own_house.served.runtime / "other").resolve()
@@ -165,7 +165,7 @@ def test_everything_of_a_runtime_that_was_killed_is_removed(
     until(lambda: not any("door" in name for name in things(engine, home)), "the doors to end")
     until(lambda: states(engine, home) == {"exited"}, "the processes to end")
     kept = things(engine, own_house.home)
-    assert reap(engine, home, ProxyGateway(own_house.served.runtime)) == ("left", "made")
+    assert reap(engine, home, ControlProxyClient(own_house.served.runtime)) == ("left", "made")
     assert things(engine, home) == []
     assert list(home.iterdir()) == []
     assert things(engine, own_house.home) == kept
@@ -174,7 +174,7 @@ def test_everything_of_a_runtime_that_was_killed_is_removed(
 
 
 def test_an_image_that_does_not_end_has_no_network_until_it_is_removed(
-    own_house: House, engine: Engine, stubborn: str, killed: Kill
+    own_house: DockerLab, engine: DockerEngine, stubborn: str, killed: Kill
 ) -> None:
     """The first process is the image's own shell, and one of an enemy waits for nothing."""
     home = (own_house.served.runtime / "other").resolve()
@@ -185,11 +185,13 @@ def test_an_image_that_does_not_end_has_no_network_until_it_is_removed(
     assert seen_of_its_door(engine, home) == ["nobody", "nobody"]
     # It is not that it ended after all.
     assert states(engine, home) == {"running"}
-    assert reap(engine, home, ProxyGateway(own_house.served.runtime)) == ("left", "made")
+    assert reap(engine, home, ControlProxyClient(own_house.served.runtime)) == ("left", "made")
     assert things(engine, home) == []
 
 
-def test_a_runtime_clears_away_what_the_last_one_left(own_house: House, engine: Engine, killed: Kill) -> None:
+def test_a_runtime_clears_away_what_the_last_one_left(
+    own_house: DockerLab, engine: DockerEngine, killed: Kill
+) -> None:
     """And has its names to itself again."""
     home = own_house.home.resolve()
     killed(home)
@@ -203,7 +205,7 @@ def test_a_runtime_clears_away_what_the_last_one_left(own_house: House, engine: 
 
 
 def test_what_is_not_known_to_be_left_is_left_alone(
-    own_house: House, engine: Engine, foreign: list[str]
+    own_house: DockerLab, engine: DockerEngine, foreign: list[str]
 ) -> None:
     """Folders of nobody, and things at the engine that name another owner, wherever it is."""
     home = own_house.home.resolve()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.docker import labels
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.runtime import DockerRuntime
 from egress.runtime.errors import (
     GatewayError,
@@ -22,12 +22,12 @@ from egress.runtime.errors import (
     SandboxStateError,
     UnsupportedError,
 )
-from egress.runtime.gateway import ProxyGateway
-from egress.runtime.protocol import Output, Runtime, undressed
-from egress.runtime.spec import Command, Limits, Mount, Spec, Terminal
-from tests.proxy.served import until
-from tests.runtime.house import NAME, Box, House
-from tests.unit.runtime.contract import CASES, Bench, Case
+from egress.runtime.protocol import Output, Runtime, provision_minimal
+from egress.runtime.proxy_client import ControlProxyClient
+from egress.runtime.spec import Command, Mount, SandboxLimits, Spec, Terminal
+from tests.proxy.serve_process import until
+from tests.runtime.docker_lab import NAME, DockerLab, DockerLabSandbox
+from tests.unit.runtime.contract import CASES, Case, RuntimeBench
 
 _GREEDY = """
 import os, signal
@@ -54,7 +54,7 @@ _NO_VSOCK = {
 
 
 class Contained:
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: DockerLab) -> None:
         self._house = house
         self.runtime: Runtime = house.runtime
 
@@ -62,18 +62,22 @@ class Contained:
         return self._house.spec(name, **values)
 
 
-def left(engine: Engine, house: House) -> list[str]:
+def left(engine: DockerEngine, house: DockerLab) -> list[str]:
     """What is at the engine for a house."""
     home = str(house.home.resolve())
     return [
-        *(each.name for each in engine.containers(labels.LEASE) if home in each.labels[labels.LEASE]),
+        *(
+            each.name
+            for each in engine.containers(labels.LEASE_LABEL)
+            if home in each.labels[labels.LEASE_LABEL]
+        ),
         *(str(each["Name"]) for each in engine.networks() if home in json.dumps(each)),
-        *(str(each["Name"]) for each in engine.volumes(labels.LEASE) if home in json.dumps(each)),
+        *(str(each["Name"]) for each in engine.volumes(labels.LEASE_LABEL) if home in json.dumps(each)),
     ]
 
 
 @pytest.fixture
-def bench(house: House, engine: Engine) -> Iterator[Bench]:
+def bench(house: DockerLab, engine: DockerEngine) -> Iterator[RuntimeBench]:
     yield Contained(house)
     for info in house.runtime.list():
         house.runtime.remove(info.name)
@@ -84,11 +88,13 @@ def bench(house: House, engine: Engine) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
-def test_a_promise_is_kept_and_nothing_is_left(promise: Case, bench: Bench) -> None:
+def test_a_promise_is_kept_and_nothing_is_left(promise: Case, bench: RuntimeBench) -> None:
     promise(bench)
 
 
-def test_a_sandbox_that_was_stopped_has_its_network_when_it_is_started(house: House, bench: Bench) -> None:
+def test_a_sandbox_that_was_stopped_has_its_network_when_it_is_started(
+    house: DockerLab, bench: RuntimeBench
+) -> None:
     box = house.box("one")
     house.runtime.stop("one")
     house.runtime.start("one")
@@ -98,15 +104,17 @@ def test_a_sandbox_that_was_stopped_has_its_network_when_it_is_started(house: Ho
 # Bounds ---------------------------------------------------------------------------------------------
 
 
-def test_nothing_but_its_folder_can_be_written_where_it_is_read_only(house: House, bench: Bench) -> None:
+def test_nothing_but_its_folder_can_be_written_where_it_is_read_only(
+    house: DockerLab, bench: RuntimeBench
+) -> None:
     box = house.box("one", read_only=True)
     assert box.sh("echo x > /workspace/a && echo x > /tmp/a && cat /workspace/a /tmp/a").stdout == b"x\nx\n"
     assert box.sh("echo x > /home/sandbox/a").exit_code
     assert box.sh("cp /workspace/a /tmp/run 2>/dev/null; grep ' /tmp ' /proc/mounts").text.count("nosuid")
 
 
-def test_what_it_may_use_up_is_bounded(house: House, bench: Bench) -> None:
-    box = house.box("one", limits=Limits(memory_mib=64, processes=20, cpus=0.5))
+def test_what_it_may_use_up_is_bounded(house: DockerLab, bench: RuntimeBench) -> None:
+    box = house.box("one", limits=SandboxLimits(memory_mib=64, processes=20, cpus=0.5))
     is_full = threading.Event()
     greedy = Command(argv=("python3", "-c", _GREEDY))
     house.runtime.spawn("one", greedy, Output(stdout=lambda _: is_full.set()))
@@ -120,7 +128,9 @@ def test_what_it_may_use_up_is_bounded(house: House, bench: Bench) -> None:
     assert box.run("true").exit_code == 0
 
 
-def test_a_mount_is_seen_and_written_as_it_was_named(house: House, bench: Bench, tmp_path: Path) -> None:
+def test_a_mount_is_seen_and_written_as_it_was_named(
+    house: DockerLab, bench: RuntimeBench, tmp_path: Path
+) -> None:
     shown, given = tmp_path / "shown", tmp_path / "given"
     for folder in (shown, given):
         folder.mkdir()
@@ -134,7 +144,9 @@ def test_a_mount_is_seen_and_written_as_it_was_named(house: House, bench: Bench,
     assert (given / "b").read_text() == "x\n"
 
 
-def test_what_no_sandbox_gets_is_refused_before_anything_is_made(house: House, bench: Bench) -> None:
+def test_what_no_sandbox_gets_is_refused_before_anything_is_made(
+    house: DockerLab, bench: RuntimeBench
+) -> None:
     """S-49, S-51: sockets of engines, and the folders of the proxy."""
     for source in (
         "/var/run",
@@ -153,7 +165,7 @@ def test_what_no_sandbox_gets_is_refused_before_anything_is_made(house: House, b
 # Commands -------------------------------------------------------------------------------------------
 
 
-def test_the_whole_group_of_a_command_is_ended(house: House, bench: Bench) -> None:
+def test_the_whole_group_of_a_command_is_ended(house: DockerLab, bench: RuntimeBench) -> None:
     """Also what ignores the polite end, and what the command has left behind."""
     box = house.box("one")
     stubborn = "trap '' TERM; (trap '' TERM; sleep 300) & sleep 300; sleep 300"
@@ -162,30 +174,30 @@ def test_the_whole_group_of_a_command_is_ended(house: House, bench: Bench) -> No
     assert b"sleep\x00300" not in box.sh("cat /proc/[0-9]*/cmdline").stdout
 
 
-def test_a_command_is_ended_politely_first(house: House, bench: Bench) -> None:
+def test_a_command_is_ended_politely_first(house: DockerLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     result = box.sh("trap 'echo cleaned; exit 3' TERM; echo ready; sleep 300 & wait", timeout=1)
     assert (result.exit_code, result.stdout) == (124, b"ready\ncleaned\n")
 
 
-def test_interrupts_reach_a_command(house: House, bench: Bench) -> None:
+def test_interrupts_reach_a_command(house: DockerLab, bench: RuntimeBench) -> None:
     """Shells let those in the background ignore them, which a command would inherit."""
     box = house.box("one")
     assert b"SigIgn:\t0000000000000000" in box.run("cat", "/proc/self/status").stdout
 
 
-def test_a_command_that_leaves_something_running_settles(house: House, bench: Bench) -> None:
+def test_a_command_that_leaves_something_running_settles(house: DockerLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     result = box.sh("sleep 300 & echo started", timeout=60)
     assert (result.exit_code, result.stdout) == (0, b"started\n")
 
 
-def test_a_command_that_closes_its_streams_is_waited_for(house: House, bench: Bench) -> None:
+def test_a_command_that_closes_its_streams_is_waited_for(house: DockerLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     assert box.sh("exec >&- 2>&- <&-; sleep 0.3; exit 9").exit_code == 9
 
 
-def test_output_comes_while_a_command_runs(house: House, bench: Bench) -> None:
+def test_output_comes_while_a_command_runs(house: DockerLab, bench: RuntimeBench) -> None:
     house.box("one")
     came = threading.Event()
 
@@ -196,7 +208,7 @@ def test_output_comes_while_a_command_runs(house: House, bench: Bench) -> None:
     assert process.wait(30).stdout == b"first\nsecond\n"
 
 
-def test_a_command_in_a_terminal_has_one(house: House, bench: Bench) -> None:
+def test_a_command_in_a_terminal_has_one(house: DockerLab, bench: RuntimeBench) -> None:
     house.box("one")
     command = Command(
         argv=("sh", "-c", "tty; read x; stty size; echo $x"), terminal=Terminal(columns=111, rows=33)
@@ -213,7 +225,9 @@ def test_a_command_in_a_terminal_has_one(house: House, bench: Bench) -> None:
     assert shell.wait(30).exit_code
 
 
-def test_a_sandbox_whose_container_is_removed_says_so(house: House, bench: Bench, engine: Engine) -> None:
+def test_a_sandbox_whose_container_is_removed_says_so(
+    house: DockerLab, bench: RuntimeBench, engine: DockerEngine
+) -> None:
     house.box("one")
     process = house.runtime.spawn("one", Command(argv=("sleep", "300")))
     engine.remove_container(house.runtime._register.get("one").container)
@@ -227,10 +241,12 @@ def test_a_sandbox_whose_container_is_removed_says_so(house: House, bench: Bench
 # Beginning and end ----------------------------------------------------------------------------------
 
 
-def test_an_image_without_a_shell_is_named(house: House, bench: Bench, engine: Engine) -> None:
+def test_an_image_without_a_shell_is_named(
+    house: DockerLab, bench: RuntimeBench, engine: DockerEngine
+) -> None:
     from egress.runtime.docker import local_image
 
-    with local_image.spooled(local_image.for_people(["cat"], python=False)) as (archive, _):
+    with local_image.spool_archive(local_image.small_system_tree(["cat"], python=False)) as (archive, _):
         engine.import_image(archive, "egress-test", "shell-less")
     try:
         house.runtime.create(Spec(name="one", image="egress-test:shell-less"))
@@ -242,7 +258,7 @@ def test_an_image_without_a_shell_is_named(house: House, bench: Bench, engine: E
         engine.remove_image("egress-test:shell-less")
 
 
-def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: House, bench: Bench) -> None:
+def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: DockerLab, bench: RuntimeBench) -> None:
     """The proxy has no profiles, so this one is refused there; and this outfit comes too late."""
     with pytest.raises(GatewayError, match="profile"):
         house.runtime.create(house.spec("one", profile="unknown"))
@@ -254,14 +270,14 @@ def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: House, bench: Bench
         house.runtime._dress = dress
 
 
-def test_no_runtime_begins_without_a_proxy(engine: Engine, tmp_path: Path) -> None:
+def test_no_runtime_begins_without_a_proxy(engine: DockerEngine, tmp_path: Path) -> None:
     with pytest.raises(GatewayError, match="no proxy is running") as caught:
-        DockerRuntime(ProxyGateway(tmp_path / "nobody"), tmp_path / "home")
+        DockerRuntime(ControlProxyClient(tmp_path / "nobody"), tmp_path / "home")
     assert "egress serve --handover" in caught.value.hint
 
 
-def test_what_is_ready_is_taken_and_made_anew(image: str, engine: Engine, tmp_path: Path) -> None:
-    with House(tmp_path, image, ready=1) as house:
+def test_what_is_ready_is_taken_and_made_anew(image: str, engine: DockerEngine, tmp_path: Path) -> None:
+    with DockerLab(tmp_path, image, ready=1) as house:
         assert house.runtime._cells.shelf.until_ready()
         ready = house.runtime._cells.shelf._things[0].id
         box = house.box("one")
@@ -273,7 +289,7 @@ def test_what_is_ready_is_taken_and_made_anew(image: str, engine: Engine, tmp_pa
 
 
 @pytest.fixture
-def ready(bench: Bench) -> Iterator[Bench]:
+def ready(bench: RuntimeBench) -> Iterator[RuntimeBench]:
     """What every promise is kept with, too: the first one of it was made ahead."""
     pool = bench.runtime._pool  # type: ignore[attr-defined]
     bench.runtime.prepare(bench.spec("any"), 1)
@@ -283,11 +299,13 @@ def ready(bench: Bench) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
-def test_a_promise_is_kept_by_one_that_was_ready(promise: Case, ready: Bench) -> None:
+def test_a_promise_is_kept_by_one_that_was_ready(promise: Case, ready: RuntimeBench) -> None:
     promise(ready)
 
 
-def test_one_that_was_ready_is_taken_once_and_is_like_any_other(house: House, ready: Bench) -> None:
+def test_one_that_was_ready_is_taken_once_and_is_like_any_other(
+    house: DockerLab, ready: RuntimeBench
+) -> None:
     """S-40: nothing of a sandbox was in it before, and it has a proxy and a credential as the others do."""
     pool = house.runtime._pool
     [(_, _, shelf)] = pool._kinds
@@ -295,13 +313,13 @@ def test_one_that_was_ready_is_taken_once_and_is_like_any_other(house: House, re
     bundle = blank.cell.folder / "files" / "outfit" / "bundle.pem"
     assert bundle.read_bytes() == b""
     box = house.box("one", env={"ONE": "1"})
-    assert house.runtime._register.get("one").blank is blank
+    assert house.runtime._register.get("one").unassigned is blank
     assert b"CERTIFICATE" in bundle.read_bytes()
     assert box.get("/x").check().stdout == b"hello from outside\n"
     assert "ONE=1\n" in box.run("env").text
     assert pool.until_ready()
     other = house.box("two")
-    assert house.runtime._register.get("two").blank is not blank
+    assert house.runtime._register.get("two").unassigned is not blank
     assert other.get("/x").exit_code == 0
     third = house.box("three", read_only=True)
     assert third.run("true").exit_code == 0
@@ -309,38 +327,38 @@ def test_one_that_was_ready_is_taken_once_and_is_like_any_other(house: House, re
 
 @pytest.mark.parametrize("part", ["container", "door"])
 def test_what_has_ended_on_the_shelf_is_not_given(
-    house: House, ready: Bench, engine: Engine, part: str
+    house: DockerLab, ready: RuntimeBench, engine: DockerEngine, part: str
 ) -> None:
     [(_, _, shelf)] = house.runtime._pool._kinds
     blank = shelf._things[0]
     engine.remove_container(blank.container if part == "container" else f"egress-door-{blank.cell.id}")
-    until(lambda: part == "container" or not blank.cell.keeper.is_there, "the door to be gone")
+    until(lambda: part == "container" or not blank.cell.door_controller.is_connected, "the door to be gone")
     box = house.box("one")
-    assert house.runtime._register.get("one").blank is not blank
+    assert house.runtime._register.get("one").unassigned is not blank
     assert box.get("/x").exit_code == 0
 
 
 def test_an_image_that_was_made_anew_is_not_the_one_that_was_ready(
-    house: House, ready: Bench, engine: Engine
+    house: DockerLab, ready: RuntimeBench, engine: DockerEngine
 ) -> None:
     spec = house.spec("one")
     assert house.runtime._pool.take(spec, "sha256:other") is None
 
 
-def test_an_outfit_that_does_not_fit_is_not_put_on(house: House, ready: Bench) -> None:
+def test_an_outfit_that_does_not_fit_is_not_put_on(house: DockerLab, ready: RuntimeBench) -> None:
     [(_, _, shelf)] = house.runtime._pool._kinds
     blank = shelf._things[0]
     dress = house.runtime._dress
-    house.runtime._dress = undressed
+    house.runtime._dress = provision_minimal
     try:
         box = house.box("one")
     finally:
         house.runtime._dress = dress
-    assert house.runtime._register.get("one").blank is not blank
+    assert house.runtime._register.get("one").unassigned is not blank
     assert box.run("ls", "/etc/egress").exit_code
 
 
-def test_one_with_mounts_is_not_made_ahead(house: House, bench: Bench, tmp_path: Path) -> None:
+def test_one_with_mounts_is_not_made_ahead(house: DockerLab, bench: RuntimeBench, tmp_path: Path) -> None:
     mount = Mount(source=tmp_path, target="/shown")
     with pytest.raises(UnsupportedError, match="mounts"):
         house.runtime.prepare(house.spec("one", mounts=(mount,)), 1)
@@ -349,11 +367,11 @@ def test_one_with_mounts_is_not_made_ahead(house: House, bench: Bench, tmp_path:
 # Ports ----------------------------------------------------------------------------------------------
 
 
-def answers(box: Box, url: str) -> bool:
+def answers(box: DockerLabSandbox, url: str) -> bool:
     return not box.run("curl", "-s", "--noproxy", "*", url).exit_code
 
 
-def test_a_port_of_a_sandbox_is_dialled_by_its_door(house: House, bench: Bench) -> None:
+def test_a_port_of_a_sandbox_is_dialled_by_its_door(house: DockerLab, bench: RuntimeBench) -> None:
     """What listens for itself alone is not found: there is no way to it but by a command."""
     box = house.box("one")
     for port, address in ((8000, "0.0.0.0"), (8001, "127.0.0.1")):
@@ -377,13 +395,13 @@ def test_a_port_of_a_sandbox_is_dialled_by_its_door(house: House, bench: Bench) 
 
 
 def test_a_profile_of_its_operator_keeps_a_sandbox_from_more(
-    house: House, engine: Engine, tmp_path: Path
+    house: DockerLab, engine: DockerEngine, tmp_path: Path
 ) -> None:
     """The one here denies nothing but AF_VSOCK: it is for this test, and for nothing else."""
     profile = tmp_path / "profile.json"
     profile.write_text(json.dumps(_NO_VSOCK))
     probe = "import socket; socket.socket(socket.AF_INET).close(); socket.socket(socket.AF_VSOCK)"
-    gateway = ProxyGateway(house.served.runtime)
+    gateway = ControlProxyClient(house.served.runtime)
     runtime = DockerRuntime(gateway, house.served.runtime / "x", ready=0, seccomp=profile)
     try:
         assert runtime.cautions == ()
@@ -395,8 +413,8 @@ def test_a_profile_of_its_operator_keeps_a_sandbox_from_more(
         runtime.close()
 
 
-def test_a_runtime_that_the_engine_has_not_is_named(house: House, engine: Engine) -> None:
-    gateway = ProxyGateway(house.served.runtime)
+def test_a_runtime_that_the_engine_has_not_is_named(house: DockerLab, engine: DockerEngine) -> None:
+    gateway = ControlProxyClient(house.served.runtime)
     with pytest.raises(UnsupportedError, match="no runtime no-such-thing"):
         DockerRuntime(gateway, house.served.runtime / "x", runtime="no-such-thing")
     runtime = DockerRuntime(gateway, house.served.runtime / "x", ready=0, runtime="runc")
@@ -408,7 +426,7 @@ def test_a_runtime_that_the_engine_has_not_is_named(house: House, engine: Engine
         runtime.close()
 
 
-def test_new_ports_of_the_rules_lead_to_the_proxy(house: House, bench: Bench) -> None:
+def test_new_ports_of_the_rules_lead_to_the_proxy(house: DockerLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     assert box.run("curl", "-s", "--max-time", "5", "--noproxy", "*", f"https://{NAME}:8443/").exit_code == 7
     house.runtime.open_ports("one", (8443,))

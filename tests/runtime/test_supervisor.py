@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from egress.runtime import spec
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 SCRIPT = Path(spec.__file__).with_name("supervisor.sh")
 SHELLS = [["sh"], ["dash"], ["bash", "--posix"], ["busybox", "sh"], ["mksh"]]

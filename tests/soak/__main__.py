@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.faults.chance import Chance
-from tests.faults.estate import Estate
-from tests.faults.proc import descriptors, resident
-from tests.soak.books import Books, Tail
-from tests.soak.judge import MIB, Sample, judge
+from tests.faults.process_stats import descriptors, resident
+from tests.faults.proxy_lab import ProxyLab
+from tests.faults.seeded_random import SeededRandom
+from tests.soak.memory_trend import MIB, Sample, judge_memory
+from tests.soak.request_ledger import RequestLedger, Tail
 from tests.soak.traffic import Traffic, half
 
 HALF_AN_HOUR: Final = 1800.0
@@ -40,10 +40,10 @@ WORRIES: Final = ("connection.failed", "connection.unrecorded", "secret.failed",
 
 
 @dataclass
-class Watched(Estate):
+class Watched(ProxyLab):
     """One whose requests are in the books."""
 
-    books: Books = field(default_factory=Books)
+    books: RequestLedger = field(default_factory=RequestLedger)
 
     def saw(self, path: str) -> None:
         self.books.saw(path)
@@ -68,7 +68,7 @@ class Soak:
         estate, books = self.estate, self.estate.books
         estate.api.handle("/half", half)
         tail = Tail(estate.served.state / "audit")
-        traffic = Traffic(estate, books, Chance("soak"))
+        traffic = Traffic(estate, books, SeededRandom("soak"))
         await traffic.new_connection()
         at_rest = descriptors(self.pid)
         clients = asyncio.create_task(traffic.run())
@@ -153,7 +153,7 @@ class Soak:
         yield from books.strange
 
     def _about_memory(self) -> Iterator[str]:
-        found = judge(self.samples)
+        found = judge_memory(self.samples)
         if not found.seconds:
             say("too short to judge memory")
             return

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.soak.books import GRACE, Books, Tail
+from tests.soak.request_ledger import SETTLE_SECONDS, RequestLedger, Tail
 
 
 def line(number: int, event: str = "exchange") -> dict[str, object]:
     return {"event": event, "path": f"/small/{number}", "code": "rule.allowed"}
 
 
-def books_with(count: int) -> Books:
-    books = Books()
+def books_with(count: int) -> RequestLedger:
+    books = RequestLedger()
     for _ in range(count):
         number = books.begin()
         books.saw(f"/small/{number}")
@@ -33,8 +33,8 @@ def test_what_is_told_once_is_in_order() -> None:
 def test_what_is_not_told_is_lost_behind_some_grace() -> None:
     books = books_with(3)
     books.read(line(1))
-    assert books.lost(100.0 + GRACE / 2) == 0
-    assert books.lost(100.0 + GRACE * 2) == 2
+    assert books.lost(100.0 + SETTLE_SECONDS / 2) == 0
+    assert books.lost(100.0 + SETTLE_SECONDS * 2) == 2
     assert books.unseen == 2
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.chance import Chance
-from tests.soak.judge import LEAST, MIB, Judgement, Sample, judge
+from tests.faults.seeded_random import SeededRandom
+from tests.soak.memory_trend import MIB, MIN_SECONDS, Judgement, Sample, judge_memory
 
 
 def run(seconds: int, slope: float, noise: float = 0.0, warm_up: float = 0.0) -> Judgement:
     """A run of so long, which grows by so many MiB an hour behind its beginning."""
-    chance = Chance("judge", seconds, slope, noise)
+    chance = SeededRandom("judge", seconds, slope, noise)
     samples = []
     for second in range(seconds):
         grown = slope * second / 3600 + warm_up * min(1.0, second / (seconds / 4))
         samples.append(Sample(second, int((100 + grown + noise * chance.random()) * MIB)))
-    return judge(samples)
+    return judge_memory(samples)
 
 
 def test_what_only_jitters_is_flat() -> None:
@@ -38,7 +38,7 @@ def test_what_shrinks_is_flat() -> None:
 
 
 def test_too_little_is_not_judged() -> None:
-    found = run(int(LEAST), 1000)
+    found = run(int(MIN_SECONDS), 1000)
     assert found.seconds == 0
     assert found.is_flat
-    assert judge([]).seconds == 0
+    assert judge_memory([]).seconds == 0

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from wsproto.events import BytesMessage, CloseConnection, TextMessage
 
-from tests.faults.chance import Chance
-from tests.faults.estate import API, BLIND, OPEN, STREAMS, Estate
+from tests.faults.proxy_lab import API, BLIND, OPEN, STREAMS, ProxyLab
+from tests.faults.seeded_random import SeededRandom
 from tests.proxy.lab.channel import EndedError
 from tests.proxy.lab.client import Peer, RefusedError, at, connect
 from tests.proxy.lab.http2 import Http2Client
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 from tests.proxy.lab.websocket import open_websocket
-from tests.soak.books import Books
+from tests.soak.request_ledger import RequestLedger
 
 KEPT = 40
 """Requests on one connection."""
@@ -34,9 +34,9 @@ MESSAGES = 20
 class Traffic:
     """All clients of one run."""
 
-    estate: Estate
-    books: Books
-    chance: Chance
+    estate: ProxyLab
+    books: RequestLedger
+    chance: SeededRandom
     is_over: bool = False
     reloads: int = 0
 
@@ -197,7 +197,7 @@ class Traffic:
             self.books.wonder(f"a reload: {said}")
 
 
-async def half(visit: Visit) -> None:
+async def half(visit: UpstreamRequest) -> None:
     """Half of an answer, and a reset."""
     await visit.body()
     visit.over = True

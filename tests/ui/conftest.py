@@ -13,7 +13,7 @@ import pytest
 
 from scripts import chromium
 from tests.conftest import LEFT_OUT, UNDER_CI
-from tests.ui.served import Served
+from tests.ui.served_page import ServedPage
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -44,6 +44,6 @@ def browser(driven: Chrome | None, request: pytest.FixtureRequest) -> Chrome:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(tmp_path) as page:
+def served(tmp_path: Path) -> Iterator[ServedPage]:
+    with ServedPage(tmp_path) as page:
         yield page

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PATIENCE = 120.0
+OUTPUT_TIMEOUT = 120.0
 CTRL_C = b"\x03"
 _LEAD = """
 import fcntl, os, sys, termios
@@ -44,7 +44,7 @@ class Terminal:
 
     def until(self, pattern: str) -> re.Match[str]:
         """What is shown, once it has this in it."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + OUTPUT_TIMEOUT
         while (found := re.search(pattern, self.shown)) is None:
             assert time.monotonic() < end, f"{pattern} is not in {self.shown}"
             assert self._read(), f"it ended without {pattern}: {self.shown}"
@@ -56,10 +56,10 @@ class Terminal:
 
     def ended(self) -> int:
         """The status with which the command has ended."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + OUTPUT_TIMEOUT
         while self._read():
             assert time.monotonic() < end, f"it does not end: {self.shown}"
-        return self._process.wait(PATIENCE)
+        return self._process.wait(OUTPUT_TIMEOUT)
 
     def left(self) -> list[str]:
         """Whatever of its session still runs."""
@@ -94,5 +94,5 @@ class Terminal:
     ) -> None:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(PATIENCE)
+            self._process.wait(OUTPUT_TIMEOUT)
         os.close(self._ours)

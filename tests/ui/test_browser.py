@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from egress.ui import listen
 from scripts import chromium
-from tests.ui.served import TOKEN, Served
-from tests.unit.ui.asking import denied, line
+from tests.ui.served_page import TOKEN, ServedPage
+from tests.unit.ui.page_app import denied, line
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -81,7 +81,7 @@ def faults(browser: Chrome) -> list[str]:
     return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
 
 
-def test_the_link_lets_in_and_the_token_leaves_the_address(browser: Chrome, served: Served) -> None:
+def test_the_link_lets_in_and_the_token_leaves_the_address(browser: Chrome, served: ServedPage) -> None:
     browser.get(served.root)
     assert "needs a login" in browser.page_source
     browser.get(served.link)
@@ -91,7 +91,7 @@ def test_the_link_lets_in_and_the_token_leaves_the_address(browser: Chrome, serv
     assert browser.execute_script("return document.querySelectorAll('#lines tr').length") == 3
 
 
-def test_a_filter_that_is_typed_stands_in_the_address(browser: Chrome, served: Served) -> None:
+def test_a_filter_that_is_typed_stands_in_the_address(browser: Chrome, served: ServedPage) -> None:
     browser.get(served.link)
     browser.find_element("name", "grep").send_keys("gists")
     browser.find_element("css selector", "form.filters button").click()
@@ -101,7 +101,7 @@ def test_a_filter_that_is_typed_stands_in_the_address(browser: Chrome, served: S
     until(browser, "document.querySelectorAll('#lines tr').length", 3)
 
 
-def test_new_lines_come_by_themselves(browser: Chrome, served: Served) -> None:
+def test_new_lines_come_by_themselves(browser: Chrome, served: ServedPage) -> None:
     browser.get(served.link)
     browser.execute_script("window.same = true")
     served.more(line(7, path="/brand-new"))
@@ -109,12 +109,12 @@ def test_new_lines_come_by_themselves(browser: Chrome, served: Served) -> None:
     assert browser.execute_script("return window.same"), "the page was loaded anew"
 
 
-def test_the_small_chart_comes_after_the_list(browser: Chrome, served: Served) -> None:
+def test_the_small_chart_comes_after_the_list(browser: Chrome, served: ServedPage) -> None:
     browser.get(served.link)
     until(browser, "document.querySelectorAll('#strip rect.deny').length", 1)
 
 
-def test_from_a_denial_to_the_yaml(browser: Chrome, served: Served) -> None:
+def test_from_a_denial_to_the_yaml(browser: Chrome, served: ServedPage) -> None:
     browser.get(served.link)
     browser.find_element("css selector", "#lines tr.deny td.time a").click()
     until(browser, "location.pathname", "/request")
@@ -124,7 +124,9 @@ def test_from_a_denial_to_the_yaml(browser: Chrome, served: Served) -> None:
     assert "methods: [POST]" in text(browser)
 
 
-def test_nothing_is_fetched_elsewhere_and_the_policy_is_not_offended(browser: Chrome, served: Served) -> None:
+def test_nothing_is_fetched_elsewhere_and_the_policy_is_not_offended(
+    browser: Chrome, served: ServedPage
+) -> None:
     browser.get(served.link)
     faults(browser)
     for path in ("/", "/charts", "/rules", "/draft?what=draft&since=7d", "/request?id=r-2", "/chain"):
@@ -139,7 +141,7 @@ def test_nothing_is_fetched_elsewhere_and_the_policy_is_not_offended(browser: Ch
 
 
 @pytest.mark.parametrize("payload", [*PAYLOADS, TEMPLATE])
-def test_no_text_of_a_line_runs(browser: Chrome, served: Served, payload: str) -> None:
+def test_no_text_of_a_line_runs(browser: Chrome, served: ServedPage, payload: str) -> None:
     bad = dict.fromkeys(FIELDS, payload)
     secret = [{"secret": payload, "slot": payload}]
     scrubbed = {payload: 2}
@@ -175,7 +177,7 @@ def test_the_same_text_does_run_on_a_page_that_escapes_nothing(
     async def bare(_: Request) -> Response:
         return HTMLResponse(PAYLOADS[payload].format(payload))
 
-    with Served(tmp_path, Starlette(routes=[Route("/", bare)])) as page:
+    with ServedPage(tmp_path, Starlette(routes=[Route("/", bare)])) as page:
         browser.get(page.root)
         browser.execute_script("document.querySelector('a')?.click()")
         until(browser, "window.pwned", 1)
@@ -185,7 +187,9 @@ def test_the_same_template_comes_to_something_where_it_is_one() -> None:
     assert COMES_TO in Template(TEMPLATE.replace("{%x%}", "")).render()
 
 
-def test_another_port_of_this_machine_reads_nothing(browser: Chrome, served: Served, tmp_path: Path) -> None:
+def test_another_port_of_this_machine_reads_nothing(
+    browser: Chrome, served: ServedPage, tmp_path: Path
+) -> None:
     """A preview of a sandbox lives on such a port, and gets the cookie of the page."""
     browser.get(served.link)
 
@@ -197,7 +201,7 @@ def test_another_port_of_this_machine_reads_nothing(browser: Chrome, served: Ser
         "fetch(arguments[0], {credentials: 'include', mode: arguments[1]})"
         ".then(r => r.text()).then(t => done(t), () => done('refused'))"
     )
-    with Served(tmp_path, Starlette(routes=[Route("/", bare)])) as other:
+    with ServedPage(tmp_path, Starlette(routes=[Route("/", bare)])) as other:
         browser.get(other.root)
         assert browser.execute_async_script(script, f"{served.root}/", "cors") == "refused"
         assert browser.execute_async_script(script, f"{served.root}/", "no-cors") in ("refused", "")
@@ -208,7 +212,7 @@ def test_another_port_of_this_machine_reads_nothing(browser: Chrome, served: Ser
 # Looks ----------------------------------------------------------------------------------------
 
 
-def test_dark_where_the_reviewer_likes_it_dark(browser: Chrome, served: Served) -> None:
+def test_dark_where_the_reviewer_likes_it_dark(browser: Chrome, served: ServedPage) -> None:
     grounds = []
     for scheme in SCHEMES:
         chromium.prefer(browser, scheme)
@@ -217,7 +221,7 @@ def test_dark_where_the_reviewer_likes_it_dark(browser: Chrome, served: Served) 
     assert grounds == ["rgb(250, 250, 248)", "rgb(20, 24, 28)"]
 
 
-def test_a_narrow_window_is_never_scrolled_sideways(browser: Chrome, served: Served) -> None:
+def test_a_narrow_window_is_never_scrolled_sideways(browser: Chrome, served: ServedPage) -> None:
     long = "a" * 1500
     served.more(line(4, path=f"/{long}", host=f"{long}.example", sandbox=long, rule=f"{long}#{long}"))
     chromium.size(browser, 390, 800)
@@ -229,7 +233,7 @@ def test_a_narrow_window_is_never_scrolled_sideways(browser: Chrome, served: Ser
         assert width <= 390, f"{path} is {width} wide"
 
 
-def test_the_keyboard_is_enough(browser: Chrome, served: Served) -> None:
+def test_the_keyboard_is_enough(browser: Chrome, served: ServedPage) -> None:
     from selenium.webdriver import ActionChains, Keys
 
     browser.get(served.link)
@@ -250,8 +254,8 @@ def test_the_keyboard_is_enough(browser: Chrome, served: Served) -> None:
 
 def test_a_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
     place = tmp_path / "review.sock"
-    with listen.unix(place):
+    with listen.listen_on_socket(place):
         assert place.stat().st_mode & 0o777 == 0o600
     # Left over: nobody serves it any more.
-    with listen.unix(place), socket.socket(socket.AF_UNIX) as probe:
+    with listen.listen_on_socket(place), socket.socket(socket.AF_UNIX) as probe:
         probe.connect(str(place))

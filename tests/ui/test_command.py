@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import command, environment
+from tests.ui.page_client import PageClient
 from tests.ui.terminal import CTRL_C, Terminal
-from tests.ui.visitor import Visitor
-from tests.unit.ui.asking import denied, line, rules, write
+from tests.unit.ui.page_app import denied, line, rules, write
 
 LINK = r"http://127\.0\.0\.1:\d+/login\?token=[\w-]+"
 
@@ -28,7 +28,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_the_link_leads_to_the_list_and_the_list_to_the_yaml(terminal: Terminal) -> None:
-    visitor = Visitor(terminal.until(LINK)[0])
+    visitor = PageClient(terminal.until(LINK)[0])
     assert visitor.first.status == 200
     assert "/gists" in visitor.first.words
     one = visitor.get(visitor.first.link(r"^/request\?id=r-2$"))
@@ -38,17 +38,17 @@ def test_the_link_leads_to_the_list_and_the_list_to_the_yaml(terminal: Terminal)
 
 def test_a_foreign_name_and_a_guess_are_refused(terminal: Terminal) -> None:
     link = terminal.until(LINK)[0]
-    visitor = Visitor(link)
+    visitor = PageClient(link)
     assert visitor.get("/", host="rebound.example.com").status == 421
     assert visitor.get("/").status == 200
-    stranger = Visitor(link.partition("=")[0] + "=" + "x" * 32)
+    stranger = PageClient(link.partition("=")[0] + "=" + "x" * 32)
     assert stranger.first.status == 401
     assert stranger.get("/").status == 401
 
 
 def test_the_token_is_shown_once_and_no_request_is_logged(terminal: Terminal) -> None:
     link = terminal.until(LINK)[0]
-    Visitor(link).get("/request?id=r-1")
+    PageClient(link).get("/request?id=r-1")
     terminal.press(CTRL_C)
     assert terminal.ended() == 0
     assert terminal.shown.count(link.partition("=")[2]) == 1
@@ -56,7 +56,7 @@ def test_the_token_is_shown_once_and_no_request_is_logged(terminal: Terminal) ->
 
 
 def test_ctrl_c_ends_all_of_it(terminal: Terminal) -> None:
-    visitor = Visitor(terminal.until(LINK)[0])
+    visitor = PageClient(terminal.until(LINK)[0])
     terminal.until("Ctrl-C")
     terminal.press(CTRL_C)
     assert terminal.ended() == 0

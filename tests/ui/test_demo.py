@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from egress.settings import environment
+from egress.environment import read_environment
 from scripts.demo import keep
 from scripts.pages import ROOT
 from tests.cli.command import egress
 from tests.conftest import UNDER_CI
+from tests.ui.page_client import PageClient
 from tests.ui.terminal import CTRL_C, Terminal
-from tests.ui.visitor import Visitor
 
 LINK = r"http://127\.0\.0\.1:\d+/login\?token=[\w-]+"
 YAML = "- { id: new, methods: [GET], paths: [/v1/projects] }"
@@ -31,14 +31,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def played(kind: str, tmp_path: Path) -> Iterator[Terminal]:
     """The demo on a terminal, where it keeps its log in `kept`."""
-    environ = {**environment(), "EGRESS_RUNTIME": kind}
+    environ = {**read_environment(), "EGRESS_RUNTIME": kind}
     environ.pop("CI", None)
     with Terminal(["sh", "scripts/demo", str(tmp_path / "kept")], ROOT, environ) as terminal:
         yield terminal
 
 
 def test_a_newcomer_gets_from_the_link_to_the_yaml(played: Terminal, tmp_path: Path) -> None:
-    visitor = Visitor(played.until(LINK)[0])
+    visitor = PageClient(played.until(LINK)[0])
     played.until("Ctrl-C")
     assert visitor.first.status == 200
     assert "/v1/projects" in visitor.first.words
@@ -68,7 +68,7 @@ def test_a_newcomer_gets_from_the_link_to_the_yaml(played: Terminal, tmp_path: P
 
 def test_the_log_that_is_kept_is_sound_and_holds_no_token(kind: str, tmp_path: Path) -> None:
     """Not on a terminal it ends by itself, and says how the page is opened."""
-    environ = {**environment(), "EGRESS_RUNTIME": kind}
+    environ = {**read_environment(), "EGRESS_RUNTIME": kind}
     kept = tmp_path / "kept"
     ran = subprocess.run(
         ["sh", "scripts/demo", str(kept)], cwd=ROOT, capture_output=True, text=True, env=environ, check=False
@@ -83,7 +83,7 @@ def test_the_log_that_is_kept_is_sound_and_holds_no_token(kind: str, tmp_path: P
     assert words[:2] == [".venv/bin/egress", "ui"]
     serve = [sys.executable, "-m", "egress", *words[1:], "--listen", "127.0.0.1:0"]
     with Terminal(serve, ROOT, environ) as terminal:
-        assert "/v1/projects" in Visitor(terminal.until(LINK)[0]).first.words
+        assert "/v1/projects" in PageClient(terminal.until(LINK)[0]).first.words
         terminal.press(CTRL_C)
         assert terminal.ended() == 0
 
@@ -103,7 +103,7 @@ def test_the_next_play_takes_the_place_of_the_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wish", [{"CI": "true"}, {"REVIEW": "no"}])
 def test_a_terminal_of_nobody_gets_the_command_alone(wish: dict[str, str], tmp_path: Path) -> None:
-    environ = {**environment(), "EGRESS_RUNTIME": "namespace"}
+    environ = {**read_environment(), "EGRESS_RUNTIME": "namespace"}
     environ.pop("CI", None)
     with Terminal(["sh", "scripts/demo", str(tmp_path / "kept")], ROOT, {**environ, **wish}) as terminal:
         assert terminal.ended() == 0

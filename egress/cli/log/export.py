@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from egress.cli import render, rulefiles
-from egress.cli.log import asked, places
+from egress.cli.log import filter_options, locations
 from egress.cli.render import DIM, DOUBT, GOOD, count
 
 if TYPE_CHECKING:
-    from egress.review.bundle import RuleFile
+    from egress.review.evidence_bundle import BundledRuleFile
 
 
 @click.command(short_help="Make a signed bundle of evidence.")
-@asked.options
+@filter_options.options
 @click.option(
     "--output",
     "-o",
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="An Ed25519 key in PEM; made when there is none. [`evidence.key` beside that of the log]",
 )
-@places.of_log
+@locations.of_log
 def export(
     target: Path,
     files: tuple[Path, ...],
@@ -50,7 +50,7 @@ def export(
     signing_key: Path | None,
     state_dir: Path | None,
     directory: Path | None,
-    **options: Unpack[asked.Asked],
+    **options: Unpack[filter_options.FilterTexts],
 ) -> int:
     """Put lines of the audit log into a signed bundle, with proof that they are part of the whole.
 
@@ -63,17 +63,17 @@ def export(
       egress log export --sandbox agent-1 --since 1d
     """
     from egress.audit import verify
-    from egress.review import bundle, signing
+    from egress.review import evidence_bundle, evidence_key
 
-    wanted = asked.filters(**options)
-    folder, file = places.folder_and_key(state_dir, directory, key)
-    known = places.read_key(file, folder)
+    wanted = filter_options.filters(**options)
+    folder, file = locations.folder_and_key(state_dir, directory, key)
+    known = locations.read_key(file, folder)
     kept = _rules(files)
-    private = signing.read_or_create(signing_key or file.with_name(signing.NAME))
+    private = evidence_key.read_or_create(signing_key or file.with_name(evidence_key.NAME))
     verified = verify(folder, known, keeps_seen=True)
     policy = rulefiles.policy(files)[1].digest if files else ""
-    order = bundle.Order(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
-    made = bundle.make(target, folder, order, private)
+    order = evidence_bundle.BundleRequest(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
+    made = evidence_bundle.make(target, folder, order, private)
     if not verified.is_sound:
         render.line(
             ("note: ", DOUBT),
@@ -85,12 +85,12 @@ def export(
     return 0
 
 
-def _rules(files: tuple[Path, ...]) -> tuple[RuleFile, ...]:
+def _rules(files: tuple[Path, ...]) -> tuple[BundledRuleFile, ...]:
     """The rule files as they are, under names that tell them apart."""
-    from egress.policy.text import read_text
-    from egress.review.bundle import RuleFile
+    from egress.policy.rule_file_reader import read_text
+    from egress.review.evidence_bundle import BundledRuleFile
 
     return tuple(
-        RuleFile(f"{number}-{path.name}", read_text(path).encode("utf-8"))
+        BundledRuleFile(f"{number}-{path.name}", read_text(path).encode("utf-8"))
         for number, path in enumerate(files, 1)
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from egress.cli import render, rulefiles
-from egress.cli.log import asked, places
+from egress.cli.log import filter_options, locations
 from egress.cli.render import DIM, GOOD, count
 from egress.errors import UsageError
 
@@ -29,7 +29,7 @@ _UNITS = {"": 1, "k": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @click.option("--force", is_flag=True, help="Even when the log is not sound.")
 @click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key that the log was written with.")
-@places.of_log
+@locations.of_log
 def prune(
     older_than: str,
     keep_files: int | None,
@@ -51,20 +51,22 @@ def prune(
       egress log prune --keep-size 10G
     """
     from egress.proxy.clock import SystemClock
-    from egress.review import retention
+    from egress.review import pruning
 
-    keep = retention.Retention(asked.moment(older_than, "--older-than"), keep_files or 0, _size(keep_size))
-    folder, file = places.folder_and_key(state_dir, directory, key)
-    known = places.read_key(file, folder)
+    keep = pruning.Retention(
+        filter_options.moment(older_than, "--older-than"), keep_files or 0, _size(keep_size)
+    )
+    folder, file = locations.folder_and_key(state_dir, directory, key)
+    known = locations.read_key(file, folder)
     clock = SystemClock()
     now = clock.now_ns() // 1000
-    found = retention.prune(folder, known, keep, by=_user(), now=now, is_trial=dry_run, is_forced=force)
+    found = pruning.prune(folder, known, keep, by=_user(), now=now, is_trial=dry_run, is_forced=force)
     what = "would be deleted" if dry_run else "deleted"
     for name in found.files:
         render.line((f"{what}: ", DIM), name)
     total = f"{count(len(found.files), 'file')} {what}, {found.size} bytes"
     render.line(("ok ", GOOD), f"{total}; the log begins with {found.first}, {found.kept} bytes")
-    if found.files and not dry_run and not retention.record(folder, known, clock):
+    if found.files and not dry_run and not pruning.record_pruning(folder, known, clock):
         render.line(("note: ", DIM), "the next start of the proxy writes the line that tells of it")
     return 0
 

@@ -8,19 +8,19 @@ from typing import Unpack
 import click
 
 from egress.cli import render
-from egress.cli.log import asked, lines, places
+from egress.cli.log import filter_options, line_format, locations
 from egress.cli.render import DIM, count
 
 
 @click.command(short_help="Find lines.")
-@asked.options
+@filter_options.options
 @click.option(
     "--limit", "-n", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many."
 )
 @click.option("--before", metavar="PLACE", help="Go on where another page ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print the lines as they are, one object a line.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print them as CSV.")
-@places.of_index
+@locations.of_index
 def query(
     limit: int,
     before: str | None,
@@ -29,7 +29,7 @@ def query(
     state_dir: Path | None,
     directory: Path | None,
     place: Path | None,
-    **options: Unpack[asked.Asked],
+    **options: Unpack[filter_options.FilterTexts],
 ) -> int:
     """Find lines of the audit log; the newest come first.
 
@@ -41,12 +41,12 @@ def query(
       egress log query --sandbox agent-1 --host '*.github.com' --status 5xx
       egress log query --secret github --grep /user/keys --json
     """
-    lines.refuse_both(as_json=as_json, as_csv=as_csv)
+    line_format.refuse_both(as_json=as_json, as_csv=as_csv)
     from egress.review import Cursor
 
-    wanted = asked.filters(**options)
+    wanted = filter_options.filters(**options)
     cursor = None if before is None else Cursor.of(before)
-    with places.opened(state_dir, directory, place) as index:
+    with locations.open_index(state_dir, directory, place) as index:
         page = index.query(wanted, limit, cursor)
         found = list(page.entries)
         while page.cursor is not None and len(found) < limit:
@@ -55,11 +55,11 @@ def query(
             found += page.entries
     if as_json:
         for entry in found:
-            lines.as_json(entry)
+            line_format.as_json(entry)
     elif as_csv:
-        lines.as_csv(found)
+        line_format.as_csv(found)
     else:
-        render.table([lines.cells(entry) for entry in found])
+        render.table([line_format.cells(entry) for entry in found])
     if page.cursor is not None:
         render.line(
             ("more: ", DIM), f"{count(len(found), 'line')} shown; add `--before {page.cursor}`", stderr=True

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import click
 
 from egress.cli import render
-from egress.cli.log import lines, places
-from egress.cli.log.dashed import AboutOne
+from egress.cli.log import line_format, locations
+from egress.cli.log.id_argument import IdCommand
 from egress.cli.log.stats import duration
 from egress.cli.render import BAD, BOLD, DIM, GOOD, PLAIN, Cell
 from egress.errors import ContentError
 
 if TYPE_CHECKING:
-    from egress.review import Entry
+    from egress.review import LogEntry
 
-MOST = 1000
+MAX_LINES = 1000
 
 
-@click.command(cls=AboutOne, short_help="Show one request, stage by stage.")
+@click.command(cls=IdCommand, short_help="Show one request, stage by stage.")
 @click.argument("request_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print its lines as they are, one object a line.")
-@places.of_index
+@locations.of_index
 def show(
     request_id: str, as_json: bool, state_dir: Path | None, directory: Path | None, place: Path | None
 ) -> int:
@@ -36,28 +36,28 @@ def show(
     Examples:
       egress log show 3fJq0b2Kx9aZ
     """
-    with places.opened(state_dir, directory, place) as index:
-        found = index.find(request_id[:MOST]) or index.connection(request_id[:MOST])
+    with locations.open_index(state_dir, directory, place) as index:
+        found = index.find(request_id[:MAX_LINES]) or index.connection(request_id[:MAX_LINES])
     if not found:
         raise ContentError(
             "no line of the log has this id", "`egress log query` shows ids; old files may have been deleted"
         )
     for entry in found:
         if as_json:
-            lines.as_json(entry)
+            line_format.as_json(entry)
         else:
             _show(entry)
     return 0
 
 
-def _show(entry: Entry) -> None:
+def _show(entry: LogEntry) -> None:
     from egress.audit.files import name
-    from egress.review.story import story
+    from egress.review.timeline import build_timeline
 
     where = f", line number {entry.seq}, {name(entry.file)}"
     render.line((entry.event, BOLD), f" {entry.request or entry.text('connection')} at {entry.time}{where}")
     rows: list[list[Cell]] = []
-    for stage in story(entry):
+    for stage in build_timeline(entry):
         style = {"allow": GOOD, "deny": BAD}.get(entry.verdict, PLAIN) if stage.name == "decided" else PLAIN
         rows.append([(stage.name, DIM), (stage.text, style), duration(stage.took_us), (stage.note, DIM)])
     render.table(rows, indent=2)

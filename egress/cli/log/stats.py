@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from egress.cli import render
-from egress.cli.log import asked, lines, places
+from egress.cli.log import filter_options, line_format, locations
 from egress.cli.render import BAD, BOLD, DIM, PLAIN, Cell
 
 if TYPE_CHECKING:
-    from egress.review import Numbers
+    from egress.review import TrafficTotals
 
 BY = ("sandbox", "host", "rule", "secret", "verdict", "code", "event", "profile", "time")
 HEAD = ("requests", "denied", "with secret", "up", "down", "p50", "p95")
@@ -22,11 +22,11 @@ HEAD = ("requests", "denied", "with secret", "up", "down", "p50", "p95")
 
 @click.command(short_help="Add up requests, denials, bytes and durations.")
 @click.option("--by", type=click.Choice(BY), default="sandbox", show_default=True, help="What to tell apart.")
-@asked.options
+@filter_options.options
 @click.option("--top", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many parts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the parts as CSV.")
-@places.of_index
+@locations.of_index
 def stats(
     by: str,
     top: int,
@@ -35,7 +35,7 @@ def stats(
     state_dir: Path | None,
     directory: Path | None,
     place: Path | None,
-    **options: Unpack[asked.Asked],
+    **options: Unpack[filter_options.FilterTexts],
 ) -> int:
     """Add up what is in the audit log: requests, denials, bytes, durations.
 
@@ -47,16 +47,16 @@ def stats(
       egress log stats --by host --since 1d
       egress log stats --by time --sandbox agent-1 --json
     """
-    lines.refuse_both(as_json=as_json, as_csv=as_csv)
-    from egress.review import Numbers
-    from egress.review.moments import shown
+    line_format.refuse_both(as_json=as_json, as_csv=as_csv)
+    from egress.review import TrafficTotals
+    from egress.review.timestamps import format_moment
 
-    wanted = asked.filters(**options)
-    with places.opened(state_dir, directory, place) as index:
+    wanted = filter_options.filters(**options)
+    with locations.open_index(state_dir, directory, place) as index:
         found = index.stats(wanted, "verdict" if by == "time" else by, top)
         rows = list(found.rows)
         if by == "time":
-            rows = [(shown(start), numbers) for start, numbers in index.over_time(wanted)]
+            rows = [(format_moment(start), numbers) for start, numbers in index.over_time(wanted)]
     others = None if by == "time" else found.others
     if as_json:
         render.data(
@@ -70,8 +70,8 @@ def stats(
         return 0
     if as_csv:
         parts = [*rows, *([("others", others)] if others is not None else [])]
-        values = [[lines.harmless(name), *asdict(numbers).values()] for name, numbers in parts]
-        lines.table_as_csv([[by, *(each.name for each in fields(Numbers))], *values])
+        values = [[line_format.harmless(name), *asdict(numbers).values()] for name, numbers in parts]
+        line_format.table_as_csv([[by, *(each.name for each in fields(TrafficTotals))], *values])
         return 0
     head: list[Cell] = [(by, DIM), *((name, DIM) for name in HEAD)]
     table = [head, *([name or "none", *_cells(numbers)] for name, numbers in rows)]
@@ -80,7 +80,7 @@ def stats(
     return 0
 
 
-def _cells(numbers: Numbers) -> Iterator[Cell]:
+def _cells(numbers: TrafficTotals) -> Iterator[Cell]:
     yield f"{numbers.requests}"
     yield (f"{numbers.denied}", BAD if numbers.denied else PLAIN)
     yield f"{numbers.with_secret}"

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import click
 
 from egress.cli import render, rulefiles, traffic
-from egress.cli.log import places
-from egress.cli.log.dashed import AboutOne
+from egress.cli.log import locations
+from egress.cli.log.id_argument import IdCommand
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD
 from egress.errors import ContentError, UnreadableError
 
 if TYPE_CHECKING:
-    from egress.review import Entry
-    from egress.review.drafting import Seen, Suggestion
+    from egress.review import LogEntry
+    from egress.review.drafting import Observation, Suggestion
 
-MOST = 1000
+MAX_LINES = 1000
 
 
-@click.command(cls=AboutOne, short_help="Say what would allow a denied request, and the risk of it.")
+@click.command(cls=IdCommand, short_help="Say what would allow a denied request, and the risk of it.")
 @click.argument("request", metavar="REQUEST-ID")
-@places.of_index
+@locations.of_index
 @click.option(
     "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
 )
@@ -47,22 +47,22 @@ def suggest(
       egress log suggest c-17-3
       egress log suggest c-17-3 --rules config/hosts.yaml
     """
-    from egress.policy.files import find_rule_files
-    from egress.policy.shipped import preset_texts
-    from egress.policy.text import read_text, shown
-    from egress.review.drafting import seen
+    from egress.policy.bundled_presets import preset_texts
+    from egress.policy.rule_file_reader import printable_path, read_text
+    from egress.policy.rule_files import find_rule_files
+    from egress.review.drafting import observe
     from egress.review.drafting import suggest as suggested
-    from egress.rules.load import Source
+    from egress.rules.compile.load import RuleText
 
     line = _found(request, state_dir, directory, place) if request else None
-    one = seen(line.fields) if line else None
+    one = observe(line.fields) if line else None
     if line is None or one is None:
         raise ContentError(
             f"the log has no request {request[:60]!r}", "the answer to the sandbox names its id"
         )
     at_hand = traffic.rules_at_hand(files)
     rulefiles.policy(at_hand)
-    sources = [Source(shown(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
+    sources = [RuleText(printable_path(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
     answer = suggested(one, line.text("address"), sources, preset_texts(), rulefiles.now())
     if as_json:
         render.data({"request": request, "asked": _asked(one), **asdict(answer)})
@@ -71,28 +71,30 @@ def suggest(
     return int(not answer.steps)
 
 
-def _found(request: str, state_dir: Path | None, directory: Path | None, place: Path | None) -> Entry | None:
+def _found(
+    request: str, state_dir: Path | None, directory: Path | None, place: Path | None
+) -> LogEntry | None:
     """The newest line with this id: by the index, and from the lines alone where that cannot be had."""
     from egress.review.drafting import find, is_decided
 
     try:
-        with places.opened(state_dir, directory, place) as index:
-            line = index.newest(request[:MOST], lambda entry: is_decided(entry, request))
+        with locations.open_index(state_dir, directory, place) as index:
+            line = index.newest(request[:MAX_LINES], lambda entry: is_decided(entry, request))
             if line is not None or not index.state().trouble:
                 return line
     except UnreadableError:
         pass
-    return find(places.folder(state_dir, directory), request)
+    return find(locations.folder(state_dir, directory), request)
 
 
-def _asked(one: Seen) -> str:
+def _asked(one: Observation) -> str:
     if one.kind != "request":
         return f"connect {one.host}:{one.port}" if one.port else f"look up {one.host}"
     standard = 443 if one.scheme == "https" else 80
     return f"{one.method} {one.scheme}://{one.host}{'' if one.port == standard else f':{one.port}'}{one.path}"
 
 
-def _show(one: Seen, answer: Suggestion) -> None:
+def _show(one: Observation, answer: Suggestion) -> None:
     render.line((_asked(one), BOLD))
     render.line()
     if answer.refusal:

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from egress.cli import render
-from egress.cli.log import asked, lines, places
+from egress.cli.log import filter_options, line_format, locations
 from egress.cli.render import Cell, Part
 
 if TYPE_CHECKING:
     from egress.review import Filters
 
-PAUSE = 0.25
-WIDEST = (12, 24, 15, 3, 60, 32, 12)
+POLL_INTERVAL = 0.25
+MAX_CELL_WIDTHS = (12, 24, 15, 3, 60, 32, 12)
 """Of each cell: one that is longer pushes the rest of its line aside, and no other line."""
-MOST_WAITING = 500
+MAX_WAITING_LINES = 500
 
 
 @click.command(short_help="Show the last lines, and what comes.")
-@asked.options
+@filter_options.options
 @click.option(
     "--follow", "-f", "follows", is_flag=True, help="Go on with what comes, until it is interrupted."
 )
@@ -33,7 +33,7 @@ MOST_WAITING = 500
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the lines as they are, one object a line.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print them as CSV.")
-@places.of_log
+@locations.of_log
 def tail(
     follows: bool,
     last: int,
@@ -41,7 +41,7 @@ def tail(
     as_csv: bool,
     state_dir: Path | None,
     directory: Path | None,
-    **options: Unpack[asked.Asked],
+    **options: Unpack[filter_options.FilterTexts],
 ) -> int:
     """Show the last lines of the audit log and, with -f, every new one.
 
@@ -52,9 +52,9 @@ def tail(
       egress log tail
       egress log tail -f --verdict deny
     """
-    lines.refuse_both(as_json=as_json, as_csv=as_csv)
-    wanted = asked.filters(**options)
-    where = places.folder(state_dir, directory)
+    line_format.refuse_both(as_json=as_json, as_csv=as_csv)
+    wanted = filter_options.filters(**options)
+    where = locations.folder(state_dir, directory)
     return show(where, wanted, last, follows=follows, as_json=as_json, as_csv=as_csv)
 
 
@@ -69,19 +69,19 @@ def show(
     def wait() -> bool:
         table.print()
         render.finish()
-        time.sleep(PAUSE)
+        time.sleep(POLL_INTERVAL)
         return True
 
     if as_csv:
-        lines.as_csv([])
+        line_format.as_csv([])
     with contextlib.suppress(KeyboardInterrupt):
         for entry in follow(where, wanted, last, wait if follows else None):
             if as_json:
-                lines.as_json(entry)
+                line_format.as_json(entry)
             elif as_csv:
-                lines.as_csv([entry], with_head=False)
+                line_format.as_csv([entry], with_head=False)
             else:
-                table.add(lines.cells(entry, is_short=True))
+                table.add(line_format.cells(entry, is_short=True))
     table.print()
     return 0
 
@@ -90,7 +90,7 @@ class _Table:
     """Columns that grow and never shrink: what stands on the screen already cannot be moved."""
 
     def __init__(self) -> None:
-        self._widths = [0] * len(WIDEST)
+        self._widths = [0] * len(MAX_CELL_WIDTHS)
         self._waiting: list[list[Part]] = []
 
     def add(self, cells: Sequence[Cell]) -> None:
@@ -98,9 +98,11 @@ class _Table:
         row = [(cell, render.PLAIN) if isinstance(cell, str) else cell for cell in cells]
         row = [(render.printable(text), style) for text, style in row]
         self._waiting.append(row)
-        lengths = (len(text) * (len(text) <= most) for (text, _), most in zip(row, WIDEST, strict=True))
+        lengths = (
+            len(text) * (len(text) <= most) for (text, _), most in zip(row, MAX_CELL_WIDTHS, strict=True)
+        )
         self._widths = [max(pair) for pair in zip(self._widths, lengths, strict=True)]
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING_LINES:
             self.print()
 
     def print(self) -> None:

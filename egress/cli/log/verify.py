@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import click
 
 from egress.cli import render, rulefiles
-from egress.cli.log import places
+from egress.cli.log import locations
 from egress.cli.render import BAD, DIM, GOOD, count
 from egress.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
-    from egress.audit import Verified
+    from egress.audit import Verification
     from egress.audit.files import Pruning
-    from egress.review.evidence import Evidence
+    from egress.review.evidence_check import CheckedEvidence
 
 
 @click.command(short_help="Check that no line was changed, added or taken away.")
 @click.argument("bundle", type=rulefiles.FILE, required=False)
-@places.of_log
+@locations.of_log
 @click.option("--key", metavar="FILE", help="The key it was written with; of a bundle, the fingerprint.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def verify(
@@ -47,12 +47,12 @@ def verify(
         return _bundle(bundle, key or "", as_json=as_json)
     from egress.audit import verify as check
 
-    folder, file = places.folder_and_key(state_dir, directory, None if key is None else Path(key))
-    known = places.read_key(file, folder)
+    folder, file = locations.folder_and_key(state_dir, directory, None if key is None else Path(key))
+    known = locations.read_key(file, folder)
     try:
         found = check(folder, known)
     except UnreadableError as error:
-        hint = f"{error.hint}; the key taken was {file}{places.beside(folder, file)}"
+        hint = f"{error.hint}; the key taken was {file}{locations.beside(folder, file)}"
         raise UnreadableError(error.message, hint) from None
     if as_json:
         render.data(_as_data(folder, found))
@@ -61,7 +61,7 @@ def verify(
     return int(not found.is_sound)
 
 
-def _show(folder: Path, found: Verified) -> None:
+def _show(folder: Path, found: Verification) -> None:
     for fault in found.faults:
         render.line((f"{fault}", BAD))
         render.line(("  hint: ", DIM), fault.hint)
@@ -78,7 +78,7 @@ def _show(folder: Path, found: Verified) -> None:
         render.line((count(len(found.faults), "fault"), BAD), f" in {folder}: {what}")
 
 
-def _as_data(folder: Path, found: Verified) -> dict[str, object]:
+def _as_data(folder: Path, found: Verification) -> dict[str, object]:
     faults = [{**asdict(fault), "hint": fault.hint} for fault in found.faults]
     data = {"ok": found.is_sound, "directory": str(folder), **asdict(found), "faults": faults}
     del data["seen"]
@@ -86,31 +86,31 @@ def _as_data(folder: Path, found: Verified) -> dict[str, object]:
 
 
 def _begins(value: Pruning) -> str:
-    from egress.audit.clock import stamp
+    from egress.audit.clock import format_timestamp
 
     before = f"{count(value.files, 'file')} before it, {value.size} bytes, deleted by {value.by}"
     forced = ", with --force" if value.is_forced else ""
-    return f"with line {value.seq}; {before} at {stamp(value.at)}{forced}"
+    return f"with line {value.seq}; {before} at {format_timestamp(value.at)}{forced}"
 
 
 def _pruning(value: Pruning) -> dict[str, object]:
     """It, with its time as people read it, and all of it in words."""
-    from egress.audit.clock import stamp
+    from egress.audit.clock import format_timestamp
 
-    return {**asdict(value), "at": stamp(value.at), "told": _begins(value)}
+    return {**asdict(value), "at": format_timestamp(value.at), "told": _begins(value)}
 
 
 # A bundle ---------------------------------------------------------------------------------------
 
 
 def _bundle(path: Path, key: str, *, as_json: bool) -> int:
-    from egress.review import evidence, signing
+    from egress.review import evidence_check, evidence_key
 
-    if key and not signing.is_fingerprint(key):
+    if key and not evidence_key.is_fingerprint(key):
         raise UsageError(
             "this is no fingerprint", "it is `sha256:` and 64 digits, as `egress log export` prints"
         )
-    found = evidence.check(path, key)
+    found = evidence_check.check(path, key)
     if as_json:
         render.data({"ok": found.is_sound, "bundle": str(path), **asdict(found)})
     else:
@@ -118,7 +118,7 @@ def _bundle(path: Path, key: str, *, as_json: bool) -> int:
     return int(not found.is_sound)
 
 
-def _show_bundle(path: Path, found: Evidence, *, is_named: bool) -> None:
+def _show_bundle(path: Path, found: CheckedEvidence, *, is_named: bool) -> None:
     for fault in found.faults:
         render.line((fault, BAD))
     if not found.is_sound:

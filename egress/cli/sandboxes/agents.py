@@ -70,7 +70,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
 }
 
 
-def find(name: str) -> Agent:
+def find_agent(name: str) -> Agent:
     """The tool of this name. Raises `UsageError`."""
     agent = AGENTS.get(name)
     if agent is None:

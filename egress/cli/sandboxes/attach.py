@@ -17,15 +17,15 @@ from dataclasses import replace
 from types import FrameType
 from typing import Final, Self
 
-from egress.runtime.protocol import Output, Process
+from egress.runtime.protocol import Output, RuntimeProcess
 from egress.runtime.spec import Command, ExecResult, Terminal
 
 _PIECE: Final = 64 * 1024
-_GRACE: Final = 10.0
+_STOP_TIMEOUT: Final = 10.0
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STDIN, STDOUT, STDERR = 0, 1, 2
 
-Begin = Callable[[Command, Output], Process]
+Begin = Callable[[Command, Output], RuntimeProcess]
 
 
 def has_terminal() -> bool:
@@ -43,7 +43,7 @@ def attach(begin: Begin, command: Command, *, terminal: bool) -> int:
 
 def _at_terminal(begin: Begin, command: Command) -> int:
     wanted = replace(command, terminal=_size(), timeout=None)
-    with _raw(), Signals() as signals:
+    with _raw(), SignalForwarder() as signals:
         process = begin(wanted, Output(stdout=_Sink(STDOUT, signals.lost)))
         signals.belong_to(process, resized=lambda: process.resize(_size()))
         _feed(process)
@@ -71,7 +71,7 @@ def _raw() -> Iterator[None]:
 
 
 def _through_pipes(begin: Begin, command: Command) -> int:
-    with Signals() as signals:
+    with SignalForwarder() as signals:
         out, err = _Sink(STDOUT, signals.lost), _Sink(STDERR, signals.lost)
         process = begin(command, Output(stdout=out, stderr=err))
         signals.belong_to(process)
@@ -100,20 +100,20 @@ class _Sink:
 # Both ---------------------------------------------------------------------------------------------
 
 
-def _feed(process: Process) -> None:
+def _feed(process: RuntimeProcess) -> None:
     """Hand on what is typed or piped, beside everything else."""
     # It ends with us and not before: a read cannot be called off.
     threading.Thread(target=_copy_input, args=(process,), name="egress-input", daemon=True).start()
 
 
-def _copy_input(process: Process) -> None:
+def _copy_input(process: RuntimeProcess) -> None:
     with suppress(OSError):
         while data := os.read(STDIN, _PIECE):
             process.write(data)
     process.close_input()
 
 
-class Signals:
+class SignalForwarder:
     """Hands on what is to end the command: signals, and nobody left to read what it says.
 
     What comes before there is a command waits for it.
@@ -122,7 +122,7 @@ class Signals:
     def __init__(self) -> None:
         self._seen: list[int] = []
         self._is_lost = False
-        self._process: Process | None = None
+        self._process: RuntimeProcess | None = None
         self._resized: Callable[[], object] = _nothing
         self._before: dict[int, signal.Handlers | Callable[[int, FrameType | None], object] | int | None] = {}
 
@@ -138,7 +138,7 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def belong_to(self, process: Process, resized: Callable[[], object] | None = None) -> None:
+    def belong_to(self, process: RuntimeProcess, resized: Callable[[], object] | None = None) -> None:
         """Hand them on to this one from now on."""
         self._process, self._resized = process, resized or _nothing
         if self._seen or self._is_lost:
@@ -159,10 +159,10 @@ class Signals:
         if self._process is not None:
             self._kill(self._process)
 
-    def _kill(self, process: Process) -> None:
+    def _kill(self, process: RuntimeProcess) -> None:
         # The first signal asks politely, the second does not. Neither a handler nor whoever reads for the
         # command can wait for that.
-        grace = _GRACE if len(self._seen) == 1 and not self._is_lost else 0.0
+        grace = _STOP_TIMEOUT if len(self._seen) == 1 and not self._is_lost else 0.0
         threading.Thread(target=process.kill, args=(grace,), daemon=True).start()
 
     def _resize(self, _number: int, _frame: FrameType | None) -> None:

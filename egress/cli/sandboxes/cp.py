@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from egress.cli import rulefiles
-from egress.cli.sandboxes import opened
+from egress.cli.sandboxes import fleet_session
 from egress.errors import UsageError
-from egress.runtime.spec import NAME
+from egress.runtime.spec import NAME_PATTERN
 from egress.sandbox.handle import Sandbox
 
-_THERE = re.compile(rf"({NAME.pattern}):(.*)", re.DOTALL)
+_THERE = re.compile(rf"({NAME_PATTERN.pattern}):(.*)", re.DOTALL)
 
 
 @click.command()
@@ -38,7 +38,7 @@ def cp(runtime_dir: Path | None, source: str, target: str) -> int:
             "one of the two is a path in a sandbox, the other one of this machine", "write SANDBOX:PATH"
         )
     there = inside or outside
-    with opened.served(runtime_dir) as fleet:
+    with fleet_session.connect_served(runtime_dir) as fleet:
         sandbox = Sandbox.connect(there[1] if there else "", runtime=fleet)
         if inside is not None:
             sandbox.files.copy_out(inside[2] or ".", Path(target))

@@ -8,15 +8,15 @@ from typing import Final
 
 import click
 
-from egress import settings
+from egress import environment
 from egress.cli import render, rulefiles
-from egress.cli.sandboxes import opened
+from egress.cli.sandboxes import fleet_session
 from egress.errors import UnreadableError
-from egress.fleet.folders import SOCKET
-from egress.fleet.remote import connected
+from egress.fleet.folders import SOCKET_NAME
+from egress.fleet.remote import connect_if_served
 
-_LONGEST: Final = 120.0
-_TURN: Final = 0.05
+_STOP_TIMEOUT: Final = 120.0
+_POLL_INTERVAL: Final = 0.05
 
 
 @click.command()
@@ -30,16 +30,16 @@ def down(runtime_dir: Path | None) -> int:
     Examples:
       egress down
     """
-    folder = runtime_dir or settings.runtime_dir(settings.environment())
-    with opened.served(runtime_dir) as fleet:
+    folder = runtime_dir or environment.runtime_dir(environment.read_environment())
+    with fleet_session.connect_served(runtime_dir) as fleet:
         names = [info.name for info in fleet.list()]
         fleet.end()
-    for _ in range(int(_LONGEST / _TURN)):
-        there = connected(folder / SOCKET)
+    for _ in range(int(_STOP_TIMEOUT / _POLL_INTERVAL)):
+        there = connect_if_served(folder / SOCKET_NAME)
         if there is None:
             told = f"{len(names)} sandbox{'' if len(names) == 1 else 'es'}"
             render.line(f"ended; {told} taken away")
             return 0
         there.close()
-        time.sleep(_TURN)
+        time.sleep(_POLL_INTERVAL)
     raise UnreadableError("it has not ended yet", "look into up.log in the state folder")

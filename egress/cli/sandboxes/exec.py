@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from egress.cli import rulefiles
-from egress.cli.sandboxes import opened, wanted
+from egress.cli.sandboxes import fleet_session, sandbox_options
 from egress.cli.sandboxes.attach import has_terminal
-from egress.cli.sandboxes.making import join
-from egress.runtime.environ import read_asked
+from egress.cli.sandboxes.create import attach_command
+from egress.runtime.environ import read_requested
 from egress.runtime.spec import Command
 
 
@@ -40,13 +40,13 @@ def execute(
     """
     # Behind the name click leaves it where it is.
     argv = command[1:] if command[0] == "--" else command
-    seconds = wanted.read_seconds("--timeout", timeout)
-    with opened.served(runtime_dir) as fleet:
+    seconds = sandbox_options.read_seconds("--timeout", timeout)
+    with fleet_session.connect_served(runtime_dir) as fleet:
         call = Command(
             argv=argv,
             cwd=cwd,
-            env=opened.asked_for(fleet.about, read_asked(asked)),
+            env=fleet_session.requested_variables(fleet.about, read_requested(asked)),
             timeout=seconds,
             most_output=0,
         )
-        return join(fleet, sandbox, call, terminal=has_terminal() and seconds is None)
+        return attach_command(fleet, sandbox, call, terminal=has_terminal() and seconds is None)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from egress.cli import newfile, render
+from egress.cli import atomic_write, render
 from egress.cli.render import BOLD, GOOD
-from egress.cli.sandboxes import opened
+from egress.cli.sandboxes import fleet_session
 from egress.errors import ContentError, UnreadableError, UsageError
 
 if TYPE_CHECKING:
@@ -51,16 +51,16 @@ def build(base: str | None, tag: str | None, which: str) -> int:
     if tag is not None and which == ALL:
         raise UsageError("--tag is the name of one image", "build them one by one")
     # Each brings a library with it that other commands never need.
-    from egress.runtime.docker.engine import Engine
-    from egress.runtime.docker.images import products
+    from egress.runtime.docker.engine import DockerEngine
+    from egress.runtime.docker.images import product_images
 
-    engine = Engine()
+    engine = DockerEngine()
     try:
         for each in IMAGES if which == ALL else (which,):
-            make = products.sandbox_image if each == "sandbox" else products.proxy_image
-            made = make(engine, base, opened.say)
+            make = product_images.sandbox_image if each == "sandbox" else product_images.proxy_image
+            made = make(engine, base, fleet_session.say)
             name = tag or f"egress-{each}"
-            products.named(engine, made, name)
+            product_images.tag_for_user(engine, made, name)
             render.line((name, GOOD), f" is {made}")
     finally:
         engine.close()
@@ -108,12 +108,12 @@ def files(folder: Path) -> int:
     """
     from egress.runtime.docker.images import recipes
 
-    found = recipes.for_running()
+    found = recipes.deployment_files()
     _check_free(folder / name for name in found)
     for name, source in found.items():
         target = folder / name
         _make(target.parent)
-        newfile.write(target, source.read_text("utf-8"), replace=False, option="FOLDER")
+        atomic_write.write(target, source.read_text("utf-8"), replace=False, option="FOLDER")
         render.line(f"wrote {target}", whole=True)
     return 0
 

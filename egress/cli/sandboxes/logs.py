@@ -8,7 +8,7 @@ import click
 
 from egress.cli import rulefiles
 from egress.cli.log.tail import show
-from egress.cli.sandboxes import opened
+from egress.cli.sandboxes import fleet_session
 from egress.errors import UnreadableError
 from egress.review import Filters
 
@@ -29,7 +29,7 @@ def logs(runtime_dir: Path | None, follows: bool, last: int, as_json: bool, sand
       egress logs run-4f2a9c1e
       egress logs -f run-4f2a9c1e
     """
-    with opened.served(runtime_dir) as fleet:
+    with fleet_session.connect_served(runtime_dir) as fleet:
         fleet.info(sandbox)
         audit = fleet.about.audit
     if audit is None:

@@ -9,8 +9,8 @@ import click
 
 from egress.cli import render, rulefiles
 from egress.cli.render import BAD, DIM, DOUBT, GOOD, Cell
-from egress.cli.sandboxes import opened
-from egress.fleet import Preview, Standing
+from egress.cli.sandboxes import fleet_session
+from egress.fleet import Preview, SandboxStatus
 
 _STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD}
 
@@ -26,8 +26,8 @@ def ps(runtime_dir: Path | None, as_json: bool) -> int:
       egress ps
       egress ps --json
     """
-    with opened.served(runtime_dir) as fleet:
-        standings = [fleet.standing(info.name) for info in fleet.list()]
+    with fleet_session.connect_served(runtime_dir) as fleet:
+        standings = [fleet.status(info.name) for info in fleet.list()]
         previews = fleet.previews()
     if as_json:
         render.data([_as_data(each, previews) for each in standings])
@@ -41,14 +41,14 @@ def ps(runtime_dir: Path | None, as_json: bool) -> int:
     return 0
 
 
-def _row(each: Standing) -> list[Cell]:
+def _row(each: SandboxStatus) -> list[Cell]:
     info = each.info
     made = _ago(info.created) if info.created else ""
     left = "" if each.left is None else f"{_span(each.left)}"
     return [info.name, (info.state, _STYLES.get(info.state, "")), info.image, info.profile or "", made, left]
 
 
-def _as_data(each: Standing, previews: tuple[Preview, ...]) -> dict[str, object]:
+def _as_data(each: SandboxStatus, previews: tuple[Preview, ...]) -> dict[str, object]:
     info = each.info
     return {
         "name": info.name,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from egress.cli import render, rulefiles
-from egress.cli.sandboxes import opened
+from egress.cli.sandboxes import fleet_session
 from egress.errors import UsageError
 
 
@@ -25,7 +25,7 @@ def rm(runtime_dir: Path | None, every: bool, sandboxes: tuple[str, ...]) -> int
     """
     if bool(sandboxes) == every:
         raise UsageError("say which sandboxes are to go", "name them, or say --all")
-    with opened.served(runtime_dir) as fleet:
+    with fleet_session.connect_served(runtime_dir) as fleet:
         # One that is not there is told before any is gone.
         names = [info.name for info in (fleet.list() if every else map(fleet.info, sandboxes))]
         for name in names:

@@ -7,13 +7,13 @@ from typing import Unpack
 
 import click
 
-from egress.cli.sandboxes import making, opened, summary, wanted
-from egress.cli.sandboxes.wanted import Given
+from egress.cli.sandboxes import create, fleet_session, sandbox_options, summary
+from egress.cli.sandboxes.sandbox_options import SandboxOptions
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@opened.options
-@wanted.making
+@fleet_session.options
+@sandbox_options.add_options
 @click.option("--keep", is_flag=True, help="Leave the sandbox there; needs `egress up`.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing beside what the command says.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -25,7 +25,7 @@ def run(
     keep: bool,
     quiet: bool,
     command: tuple[str, ...],
-    **given: Unpack[Given],
+    **given: Unpack[SandboxOptions],
 ) -> int:
     """Run a command in a sandbox that has no other way out than the proxy.
 
@@ -38,13 +38,13 @@ def run(
       egress run --mount .:/workspace:rw -- bash
       egress run --agent claude-code --image my-agents -- claude -p "fix the test"
     """
-    wish = making.wish(given)
-    with opened.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image, keep=keep) as fleet:
-        if not quiet and not opened.is_shared(fleet):
-            opened.introduce(fleet.about)
-        spec = making.spec_of(fleet, wish, quiet=quiet)
+    wish = create.read_request(given)
+    with fleet_session.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image, keep=keep) as fleet:
+        if not quiet and not fleet_session.is_shared(fleet):
+            fleet_session.introduce(fleet.about)
+        spec = create.spec_of(fleet, wish, quiet=quiet)
         since = summary.mark(fleet.about)
-        status = making.run_in(fleet, spec, command, seconds=wish.seconds, keep=keep)
+        status = create.run_in(fleet, spec, command, seconds=wish.seconds, keep=keep)
         if not quiet:
             summary.show(fleet.about, spec.name, since)
         return status

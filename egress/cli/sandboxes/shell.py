@@ -9,9 +9,9 @@ from typing import Final, Unpack
 import click
 from click.core import ParameterSource
 
-from egress.cli.sandboxes import making, opened, summary, wanted
+from egress.cli.sandboxes import create, fleet_session, sandbox_options, summary
 from egress.cli.sandboxes.attach import has_terminal
-from egress.cli.sandboxes.wanted import Given
+from egress.cli.sandboxes.sandbox_options import SandboxOptions
 from egress.errors import UsageError
 from egress.runtime.spec import Command, check_name
 
@@ -22,8 +22,8 @@ _FOR_ANY: Final = frozenset({"sandbox", "runtime_dir"})
 
 
 @click.command()
-@opened.options
-@wanted.making
+@fleet_session.options
+@sandbox_options.add_options
 @click.argument("sandbox", required=False)
 def shell(
     rules: tuple[Path, ...],
@@ -31,7 +31,7 @@ def shell(
     runtime_dir: Path | None,
     seccomp: Path | None,
     sandbox: str | None,
-    **given: Unpack[Given],
+    **given: Unpack[SandboxOptions],
 ) -> int:
     """Open a shell in a sandbox.
 
@@ -44,17 +44,17 @@ def shell(
     """
     if sandbox is not None:
         _refuse_options()
-        with opened.served(runtime_dir) as there:
+        with fleet_session.connect_served(runtime_dir) as there:
             command = Command(argv=_SHELL, env=_prompt(sandbox), most_output=0)
-            return making.join(there, sandbox, command, terminal=has_terminal())
-    wish = making.wish(given)
-    with opened.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image) as fleet:
-        if not opened.is_shared(fleet):
-            opened.introduce(fleet.about)
-        spec = making.spec_of(fleet, wish)
+            return create.attach_command(there, sandbox, command, terminal=has_terminal())
+    wish = create.read_request(given)
+    with fleet_session.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image) as fleet:
+        if not fleet_session.is_shared(fleet):
+            fleet_session.introduce(fleet.about)
+        spec = create.spec_of(fleet, wish)
         since = summary.mark(fleet.about)
         prompt = _prompt(spec.name)
-        status = making.run_in(fleet, spec, _SHELL, seconds=wish.seconds, keep=False, env=prompt)
+        status = create.run_in(fleet, spec, _SHELL, seconds=wish.seconds, keep=False, env=prompt)
         summary.show(fleet.about, spec.name, since)
         return status
 

@@ -15,21 +15,21 @@ from typing import Final
 
 from egress.audit import files
 from egress.cli import render
+from egress.cli.control_client import ask_proxy
 from egress.cli.render import BAD, BOLD, DIM
-from egress.cli.running import ask
-from egress.cli.sandboxes import opened
+from egress.cli.sandboxes import fleet_session
 from egress.errors import EgressError
-from egress.fleet import About
-from egress.review import Entry, NotALineError, parse
+from egress.fleet import FleetInfo
+from egress.review import LogEntry, NotALineError, parse
 
-_MOST: Final = 64 * 1024 * 1024
+_MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the log that are read; a sandbox that made more of them is worth a command of its own."""
-_MOST_LINE: Final = 1024 * 1024
-_MOST_DENIED: Final = 5
+_MAX_LINE_BYTES: Final = 1024 * 1024
+_MAX_SHOWN_DENIED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LogMark:
     """The end of a log, as it was."""
 
     folder: Path
@@ -38,7 +38,7 @@ class Mark:
 
 
 @dataclass(slots=True)
-class Sum:
+class TrafficSummary:
     """What came of the requests of one sandbox."""
 
     allowed: int = 0
@@ -48,7 +48,7 @@ class Sum:
     """Requests by the secret that was added."""
     is_whole: bool = True
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LogEntry) -> None:
         """Count a line."""
         if entry.verdict == "deny":
             self.denied[entry.text("host"), entry.text("code")] += entry.requests
@@ -57,7 +57,7 @@ class Sum:
             self.used.update(set(entry.secrets))
 
 
-def mark(about: About) -> Mark | None:
+def mark(about: FleetInfo) -> LogMark | None:
     """Where the log ends now; None where it cannot be read."""
     folder = about.audit
     if folder is None:
@@ -65,40 +65,40 @@ def mark(about: About) -> Mark | None:
     try:
         there = files.numbers(folder)
         last = there[-1] if there else 1
-        return Mark(folder, last, files.size(folder, last))
+        return LogMark(folder, last, files.size(folder, last))
     except OSError:
         return None
 
 
-def show(about: About, sandbox: str, since: Mark | None) -> None:
+def show(about: FleetInfo, sandbox: str, since: LogMark | None) -> None:
     """Say what went out of a sandbox since then, beside the output of the command."""
     if since is None:
-        opened.say("the log of its requests cannot be read from here")
+        fleet_session.say("the log of its requests cannot be read from here")
         return
     _settle(about)
-    found = Sum()
+    found = TrafficSummary()
     for entry in _entries(since, found):
         if entry.text("sandbox") == sandbox:
             found.add(entry)
     _say(found, sandbox, about)
 
 
-def _settle(about: About) -> None:
+def _settle(about: FleetInfo) -> None:
     """What has ended is written by the time that this is answered."""
     try:
-        ask("GET", "/status", None, about.runtime_dir)
+        ask_proxy("GET", "/status", None, about.runtime_dir)
     except EgressError:
-        opened.say("the proxy does not answer any more")
+        fleet_session.say("the proxy does not answer any more")
 
 
-def _entries(since: Mark, found: Sum) -> Iterator[Entry]:
-    left = _MOST
+def _entries(since: LogMark, found: TrafficSummary) -> Iterator[LogEntry]:
+    left = _MAX_LOG_BYTES
     try:
         numbers = [number for number in files.numbers(since.folder) if number >= since.file]
         for number in numbers:
             with (since.folder / files.name(number)).open("rb") as file:
                 file.seek(since.at if number == since.file else 0, os.SEEK_SET)
-                while left > 0 and (line := file.readline(_MOST_LINE)):
+                while left > 0 and (line := file.readline(_MAX_LINE_BYTES)):
                     left -= len(line)
                     try:
                         yield parse(line.removesuffix(b"\n"))
@@ -109,13 +109,13 @@ def _entries(since: Mark, found: Sum) -> Iterator[Entry]:
     found.is_whole = found.is_whole and left > 0
 
 
-def _say(found: Sum, sandbox: str, about: About) -> None:
+def _say(found: TrafficSummary, sandbox: str, about: FleetInfo) -> None:
     denied = found.denied.total()
     total = render.count(found.allowed + denied, "request")
     render.line(("egress: ", DIM), f"{total}: {found.allowed} allowed, {denied} denied", stderr=True)
-    for (host, code), times in found.denied.most_common(_MOST_DENIED):
+    for (host, code), times in found.denied.most_common(_MAX_SHOWN_DENIED):
         render.line("  ", ("denied ", BAD), f"{host or '(no host)'}  {code}  {times}x", stderr=True)
-    more = len(found.denied) - _MOST_DENIED
+    more = len(found.denied) - _MAX_SHOWN_DENIED
     if more > 0:
         render.line(f"  and {more} more", stderr=True)
     if found.used:

@@ -15,32 +15,32 @@ from typing import Final
 
 import click
 
-from egress import settings
+from egress import environment
 from egress.cli import render
 from egress.cli.render import BOLD, GOOD
-from egress.cli.sandboxes import opened
-from egress.cli.sandboxes.making import usual_spec
-from egress.fleet import About
-from egress.fleet.choice import VARIABLE, check, choose, read_kind
+from egress.cli.sandboxes import fleet_session
+from egress.cli.sandboxes.create import default_spec
+from egress.fleet import FleetInfo
 from egress.fleet.errors import FleetUnavailableError
-from egress.fleet.folders import SOCKET
-from egress.fleet.opening import embedded
-from egress.fleet.remote import connected
-from egress.fleet.service import Service
-from egress.policy.state import make_state
-from egress.runtime.spec import MOST_READY
+from egress.fleet.folders import SOCKET_NAME
+from egress.fleet.opening import open_embedded
+from egress.fleet.remote import connect_if_served
+from egress.fleet.rpc_server import RpcServer
+from egress.fleet.runtime_choice import RUNTIME_VARIABLE, check_choice, choose_runtime, read_kind
+from egress.policy.state_dir import make_state_dir
+from egress.runtime.spec import MAX_READY
 
 _LOG: Final = "up.log"
-_LONGEST: Final = 120.0
-_TURN: Final = 0.1
-_MOST_SHOWN: Final = 4000
+_START_TIMEOUT: Final = 120.0
+_POLL_INTERVAL: Final = 0.1
+_MAX_SHOWN_CHARS: Final = 4000
 
 
 @click.command()
-@opened.options
+@fleet_session.options
 @click.option(
     "--ready",
-    type=click.IntRange(0, MOST_READY),
+    type=click.IntRange(0, MAX_READY),
     default=1,
     show_default=True,
     help="Containers that are made ahead, for those who ask for nothing special.",
@@ -63,13 +63,14 @@ def up(
       egress up
       egress up --rules hosts.yaml --runtime docker
     """
-    environ = settings.environment()
-    folder = runtime_dir or settings.runtime_dir(environ)
-    there = connected(folder / SOCKET)
+    environ = environment.read_environment()
+    folder = runtime_dir or environment.runtime_dir(environ)
+    there = connect_if_served(folder / SOCKET_NAME)
     if there is not None:
         there.close()
         raise FleetUnavailableError(
-            f"sandboxes are served at {folder / SOCKET} already", "use those, or end them with `egress down`"
+            f"sandboxes are served at {folder / SOCKET_NAME} already",
+            "use those, or end them with `egress down`",
         )
     if foreground:
         return _stay(rules, runtime, seccomp, folder, ready)
@@ -82,21 +83,21 @@ def up(
 def _stay(
     rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path, ready: int
 ) -> int:
-    environ = settings.environment()
+    environ = environment.read_environment()
     ended = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         ended.set()
 
-    with opened.unwound(end, signal.SIGINT), ExitStack() as parts:
-        with opened.told():
-            choice = choose(read_kind(runtime, environ.get(VARIABLE)))
-            check(choice, seccomp)
-            fleet = parts.enter_context(embedded(choice, environ, folder, rules, seccomp=seccomp))
-        service = Service(fleet, folder, ended.set)
+    with fleet_session.on_signal(end, signal.SIGINT), ExitStack() as parts:
+        with fleet_session.translate_errors():
+            choice = choose_runtime(read_kind(runtime, environ.get(RUNTIME_VARIABLE)))
+            check_choice(choice, seccomp)
+            fleet = parts.enter_context(open_embedded(choice, environ, folder, rules, seccomp=seccomp))
+        service = RpcServer(fleet, folder, ended.set)
         try:
             if ready:
-                fleet.prepare(usual_spec(fleet.about), ready)
+                fleet.prepare(default_spec(fleet.about), ready)
             _announce(fleet.about)
             ended.wait()
         finally:
@@ -105,9 +106,9 @@ def _stay(
     return 0
 
 
-def _announce(about: About) -> None:
+def _announce(about: FleetInfo) -> None:
     render.line(("egress is up: ", GOOD), about.line)
-    render.line(f"  by the rules of {opened.rule_files(about)}")
+    render.line(f"  by the rules of {fleet_session.rule_files(about)}")
     render.line("  run something in a sandbox:")
     render.line("    ", ("egress run -- env", BOLD), whole=True)
     render.line("  see what is there, and end it all:")
@@ -122,8 +123,8 @@ def _announce(about: About) -> None:
 def _leave(
     rules: tuple[Path, ...], runtime: str | None, seccomp: Path | None, folder: Path, ready: int
 ) -> int:
-    state = settings.state_dir(settings.environment())
-    make_state(state)
+    state = environment.state_dir(environment.read_environment())
+    make_state_dir(state)
     log = state / _LOG
     # Nothing that lies in the working directory is imported.
     command = [sys.executable, "-P", "-m", "egress", "up", "--foreground"]
@@ -136,30 +137,30 @@ def _leave(
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
         )
-    about = _awaited(process, folder / SOCKET, log)
+    about = _awaited(process, folder / SOCKET_NAME, log)
     _announce(about)
     return 0
 
 
-def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> About:
+def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> FleetInfo:
     """What is said of the sandboxes once they are served. Raises `FleetUnavailableError`."""
     said = 0
-    for _ in range(int(_LONGEST / _TURN)):
-        remote = connected(socket)
+    for _ in range(int(_START_TIMEOUT / _POLL_INTERVAL)):
+        remote = connect_if_served(socket)
         if remote is not None:
             with remote:
                 return remote.about
         if process.poll() is not None:
             raise _failure(log, process.returncode)
         said = _pass_on(log, said)
-        time.sleep(_TURN)
+        time.sleep(_POLL_INTERVAL)
     process.terminate()
     raise FleetUnavailableError("the sandboxes did not come up in time", f"look into {log}")
 
 
 def _failure(log: Path, status: int) -> FleetUnavailableError:
     """What went wrong there, told as if it had been here."""
-    text = log.read_text("utf-8", "replace")[-_MOST_SHOWN:]
+    text = log.read_text("utf-8", "replace")[-_MAX_SHOWN_CHARS:]
     lines = text.splitlines()
     message = next((line[7:] for line in reversed(lines) if line.startswith("error: ")), "")
     hint = next((line[6:] for line in reversed(lines) if line.startswith("hint: ")), "")
@@ -178,5 +179,5 @@ def _pass_on(log: Path, said: int) -> int:
     lines = log.read_text("utf-8", "replace").splitlines()
     for line in lines[said:]:
         if line.startswith("egress: "):
-            opened.say(line.removeprefix("egress: "))
+            fleet_session.say(line.removeprefix("egress: "))
     return len(lines)

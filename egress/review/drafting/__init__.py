@@ -4,28 +4,28 @@ Everything works on what lines of the audit log hold, which is names and numbers
 and the headers of a request are in no line: what depends on them is told apart, and never guessed.
 """
 
-from egress.review.drafting.draft import Draft, draft
-from egress.review.drafting.lines import Line, Since, find, is_decided, read
-from egress.review.drafting.replay import Change, Replay, replay
-from egress.review.drafting.seen import Seen, seen
-from egress.review.drafting.suggest import Step, Suggestion, suggest
+from egress.review.drafting.draft import RuleDraft, draft
+from egress.review.drafting.log_reader import Line, TimeRange, find, is_decided, read
+from egress.review.drafting.observation import Observation, observe
+from egress.review.drafting.replay import Replay, VerdictChange, replay
+from egress.review.drafting.suggest import SuggestedStep, Suggestion, suggest
 from egress.review.drafting.traffic import Traffic
 
 __all__ = [
-    "Change",
-    "Draft",
     "Line",
+    "Observation",
     "Replay",
-    "Seen",
-    "Since",
-    "Step",
+    "RuleDraft",
+    "SuggestedStep",
     "Suggestion",
+    "TimeRange",
     "Traffic",
+    "VerdictChange",
     "draft",
     "find",
     "is_decided",
+    "observe",
     "read",
     "replay",
-    "seen",
     "suggest",
 ]

@@ -11,21 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from egress.errors import ContentError
-from egress.review.drafting.carried import Carried
-from egress.review.drafting.outline import LeftOut, Outline, outlines
-from egress.review.drafting.patience import Patience, endless
+from egress.review.drafting.inherited import InheritedRules
+from egress.review.drafting.outline import HostOutline, LeftOut, outline_hosts
 from egress.review.drafting.replay import Replay, replay
+from egress.review.drafting.timeout import TimeoutCheck, never_timeout
 from egress.review.drafting.traffic import Traffic
-from egress.review.drafting.written import origins, text_of
-from egress.rules.load import Loaded, Source, load
-from egress.rules.policy import Policy
+from egress.review.drafting.yaml_writer import origins, write_yaml
+from egress.rules.compile.load import LoadResult, RuleText, load
+from egress.rules.decide.policy import Policy
 
 NAME = "draft"
-_NOTHING = frozenset[str]()
+_NO_DENIES = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RuleDraft:
     """The text of a rule file, and what is to be known about it."""
 
     text: str
@@ -38,37 +38,39 @@ class Draft:
     """The same traffic, decided by the draft."""
 
 
-def draft(traffic: Traffic, current: Policy | None, now: int, patience: Patience = endless) -> Draft:
+def draft(
+    traffic: Traffic, current: Policy | None, now: int, patience: TimeoutCheck = never_timeout
+) -> RuleDraft:
     """Write rules for everything that passed. `current` are the rules at hand, for what no log holds.
 
     The same traffic and rules give the same text. Raises `ContentError` where no rules come of it, and
     what `patience` raises.
     """
     seen = list(traffic)
-    carried = Carried(current)
-    found, left_out = outlines(seen, patience)
+    carried = InheritedRules(current)
+    found, left_out = outline_hosts(seen, patience)
     found, unsound = _sound(found, carried, now, patience)
     left_out += unsound
     if traffic.beyond:
         left_out.append(LeftOut("too many different ones were seen before", "", traffic.beyond))
-    dropped = _NOTHING
+    dropped = _NO_DENIES
     while True:
         patience()
-        text = text_of(found, left_out, carried, dropped)
+        text = write_yaml(found, left_out, carried, dropped)
         policy = _policy(_load(text, now))
         replayed = replay(seen, policy, now, patience)
         denying = _taken_over(replayed, origins(found, carried, dropped)) - dropped
         if not denying:
             break
         dropped |= denying
-    return Draft(text, policy, len(found), tuple(left_out), tuple(sorted(dropped)), replayed)
+    return RuleDraft(text, policy, len(found), tuple(left_out), tuple(sorted(dropped)), replayed)
 
 
-def _load(text: str, now: int) -> Loaded:
-    return load([Source(NAME, text)], None, now)
+def _load(text: str, now: int) -> LoadResult:
+    return load([RuleText(NAME, text)], None, now)
 
 
-def _policy(loaded: Loaded) -> Policy:
+def _policy(loaded: LoadResult) -> Policy:
     if loaded.policy is None:
         raise ContentError(
             f"the draft is not sound: {loaded.findings[0]}", "report it, with the rules at hand"
@@ -77,15 +79,15 @@ def _policy(loaded: Loaded) -> Policy:
 
 
 def _sound(
-    found: list[Outline], carried: Carried, now: int, patience: Patience
-) -> tuple[list[Outline], list[LeftOut]]:
+    found: list[HostOutline], carried: InheritedRules, now: int, patience: TimeoutCheck
+) -> tuple[list[HostOutline], list[LeftOut]]:
     """Those whose rules load. Each is asked alone only where they do not load together."""
-    if _load(text_of(found, [], carried, _NOTHING), now).policy is not None:
+    if _load(write_yaml(found, [], carried, _NO_DENIES), now).policy is not None:
         return found, []
     kept, lost = [], []
     for outline in found:
         patience()
-        if _load(text_of([outline], [], carried, _NOTHING), now).policy is None:
+        if _load(write_yaml([outline], [], carried, _NO_DENIES), now).policy is None:
             lost.append(LeftOut("the rules for it do not load", outline.host, outline.requests))
         else:
             kept.append(outline)

@@ -18,19 +18,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from egress.review.drafting.identifiers import MOST_STARS
-from egress.review.drafting.patience import Patience, endless
-from egress.review.drafting.seen import Seen
-from egress.review.drafting.templates import Template, templates
-from egress.review.drafting.traffic import Times
-from egress.rules import paths
-from egress.rules.globs import PathGlob, path_glob
-from egress.rules.hosts import is_address, is_canonical
-from egress.rules.literals import looks_like_credential
-from egress.rules.overlap import covers, may_meet
-from egress.rules.show import scalar
+from egress.review.drafting.observation import Observation
+from egress.review.drafting.path_identifiers import MAX_STARS
+from egress.review.drafting.path_templates import PathTemplate, make_templates
+from egress.review.drafting.timeout import TimeoutCheck, never_timeout
+from egress.review.drafting.traffic import Occurrences
+from egress.rules.compile.overlap import path_covers, paths_may_meet
+from egress.rules.compile.policy_writer import scalar
+from egress.rules.decide import paths
+from egress.rules.decide.globs import PathGlob, path_glob
+from egress.rules.language.credential_guess import looks_like_credential
+from egress.rules.language.hosts import is_address, is_canonical
 
-MOST_RULES = 200
+MAX_RULES = 200
 """For one host: beyond, those that were used least are left out. Each is held against each when they load."""
 WIDER = "wider than seen"
 """Marks each place where a rule allows more than what passed."""
@@ -46,7 +46,7 @@ _GRPC = re.compile(r"/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+/[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RuleGroup:
     """What is told apart before templates are made."""
 
     style: str
@@ -55,13 +55,13 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleOutline:
     """One rule that is wanted."""
 
     id: str
-    group: Group
+    group: RuleGroup
     methods: tuple[str, ...]
-    templates: tuple[Template, ...] | None
+    templates: tuple[PathTemplate, ...] | None
     """None: any path."""
     count: int
     has_slash: bool = False
@@ -78,7 +78,7 @@ class LeftOut:
 
 
 @dataclass(slots=True)
-class Outline:
+class HostOutline:
     """One host."""
 
     host: str
@@ -88,7 +88,7 @@ class Outline:
     clear_ports: Counter[int] = field(default_factory=Counter)
     http2: int = 0
     inside: Counter[str] = field(default_factory=Counter)
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RuleOutline, ...] = ()
     secrets: Counter[tuple[str, str]] = field(default_factory=Counter)
     secret_ports: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Where each secret went to."""
@@ -105,12 +105,12 @@ class Outline:
         return not self.requests
 
 
-Passed = list[tuple[Seen, Times]]
+Passed = list[tuple[Observation, Occurrences]]
 
 
-def outlines(
-    traffic: Iterable[tuple[Seen, Times]], patience: Patience = endless
-) -> tuple[list[Outline], list[LeftOut]]:
+def outline_hosts(
+    traffic: Iterable[tuple[Observation, Occurrences]], patience: TimeoutCheck = never_timeout
+) -> tuple[list[HostOutline], list[LeftOut]]:
     """Outline every host where something passed, by name; and what cannot be written."""
     hosts: dict[str, Passed] = defaultdict(list)
     left_out: list[LeftOut] = []
@@ -126,7 +126,7 @@ def outlines(
     return [outline for outline in found if outline.requests or outline.tunnels], left_out
 
 
-def _unfit(one: Seen) -> str:
+def _unfit(one: Observation) -> str:
     if not is_canonical(one.host):
         return "the host has no canonical spelling"
     if looks_like_credential(one.host):
@@ -135,7 +135,7 @@ def _unfit(one: Seen) -> str:
         return "an unread connection to an address" if is_address(one.host) else ""
     if not (one.path == "*" and one.method == "OPTIONS") and not _is_canonical(one.path):
         return "the path has no canonical spelling"
-    if len(_STARS.findall(one.path)) > MOST_STARS:
+    if len(_STARS.findall(one.path)) > MAX_STARS:
         return "the path has too many asterisks for a pattern"
     method = one.method
     if not _TOKEN.fullmatch(method) or method in _NEVER:
@@ -149,14 +149,14 @@ def _unfit(one: Seen) -> str:
 
 def _is_canonical(path: str) -> bool:
     try:
-        return "?" not in path and paths.canonical(path, encoded_slash=True) == path
+        return "?" not in path and paths.canonical_path(path, encoded_slash=True) == path
     except paths.PathError:
         return False
 
 
-def _outline(host: str, passed: Passed, left_out: list[LeftOut], patience: Patience) -> Outline:
+def _outline(host: str, passed: Passed, left_out: list[LeftOut], patience: TimeoutCheck) -> HostOutline:
     patience()
-    outline = Outline(host)
+    outline = HostOutline(host)
     requests = [(one, times) for one, times in passed if one.kind == "request"]
     outline.tunnels = sum(times.count for one, times in passed if one.kind == "tunnel")
     if any(one.secrets for one, _ in requests) and any(one.scheme == "http" for one, _ in requests):
@@ -178,7 +178,7 @@ def _outline(host: str, passed: Passed, left_out: list[LeftOut], patience: Patie
     return outline
 
 
-def _note(outline: Outline, one: Seen, times: Times) -> None:
+def _note(outline: HostOutline, one: Observation, times: Occurrences) -> None:
     (outline.ports if one.scheme == "https" else outline.clear_ports)[one.port] += times.count
     outline.http2 += times.count if one.is_http2 else 0
     if one.inside:
@@ -199,7 +199,9 @@ class _Spot:
     secrets: frozenset[tuple[str, str]] = frozenset()
 
 
-def _rules(outline: Outline, requests: Passed, left_out: list[LeftOut], patience: Patience) -> list[Rule]:
+def _rules(
+    outline: HostOutline, requests: Passed, left_out: list[LeftOut], patience: TimeoutCheck
+) -> list[RuleOutline]:
     if not requests:
         return []
     spots: dict[tuple[str, str, str, bool], _Spot] = defaultdict(_Spot)
@@ -221,15 +223,17 @@ def _rules(outline: Outline, requests: Passed, left_out: list[LeftOut], patience
     return _without_clashes(outline, _most_used(outline, rules, left_out), patience)
 
 
-def _most_used(outline: Outline, rules: list[Rule], left_out: list[LeftOut]) -> list[Rule]:
+def _most_used(outline: HostOutline, rules: list[RuleOutline], left_out: list[LeftOut]) -> list[RuleOutline]:
     used = sorted(rules, key=lambda rule: -rule.count)
-    if beyond := sum(rule.count for rule in used[MOST_RULES:]):
+    if beyond := sum(rule.count for rule in used[MAX_RULES:]):
         left_out.append(LeftOut("one rule of too many different ones", outline.host, beyond))
-    kept = {rule.id for rule in used[:MOST_RULES]}
+    kept = {rule.id for rule in used[:MAX_RULES]}
     return [rule for rule in rules if rule.id in kept]
 
 
-def _without_clashes(outline: Outline, rules: list[Rule], patience: Patience) -> list[Rule]:
+def _without_clashes(
+    outline: HostOutline, rules: list[RuleOutline], patience: TimeoutCheck
+) -> list[RuleOutline]:
     """Of two secrets that could meet in one slot only the more frequent one stays."""
     slots: dict[str, list[str]] = defaultdict(list)
     for (secret, slot), _ in sorted(outline.secrets.items(), key=lambda item: (-item[1], item[0])):
@@ -246,11 +250,11 @@ def _without_clashes(outline: Outline, rules: list[Rule], patience: Patience) ->
     return [replace(rule, group=replace(rule.group, secrets=rule.group.secrets - lost)) for rule in rules]
 
 
-def _is_crowded(group: Group) -> bool:
+def _is_crowded(group: RuleGroup) -> bool:
     return len({slot for _, slot in group.secrets}) < len(group.secrets)
 
 
-def _style(one: Seen) -> str:
+def _style(one: Observation) -> str:
     if one.is_websocket:
         return "socket"
     return "grpc" if one.is_http2 and one.method == "POST" and _GRPC.fullmatch(one.path) else "plain"
@@ -259,7 +263,7 @@ def _style(one: Seen) -> str:
 def _is_pattern(path: str) -> bool:
     """Whether a rule with paths lets such a path through at all."""
     try:
-        return paths.canonical(path, strict=True, encoded_slash=True) == path
+        return paths.canonical_path(path, strict=True, encoded_slash=True) == path
     except paths.PathError:
         return False
 
@@ -267,7 +271,7 @@ def _is_pattern(path: str) -> bool:
 Spots = dict[tuple[str, str, str, bool], _Spot]
 
 
-def _pathless(spots: Spots) -> list[Rule]:
+def _pathless(spots: Spots) -> list[RuleOutline]:
     """A rule for all plain requests, and one for WebSockets: with every secret that was seen at the host."""
     # Rules without paths meet: what one of them injects, all of them would.
     everywhere = frozenset[tuple[str, str]]().union(*(spot.secrets for spot in spots.values()))
@@ -276,58 +280,60 @@ def _pathless(spots: Spots) -> list[Rule]:
         mine = {key: spot for key, spot in spots.items() if (key[0] == "socket") is is_socket}
         if mine:
             methods = tuple(sorted({method for _, method, _, _ in mine}))
-            group = Group("socket" if is_socket else "plain", everywhere)
+            group = RuleGroup("socket" if is_socket else "plain", everywhere)
             count = sum(spot.count for spot in mine.values())
             slash = any("%2F" in path for _, _, path, _ in mine)
-            rules.append(Rule(_id(group, methods, taken), group, methods, None, count, slash))
+            rules.append(RuleOutline(_id(group, methods, taken), group, methods, None, count, slash))
     return rules
 
 
 def _with_paths(
-    outline: Outline, spots: Spots, left_out: list[LeftOut], patience: Patience, *, generalising: bool
-) -> list[Rule]:
-    whole: dict[tuple[Group, str], Counter[str]] = defaultdict(Counter)
-    cut: dict[tuple[Group, str], Counter[str]] = defaultdict(Counter)
-    anywhere: Counter[tuple[Group, str]] = Counter()
+    outline: HostOutline, spots: Spots, left_out: list[LeftOut], patience: TimeoutCheck, *, generalising: bool
+) -> list[RuleOutline]:
+    whole: dict[tuple[RuleGroup, str], Counter[str]] = defaultdict(Counter)
+    cut: dict[tuple[RuleGroup, str], Counter[str]] = defaultdict(Counter)
+    anywhere: Counter[tuple[RuleGroup, str]] = Counter()
     options = _about_the_server(spots)
     for (style, method, path, is_cut), spot in spots.items():
-        group = Group(style, spot.secrets)
+        group = RuleGroup(style, spot.secrets)
         if method == "OPTIONS" and options is not None and style == "plain":
             anywhere[options, method] += spot.count
         else:
             (cut if is_cut else whole)[group, method][path] += spot.count
-    found: dict[tuple[Group, str], tuple[Template, ...]] = {}
+    found: dict[tuple[RuleGroup, str], tuple[PathTemplate, ...]] = {}
     for key in sorted({*whole, *cut}, key=_order):
         joins = generalising and key[0].style != "grpc"
-        made = templates(whole[key], cut[key], generalising=joins, patience=patience)
+        made = make_templates(whole[key], cut[key], generalising=joins, patience=patience)
         found[key] = made.kept
         if made.left_out:
             beyond = sum(one.count for one in made.left_out)
             left_out.append(LeftOut("one path of too many different ones", outline.host, beyond))
     _fold_into_sockets(found, patience)
-    joined: dict[tuple[Group, str, bool], dict[str, Template]] = defaultdict(dict)
+    joined: dict[tuple[RuleGroup, str, bool], dict[str, PathTemplate]] = defaultdict(dict)
     for (group, method), kept in found.items():
         for one in kept:
             joined[group, one.pattern, one.has_slash][method] = one
     return _grouped(joined, anywhere, patience)
 
 
-def _about_the_server(spots: Spots) -> Group | None:
+def _about_the_server(spots: Spots) -> RuleGroup | None:
     """The group of `OPTIONS *`, if that was asked: a rule for it has no paths, and so is for all OPTIONS."""
     if not any(path == "*" for _, _, path, _ in spots):
         return None
     asked = (spot.secrets for (style, method, _, _), spot in spots.items() if (style, method) == _OPTIONS)
-    return Group("plain", frozenset[tuple[str, str]]().union(*asked))
+    return RuleGroup("plain", frozenset[tuple[str, str]]().union(*asked))
 
 
-def _order(key: tuple[Group, str]) -> tuple[str, list[tuple[str, str]], str]:
+def _order(key: tuple[RuleGroup, str]) -> tuple[str, list[tuple[str, str]], str]:
     return key[0].style, sorted(key[0].secrets), key[1]
 
 
-def _fold_into_sockets(found: dict[tuple[Group, str], tuple[Template, ...]], patience: Patience) -> None:
+def _fold_into_sockets(
+    found: dict[tuple[RuleGroup, str], tuple[PathTemplate, ...]], patience: TimeoutCheck
+) -> None:
     """A rule for WebSockets allows plain requests too: what it takes in needs no rule beside it."""
     for (group, method), sockets in found.items():
-        plain = (Group("plain", group.secrets), method)
+        plain = (RuleGroup("plain", group.secrets), method)
         if group.style != "socket" or plain not in found:
             continue
         globs = [path_glob(one.pattern, encoded_slash=True) for one in sockets]
@@ -336,18 +342,18 @@ def _fold_into_sockets(found: dict[tuple[Group, str], tuple[Template, ...]], pat
         )
 
 
-def _is_covered(one: Template, globs: list[PathGlob], patience: Patience) -> bool:
+def _is_covered(one: PathTemplate, globs: list[PathGlob], patience: TimeoutCheck) -> bool:
     patience()
     here = path_glob(one.pattern, encoded_slash=True)
-    return any(covers(glob, here) for glob in globs)
+    return any(path_covers(glob, here) for glob in globs)
 
 
 def _grouped(
-    joined: dict[tuple[Group, str, bool], dict[str, Template]],
-    anywhere: Counter[tuple[Group, str]],
-    patience: Patience,
-) -> list[Rule]:
-    rules: dict[tuple[Group, bool, tuple[str, ...]], list[Template]] = defaultdict(list)
+    joined: dict[tuple[RuleGroup, str, bool], dict[str, PathTemplate]],
+    anywhere: Counter[tuple[RuleGroup, str]],
+    patience: TimeoutCheck,
+) -> list[RuleOutline]:
+    rules: dict[tuple[RuleGroup, bool, tuple[str, ...]], list[PathTemplate]] = defaultdict(list)
     for (group, _, slash), by_method in joined.items():
         rules[group, slash, tuple(sorted(by_method))].append(_sum(by_method.values()))
     taken: set[str] = set()
@@ -356,15 +362,15 @@ def _grouped(
         patience()
         kept = tuple(sorted(rules[group, slash, methods], key=lambda one: one.pattern))
         count = sum(one.count for one in kept)
-        made.append(Rule(_id(group, methods, taken), group, methods, kept, count, slash))
+        made.append(RuleOutline(_id(group, methods, taken), group, methods, kept, count, slash))
     for group in sorted({group for group, _ in anywhere}, key=lambda group: _order((group, ""))):
         methods = tuple(sorted(method for other, method in anywhere if other == group))
         count = sum(anywhere[group, method] for method in methods)
-        made.append(Rule(_id(group, methods, taken), group, methods, None, count))
+        made.append(RuleOutline(_id(group, methods, taken), group, methods, None, count))
     return made
 
 
-def _sum(same: Iterable[Template]) -> Template:
+def _sum(same: Iterable[PathTemplate]) -> PathTemplate:
     """One template for all methods that came to it by themselves."""
     all_of = list(same)
     if len(all_of) == 1:
@@ -374,10 +380,12 @@ def _sum(same: Iterable[Template]) -> Template:
         for kinds in zip(*(one.stars for one in all_of), strict=False)
     )
     most = max(one.paths for one in all_of)
-    return Template(all_of[0].pattern, sum(one.count for one in all_of), most, stars, all_of[0].is_slashed)
+    return PathTemplate(
+        all_of[0].pattern, sum(one.count for one in all_of), most, stars, all_of[0].is_slashed
+    )
 
 
-def _id(group: Group, methods: tuple[str, ...], taken: set[str]) -> str:
+def _id(group: RuleGroup, methods: tuple[str, ...], taken: set[str]) -> str:
     name, number = _named(group.style, frozenset(methods)), 1
     while (chosen := name if number == 1 else f"{name}-{number}") in taken:
         number += 1
@@ -395,7 +403,7 @@ def _named(style: str, methods: frozenset[str]) -> str:
     return "write" if methods <= {"POST", "PUT", "PATCH"} else "mixed"
 
 
-def _mix_secrets(rules: list[Rule], patience: Patience) -> bool:
+def _mix_secrets(rules: list[RuleOutline], patience: TimeoutCheck) -> bool:
     """Whether a request could fit two rules that send different secrets."""
     return any(
         one.group.secrets != other.group.secrets
@@ -406,12 +414,12 @@ def _mix_secrets(rules: list[Rule], patience: Patience) -> bool:
     )
 
 
-def _after(rules: list[Rule], number: int, patience: Patience) -> list[Rule]:
+def _after(rules: list[RuleOutline], number: int, patience: TimeoutCheck) -> list[RuleOutline]:
     patience()
     return rules[number + 1 :]
 
 
-def _meet(one: Rule, other: Rule, patience: Patience) -> bool:
+def _meet(one: RuleOutline, other: RuleOutline, patience: TimeoutCheck) -> bool:
     if one.templates is None or other.templates is None:
         return True
     here = [path_glob(t.pattern, encoded_slash=True) for t in one.templates]
@@ -420,6 +428,8 @@ def _meet(one: Rule, other: Rule, patience: Patience) -> bool:
     stars = [glob for glob in there if not glob.is_literal]
     for glob in here:
         patience()
-        if glob.text in literal or any(may_meet(glob, one) for one in (stars if glob.is_literal else there)):
+        if glob.text in literal or any(
+            paths_may_meet(glob, one) for one in (stars if glob.is_literal else there)
+        ):
             return True
     return False

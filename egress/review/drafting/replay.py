@@ -14,24 +14,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from egress.review.drafting.doubt import Readings, readings
-from egress.review.drafting.patience import Patience, endless
-from egress.review.drafting.seen import Seen
-from egress.review.drafting.traffic import Times
-from egress.rules.decide import decide, decide_host
-from egress.rules.policy import Policy
+from egress.review.drafting.ambiguity import PolicyReadings, read_both_ways
+from egress.review.drafting.observation import Observation
+from egress.review.drafting.timeout import TimeoutCheck, never_timeout
+from egress.review.drafting.traffic import Occurrences
+from egress.rules.decide.decision import decide, decide_host
+from egress.rules.decide.policy import Policy
 from egress.types import Decision, Head, HostDecision, Identity, InjectPlaceholder
 
-Outcome = Literal["allowed", "denied", "untold", "secrets"]
+ChangeKind = Literal["allowed", "denied", "untold", "secrets"]
 SANDBOX = "replay"
 _BY_RULES = frozenset({"rule.allowed", "host.allowed", "observed"})
 
 
 @dataclass(slots=True)
-class Change:
+class VerdictChange:
     """One way in which verdicts would differ: how often, and an example."""
 
-    outcome: Outcome
+    outcome: ChangeKind
     host: str
     port: int
     method: str
@@ -55,10 +55,10 @@ class Replay:
     same: int = 0
     not_compared: int = 0
     """Denied for another reason than the rules."""
-    allowed: list[Change] = field(default_factory=list)
-    denied: list[Change] = field(default_factory=list)
-    untold: list[Change] = field(default_factory=list)
-    secrets: list[Change] = field(default_factory=list)
+    allowed: list[VerdictChange] = field(default_factory=list)
+    denied: list[VerdictChange] = field(default_factory=list)
+    untold: list[VerdictChange] = field(default_factory=list)
+    secrets: list[VerdictChange] = field(default_factory=list)
     """Allowed then and now, with other secrets."""
 
 
@@ -74,12 +74,15 @@ class _Verdict:
 
 
 def replay(
-    traffic: Iterable[tuple[Seen, Times]], policy: Policy, now: int, patience: Patience = endless
+    traffic: Iterable[tuple[Observation, Occurrences]],
+    policy: Policy,
+    now: int,
+    patience: TimeoutCheck = never_timeout,
 ) -> Replay:
     """Decide everything that was seen again, under `policy` and at `now`."""
     result = Replay()
-    both = readings(policy)
-    changes: dict[tuple[str, ...], Change] = {}
+    both = read_both_ways(policy)
+    changes: dict[tuple[str, ...], VerdictChange] = {}
     for one, times in traffic:
         patience()
         change = _compare(one, both, now, result, times.count)
@@ -92,7 +95,7 @@ def replay(
     return result
 
 
-def decided(one: Seen, policy: Policy, now: int) -> Decision | HostDecision:
+def decide_again(one: Observation, policy: Policy, now: int) -> Decision | HostDecision:
     """The verdict of these rules on what was seen, as far as a line holds it."""
     identity = Identity(SANDBOX, one.profile)
     if one.kind != "request":
@@ -100,12 +103,14 @@ def decided(one: Seen, policy: Policy, now: int) -> Decision | HostDecision:
     return decide(policy, identity, head_of(one), now)
 
 
-def head_of(one: Seen) -> Head:
+def head_of(one: Observation) -> Head:
     """The head of a request, without what is in no line."""
     return Head(one.method, one.scheme, one.host, one.port, one.path, (), one.is_websocket)
 
 
-def _compare(one: Seen, both: Readings, now: int, result: Replay, count: int) -> Change | None:
+def _compare(
+    one: Observation, both: PolicyReadings, now: int, result: Replay, count: int
+) -> VerdictChange | None:
     if not one.passed and not one.is_denied_by_rules:
         result.not_compared += count
         return None
@@ -122,9 +127,9 @@ def _compare(one: Seen, both: Readings, now: int, result: Replay, count: int) ->
     return None
 
 
-def _verdict(one: Seen, both: Readings, now: int) -> _Verdict:
-    hopeful = decided(one, both.hopeful, now)
-    gloomy = hopeful if both.is_told else decided(one, both.gloomy, now)
+def _verdict(one: Observation, both: PolicyReadings, now: int) -> _Verdict:
+    hopeful = decide_again(one, both.hopeful, now)
+    gloomy = hopeful if both.is_told else decide_again(one, both.gloomy, now)
     rule = str(hopeful.rule or gloomy.rule or "")
     if hopeful.allowed != gloomy.allowed:
         return _Verdict(None, gloomy.code, rule, "a rule looks at the query, headers or the media type")
@@ -153,7 +158,7 @@ def _secrets(one: Decision | HostDecision, other: Decision | HostDecision) -> fr
     return frozenset(need.secret for need in needs)
 
 
-def _other_secrets(one: Seen, verdict: _Verdict) -> str:
+def _other_secrets(one: Observation, verdict: _Verdict) -> str:
     """How the secrets differ; nothing where a request may not have come as far as to carry any."""
     if verdict.secrets is None or one.code not in _BY_RULES:
         return ""
@@ -164,11 +169,15 @@ def _other_secrets(one: Seen, verdict: _Verdict) -> str:
     return ", ".join([*shown, *(f"now {name}" for name in sorted(verdict.secrets - then))])
 
 
-def _change(outcome: Outcome, one: Seen, code: str, verdict: _Verdict, note: str = "") -> Change:
-    return Change(outcome, one.host, one.port, one.method, code, verdict.rule, note or verdict.note)
+def _change(
+    outcome: ChangeKind, one: Observation, code: str, verdict: _Verdict, note: str = ""
+) -> VerdictChange:
+    return VerdictChange(outcome, one.host, one.port, one.method, code, verdict.rule, note or verdict.note)
 
 
-def _count(changes: dict[tuple[str, ...], Change], change: Change, one: Seen, times: Times) -> None:
+def _count(
+    changes: dict[tuple[str, ...], VerdictChange], change: VerdictChange, one: Observation, times: Occurrences
+) -> None:
     key = (
         change.outcome,
         change.host,

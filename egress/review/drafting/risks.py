@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from egress.address import classify
-from egress.rules.entry import Entry
-from egress.rules.hosts import is_address
-from egress.rules.policy import Policy
-from egress.rules.predicates import Predicates
+from egress.address_check import classify_address
+from egress.rules.decide.entry import Entry
+from egress.rules.decide.policy import Policy
+from egress.rules.decide.predicates import Predicates
+from egress.rules.language.hosts import is_address
 from egress.types import Decision, Head
 
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 """Of rules and of paths, in one sentence."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL = (
@@ -73,8 +73,8 @@ def refusal(host: str, address: str, code: str) -> str:
     ):
         return "this name leads into an internal network"
     for found in (host if is_address(host) else "", address):
-        if found and not classify(found).allowed:
-            return f"this leads to an address that is not of the public internet ({classify(found).reason})"
+        if found and not classify_address(found).allowed:
+            return f"this leads to an address that is not of the public internet ({classify_address(found).reason})"
     if code == "address.refused":
         return "the name led to an address that may not be dialled"
     return ""
@@ -115,7 +115,7 @@ def opened(entry: Entry, where: str) -> Iterator[str]:
 def _allowed(entry: Entry) -> str:
     if not entry.intercept:
         return "bytes that pass unread, whatever is asked for"
-    shown = [_rule(rule.predicates) for rule in entry.allow[:MOST_SHOWN]]
+    shown = [_rule(rule.predicates) for rule in entry.allow[:MAX_SHOWN]]
     more = len(entry.allow) - len(shown)
     return "; ".join([*shown, *([f"and {more} more rules"] if more else [])]) or "nothing yet"
 
@@ -126,7 +126,7 @@ def _rule(predicates: Predicates) -> str:
         methods += " and WebSockets"
     if predicates.paths is None:
         return f"{methods} on any path"
-    shown = [glob.text for glob in predicates.paths[:MOST_SHOWN]]
+    shown = [glob.text for glob in predicates.paths[:MAX_SHOWN]]
     more = len(predicates.paths) - len(shown)
     return f"{methods} {', '.join(shown)}{f' and {more} more paths' if more else ''}"
 

@@ -18,30 +18,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from egress.errors import CODES
-from egress.review.drafting import edits
-from egress.review.drafting.beyond import beyond
-from egress.review.drafting.doubt import readings
-from egress.review.drafting.edits import Edit
-from egress.review.drafting.identifiers import shape_of
+from egress.review.drafting import rule_file_edit
+from egress.review.drafting.ambiguity import read_both_ways
+from egress.review.drafting.observation import Observation
+from egress.review.drafting.path_identifiers import segment_shape
 from egress.review.drafting.replay import head_of
 from egress.review.drafting.risks import opened, refusal, risks
-from egress.review.drafting.seen import Seen
-from egress.rules import paths
-from egress.rules.decide import decide, decide_host, matching_entries
-from egress.rules.entry import Entry, Rule
-from egress.rules.globs import GlobError, path_glob
-from egress.rules.hosts import is_address
-from egress.rules.load import Source, load
-from egress.rules.policy import Binding, Policy, Profile
-from egress.rules.predicates import Predicates
-from egress.rules.show import Fields, as_text, flow, profile_fields, scalar, secret_fields
+from egress.review.drafting.rule_file_edit import RuleFileEdit
+from egress.review.drafting.unfixable import unfixable_reason
+from egress.rules.compile.load import RuleText, load
+from egress.rules.compile.policy_writer import Fields, as_text, flow, profile_fields, scalar, secret_fields
+from egress.rules.decide import paths
+from egress.rules.decide.decision import decide, decide_host, matching_entries
+from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.globs import GlobError, path_glob
+from egress.rules.decide.policy import Binding, Policy, Profile
+from egress.rules.decide.predicates import Predicates
+from egress.rules.language.hosts import is_address
 from egress.types import Decision, Head, HostDecision, Identity, RuleRef
 
-MOST_STEPS = 5
+MAX_STEPS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SuggestedStep:
     """One change: where, in words, and what is to be written there."""
 
     where: str
@@ -55,7 +55,7 @@ class Suggestion:
     code: str
     """Why it is denied: by what no rule lifts, or by the rules at hand; empty where nothing would."""
     refusal: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SuggestedStep, ...] = ()
     risks: tuple[str, ...] = ()
     outcome: str = ""
     """The verdict with the change applied."""
@@ -69,13 +69,13 @@ class _NothingError(Exception):
 class _Work:
     """The rules as they are being changed."""
 
-    seen: Seen
+    seen: Observation
     identity: Identity
     now: int
-    sources: list[Source]
+    sources: list[RuleText]
     presets: Mapping[str, str]
     policy: Policy
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SuggestedStep] = field(default_factory=list)
     opened: dict[str, str] = field(default_factory=dict)
     """Entries that are opened as a whole, by key: to whom, or on what."""
     is_text: bool = True
@@ -97,9 +97,9 @@ class _Work:
 
 
 def suggest(
-    one: Seen,
+    one: Observation,
     address: str,
-    sources: Sequence[Source],
+    sources: Sequence[RuleText],
     presets: Mapping[str, str],
     now: int,
 ) -> Suggestion:
@@ -114,7 +114,7 @@ def suggest(
     verdict = work.verdict()
     if not one.passed and not one.is_canary and (never := refusal(one.host, address, one.code)):
         return Suggestion(verdict.code, never)
-    if why := beyond(one):
+    if why := unfixable_reason(one):
         also = "" if one.passed or verdict.allowed else f". The rules at hand deny it too ({verdict.code})"
         return Suggestion(one.code or verdict.code, why + also)
     if one.passed:
@@ -138,7 +138,7 @@ def suggest(
 
 def _allowed(work: _Work, policy: Policy) -> str:
     """What is said where the rules at hand allow it, as far as a line tells."""
-    both = readings(policy)
+    both = read_both_ways(policy)
     if isinstance(work.verdict(), Decision) and not both.is_told:
         gloomy = decide(both.gloomy, work.identity, work.head, work.now)
         if not gloomy.allowed:
@@ -169,7 +169,7 @@ def _risks_of_one(work: _Work, before: Policy, final: Decision | HostDecision) -
     found = risks(work.policy, work.head, final)
     if work.is_wider:
         found = ("wider than what was asked for: a `*` in the path stands for any name there", *found)
-    both = readings(before)
+    both = read_both_ways(before)
     if not both.is_told and decide(both.hopeful, work.identity, work.head, work.now).allowed:
         found = (
             "a rule at hand allows it with another query, header or media type: that may be the better way",
@@ -177,7 +177,7 @@ def _risks_of_one(work: _Work, before: Policy, final: Decision | HostDecision) -
         )
     if (
         not both.is_told
-        and not decide(readings(work.policy).gloomy, work.identity, work.head, work.now).allowed
+        and not decide(read_both_ways(work.policy).gloomy, work.identity, work.head, work.now).allowed
     ):
         found = (*found, "a deny that looks at the query, headers or media type may still deny it")
     return found
@@ -189,7 +189,7 @@ def replace_method(head: Head) -> Head:
 
 
 def _changed(work: _Work) -> Decision | HostDecision:
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         verdict = work.verdict()
         if verdict.allowed and not verdict.observed:
             return verdict
@@ -257,7 +257,9 @@ def _new_rule(work: _Work) -> None:
         edit = (
             work.is_text
             and not rule.ref.place.via
-            and edits.before_item(work.sources, rule.ref.place.file, rule.ref.place.line, _braces(fields))
+            and rule_file_edit.before_item(
+                work.sources, rule.ref.place.file, rule.ref.place.line, _braces(fields)
+            )
         )
         if edit and _try(work, edit, f"under {flow(entry.key)}, in `allow`"):
             return
@@ -295,7 +297,7 @@ def _bind(work: _Work, entry: Entry) -> None:
         bound = replace(spec, bindings=(*spec.bindings, Binding(entry.pattern, port)))
         work.policy = replace(work.policy, secrets={**work.policy.secrets, name: bound})
         line = f"{scalar(name)}: {_braces(secret_fields(bound))}"
-        work.steps.append(Step(f"in place of the secret at {spec.place}", (line,)))
+        work.steps.append(SuggestedStep(f"in place of the secret at {spec.place}", (line,)))
 
 
 def _into_profile(work: _Work) -> None:
@@ -308,7 +310,7 @@ def _into_profile(work: _Work) -> None:
     work.policy = replace(work.policy, profiles=profiles, routes={}, shared_routes={})
     work.is_text = False
     line = f"{scalar(name)}: {_braces(profile_fields(profiles[name]))}"
-    work.steps.append(Step(f"in place of the profile at {old.place}", (line,)))
+    work.steps.append(SuggestedStep(f"in place of the profile at {old.place}", (line,)))
 
 
 def _open(work: _Work, entry: Entry, where: str) -> None:
@@ -320,7 +322,7 @@ def _open(work: _Work, entry: Entry, where: str) -> None:
 def _escaped_slash(work: _Work) -> None:
     path = work.seen.path
     try:
-        is_fit = paths.canonical(path, strict=True, encoded_slash=True) == path and "%2F" in path
+        is_fit = paths.canonical_path(path, strict=True, encoded_slash=True) == path and "%2F" in path
     except paths.PathError:
         is_fit = False
     if not is_fit or not matching_entries(work.policy, work.seen.host):
@@ -347,19 +349,19 @@ _FIXES: dict[str, Callable[[_Work], None]] = {
 
 def _add(work: _Work, section: str, line: str) -> None:
     """A new item of a section, in the texts."""
-    edit = edits.below_section(work.sources, section, [line]) if work.is_text else None
+    edit = rule_file_edit.below_section(work.sources, section, [line]) if work.is_text else None
     if edit is None or not _try(work, edit, f"under `{section}`"):
         raise _NothingError(f"there is no certain place for it; under `{section}` it would be: {line}")
 
 
-def _try(work: _Work, edit: Edit, where: str) -> bool:
+def _try(work: _Work, edit: RuleFileEdit, where: str) -> bool:
     """Apply an edit; False, and nothing is changed, where the texts would not load with it."""
-    sources = edits.applied(work.sources, edit)
+    sources = rule_file_edit.apply_edit(work.sources, edit)
     policy = load(sources, work.presets, work.now).policy
     if policy is None:
         return False
     work.sources, work.policy = sources, policy
-    work.steps.append(Step(f"{edit.file}, before line {edit.line}, {where}", edit.lines))
+    work.steps.append(SuggestedStep(f"{edit.file}, before line {edit.line}, {where}", edit.lines))
     return True
 
 
@@ -378,7 +380,7 @@ def _replace_entry(work: _Work, old: Entry, new: Entry) -> None:
     work.policy = replace(changed, routes={}, shared_routes={})
     work.is_text = False
     text = as_text(alone).splitlines()[3:]
-    work.steps.append(Step(f"in place of the entry at {old.place} (its `tests` stay)", tuple(text)))
+    work.steps.append(SuggestedStep(f"in place of the entry at {old.place} (its `tests` stay)", tuple(text)))
 
 
 def _entry(work: _Work) -> Entry:
@@ -404,7 +406,7 @@ def _pattern(work: _Work) -> str:
     """The path as a pattern of itself; what may not be written down becomes `*`."""
     segments = []
     for segment in work.seen.path.split("/"):
-        shape = shape_of(segment) if segment else None
+        shape = segment_shape(segment) if segment else None
         segments.append(shape.pattern if shape is not None and shape.must else segment)
     text = "/".join(segments)
     work.is_wider |= "*" in text

@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from egress.review.drafting.cut import KEPT, Cut, Kind
-from egress.review.drafting.seen import Seen, id_of, seen
+from egress.review.drafting.fast_exchange_parse import KEPT, ExchangeKind, ParsedExchange
+from egress.review.drafting.observation import Observation, id_of, observe
 
-MOST = 200_000
+MAX_KINDS = 200_000
 
 
 @dataclass(slots=True)
-class Times:
+class Occurrences:
     """How often something was seen, and the id of the last time."""
 
     count: int = 0
     example: str = ""
 
 
-type Paths = dict[str, Times]
+type Paths = dict[str, Occurrences]
 
 
 @dataclass(slots=True)
 class Traffic:
     """Everything that was seen in some time."""
 
-    most: int = MOST
+    most: int = MAX_KINDS
     kinds: int = 0
     """How many different ones."""
     lines: int = 0
@@ -39,14 +39,17 @@ class Traffic:
     """Those that were not taken in, because too many different ones were seen before."""
     folded: int = 0
     """Refusals that the log itself only counted."""
-    _paths: dict[Seen, Paths] = field(default_factory=dict, repr=False)
+    _paths: dict[Observation, Paths] = field(default_factory=dict, repr=False)
     """What was seen, each without its path, and how often on which path."""
-    _cut: dict[Kind, Paths] = field(default_factory=dict, repr=False)
+    _cut: dict[ExchangeKind, Paths] = field(default_factory=dict, repr=False)
     """The same again, to be found without comparing."""
 
     @classmethod
     def of(
-        cls, lines: Iterable[Mapping[str, object] | Cut], profile: str | None = None, most: int = MOST
+        cls,
+        lines: Iterable[Mapping[str, object] | ParsedExchange],
+        profile: str | None = None,
+        most: int = MAX_KINDS,
     ) -> Traffic:
         """Count lines; with `profile`, those of sandboxes with this profile."""
         traffic = cls(most)
@@ -54,20 +57,20 @@ class Traffic:
             traffic.add(fields, profile)
         return traffic
 
-    def add(self, line: Mapping[str, object] | Cut, profile: str | None = None) -> None:
+    def add(self, line: Mapping[str, object] | ParsedExchange, profile: str | None = None) -> None:
         """Take in one line: its fields, or what was cut out of it."""
-        if isinstance(line, Cut):
+        if isinstance(line, ParsedExchange):
             self._add_cut(line, profile)
             return
         if line.get("event") == "folded":
             count = line.get("count")
             self.folded += count if type(count) is int and count > 0 else 0
             return
-        one = seen(line)
+        one = observe(line)
         if one is not None and _is_of(one, profile):
             self._count(self._paths_of(replace(one, path="")), one.path, id_of(line))
 
-    def _add_cut(self, cut: Cut, profile: str | None) -> None:
+    def _add_cut(self, cut: ParsedExchange, profile: str | None) -> None:
         paths = self._cut.get(cut.kind)
         if paths is None:
             if not _is_of(cut.kind.seen, profile):
@@ -77,7 +80,7 @@ class Traffic:
             paths = self._cut[cut.kind] = self._paths_of(cut.kind.seen)
         self._count(paths, cut.path, cut.id)
 
-    def _paths_of(self, one: Seen) -> Paths:
+    def _paths_of(self, one: Observation) -> Paths:
         # Beyond the bound nothing is kept, and what is counted there goes nowhere.
         return self._paths.get(one, {}) if self.kinds >= self.most else self._paths.setdefault(one, {})
 
@@ -89,7 +92,7 @@ class Traffic:
                 self.beyond += 1
                 return
             self.kinds += 1
-            times = paths[path] = Times()
+            times = paths[path] = Occurrences()
         times.count += 1
         times.example = example
 
@@ -109,13 +112,13 @@ class Traffic:
             )
         return tuple(found)
 
-    def __iter__(self) -> Iterator[tuple[Seen, Times]]:
+    def __iter__(self) -> Iterator[tuple[Observation, Occurrences]]:
         for one, paths in self._paths.items():
             for path, times in paths.items():
                 yield replace(one, path=path), times
 
 
-def _is_of(one: Seen, profile: str | None) -> bool:
+def _is_of(one: Observation, profile: str | None) -> bool:
     return profile is None or (one.profile or "default") == profile
 
 

@@ -13,39 +13,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from egress.runtime import disk
-from egress.runtime.docker import labels, lifeline
+from egress.runtime import tmpfs
+from egress.runtime.docker import death_pipe, labels
+from egress.runtime.docker.bridge_network import BridgeNetwork
 from egress.runtime.docker.engine import Json
-from egress.runtime.docker.hardening import bound, hardened, in_network
-from egress.runtime.docker.isolation import USUAL, Isolation
-from egress.runtime.docker.networks import Network
-from egress.runtime.protocol import Outfit
+from egress.runtime.docker.hardening import bind_mount, hardened_config, network_config
+from egress.runtime.docker.isolation import DEFAULT_ISOLATION, Isolation
+from egress.runtime.protocol import Provisions
 from egress.runtime.spec import Mount, Spec
 
-SUPERVISOR: Final = "/.egress/supervisor.sh"
-RESOLVER: Final = "/etc/resolv.conf"
-OURS: Final = ("/.egress",)
+SUPERVISOR_PATH: Final = "/.egress/supervisor.sh"
+RESOLVER_PATH: Final = "/etc/resolv.conf"
+RESERVED_PATHS: Final = ("/.egress",)
 """Where nothing of others is mounted."""
-WAITER: Final = "65533:65533"
+WAITER_USER: Final = "65533:65533"
 """Whose the process is that waits for the runtime's end. Commands are of another user: whoever could stop it
 would outlive the runtime."""
 _HOSTNAME: Final = "sandbox"
-_TEMPORARY: Final = "/tmp"  # noqa: S108 - that of the sandbox
+_TEMP_FOLDER: Final = "/tmp"  # noqa: S108 - that of the sandbox
 _HOME: Final = "/home/sandbox"
 """Where there is one whatever the image has; a place that it lacks is made by the engine."""
-_SHARED: Final = "/dev/shm"  # noqa: S108
-_SHARED_OPTIONS: Final = "rw,nosuid,nodev,noexec,size=64m,nr_inodes=1024,mode=1777"
+_SHARED_MEMORY_PATH: Final = "/dev/shm"  # noqa: S108
+_SHARED_MEMORY_OPTIONS: Final = "rw,nosuid,nodev,noexec,size=64m,nr_inodes=1024,mode=1777"
 """What an engine gives, but with an end to the number of files: 64 KiB of the kernel's own memory can be
 tied to each by its access control list, and no group counts that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class Placement:
     """Where a sandbox is put."""
 
     image: str
     """Its id: a name could mean another one by now."""
-    network: Network
+    network: BridgeNetwork
     workspace: str
     """The name of its volume; empty where something is mounted there, or it is of memory."""
     lease: str
@@ -54,53 +54,53 @@ class Placing:
     """How many the machine has: an engine refuses to give more."""
     files: Mapping[str, Path] = field(default_factory=dict)
     """What is mounted read-only, by path in the sandbox: where it is on the host."""
-    isolation: Isolation = USUAL
+    isolation: Isolation = DEFAULT_ISOLATION
     shown: Mapping[str, str] = field(default_factory=dict)
     """Volumes that are mounted read-only, by path in the sandbox."""
 
 
-def config(spec: Spec, placing: Placing, mounts: tuple[Mount, ...]) -> Json:
+def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
     """What the engine is asked for."""
     network = placing.network
     return {
         "Image": placing.image,
         "Hostname": _HOSTNAME,
-        "User": WAITER,
-        "Entrypoint": ["/bin/sh", "-c", lifeline.WAIT],
+        "User": WAITER_USER,
+        "Entrypoint": ["/bin/sh", "-c", death_pipe.WAIT_SCRIPT],
         "Cmd": [],
         "WorkingDir": spec.workdir,
-        "Labels": labels.marked(labels.ROLE_SANDBOX, placing.lease),
+        "Labels": labels.owner_labels(labels.ROLE_SANDBOX, placing.lease),
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGTERM",
         "HostConfig": {
-            **hardened(
-                disk.memory(spec.limits),
+            **hardened_config(
+                tmpfs.memory_limit(spec.limits),
                 spec.limits.processes,
                 min(spec.limits.cpus, placing.cpus),
                 has_ipv6=placing.has_ipv6,
                 isolation=placing.isolation,
             ),
             "Init": True,
-            "ReadonlyRootfs": spec.is_closed,
+            "ReadonlyRootfs": spec.has_read_only_image,
             "NetworkMode": network.id,
             # The engine has a name server in every container. Whatever it would ask of others, it asks the
             # door.
             "Dns": [str(network.addresses.door)],
             "DnsOptions": [],
             "DnsSearch": ["."],
-            "Tmpfs": _in_memory(spec),
+            "Tmpfs": _tmpfs_mounts(spec),
             "Mounts": _mounts(spec, placing, mounts),
         },
-        "NetworkingConfig": in_network(network.id, str(network.addresses.sandbox)),
+        "NetworkingConfig": network_config(network.id, str(network.addresses.sandbox)),
     }
 
 
-def variables(spec: Spec, outfit: Outfit) -> dict[str, str]:
+def variables(spec: Spec, outfit: Provisions) -> dict[str, str]:
     """The environment of every process. The way to the proxy is not the user's to change.
 
     The home that the image names cannot be written where its disk is bounded, so it is on that.
     """
-    place = _disk_at(spec)
+    place = _disk_path(spec)
     home = {"HOME": place} if place and not spec.read_only else {}
     return {**home, **spec.env, **outfit.variables}
 
@@ -115,34 +115,34 @@ def has_own_workspace(spec: Spec) -> bool:
     return not _is_mounted(spec, os.path.normpath(spec.workdir))
 
 
-def unwritten(spec: Spec, volumes: Iterable[str]) -> tuple[str, ...]:
+def volumes_to_cover(spec: Spec, volumes: Iterable[str]) -> tuple[str, ...]:
     """Which folders that an image declares as volumes have to be closed, for they are no part of its root.
 
     An engine would give each a folder on its disk to be written, whatever the sandbox may write otherwise.
     """
-    if not spec.is_closed:
+    if not spec.has_read_only_image:
         return ()
-    own = (spec.workdir, _TEMPORARY, _disk_at(spec) or _TEMPORARY)
+    own = (spec.workdir, _TEMP_FOLDER, _disk_path(spec) or _TEMP_FOLDER)
     taken = {os.path.normpath(each) for each in (*own, *(mount.target for mount in spec.mounts))}
     return tuple(sorted({os.path.normpath(each) for each in volumes} - taken))
 
 
-def _in_memory(spec: Spec) -> dict[str, str]:
+def _tmpfs_mounts(spec: Spec) -> dict[str, str]:
     """What is of memory, and how it is mounted. Engines let no program begin there that is not asked for."""
-    found = {} if _is_mounted(spec, _SHARED) else {_SHARED: _SHARED_OPTIONS}
-    if not spec.is_closed:
+    found = {} if _is_mounted(spec, _SHARED_MEMORY_PATH) else {_SHARED_MEMORY_PATH: _SHARED_MEMORY_OPTIONS}
+    if not spec.has_read_only_image:
         return found
     runs = "" if spec.read_only else "exec,"
-    if not _is_mounted(spec, _TEMPORARY):
-        options = disk.options(spec.limits.temporary_mib, mode=0o1777)
-        found[_TEMPORARY] = f"rw,{runs}nosuid,nodev,{options}"
-    if place := _disk_at(spec):
-        options = disk.options(spec.limits.disk_mib or 0, (spec.user, spec.group))
+    if not _is_mounted(spec, _TEMP_FOLDER):
+        options = tmpfs.options(spec.limits.temporary_mib, mode=0o1777)
+        found[_TEMP_FOLDER] = f"rw,{runs}nosuid,nodev,{options}"
+    if place := _disk_path(spec):
+        options = tmpfs.options(spec.limits.disk_mib or 0, (spec.user, spec.group))
         found[place] = f"rw,exec,nosuid,nodev,{options}"
     return found
 
 
-def _disk_at(spec: Spec) -> str:
+def _disk_path(spec: Spec) -> str:
     """Where a bounded disk is: the working folder, or a home where that was mounted; empty for nowhere."""
     if spec.limits.disk_mib is None:
         return ""
@@ -156,9 +156,9 @@ def _is_mounted(spec: Spec, path: str) -> bool:
     return any(Path(path).is_relative_to(os.path.normpath(mount.target)) for mount in spec.mounts)
 
 
-def _mounts(spec: Spec, placing: Placing, mounts: tuple[Mount, ...]) -> list[Mapping[str, object]]:
-    found = [bound(str(source), target) for target, source in placing.files.items()]
-    found += [bound(str(mount.source), mount.target, writable=mount.writable) for mount in mounts]
+def _mounts(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> list[Mapping[str, object]]:
+    found = [bind_mount(str(source), target) for target, source in placing.files.items()]
+    found += [bind_mount(str(mount.source), mount.target, writable=mount.writable) for mount in mounts]
     if placing.workspace:
         found.append({"Type": "volume", "Source": placing.workspace, "Target": spec.workdir})
     for target, volume in placing.shown.items():

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from egress.runtime import descriptors
-from egress.runtime.docker.isolation import USUAL, Isolation
+from egress.runtime import open_file_limit
+from egress.runtime.docker.isolation import DEFAULT_ISOLATION, Isolation
 
 MIB: Final = 1024 * 1024
-_SYSCTLS: Final = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
-_NO_LOG: Final = {"Type": "none"}
+_NETWORK_SYSCTLS: Final = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+_LOG_CONFIG: Final = {"Type": "none"}
 
 
-def hardened(
-    memory: int, processes: int, cpus: float, *, has_ipv6: bool, isolation: Isolation = USUAL
+def hardened_config(
+    memory: int, processes: int, cpus: float, *, has_ipv6: bool, isolation: Isolation = DEFAULT_ISOLATION
 ) -> dict[str, object]:
     """The part of a HostConfig that keeps a container in its place. `memory` is in bytes.
 
@@ -39,14 +39,18 @@ def hardened(
         "RestartPolicy": {"Name": "no"},
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
-            {"Name": "nofile", "Soft": descriptors.MOST, "Hard": descriptors.MOST},
+            {
+                "Name": "nofile",
+                "Soft": open_file_limit.MAX_OPEN_FILES,
+                "Hard": open_file_limit.MAX_OPEN_FILES,
+            },
         ],
-        "LogConfig": dict(_NO_LOG),
-        "Sysctls": dict(_SYSCTLS) if has_ipv6 else {},
+        "LogConfig": dict(_LOG_CONFIG),
+        "Sysctls": dict(_NETWORK_SYSCTLS) if has_ipv6 else {},
     }
 
 
-def bound(source: str, target: str, *, writable: bool = False) -> Mapping[str, object]:
+def bind_mount(source: str, target: str, *, writable: bool = False) -> Mapping[str, object]:
     """One file or folder of the host, and nothing that is mounted below it."""
     return {
         "Type": "bind",
@@ -58,6 +62,6 @@ def bound(source: str, target: str, *, writable: bool = False) -> Mapping[str, o
     }
 
 
-def in_network(network: str, address: str) -> Mapping[str, object]:
+def network_config(network: str, address: str) -> Mapping[str, object]:
     """The NetworkingConfig for one address in one network."""
     return {"EndpointsConfig": {network: {"IPAMConfig": {"IPv4Address": address}}}}

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from egress.errors import UnreadableError
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import SpecError, UnsupportedError
 
-_MOST: Final = 4 * 1024 * 1024
-_KNOWS_VSOCK: Final = 23
+_MAX_PROFILE_BYTES: Final = 4 * 1024 * 1024
+_VSOCK_BLOCKING_MAJOR: Final = 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Isolation:
         return (f"seccomp={self.seccomp}",) if self.seccomp else ()
 
 
-USUAL: Final = Isolation()
+DEFAULT_ISOLATION: Final = Isolation()
 
 
-def asked_for(engine: Engine, runtime: str | None, seccomp: Path | None) -> Isolation:
+def choose_isolation(engine: DockerEngine, runtime: str | None, seccomp: Path | None) -> Isolation:
     """What was asked for. Raises `UnsupportedError` for a runtime that there is not, and `SpecError`."""
     if runtime is not None and runtime not in (there := engine.runtimes()):
         raise UnsupportedError(
@@ -52,8 +52,8 @@ def read_profile(path: Path) -> str:
     """A seccomp profile, as one line. Raises `UnreadableError`, and `SpecError` for what cannot be one."""
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST + 1)
-        found = json.loads(data) if len(data) <= _MOST else None
+            data = file.read(_MAX_PROFILE_BYTES + 1)
+        found = json.loads(data) if len(data) <= _MAX_PROFILE_BYTES else None
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(
@@ -70,7 +70,9 @@ def read_profile(path: Path) -> str:
 
 def cautions(major: int, version: str, isolation: Isolation) -> tuple[str, ...]:
     """What an engine does not keep a sandbox from, for its operator."""
-    if major >= _KNOWS_VSOCK or isolation.seccomp:
+    if major >= _VSOCK_BLOCKING_MAJOR or isolation.seccomp:
         return ()
-    caution = f"AF_VSOCK is open on engine {version}: upgrade it to {_KNOWS_VSOCK}, or give --seccomp"
+    caution = (
+        f"AF_VSOCK is open on engine {version}: upgrade it to {_VSOCK_BLOCKING_MAJOR}, or give --seccomp"
+    )
     return (caution,)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from egress.runtime.spec import OWN_LABELS
+from egress.runtime.spec import RESERVED_LABEL_PREFIX
 
-ROLE: Final = f"{OWN_LABELS}role"
-LEASE: Final = f"{OWN_LABELS}lease"
+ROLE_LABEL: Final = f"{RESERVED_LABEL_PREFIX}role"
+LEASE_LABEL: Final = f"{RESERVED_LABEL_PREFIX}lease"
 
 ROLE_SANDBOX: Final = "sandbox"
 ROLE_DOOR: Final = "door"
@@ -19,6 +19,6 @@ ROLE_NETWORK: Final = "network"
 ROLE_WORKSPACE: Final = "workspace"
 
 
-def marked(role: str, lease: str) -> dict[str, str]:
+def owner_labels(role: str, lease: str) -> dict[str, str]:
     """The labels of a thing."""
-    return {ROLE: role, LEASE: lease}
+    return {ROLE_LABEL: role, LEASE_LABEL: lease}

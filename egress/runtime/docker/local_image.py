@@ -29,12 +29,12 @@ from typing import BinaryIO, Final
 
 from egress.runtime.errors import UnsupportedError
 
-_LIBRARY: Final = re.compile(r"(?:=> |^\s*)(/\S+) \(0x")
-_LOADED_FROM: Final = re.compile(r"/(usr/)?lib(32|64|x32)?(/[\w-]+-linux-\w+)?")
-_VERSION: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
-_LIBRARIES: Final = f"usr/local/lib/{_VERSION}"
-PYTHON: Final = f"/usr/local/bin/{_VERSION}"
-_LEFT_OUT: Final = frozenset(
+_LIBRARY_LINE: Final = re.compile(r"(?:=> |^\s*)(/\S+) \(0x")
+_LOADER_FOLDER: Final = re.compile(r"/(usr/)?lib(32|64|x32)?(/[\w-]+-linux-\w+)?")
+_PYTHON_VERSION: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
+_PYTHON_LIBRARY: Final = f"usr/local/lib/{_PYTHON_VERSION}"
+PYTHON_PATH: Final = f"/usr/local/bin/{_PYTHON_VERSION}"
+_EXCLUDED_MODULES: Final = frozenset(
     {
         "test",
         "tests",
@@ -47,7 +47,7 @@ _LEFT_OUT: Final = frozenset(
         "__pycache__",
     }
 )
-_LOADED: Final = """
+_LIST_MODULES_SCRIPT: Final = """
 import runpy, sys
 runpy.run_path(sys.argv[1], run_name="looked_at")
 import encodings.ascii, encodings.latin_1
@@ -60,12 +60,12 @@ for name in list(sys.modules):
     if spec and spec.has_location:
         print(spec.origin)
 """
-_UNCHECKED: Final = b"\x01" + bytes(11)
-_PASSWD: Final = "root:x:0:0:root:/:/bin/sh\nsandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
-_GROUP: Final = "root:x:0:\nsandbox:x:1000:\n"
+_UNCHECKED_HEADER: Final = b"\x01" + bytes(11)
+_PASSWD_FILE: Final = "root:x:0:0:root:/:/bin/sh\nsandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
+_GROUP_FILE: Final = "root:x:0:\nsandbox:x:1000:\n"
 
 
-class Tree:
+class ImageTree:
     """The files of an image, by path without the first slash."""
 
     def __init__(self) -> None:
@@ -96,8 +96,8 @@ class Tree:
 
     def library(self, source: Path) -> None:
         """Add one library, where the loader finds it."""
-        where = str(source) if _LOADED_FROM.fullmatch(str(source.parent)) else f"/usr/lib/{source.name}"
-        self._files[_usr(where)] = source
+        where = str(source) if _LOADER_FOLDER.fullmatch(str(source.parent)) else f"/usr/lib/{source.name}"
+        self._files[_path_in_usr(where)] = source
 
     def module(self, path: str, source: Path) -> None:
         """Add a module: compiled where it is Python, with its libraries where it is none."""
@@ -134,11 +134,11 @@ class Tree:
         return digest.hexdigest()
 
 
-def for_program(program: Path) -> Tree:
+def program_tree(program: Path) -> ImageTree:
     """Python, the modules that one program imports, and that program as /program.py."""
-    tree = Tree()
+    tree = ImageTree()
     _add_python(tree)
-    command = [str(interpreter()), "-I", "-S", "-c", _LOADED, str(program)]
+    command = [str(interpreter()), "-I", "-S", "-c", _LIST_MODULES_SCRIPT, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnsupportedError(
@@ -146,37 +146,37 @@ def for_program(program: Path) -> Tree:
         )
     for line in done.stdout.splitlines():
         source = Path(line)
-        inside = _inside(source)
+        inside = _path_in_library(source)
         if inside is not None:
-            tree.module(f"{_LIBRARIES}/{inside}", source)
+            tree.module(f"{_PYTHON_LIBRARY}/{inside}", source)
     # By these Python knows where it is.
-    tree.module(f"{_LIBRARIES}/os.py", _standard() / "os.py")
-    tree.folder(f"{_LIBRARIES}/lib-dynload")
+    tree.module(f"{_PYTHON_LIBRARY}/os.py", _standard_library() / "os.py")
+    tree.folder(f"{_PYTHON_LIBRARY}/lib-dynload")
     tree.text("program.py", program.read_bytes())
     return tree
 
 
-def for_people(programs: Iterable[str], *, python: bool = True) -> Tree:
+def small_system_tree(programs: Iterable[str], *, python: bool = True) -> ImageTree:
     """A small system: a shell, these programs as far as they are here, and Python with its whole library."""
-    tree = Tree()
+    tree = ImageTree()
     for name in programs:
         if found := shutil.which(name):
             tree.program(f"usr/bin/{name}", Path(found).resolve())
     if python:
         _add_python(tree)
         for name in ("python3", "python"):
-            tree.link(f"usr/local/bin/{name}", _VERSION)
+            tree.link(f"usr/local/bin/{name}", _PYTHON_VERSION)
         for source in modules():
-            tree.module(f"{_LIBRARIES}/{source.relative_to(_standard())}", source)
-    tree.text("etc/passwd", _PASSWD.encode())
-    tree.text("etc/group", _GROUP.encode())
+            tree.module(f"{_PYTHON_LIBRARY}/{source.relative_to(_standard_library())}", source)
+    tree.text("etc/passwd", _PASSWD_FILE.encode())
+    tree.text("etc/group", _GROUP_FILE.encode())
     tree.text("etc/nsswitch.conf", b"hosts: files dns\n")
     tree.folder("home/sandbox", owner=1000)
     return tree
 
 
 @contextmanager
-def spooled(tree: Tree) -> Iterator[tuple[BinaryIO, str]]:
+def spool_archive(tree: ImageTree) -> Iterator[tuple[BinaryIO, str]]:
     """The archive in a file without a name, and the digest of what it holds."""
     with tempfile.TemporaryFile() as file:
         digest = tree.write(file)
@@ -184,16 +184,16 @@ def spooled(tree: Tree) -> Iterator[tuple[BinaryIO, str]]:
         yield file, digest
 
 
-def _add_python(tree: Tree) -> None:
-    tree.program(PYTHON.removeprefix("/"), interpreter())
+def _add_python(tree: ImageTree) -> None:
+    tree.program(PYTHON_PATH.removeprefix("/"), interpreter())
 
 
 def interpreter() -> Path:
     """The interpreter itself, not that of an environment around it."""
-    return Path(sys.base_exec_prefix, "bin", _VERSION).resolve()
+    return Path(sys.base_exec_prefix, "bin", _PYTHON_VERSION).resolve()
 
 
-def _standard() -> Path:
+def _standard_library() -> Path:
     return Path(
         sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix})
     )
@@ -201,17 +201,17 @@ def _standard() -> Path:
 
 def modules() -> Iterator[Path]:
     """The modules of its library."""
-    return _all_modules(_standard())
+    return _all_modules(_standard_library())
 
 
-def _inside(source: Path) -> Path | None:
-    return source.relative_to(_standard()) if source.is_relative_to(_standard()) else None
+def _path_in_library(source: Path) -> Path | None:
+    return source.relative_to(_standard_library()) if source.is_relative_to(_standard_library()) else None
 
 
 def _all_modules(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         if path.is_dir():
-            if path.name not in _LEFT_OUT and not path.name.startswith("config-"):
+            if path.name not in _EXCLUDED_MODULES and not path.name.startswith("config-"):
                 yield from _all_modules(path)
         elif path.suffix in (".py", ".so"):
             yield path
@@ -224,18 +224,18 @@ def _compiled(source: Path) -> bytes:
     except (SyntaxError, UnicodeError):
         # Templates and samples among the modules.
         return b""
-    return MAGIC_NUMBER + _UNCHECKED + marshal.dumps(code)
+    return MAGIC_NUMBER + _UNCHECKED_HEADER + marshal.dumps(code)
 
 
 def _libraries(source: Path) -> Iterator[Path]:
     """What the loader would load, as it says itself."""
     done = subprocess.run(["ldd", str(source)], capture_output=True, text=True, check=False)  # noqa: S607
     for line in done.stdout.splitlines():
-        if match := _LIBRARY.search(line):
+        if match := _LIBRARY_LINE.search(line):
             yield Path(match[1])
 
 
-def _usr(path: str) -> str:
+def _path_in_usr(path: str) -> str:
     """In /usr, where folders of one kind have been one for years."""
     plain = path.removeprefix("/")
     return plain if plain.startswith("usr/") else f"usr/{plain}"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from egress.runtime.spec import NAME
+from egress.runtime.spec import NAME_PATTERN
 
-_CELL: Final = "[0-9a-f]{8}"
-_TAKEN: Final = re.compile(rf"egress-({NAME.pattern})-{_CELL}(\.new)?")
+_CELL_ID: Final = "[0-9a-f]{8}"
+_ASSIGNED_NAME: Final = re.compile(rf"egress-({NAME_PATTERN.pattern})-{_CELL_ID}(\.new)?")
 
 
 def network(cell: str) -> str:
@@ -26,7 +26,7 @@ def workspace(cell: str) -> str:
     return f"egress-workspace-{cell}"
 
 
-def shown(cell: str, number: int) -> str:
+def image_volume(cell: str, number: int) -> str:
     """Of a volume with what an image declares as one."""
     return f"egress-image-{cell}-{number}"
 
@@ -36,12 +36,12 @@ def door(cell: str) -> str:
     return f"egress-door-{cell}"
 
 
-def waiting(cell: str) -> str:
+def unassigned(cell: str) -> str:
     """Of a container that nobody has taken."""
     return f"egress.ready-{cell}"
 
 
-def taken(sandbox: str, cell: str) -> str:
+def assigned(sandbox: str, cell: str) -> str:
     """Of one that is that of a sandbox, and has not been started as such."""
     return f"{started(sandbox, cell)}.new"
 
@@ -56,11 +56,11 @@ def sandbox_of(container: str) -> str:
 
     Not for containers of doors: a sandbox can have the name `door`.
     """
-    found = _TAKEN.fullmatch(container)
+    found = _ASSIGNED_NAME.fullmatch(container)
     return found[1] if found else ""
 
 
 def is_started(container: str) -> bool:
     """Whether a container with this name was."""
-    found = _TAKEN.fullmatch(container)
+    found = _ASSIGNED_NAME.fullmatch(container)
     return found is not None and found[2] is None

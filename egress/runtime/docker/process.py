@@ -14,9 +14,10 @@ import time
 from contextlib import suppress
 from typing import BinaryIO, Final
 
-from egress.runtime.docker.attach import Attached, attach
-from egress.runtime.docker.container import SUPERVISOR
-from egress.runtime.docker.engine import Condition, Engine, GoneError
+from egress.runtime.command_result import CapturedStream, ResultFuture
+from egress.runtime.docker.container import SUPERVISOR_PATH
+from egress.runtime.docker.engine import ContainerGoneError, ContainerState, DockerEngine
+from egress.runtime.docker.exec_stream import ExecStream, open_exec_stream
 from egress.runtime.errors import (
     EngineError,
     PathNotFoundError,
@@ -25,39 +26,37 @@ from egress.runtime.errors import (
     SandboxStateError,
     UnsupportedError,
 )
-from egress.runtime.outcome import Outcome
-from egress.runtime.output import Kept
 from egress.runtime.protocol import Output
-from egress.runtime.spec import TIMED_OUT, Command, ExecResult, Terminal, Values
+from egress.runtime.spec import TIMED_OUT_STATUS, Command, ExecResult, Terminal, Values
 
 _SHELL: Final = "/bin/sh"
-_TURNS: Final = 20
+_SUPERVISOR_TICKS_PER_SECOND: Final = 20
 """Of the supervisor, a second."""
-_KILLED: Final = 137
-_ENDED: Final = frozenset({TIMED_OUT, _KILLED, 143})
+_KILLED_STATUS: Final = 137
+_TIMEOUT_STATUSES: Final = frozenset({TIMED_OUT_STATUS, _KILLED_STATUS, 143})
 """What a command that was ended for its time can end with."""
-_NO_PROGRAM: Final = 127
-_NOT_BEGUN: Final = 126
-_ENGINE_SAYS: Final = b"OCI runtime exec failed"
+_NO_PROGRAM_STATUS: Final = 127
+_NOT_BEGUN_STATUS: Final = 126
+_ENGINE_ERROR_PREFIX: Final = b"OCI runtime exec failed"
 """Instead of output, when it could not begin a command at all."""
-_LAST: Final = 2.0
+_DEATH_NOTICE_TIMEOUT: Final = 2.0
 """Seconds in which the engine should know of the end of a container."""
-_MARGIN: Final = 10.0
+_OVERRUN_TIMEOUT: Final = 10.0
 """Seconds that a command may take over its time before it is given up."""
-_PATIENCE: Final = 10.0
+_OWN_COMMAND_TIMEOUT: Final = 10.0
 """Seconds that a command of our own may take over its time: others of its user can stop it for ever."""
-_PIECE: Final = 64 * 1024
-_POLL: Final = (0.002, 0.2)
-_TRIES: Final = 10
+_INPUT_PIECE_BYTES: Final = 64 * 1024
+_POLL_INTERVALS: Final = (0.002, 0.2)
+_MAX_TRIES: Final = 10
 
 
-class Begun:
+class ExecTarget:
     """What a command is run with, apart from itself."""
 
     __slots__ = ("container", "engine", "folder", "name", "user", "variables")
 
     def __init__(
-        self, engine: Engine, container: str, name: str, user: str, folder: str, variables: Values
+        self, engine: DockerEngine, container: str, name: str, user: str, folder: str, variables: Values
     ) -> None:
         self.engine = engine
         self.container = container
@@ -70,14 +69,14 @@ class Begun:
 class DockerProcess:
     """One command, from its beginning on."""
 
-    def __init__(self, begun: Begun, command: Command, output: Output, *, is_open: bool) -> None:
+    def __init__(self, begun: ExecTarget, command: Command, output: Output, *, is_open: bool) -> None:
         """Begin it. `is_open`: input comes later, by `write`. Raises what keeps it from beginning."""
         self._begun = begun
         self._command = command
         self._token = secrets.token_hex(8)
-        self._stdout = Kept(command.most_output, output.stdout)
-        self._stderr = Kept(command.most_output, output.stderr)
-        self._outcome = Outcome()
+        self._stdout = CapturedStream(command.most_output, output.stdout)
+        self._stderr = CapturedStream(command.most_output, output.stderr)
+        self._outcome = ResultFuture()
         has_input = is_open or command.input is not None or command.terminal is not None
         engine = begun.engine
         self._id = engine.create_exec(
@@ -89,7 +88,7 @@ class DockerProcess:
             has_terminal=command.terminal is not None,
         )
         self._began = time.monotonic()
-        self._attached: Attached = attach(
+        self._attached: ExecStream = open_exec_stream(
             engine.socket, engine.api_version, self._id, has_terminal=command.terminal is not None
         )
         if command.terminal is not None:
@@ -114,10 +113,10 @@ class DockerProcess:
 
     def kill(self, grace: float = 2.0) -> None:
         # The engine says that a command has begun before it has: then there is nobody to be found yet.
-        for _ in range(_TRIES):
-            if self._outcome.has_come() or self._end(grace):
+        for _ in range(_MAX_TRIES):
+            if self._outcome.is_settled() or self._end(grace):
                 return
-            self._outcome.has_come(_POLL[1])
+            self._outcome.is_settled(_POLL_INTERVALS[1])
 
     def _end(self, grace: float) -> bool:
         """Have its group ended; returns whether it was found, or cannot be."""
@@ -125,15 +124,18 @@ class DockerProcess:
         try:
             command = engine.create_exec(
                 begun.container,
-                [_SHELL, SUPERVISOR, "end"],
-                {"TOKEN": self._token, "TURNS": str(round(grace * _TURNS))},
+                [_SHELL, SUPERVISOR_PATH, "end"],
+                {"TOKEN": self._token, "TURNS": str(round(grace * _SUPERVISOR_TICKS_PER_SECOND))},
                 user=begun.user,
                 has_input=False,
                 has_terminal=False,
             )
             # One that was held up would be held up again.
-            return not run_out(engine, command, grace + _PATIENCE) or engine.exec_status(command) == 0
-        except GoneError:
+            return (
+                not run_to_end(engine, command, grace + _OWN_COMMAND_TIMEOUT)
+                or engine.exec_status(command) == 0
+            )
+        except ContainerGoneError:
             return True
         except EngineError:
             return False
@@ -148,10 +150,10 @@ class DockerProcess:
         folder = command.cwd or self._begun.folder
         if command.terminal is not None:
             size = (str(command.terminal.rows), str(command.terminal.columns))
-            return [_SHELL, SUPERVISOR, "terminal", self._token, *size, folder, *command.argv]
+            return [_SHELL, SUPERVISOR_PATH, "terminal", self._token, *size, folder, *command.argv]
         seconds = "0" if command.timeout is None else f"{command.timeout:.3f}"
-        bounds = (seconds, str(round(command.grace * _TURNS)))
-        return [_SHELL, SUPERVISOR, "run", self._token, *bounds, folder, *command.argv]
+        bounds = (seconds, str(round(command.grace * _SUPERVISOR_TICKS_PER_SECOND)))
+        return [_SHELL, SUPERVISOR_PATH, "run", self._token, *bounds, folder, *command.argv]
 
     def _feed(self) -> None:
         source = self._command.input
@@ -164,7 +166,7 @@ class DockerProcess:
     def _copy(self, source: BinaryIO) -> None:
         # What it is read from is the caller's, and can fail in any way: the command then gets what there was.
         with suppress(OSError, ValueError):
-            while not self._outcome.has_come() and (piece := source.read(_PIECE)):
+            while not self._outcome.is_settled() and (piece := source.read(_INPUT_PIECE_BYTES)):
                 self._attached.write(piece)
 
     def _read(self) -> None:
@@ -177,7 +179,7 @@ class DockerProcess:
                         (self._stdout if stream == "stdout" else self._stderr).add(data)
             finally:
                 giving_up.cancel()
-            came = self._settled()
+            came = self._make_result()
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             came = error
         try:
@@ -189,7 +191,9 @@ class DockerProcess:
         """What ends the reading when neither supervisor nor engine does."""
         command = self._command
         seconds = (
-            threading.TIMEOUT_MAX if command.timeout is None else command.timeout + command.grace + _MARGIN
+            threading.TIMEOUT_MAX
+            if command.timeout is None
+            else command.timeout + command.grace + _OVERRUN_TIMEOUT
         )
         timer = threading.Timer(seconds, self._attached.abort)
         timer.daemon = True
@@ -197,12 +201,12 @@ class DockerProcess:
             timer.start()
         return timer
 
-    def _settled(self) -> ExecResult | SandboxError:
+    def _make_result(self) -> ExecResult | SandboxError:
         duration = time.monotonic() - self._began
         status = self._status()
-        has_not_begun = status == _NOT_BEGUN and self._stdout.data().startswith(_ENGINE_SAYS)
-        if status is None or ((status == _KILLED or has_not_begun) and not self._is_outlived()):
-            return ended(self._begun.name, self._begun.engine.condition(self._begun.container))
+        has_not_begun = status == _NOT_BEGUN_STATUS and self._stdout.data().startswith(_ENGINE_ERROR_PREFIX)
+        if status is None or ((status == _KILLED_STATUS or has_not_begun) and not self._sandbox_survived()):
+            return death_error(self._begun.name, self._begun.engine.container_state(self._begun.container))
         complaint = self._stderr.data()
         if has_not_begun or complaint.endswith(f"{self._token}: no room\n".encode()):
             return SandboxStateError(
@@ -215,13 +219,13 @@ class DockerProcess:
                 f"there is no folder {folder} in the sandbox {self._begun.name}",
                 "make it first, or name another cwd",
             )
-        return self._told(status, duration)
+        return self._exec_result(status, duration)
 
-    def _told(self, status: int, duration: float) -> ExecResult:
+    def _exec_result(self, status: int, duration: float) -> ExecResult:
         timeout = self._command.timeout
-        timed_out = timeout is not None and duration >= timeout and status in _ENDED
+        timed_out = timeout is not None and duration >= timeout and status in _TIMEOUT_STATUSES
         return ExecResult(
-            exit_code=TIMED_OUT if timed_out else status,
+            exit_code=TIMED_OUT_STATUS if timed_out else status,
             stdout=self._stdout.data(),
             stderr=self._stderr.data(),
             duration=duration,
@@ -231,13 +235,13 @@ class DockerProcess:
 
     def _status(self) -> int | None:
         """The status of the command; None where the sandbox is gone, or will not tell."""
-        pause, longest = _POLL
+        pause, longest = _POLL_INTERVALS
         timeout = self._command.timeout
-        end = None if timeout is None else self._began + timeout + self._command.grace + _MARGIN
+        end = None if timeout is None else self._began + timeout + self._command.grace + _OVERRUN_TIMEOUT
         while True:
             try:
                 status = self._begun.engine.exec_status(self._id)
-            except GoneError:
+            except ContainerGoneError:
                 return None
             if status is not None:
                 return status
@@ -247,11 +251,11 @@ class DockerProcess:
             if end is not None and time.monotonic() > end:
                 # Neither it nor its supervisor can be ended from inside.
                 self.kill(0)
-                return TIMED_OUT
+                return TIMED_OUT_STATUS
             time.sleep(pause)
             pause = min(pause * 2, longest)
 
-    def _is_outlived(self) -> bool:
+    def _sandbox_survived(self) -> bool:
         """Whether a command that was killed, or did not begin, was alone in that.
 
         Where the first process of a container ends the system kills the others, and the engine learns of that
@@ -259,11 +263,11 @@ class DockerProcess:
         """
         if self._can_begin_another():
             return True
-        end = time.monotonic() + _LAST
+        end = time.monotonic() + _DEATH_NOTICE_TIMEOUT
         while time.monotonic() < end:
             if not self._is_alive():
                 return False
-            time.sleep(_POLL[1] / 10)
+            time.sleep(_POLL_INTERVALS[1] / 10)
         return True
 
     def _can_begin_another(self) -> bool:
@@ -272,17 +276,17 @@ class DockerProcess:
             command = engine.create_exec(
                 begun.container, [_SHELL, "-c", ":"], {}, user=begun.user, has_input=False, has_terminal=False
             )
-            return run_out(engine, command, _PATIENCE) and engine.exec_status(command) == 0
+            return run_to_end(engine, command, _OWN_COMMAND_TIMEOUT) and engine.exec_status(command) == 0
         return False
 
     def _is_alive(self) -> bool:
-        found = self._begun.engine.condition(self._begun.container)
+        found = self._begun.engine.container_state(self._begun.container)
         return found is not None and found.is_alive
 
 
-def run_out(engine: Engine, command: str, patience: float) -> bool:
+def run_to_end(engine: DockerEngine, command: str, patience: float) -> bool:
     """Begin a command of our own, and wait; false where it took longer than that. Raises as `attach` does."""
-    attached = attach(engine.socket, engine.api_version, command, has_terminal=False)
+    attached = open_exec_stream(engine.socket, engine.api_version, command, has_terminal=False)
     end = time.monotonic() + patience
     giving_up = threading.Timer(patience, attached.abort)
     giving_up.daemon = True
@@ -296,13 +300,13 @@ def run_out(engine: Engine, command: str, patience: float) -> bool:
     return time.monotonic() < end
 
 
-def ended(name: str, condition: Condition | None) -> SandboxError:
+def death_error(name: str, condition: ContainerState | None) -> SandboxError:
     """Say that a sandbox is not there any more, and why as far as that can be told."""
     if condition is None:
         return SandboxDiedError(
             f"the container of the sandbox {name} was removed", "remove the sandbox, and make it anew"
         )
-    if condition.exit_code == _NO_PROGRAM:
+    if condition.exit_code == _NO_PROGRAM_STATUS:
         return UnsupportedError(
             f"the image of the sandbox {name} has no /bin/sh, or no sleep", "use one with a POSIX shell"
         )

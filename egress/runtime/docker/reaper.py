@@ -13,30 +13,30 @@ from contextlib import suppress
 from pathlib import Path
 
 from egress.runtime.docker import labels, names
-from egress.runtime.docker.engine import Container, Engine
+from egress.runtime.docker.engine import Container, DockerEngine
 from egress.runtime.errors import SandboxError
-from egress.runtime.gateway import Gateway
-from egress.runtime.lease import is_held, owner_of
+from egress.runtime.owner_lock import is_held, owner_of
+from egress.runtime.proxy_client import ProxyClient
 
 
-def reap(engine: Engine, home: Path, gateway: Gateway | None = None) -> tuple[str, ...]:
+def reap(engine: DockerEngine, home: Path, gateway: ProxyClient | None = None) -> tuple[str, ...]:
     """Remove all leftovers, also at the proxy; returns the names of the sandboxes among them."""
-    leases = _Leases(home)
-    there = engine.containers(labels.LEASE)
-    left = [each for each in there if leases.is_left(each.labels)]
+    leases = _OwnerLocks(home)
+    there = engine.containers(labels.LEASE_LABEL)
+    left = [each for each in there if leases.is_stale(each.labels)]
     for container in left:
         engine.remove_container(container.id)
     for network, found in _labelled(engine.networks(), "Id"):
-        if leases.is_left(found):
+        if leases.is_stale(found):
             engine.remove_network(network)
-    for volume, found in _labelled(engine.volumes(labels.LEASE), "Name"):
-        if leases.is_left(found):
+    for volume, found in _labelled(engine.volumes(labels.LEASE_LABEL), "Name"):
+        if leases.is_stale(found):
             # Another container may have taken it.
             with suppress(SandboxError):
                 engine.remove_volume(volume)
     for folder in home.iterdir() if home.is_dir() else ():
         # What nobody says is anybody's is not ours to delete.
-        if folder.is_dir() and leases.is_left({labels.LEASE: owner_of(folder)}):
+        if folder.is_dir() and leases.is_stale({labels.LEASE_LABEL: owner_of(folder)}):
             shutil.rmtree(folder, ignore_errors=True)
     leases.forget()
     wanted = _names(each for each in there if each not in left)
@@ -48,19 +48,19 @@ def reap(engine: Engine, home: Path, gateway: Gateway | None = None) -> tuple[st
 
 
 def _names(containers: Iterable[Container]) -> set[str]:
-    sandboxes = (each for each in containers if each.labels.get(labels.ROLE) == labels.ROLE_SANDBOX)
+    sandboxes = (each for each in containers if each.labels.get(labels.ROLE_LABEL) == labels.ROLE_SANDBOX)
     return {name for each in sandboxes if (name := names.sandbox_of(each.name))}
 
 
-class _Leases:
+class _OwnerLocks:
     """Which owners live, each looked at once."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._left: dict[Path, bool] = {}
 
-    def is_left(self, found: Mapping[str, str]) -> bool:
-        lease = Path(found.get(labels.LEASE, ""))
+    def is_stale(self, found: Mapping[str, str]) -> bool:
+        lease = Path(found.get(labels.LEASE_LABEL, ""))
         if lease.parent != self._home:
             return False
         if lease not in self._left:
@@ -77,5 +77,5 @@ class _Leases:
 def _labelled(things: list[Mapping[str, object]], key: str) -> Iterator[tuple[str, Mapping[str, str]]]:
     for thing in things:
         found = thing.get("Labels")
-        if isinstance(found, dict) and labels.LEASE in found:
+        if isinstance(found, dict) and labels.LEASE_LABEL in found:
             yield str(thing[key]), {str(name): str(value) for name, value in found.items()}

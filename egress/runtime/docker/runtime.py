@@ -23,29 +23,41 @@ from typing import BinaryIO, Final
 
 import structlog
 
-from egress.runtime import mounts, planting, transfer
-from egress.runtime.docker import container, isolation, labels, names, sample
-from egress.runtime.docker.blanks import Blank, Blanks, unworn
-from egress.runtime.docker.cells import Cell, Cells
-from egress.runtime.docker.engine import SOCKET, Condition, Engine, GoneError
-from egress.runtime.docker.happenings import happenings
-from egress.runtime.docker.pool import Pool
-from egress.runtime.docker.process import Begun, DockerProcess, ended
+from egress.runtime import canary_planting, mounts, transfer
+from egress.runtime.docker import container, isolation, labels, names
+from egress.runtime.docker import unassigned as sample
+from egress.runtime.docker.container_pool import ContainerPool
+from egress.runtime.docker.engine import ENGINE_SOCKET, ContainerGoneError, ContainerState, DockerEngine
+from egress.runtime.docker.engine_events import sandbox_events
+from egress.runtime.docker.network_cell import NetworkCell, NetworkCellPool
+from egress.runtime.docker.process import DockerProcess, ExecTarget, death_error
 from egress.runtime.docker.reaper import reap
-from egress.runtime.door.keeper import PROXY_PORT, Keeper, usual
+from egress.runtime.docker.unassigned import (
+    UnassignedContainer,
+    UnassignedContainerFactory,
+    mount_placeholders,
+)
+from egress.runtime.door.controller import PROXY_PORT, DoorController, default_ports
 from egress.runtime.errors import (
     EngineError,
     SandboxError,
     SandboxStateError,
 )
-from egress.runtime.gateway import Admission, Gateway
-from egress.runtime.laid import Laid
-from egress.runtime.lease import Lease, own_folder
-from egress.runtime.presence import Presence
-from egress.runtime.protocol import SILENT, Dresser, Entrance, Outfit, Output, undressed
-from egress.runtime.register import Register
+from egress.runtime.mounted_files import MountedFiles
+from egress.runtime.owner_lock import OwnerLock, own_folder
+from egress.runtime.protocol import (
+    NO_OUTPUT,
+    Output,
+    Provisioner,
+    Provisions,
+    ProxyEndpoint,
+    provision_minimal,
+)
+from egress.runtime.proxy_client import Admission, ProxyClient
+from egress.runtime.proxy_monitor import ProxyMonitor
+from egress.runtime.sandbox_registry import SandboxRegistry
 from egress.runtime.spec import (
-    NOTHING,
+    NO_VALUES,
     Command,
     Event,
     ExecResult,
@@ -58,38 +70,38 @@ from egress.runtime.spec import (
 
 _log = structlog.get_logger(__name__)
 
-_STATES: Final[dict[str, State]] = {"created": "created", "running": "running", "paused": "paused"}
-_AT_A_TIME: Final = 8
+_STATE_NAMES: Final[dict[str, State]] = {"created": "created", "running": "running", "paused": "paused"}
+_MAX_PARALLEL_REMOVALS: Final = 8
 
 
 @dataclass(slots=True)
-class _Box:
+class _DockerSandbox:
     """One sandbox."""
 
     spec: Spec
-    blank: Blank
+    unassigned: UnassignedContainer
     """What it began as."""
-    outfit: Outfit
+    provisions: Provisions
     admission: Admission
     """The one it was made by: what is planted in it stays when another proxy admits it."""
     is_started: bool = False
     """As somebody's: its container runs before."""
 
     @property
-    def cell(self) -> Cell:
-        return self.blank.cell
+    def cell(self) -> NetworkCell:
+        return self.unassigned.cell
 
     @property
     def container(self) -> str:
-        return self.blank.container
+        return self.unassigned.container
 
     @property
-    def laid(self) -> Laid:
-        return self.blank.laid
+    def mounted_files(self) -> MountedFiles:
+        return self.unassigned.mounted_files
 
     @property
-    def keeper(self) -> Keeper:
-        return self.cell.keeper
+    def door_controller(self) -> DoorController:
+        return self.cell.door_controller
 
 
 class DockerRuntime:
@@ -97,11 +109,11 @@ class DockerRuntime:
 
     def __init__(
         self,
-        gateway: Gateway,
+        gateway: ProxyClient,
         home: Path,
-        dress: Dresser = undressed,
+        dress: Provisioner = provision_minimal,
         *,
-        engine: Path = SOCKET,
+        engine: Path = ENGINE_SOCKET,
         ready: int = 1,
         guarded: tuple[Path, ...] = (),
         runtime: str | None = None,
@@ -118,25 +130,25 @@ class DockerRuntime:
             self._home = own_folder(home)
             self._gateway = gateway
             self._dress = dress
-            self._engine = Engine(engine)
+            self._engine = DockerEngine(engine)
             parts.callback(self._engine.close)
-            self._isolation = isolation.asked_for(self._engine, runtime, seccomp)
+            self._isolation = isolation.choose_isolation(self._engine, runtime, seccomp)
             reap(self._engine, self._home, gateway)
-            self._lease = parts.enter_context(Lease(self._home))
-            self._cells = Cells(self._engine, self._home, str(self._lease.path), ready)
+            self._lease = parts.enter_context(OwnerLock(self._home))
+            self._cells = NetworkCellPool(self._engine, self._home, str(self._lease.path), ready)
             parts.callback(self._cells.close)
-            self._blanks = Blanks(
+            self._blanks = UnassignedContainerFactory(
                 self._engine,
                 self._cells,
                 str(self._lease.path),
                 (*guarded, self._home, engine),
                 self._isolation,
             )
-            self._pool = Pool(self._engine, self._made_ahead)
+            self._pool = ContainerPool(self._engine, self._prewarm)
             parts.callback(self._pool.close)
-            self._register = Register[_Box](gateway, self._dressed_again)
+            self._register = SandboxRegistry[_DockerSandbox](gateway, self._provision_again)
             self._lock = threading.Lock()
-            self._presence = Presence(gateway, self._register.returned)
+            self._presence = ProxyMonitor(gateway, self._register.readmit_all)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
@@ -149,7 +161,7 @@ class DockerRuntime:
 
     def create(self, spec: Spec) -> Info:
         image = self._engine.image_id(spec.image)
-        self._register.add(spec.name, lambda: self._made(spec, image))
+        self._register.add(spec.name, lambda: self._make(spec, image))
         return self.info(spec.name)
 
     def start(self, name: str) -> Info:
@@ -158,7 +170,7 @@ class DockerRuntime:
             # The engine follows their paths again.
             mounts.refuse_moved(box.spec.mounts)
         try:
-            was_alive = not box.outfit.planted or self._condition(box).is_alive
+            was_alive = not box.provisions.planted or self._condition(box).is_alive
             # Nothing happens where it runs already.
             self._engine.start_container(box.container)
             with self._lock:
@@ -167,8 +179,8 @@ class DockerRuntime:
                 self._engine.rename_container(box.container, names.started(name, box.cell.id))
             if not was_alive:
                 self._plant_again(box)
-        except GoneError:
-            raise ended(name, None) from None
+        except ContainerGoneError:
+            raise death_error(name, None) from None
         return self.info(name)
 
     def stop(self, name: str) -> None:
@@ -181,12 +193,12 @@ class DockerRuntime:
         self._engine.stop_container(box.container, grace=1)
 
     def remove(self, name: str) -> None:
-        with self._register.leaving(name) as box:
+        with self._register.removing(name) as box:
             if box is None:
                 return
             self._gateway.dismiss(name)
             box.cell.end_network()
-            box.blank.close()
+            box.unassigned.close()
 
     def pause(self, name: str) -> None:
         box = self._register.get(name)
@@ -194,7 +206,7 @@ class DockerRuntime:
         if condition.state == "running":
             self._engine.pause_container(box.container)
         elif condition.state != "paused":
-            raise _unfit(name, condition)
+            raise _state_error(name, condition)
 
     def resume(self, name: str) -> None:
         box = self._register.get(name)
@@ -207,11 +219,11 @@ class DockerRuntime:
                 if self._condition(box).state != "running":
                     raise
         elif condition.state != "running":
-            raise _unfit(name, condition)
+            raise _state_error(name, condition)
 
     def close(self) -> None:
         try:
-            with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            with ThreadPoolExecutor(_MAX_PARALLEL_REMOVALS) as pool:
                 list(pool.map(self.remove, self._register.names))
         finally:
             self._parts.close()
@@ -219,7 +231,7 @@ class DockerRuntime:
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
         box = self._register.get(name)
-        opened = box.cell.keeper.open(usual(ports))
+        opened = box.cell.door_controller.open(default_ports(ports))
         self._gateway.hand_over(name, opened)
 
     def prepare(self, spec: Spec, count: int) -> None:
@@ -228,27 +240,29 @@ class DockerRuntime:
     def dial(self, name: str, port: int) -> socket.socket:
         check_ports((port,))
         box = self._running(name)
-        sock = box.cell.keeper.dial(box.cell.sandbox, port)
+        sock = box.cell.door_controller.dial(box.cell.sandbox_address, port)
         sock.settimeout(None)
         return sock
 
     # Commands
 
-    def spawn(self, name: str, command: Command, output: Output = SILENT) -> DockerProcess:
-        return self._begun(name, command, output, is_open=command.input is None)
+    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> DockerProcess:
+        return self._begin(name, command, output, is_open=command.input is None)
 
-    def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
-        return self._begun(name, command, output, is_open=False).wait()
+    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
+        return self._begin(name, command, output, is_open=False).wait()
 
-    def _begun(self, name: str, command: Command, output: Output, *, is_open: bool) -> DockerProcess:
+    def _begin(self, name: str, command: Command, output: Output, *, is_open: bool) -> DockerProcess:
         box = self._running(name)
-        return self._in_container(box.spec, box.container, box.outfit, command, output, is_open=is_open)
+        return self._in_container(box.spec, box.container, box.provisions, command, output, is_open=is_open)
 
     def _in_container(
-        self, spec: Spec, id_: str, outfit: Outfit, command: Command, output: Output, *, is_open: bool
+        self, spec: Spec, id_: str, outfit: Provisions, command: Command, output: Output, *, is_open: bool
     ) -> DockerProcess:
         user = f"{spec.user}:{spec.group}"
-        begun = Begun(self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, outfit))
+        begun = ExecTarget(
+            self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, outfit)
+        )
         return DockerProcess(begun, command, output, is_open=is_open)
 
     # Files
@@ -263,8 +277,8 @@ class DockerRuntime:
 
     def info(self, name: str) -> Info:
         box = self._register.get(name)
-        condition = _as_told(box, self._engine.condition(box.container))
-        state = _STATES.get(condition.state, "stopped") if condition else "stopped"
+        condition = _visible_state(box, self._engine.container_state(box.container))
+        state = _STATE_NAMES.get(condition.state, "stopped") if condition else "stopped"
         return Info(
             name=name,
             image=box.spec.image,
@@ -275,71 +289,71 @@ class DockerRuntime:
             exit_code=condition.exit_code if condition and state == "stopped" else None,
         )
 
-    def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
-        return self._register.told(labels, self.info)
+    def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
+        return self._register.list_infos(labels, self.info)
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
-        wanted = (f"{labels.ROLE}={labels.ROLE_SANDBOX}", f"{labels.LEASE}={self._lease.path}")
+        wanted = (f"{labels.ROLE_LABEL}={labels.ROLE_SANDBOX}", f"{labels.LEASE_LABEL}={self._lease.path}")
         with self._engine.events(*wanted) as stream:
-            yield happenings(stream)
+            yield sandbox_events(stream)
 
     # Making
 
-    def _made(self, spec: Spec, image: str) -> _Box:
+    def _make(self, spec: Spec, image: str) -> _DockerSandbox:
         # Before the proxy is asked: it would record that one came and went.
         spec = replace(spec, mounts=self._blanks.mounts(spec))
         admission = self._gateway.admit(spec.name, spec.profile)
         try:
-            return self._placed(spec, image, admission)
+            return self._place(spec, image, admission)
         except BaseException:
             self._gateway.dismiss(spec.name)
             raise
 
-    def _placed(self, spec: Spec, image: str, admission: Admission) -> _Box:
-        blank = self._taken(spec, image, admission) or self._blanks.made(
-            spec, image, lambda cell: self._dressed(admission, cell, spec)
+    def _place(self, spec: Spec, image: str, admission: Admission) -> _DockerSandbox:
+        blank = self._take_prewarmed(spec, image, admission) or self._blanks.make(
+            spec, image, lambda cell: self._provision(admission, cell, spec)
         )
         try:
-            self._plant(spec, blank.container, blank.outfit)
-            self._gateway.hand_over(spec.name, blank.cell.keeper.listeners)
-            self._engine.rename_container(blank.container, names.taken(spec.name, blank.cell.id))
+            self._plant(spec, blank.container, blank.provisions)
+            self._gateway.hand_over(spec.name, blank.cell.door_controller.listeners)
+            self._engine.rename_container(blank.container, names.assigned(spec.name, blank.cell.id))
         except BaseException:
             blank.close()
             raise
-        return _Box(spec, blank, blank.outfit, admission)
+        return _DockerSandbox(spec, blank, blank.provisions, admission)
 
-    def _plant(self, spec: Spec, container_id: str, outfit: Outfit, *, again: bool = False) -> None:
+    def _plant(self, spec: Spec, container_id: str, outfit: Provisions, *, again: bool = False) -> None:
         def run(command: Command) -> ExecResult:
-            return self._in_container(spec, container_id, outfit, command, SILENT, is_open=False).wait()
+            return self._in_container(spec, container_id, outfit, command, NO_OUTPUT, is_open=False).wait()
 
         try:
-            planting.plant(run, spec, outfit, again=again)
+            canary_planting.plant(run, spec, outfit, again=again)
         except EngineError:
-            condition = self._engine.condition(container_id)
+            condition = self._engine.container_state(container_id)
             if condition is not None and condition.is_alive:
                 raise
             # Its own first process is a shell too.
-            raise ended(spec.name, condition) from None
+            raise death_error(spec.name, condition) from None
 
-    def _plant_again(self, box: _Box) -> None:
+    def _plant_again(self, box: _DockerSandbox) -> None:
         """What lay in memory went with its end. Where it cannot be there again, nothing runs."""
         try:
-            self._plant(box.spec, box.container, box.outfit, again=True)
+            self._plant(box.spec, box.container, box.provisions, again=True)
         except BaseException:
             self._engine.stop_container(box.container, grace=0)
             raise
 
-    def _taken(self, spec: Spec, image: str, admission: Admission) -> Blank | None:
+    def _take_prewarmed(self, spec: Spec, image: str, admission: Admission) -> UnassignedContainer | None:
         """One that was made ahead, dressed; None where there is none, or none that fits."""
         blank = self._pool.take(spec, image)
         if blank is None:
             return None
         try:
-            outfit = self._dressed(admission, blank.cell, spec)
+            outfit = self._provision(admission, blank.cell, spec)
             if blank.fits(outfit):
-                blank.laid.renew(outfit)
-                blank.outfit = outfit
+                blank.mounted_files.renew(outfit)
+                blank.provisions = outfit
                 return blank
         except BaseException:
             blank.close()
@@ -347,42 +361,46 @@ class DockerRuntime:
         blank.close()
         return None
 
-    def _made_ahead(self, spec: Spec, image: str) -> Blank:
-        return self._blanks.made(
-            spec, image, lambda cell: unworn(self._dressed(sample.admission(), cell, spec))
+    def _prewarm(self, spec: Spec, image: str) -> UnassignedContainer:
+        return self._blanks.make(
+            spec,
+            image,
+            lambda cell: mount_placeholders(self._provision(sample.dummy_admission(), cell, spec)),
         )
 
-    def _dressed(self, admission: Admission, cell: Cell, spec: Spec) -> Outfit:
-        return planting.dressed(self._dress, admission, Entrance(cell.door, PROXY_PORT), spec)
+    def _provision(self, admission: Admission, cell: NetworkCell, spec: Spec) -> Provisions:
+        return canary_planting.provision_with_canaries(
+            self._dress, admission, ProxyEndpoint(cell.door_address, PROXY_PORT), spec
+        )
 
-    def _dressed_again(self, box: _Box, admission: Admission) -> Outfit:
-        return self._dressed(admission, box.cell, box.spec)
+    def _provision_again(self, box: _DockerSandbox, admission: Admission) -> Provisions:
+        return self._provision(admission, box.cell, box.spec)
 
     # Inside
 
-    def _running(self, name: str) -> _Box:
+    def _running(self, name: str) -> _DockerSandbox:
         box = self._register.get(name)
         condition = self._condition(box)
         if condition.state != "running":
-            raise _unfit(name, condition)
+            raise _state_error(name, condition)
         return box
 
-    def _condition(self, box: _Box) -> Condition:
-        found = _as_told(box, self._engine.condition(box.container))
+    def _condition(self, box: _DockerSandbox) -> ContainerState:
+        found = _visible_state(box, self._engine.container_state(box.container))
         if found is None:
-            raise ended(box.spec.name, None)
+            raise death_error(box.spec.name, None)
         return found
 
 
-def _as_told(box: _Box, condition: Condition | None) -> Condition | None:
+def _visible_state(box: _DockerSandbox, condition: ContainerState | None) -> ContainerState | None:
     """How a sandbox is: one that was not started has no processes that anybody should know of."""
     if condition is not None and condition.is_alive and not box.is_started:
         return replace(condition, state="created")
     return condition
 
 
-def _unfit(name: str, condition: Condition) -> SandboxError:
+def _state_error(name: str, condition: ContainerState) -> SandboxError:
     if not condition.is_alive and condition.state != "created":
-        return ended(name, condition)
+        return death_error(name, condition)
     cure = "resume it" if condition.state == "paused" else "start it"
     return SandboxStateError(f"the sandbox {name} is {condition.state}", cure)

@@ -14,9 +14,9 @@ It isolates nothing, and must not be used for anything but tests.
 
 from __future__ import annotations
 
-from egress.runtime.fake.files import Files
-from egress.runtime.fake.gateway import FakeGateway
-from egress.runtime.fake.process import Call, FakeProcess, Program
+from egress.runtime.fake.memory_files import MemoryFiles
+from egress.runtime.fake.process import FakeProcess, Program, ProgramCall
+from egress.runtime.fake.proxy_client import FakeProxyClient
 from egress.runtime.fake.runtime import FakeRuntime
 
-__all__ = ["Call", "FakeGateway", "FakeProcess", "FakeRuntime", "Files", "Program"]
+__all__ = ["FakeProcess", "FakeProxyClient", "FakeRuntime", "MemoryFiles", "Program", "ProgramCall"]

@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 from posixpath import join, normpath
 from typing import Final
 
-from egress.runtime import planting
+from egress.runtime import canary_planting
+from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import SandboxDiedError
-from egress.runtime.fake.files import Files
-from egress.runtime.output import Kept
-from egress.runtime.protocol import Outfit, Output
-from egress.runtime.spec import MIB, TIMED_OUT, Command, ExecResult, Spec, State, Terminal, Values
+from egress.runtime.fake.memory_files import MemoryFiles
+from egress.runtime.protocol import Output, Provisions
+from egress.runtime.spec import MIB, TIMED_OUT_STATUS, Command, ExecResult, Spec, State, Terminal, Values
 
-_KILLED: Final = 143
-_HOME: Final = "/home/sandbox"
+_KILLED_STATUS: Final = 143
+_HOME_FOLDER: Final = "/home/sandbox"
 
 
 class _EndedError(Exception):
     """Unwinds a program whose time is over, or that was ended."""
 
 
-class Call:
+class ProgramCall:
     """A process, as its program sees it."""
 
-    def __init__(self, process: FakeProcess, files: Files, cwd: str, env: Values) -> None:
+    def __init__(self, process: FakeProcess, files: MemoryFiles, cwd: str, env: Values) -> None:
         self._process = process
         self.argv = process.command.argv
         self.cwd = cwd
@@ -71,12 +71,12 @@ class Call:
         self._process.until_ended()
 
 
-Program = Callable[[Call], int | None]
+Program = Callable[[ProgramCall], int | None]
 """Returns the status; None is 0."""
 
 
 @dataclass(slots=True)
-class Input:
+class InputBuffer:
     """What a process is given to read."""
 
     data: bytearray = field(default_factory=bytearray)
@@ -109,11 +109,11 @@ class Input:
 class FakeProcess:
     """A program that runs in a thread of its own."""
 
-    def __init__(self, box: Box, command: Command, output: Output, program: Program) -> None:
+    def __init__(self, box: FakeSandbox, command: Command, output: Output, program: Program) -> None:
         self.command = command
-        self.stdout = Kept(command.most_output, output.stdout)
-        self.stderr = Kept(command.most_output, output.stderr)
-        self.input = Input()
+        self.stdout = CapturedStream(command.most_output, output.stdout)
+        self.stderr = CapturedStream(command.most_output, output.stderr)
+        self.input = InputBuffer()
         self._box = box
         self._end: int | None = None
         self._is_over = threading.Condition()
@@ -121,7 +121,7 @@ class FakeProcess:
         self._result: ExecResult | None = None
         self._failure: BaseException | None = None
         cwd = command.cwd or box.spec.workdir
-        self._call = Call(self, box.files, cwd, {**box.variables, **command.env})
+        self._call = ProgramCall(self, box.files, cwd, {**box.variables, **command.env})
         self._program = program
         box.processes.add(self)
         threading.Thread(target=self._run, daemon=True).start()
@@ -138,7 +138,7 @@ class FakeProcess:
         """There is nothing to be seen."""
 
     def kill(self, grace: float = 2.0) -> None:  # noqa: ARG002 - it has no reason to wait
-        self.end(_KILLED)
+        self.end(_KILLED_STATUS)
 
     def wait(self, timeout: float | None = None) -> ExecResult:
         if not self._done.wait(timeout):
@@ -161,7 +161,7 @@ class FakeProcess:
             raise _EndedError
 
     def expire(self) -> None:
-        self._end = TIMED_OUT
+        self._end = TIMED_OUT_STATUS
         raise _EndedError
 
     def until_ended(self) -> None:
@@ -182,7 +182,7 @@ class FakeProcess:
         try:
             status = self._program(self._call) or 0
         except _EndedError:
-            status = self._end if self._end is not None else _KILLED
+            status = self._end if self._end is not None else _KILLED_STATUS
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             self._failure = error
         if not self._box.is_dead(self):
@@ -191,17 +191,17 @@ class FakeProcess:
                 stdout=self.stdout.data(),
                 stderr=self.stderr.data(),
                 duration=self._call.elapsed,
-                timed_out=self._end == TIMED_OUT,
+                timed_out=self._end == TIMED_OUT_STATUS,
                 truncated=self.stdout.truncated or self.stderr.truncated,
             )
         self._box.processes.discard(self)
         self._done.set()
 
 
-class Box:
+class FakeSandbox:
     """One sandbox."""
 
-    def __init__(self, spec: Spec, outfit: Outfit) -> None:
+    def __init__(self, spec: Spec, outfit: Provisions) -> None:
         self.spec = spec
         self.outfit = outfit
         self.state: State = "created"
@@ -212,8 +212,8 @@ class Box:
         self._dead: set[FakeProcess] = set()
         self._changed = threading.Condition()
 
-    def _laid(self) -> Files:
-        files = Files()
+    def _laid(self) -> MemoryFiles:
+        files = MemoryFiles()
         files.make_folder(self.spec.workdir)
         for target, data in self.outfit.files.items():
             files.write(target, data)
@@ -224,13 +224,13 @@ class Box:
             files.bound(self.spec.limits.disk_mib * MIB)
         return files
 
-    def _plant(self, files: Files) -> None:
+    def _plant(self, files: MemoryFiles) -> None:
         """Write its canaries. Raises `SandboxStateError` where one has no place."""
-        home = self.variables.get("HOME", _HOME)
+        home = self.variables.get("HOME", _HOME_FOLDER)
         for canary in self.outfit.planted:
             path = f"{home}{canary.file[1:]}" if canary.file.startswith("~/") else canary.file
             if path in files:
-                raise planting.unplanted(self.spec.name, canary, planting.TAKEN)
+                raise canary_planting.planting_error(self.spec.name, canary, canary_planting.TAKEN_STATUS)
             files.write(path, canary.content.removesuffix("\n").encode() + b"\n")
 
     def lose(self) -> None:

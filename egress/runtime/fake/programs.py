@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from egress.runtime.fake.process import Call, Program
+from egress.runtime.fake.process import Program, ProgramCall
 
-_NOT_FOUND: Final = 127
+_NOT_FOUND_STATUS: Final = 127
 
 
-def missing(call: Call) -> int:
+def program_not_found(call: ProgramCall) -> int:
     """What a shell says of a program that is not there."""
     call.complain(f"{call.argv[0]}: not found\n".encode())
-    return _NOT_FOUND
+    return _NOT_FOUND_STATUS
 
 
-def _echo(call: Call) -> None:
+def _echo(call: ProgramCall) -> None:
     call.write(" ".join(call.argv[1:]).encode() + b"\n")
 
 
-def _cat(call: Call) -> int:
+def _cat(call: ProgramCall) -> int:
     for name in call.argv[1:]:
         try:
             call.write(call.files.read(call.path(name)))
@@ -32,23 +32,23 @@ def _cat(call: Call) -> int:
     return 0
 
 
-def _env(call: Call) -> None:
+def _env(call: ProgramCall) -> None:
     call.write("".join(f"{name}={value}\n" for name, value in call.env.items()).encode())
 
 
-def _sleep(call: Call) -> None:
+def _sleep(call: ProgramCall) -> None:
     if call.argv[1:] == ("infinity",):
         call.run_on()
     call.sleep(float(call.argv[1]))
 
 
-def _mkdir(call: Call) -> None:
+def _mkdir(call: ProgramCall) -> None:
     for name in call.argv[1:]:
         if name != "-p":
             call.files.make_folder(call.path(name))
 
 
-PLAIN: Final[Mapping[str, Program]] = {
+PLAIN_PROGRAMS: Final[Mapping[str, Program]] = {
     "true": lambda _: 0,
     "false": lambda _: 1,
     "echo": _echo,

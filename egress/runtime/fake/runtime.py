@@ -13,8 +13,7 @@ from pathlib import PurePosixPath
 from posixpath import join, normpath
 from typing import BinaryIO, Final
 
-from egress.runtime import planting
-from egress.runtime.archive import sift
+from egress.runtime import canary_planting
 from egress.runtime.errors import (
     ImageMissingError,
     PathNotFoundError,
@@ -25,14 +24,14 @@ from egress.runtime.errors import (
     SandboxNotFoundError,
     SandboxStateError,
 )
-from egress.runtime.fake.files import Files
-from egress.runtime.fake.gateway import FakeGateway
-from egress.runtime.fake.process import Box, FakeProcess, Program
-from egress.runtime.fake.programs import PLAIN, missing
-from egress.runtime.gateway import Gateway
-from egress.runtime.protocol import SILENT, Dresser, Entrance, Output, undressed
+from egress.runtime.fake.memory_files import MemoryFiles
+from egress.runtime.fake.process import FakeProcess, FakeSandbox, Program
+from egress.runtime.fake.programs import PLAIN_PROGRAMS, program_not_found
+from egress.runtime.fake.proxy_client import FakeProxyClient
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, ProxyEndpoint, provision_minimal
+from egress.runtime.proxy_client import ProxyClient
 from egress.runtime.spec import (
-    NOTHING,
+    NO_VALUES,
     Command,
     Event,
     EventKind,
@@ -43,10 +42,11 @@ from egress.runtime.spec import (
     Values,
     check_path,
     check_ports,
-    check_ready,
+    check_ready_count,
 )
+from egress.runtime.tar_filter import filter_archive
 
-_ENTRANCE: Final = Entrance("198.18.0.2")
+_PROXY_ENDPOINT: Final = ProxyEndpoint("198.18.0.2")
 
 
 class FakeRuntime:
@@ -54,24 +54,24 @@ class FakeRuntime:
 
     def __init__(
         self,
-        gateway: Gateway | None = None,
+        gateway: ProxyClient | None = None,
         programs: Mapping[str, Program] | None = None,
         *,
         images: Container[str] | None = None,
-        dress: Dresser = undressed,
+        dress: Provisioner = provision_minimal,
     ) -> None:
         """`programs` come on top of a few plain ones; without `images` any exists."""
-        self.gateway = gateway or FakeGateway()
-        self._programs = {**PLAIN, **(programs or {})}
+        self.gateway = gateway or FakeProxyClient()
+        self._programs = {**PLAIN_PROGRAMS, **(programs or {})}
         self._images = images
         self._dress = dress
-        self._boxes: dict[str, Box] = {}
+        self._boxes: dict[str, FakeSandbox] = {}
         self._listeners: set[queue.SimpleQueue[Event | None]] = set()
         self._lock = threading.RLock()
 
-    def files(self, name: str) -> Files:
+    def files(self, name: str) -> MemoryFiles:
         """The files of a sandbox, for tests to look at and to lay down."""
-        return self._box(name).files
+        return self._sandbox(name).files
 
     # Coming and going
 
@@ -84,8 +84,10 @@ class FakeRuntime:
                 )
             admission = self.gateway.admit(spec.name, spec.profile)
             try:
-                outfit = planting.dressed(self._dress, admission, _ENTRANCE, spec)
-                self._boxes[spec.name] = Box(spec, outfit)
+                outfit = canary_planting.provision_with_canaries(
+                    self._dress, admission, _PROXY_ENDPOINT, spec
+                )
+                self._boxes[spec.name] = FakeSandbox(spec, outfit)
             except BaseException:
                 self.gateway.dismiss(spec.name)
                 raise
@@ -93,14 +95,14 @@ class FakeRuntime:
         return self.info(spec.name)
 
     def start(self, name: str) -> Info:
-        box = self._box(name)
+        box = self._sandbox(name)
         if box.state in ("created", "stopped"):
             box.become("running")
             self._tell("started", name)
         return self.info(name)
 
     def stop(self, name: str) -> None:
-        box = self._box(name)
+        box = self._sandbox(name)
         if box.state in ("running", "paused"):
             box.become("stopped")
             box.end_all()
@@ -133,22 +135,22 @@ class FakeRuntime:
             listener.put(None)
 
     def _switch(self, name: str, before: State, after: State, kind: EventKind) -> None:
-        box = self._box(name)
+        box = self._sandbox(name)
         if box.state == after:
             return
         if box.state != before:
-            raise _unfit(name, box.state)
+            raise _state_error(name, box.state)
         box.become(after)
         self._tell(kind, name)
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
-        self._box(name)
+        self._sandbox(name)
 
     def listen(self, name: str, port: int, serve: Callable[[socket.socket], object]) -> None:
         """Have something listen in a sandbox, for tests: `serve` gets each connection, in a thread."""
         check_ports((port,))
-        self._box(name).ports[port] = serve
+        self._sandbox(name).ports[port] = serve
 
     def dial(self, name: str, port: int) -> socket.socket:
         check_ports((port,))
@@ -163,32 +165,32 @@ class FakeRuntime:
         return ours
 
     def prepare(self, spec: Spec, count: int) -> None:
-        check_ready(count)
+        check_ready_count(count)
         self._check_image(spec.image)
 
     # Commands
 
-    def spawn(self, name: str, command: Command, output: Output = SILENT) -> FakeProcess:
-        process = self._begun(name, command, output)
+    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> FakeProcess:
+        process = self._begin(name, command, output)
         if command.input is not None:
             _feed(process, command.input)
         return process
 
-    def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
-        process = self._begun(name, command, output)
+    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
+        process = self._begin(name, command, output)
         _feed(process, command.input or b"")
         return process.wait()
 
-    def _begun(self, name: str, command: Command, output: Output) -> FakeProcess:
-        box = self._box(name)
+    def _begin(self, name: str, command: Command, output: Output) -> FakeProcess:
+        box = self._sandbox(name)
         if box.state != "running":
-            raise _unfit(name, box.state)
+            raise _state_error(name, box.state)
         cwd = command.cwd or box.spec.workdir
         if not box.files.is_folder(cwd):
             raise PathNotFoundError(
                 f"there is no folder {cwd} in the sandbox {name}", "make it first, or name another cwd"
             )
-        program = self._programs.get(command.argv[0], missing)
+        program = self._programs.get(command.argv[0], program_not_found)
         return FakeProcess(box, command, output, program)
 
     # Files
@@ -199,7 +201,7 @@ class FakeRuntime:
         if not files.is_folder(path):
             raise PathNotFoundError(f"there is no folder {path} in the sandbox {name}", "make it first")
         clean = io.BytesIO()
-        sift(archive, clean)
+        filter_archive(archive, clean)
         clean.seek(0)
         with tarfile.open(fileobj=clean) as tar:
             for entry in tar:
@@ -227,16 +229,16 @@ class FakeRuntime:
         out.seek(0)
         yield out
 
-    def _running(self, name: str) -> Box:
-        box = self._box(name)
+    def _running(self, name: str) -> FakeSandbox:
+        box = self._sandbox(name)
         if box.state != "running":
-            raise _unfit(name, box.state)
+            raise _state_error(name, box.state)
         return box
 
     # Looking
 
     def info(self, name: str) -> Info:
-        box = self._box(name)
+        box = self._sandbox(name)
         return Info(
             name=name,
             image=box.spec.image,
@@ -246,7 +248,7 @@ class FakeRuntime:
             exit_code=137 if box.state == "stopped" else None,
         )
 
-    def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
+    def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
         found = []
         for name, box in sorted(self._boxes.items()):
             if labels.items() <= box.spec.labels.items():
@@ -273,7 +275,7 @@ class FakeRuntime:
         for listener in list(self._listeners):
             listener.put(Event(kind, name))
 
-    def _box(self, name: str) -> Box:
+    def _sandbox(self, name: str) -> FakeSandbox:
         box = self._boxes.get(name)
         if box is None:
             raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
@@ -285,7 +287,7 @@ def _serve(serve: Callable[[socket.socket], object], sock: socket.socket) -> Non
         serve(sock)
 
 
-def _write(files: Files, name: str, target: str, data: bytes) -> None:
+def _write(files: MemoryFiles, name: str, target: str, data: bytes) -> None:
     try:
         files.write(target, data)
     except OSError:
@@ -301,7 +303,7 @@ def _feed(process: FakeProcess, source: bytes | BinaryIO) -> None:
     process.close_input()
 
 
-def _add_folder(tar: tarfile.TarFile, files: Files, path: str) -> None:
+def _add_folder(tar: tarfile.TarFile, files: MemoryFiles, path: str) -> None:
     for each in ("", *files.below(path)):
         name = each.removeprefix(path.rstrip("/") + "/") or "."
         if not each or files.is_folder(each):
@@ -318,7 +320,7 @@ def _add_file(tar: tarfile.TarFile, name: str, data: bytes) -> None:
     tar.addfile(entry, io.BytesIO(data))
 
 
-def _unfit(name: str, state: str) -> SandboxError:
+def _state_error(name: str, state: str) -> SandboxError:
     if state == "stopped":
         return SandboxDiedError(f"the sandbox {name} has ended", "start it again, or remove it")
     cure = "resume it" if state == "paused" else "start it"

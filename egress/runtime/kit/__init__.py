@@ -19,8 +19,8 @@ mounting.
 
 from __future__ import annotations
 
-from egress.runtime.kit.door import Door
-from egress.runtime.kit.kit import File, Kit, make_kit
-from egress.runtime.kit.overmounts import Overmount
+from egress.runtime.kit.distro_paths import Overmount
+from egress.runtime.kit.kit import Kit, KitFile, make_kit
+from egress.runtime.kit.proxy_address import ProxyAddress
 
-__all__ = ["Door", "File", "Kit", "Overmount", "make_kit"]
+__all__ = ["Kit", "KitFile", "Overmount", "ProxyAddress", "make_kit"]

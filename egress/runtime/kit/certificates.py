@@ -24,8 +24,8 @@ from OpenSSL import crypto
 from egress.ca.bundle import REFUSED_ROOTS, certificates
 from egress.errors import ContentError
 
-_SEQUENCE: Final = 0x30
-_BIT_STRING: Final = 0x03
+_SEQUENCE_TAG: Final = 0x30
+_BIT_STRING_TAG: Final = 0x03
 
 
 def read_authority(pem: bytes) -> bytes:
@@ -105,7 +105,7 @@ def _is_certificate(der: bytes) -> bool:
         inside = [tag for tag, _ in _elements(body)]
     except ValueError:
         return False
-    return tag == _SEQUENCE and inside == [_SEQUENCE, _SEQUENCE, _BIT_STRING]
+    return tag == _SEQUENCE_TAG and inside == [_SEQUENCE_TAG, _SEQUENCE_TAG, _BIT_STRING_TAG]
 
 
 def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:

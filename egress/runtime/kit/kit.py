@@ -9,25 +9,25 @@ from typing import Final
 
 from egress.errors import UsageError
 from egress.runtime.environ import check_name, check_value
-from egress.runtime.kit import certificates, settings
-from egress.runtime.kit.door import Door
-from egress.runtime.kit.folder import Folder
-from egress.runtime.kit.overmounts import Overmount, overmounts
-from egress.runtime.kit.truststore import named, trust_store
+from egress.runtime.kit import certificates, config_files
+from egress.runtime.kit.distro_paths import Overmount, overmounts
+from egress.runtime.kit.java_trust_store import name_certificates, trust_store
+from egress.runtime.kit.paths import KitPaths
+from egress.runtime.kit.proxy_address import ProxyAddress
 from egress.runtime.kit.variables import variables
 
-FOLDER: Final = "/etc/egress"
+DEFAULT_FOLDER: Final = "/etc/egress"
 
-READABLE: Final = 0o444
+READ_ONLY_MODE: Final = 0o444
 """By everybody: apt, for one, fetches as a user of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class KitFile:
     """One file as it is to lie in the sandbox, owned by root there."""
 
     content: bytes
-    mode: int = READABLE
+    mode: int = READ_ONLY_MODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Kit:
 
     folder: str
     """Holds all the files; nothing else belongs there."""
-    files: Mapping[str, File]
+    files: Mapping[str, KitFile]
     """By their whole path inside the sandbox."""
     overmounts: tuple[Overmount, ...]
     variables: Mapping[str, str]
@@ -45,9 +45,9 @@ class Kit:
 def make_kit(
     authority: bytes,
     roots: bytes,
-    door: Door,
+    door: ProxyAddress,
     *,
-    folder: str = FOLDER,
+    folder: str = DEFAULT_FOLDER,
     stand_ins: Mapping[str, str] | None = None,
 ) -> Kit:
     """Make the kit of one sandbox; equal arguments make an equal kit.
@@ -61,29 +61,29 @@ def make_kit(
 
     Raises `ContentError` for certificates and `UsageError` for anything else that cannot be used.
     """
-    place = Folder(folder)
+    place = KitPaths(folder)
     own, others = certificates.read_authority(authority), certificates.read_roots(roots)
     contents = {
         place.certificate: certificates.write([own]),
         place.bundle: certificates.write([*(der for der in others if der != own), own]),
         f"{place.hashed}/{certificates.file_name(own)}": certificates.write([own]),
-        place.trust_store: trust_store(named(own, others)),
-        place.wgetrc: settings.wgetrc(place).encode("ascii"),
-        place.apt: settings.apt(place, door).encode("ascii"),
-        f"{place.php}/egress.ini": settings.php(place).encode("ascii"),
-        place.maven: settings.maven(door).encode("ascii"),
-        place.chromium: settings.chromium(own).encode("ascii"),
-        place.firefox: settings.firefox(place).encode("ascii"),
+        place.trust_store: trust_store(name_certificates(own, others)),
+        place.wgetrc: config_files.wgetrc(place).encode("ascii"),
+        place.apt: config_files.apt(place, door).encode("ascii"),
+        f"{place.php}/egress.ini": config_files.php(place).encode("ascii"),
+        place.maven: config_files.maven(door).encode("ascii"),
+        place.chromium: config_files.chromium(own).encode("ascii"),
+        place.firefox: config_files.firefox(place).encode("ascii"),
     }
     return Kit(
         folder=place.path,
-        files=MappingProxyType({path: File(content) for path, content in contents.items()}),
+        files=MappingProxyType({path: KitFile(content) for path, content in contents.items()}),
         overmounts=overmounts(place),
-        variables=MappingProxyType(_with(stand_ins or {}, variables(place, door))),
+        variables=MappingProxyType(_add_stand_ins(stand_ins or {}, variables(place, door))),
     )
 
 
-def _with(stand_ins: Mapping[str, str], own: dict[str, str]) -> dict[str, str]:
+def _add_stand_ins(stand_ins: Mapping[str, str], own: dict[str, str]) -> dict[str, str]:
     for name, value in stand_ins.items():
         check_name(name)
         check_value(name, value)

@@ -21,19 +21,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import BinaryIO, Final
 
+from egress.runtime.command_result import CapturedStream, ResultFuture
 from egress.runtime.errors import PathNotFoundError, SandboxDiedError, SandboxError, SandboxStateError
-from egress.runtime.namespace.inside import wire
-from egress.runtime.outcome import Outcome
-from egress.runtime.output import Kept
+from egress.runtime.namespace.inside import messages
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, ExecResult, Terminal, Values
 
-_PIECE: Final = 64 * 1024
-_GLANCE: Final = 200
+_READ_BYTES: Final = 64 * 1024
+_POLL_INTERVAL_MS: Final = 200
 """Milliseconds between two looks at whether a command that takes no input still runs."""
-_AFTERWARDS: Final = (50, 40)
+_TERMINAL_DRAIN: Final = (50, 40)
 """Milliseconds, and times, that a terminal is read after its command: its output comes a little late."""
-_END_OF_INPUT: Final = b"\x04"
+_END_OF_INPUT_BYTE: Final = b"\x04"
 
 Send = Callable[[list[int]], None]
 
@@ -56,18 +55,18 @@ class NamespaceProcess:
         self._name = name
         self._folder = command.cwd or folder
         self._command = command
-        self._stdout = Kept(command.most_output, output.stdout)
-        self._stderr = Kept(command.most_output, output.stderr)
-        self._outcome = Outcome()
+        self._stdout = CapturedStream(command.most_output, output.stdout)
+        self._stderr = CapturedStream(command.most_output, output.stderr)
+        self._outcome = ResultFuture()
         self._writing = threading.Lock()
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[int, CapturedStream] = {}
         self._input = -1
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._is_there = threading.Event()
         """Whether its terminal has come, where it has one."""
         given: list[int] = []
         try:
-            request = _file(self._request({**variables, **command.env}))
+            request = _memory_file(self._request({**variables, **command.env}))
             given.append(request)
             if command.terminal is None:
                 given += self._pipes(is_open=is_open or command.input is not None)
@@ -91,13 +90,13 @@ class NamespaceProcess:
         self._is_there.wait()
         left = memoryview(data)
         with self._writing:
-            while left and self._input >= 0 and not self._outcome.has_come():
+            while left and self._input >= 0 and not self._outcome.is_settled():
                 poll = select.poll()
                 poll.register(self._input, select.POLLOUT)
-                if not poll.poll(_GLANCE):
+                if not poll.poll(_POLL_INTERVAL_MS):
                     continue
                 try:
-                    left = left[os.write(self._input, left[:_PIECE]) :]
+                    left = left[os.write(self._input, left[:_READ_BYTES]) :]
                 except BlockingIOError:
                     continue
                 except OSError:
@@ -105,7 +104,7 @@ class NamespaceProcess:
 
     def close_input(self) -> None:
         if self._command.terminal is not None:
-            self.write(_END_OF_INPUT)
+            self.write(_END_OF_INPUT_BYTE)
             return
         with self._writing:
             if self._input >= 0:
@@ -167,20 +166,20 @@ class NamespaceProcess:
     def _copy(self, source: BinaryIO) -> None:
         # What it is read from is the caller's, and can fail in any way: the command then gets what there was.
         with suppress(OSError, ValueError):
-            while not self._outcome.has_come() and (piece := source.read(_PIECE)):
+            while not self._outcome.is_settled() and (piece := source.read(_READ_BYTES)):
                 self.write(piece)
 
     def _read(self) -> None:
         came: ExecResult | BaseException
         try:
-            came = self._settled(self._followed())
+            came = self._make_result(self._follow())
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             came = error
         self._outcome.settle(came)
         self._is_there.set()
         self._close()
 
-    def _followed(self) -> Mapping[str, object]:
+    def _follow(self) -> Mapping[str, object]:
         """Read until the end is told; returns what was told."""
         poll = select.poll()
         poll.register(self._line, select.POLLIN)
@@ -194,7 +193,7 @@ class NamespaceProcess:
                         poll.unregister(number)
                         self._drop(number)
                     continue
-                message, descriptors = _received(self._line)
+                message, descriptors = _receive(self._line)
                 found = _values(message)
                 if found.get("pty") is True and len(descriptors) == 1 and not self._kept:
                     self._take_terminal(descriptors[0])
@@ -215,7 +214,7 @@ class NamespaceProcess:
             _set_size(master, self._command.terminal)
         self._is_there.set()
 
-    def _take(self, stream: int, most: int = _PIECE) -> bool:
+    def _take(self, stream: int, most: int = _READ_BYTES) -> bool:
         try:
             data = os.read(stream, most)
         except BlockingIOError:
@@ -237,20 +236,20 @@ class NamespaceProcess:
             fcntl.ioctl(stream, termios.FIONREAD, left)
             count = left[0]
             while count > 0:
-                before = min(count, _PIECE)
+                before = min(count, _READ_BYTES)
                 if not self._take(stream, before):
                     break
                 count -= before
 
     def _take_late(self, stream: int) -> None:
-        patience, times = _AFTERWARDS
+        patience, times = _TERMINAL_DRAIN
         poll = select.poll()
         poll.register(stream, select.POLLIN)
         for _ in range(times):
             if not poll.poll(patience) or not self._take(stream):
                 return
 
-    def _settled(self, told: Mapping[str, object]) -> ExecResult | SandboxError:
+    def _make_result(self, told: Mapping[str, object]) -> ExecResult | SandboxError:
         refused, status = told.get("refused"), told.get("exit")
         if refused == "folder":
             return PathNotFoundError(
@@ -289,7 +288,7 @@ class NamespaceProcess:
             self._line.close()
 
 
-def _file(data: bytes) -> int:
+def _memory_file(data: bytes) -> int:
     """A file of memory that holds this, for somebody else to read."""
     file = os.memfd_create("egress", os.MFD_CLOEXEC)
     try:
@@ -302,9 +301,9 @@ def _file(data: bytes) -> int:
     return file
 
 
-def _received(line: socket.socket) -> tuple[bytes, list[int]]:
+def _receive(line: socket.socket) -> tuple[bytes, list[int]]:
     try:
-        return wire.receive(line, 2)
+        return messages.receive(line, 2)
     except OSError:
         return b"", []
 

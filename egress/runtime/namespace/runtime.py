@@ -25,24 +25,31 @@ from typing import BinaryIO, Final
 
 import structlog
 
-from egress.runtime import mounts, planting, transfer
-from egress.runtime.door.keeper import PROXY_PORT, usual
+from egress.runtime import canary_planting, mounts, transfer
+from egress.runtime.door.controller import PROXY_PORT, default_ports
 from egress.runtime.errors import (
     PortClosedError,
     SandboxDiedError,
     SandboxError,
     SandboxStateError,
 )
-from egress.runtime.gateway import Admission, Gateway
-from egress.runtime.lease import Lease, own_folder
-from egress.runtime.namespace import bounds, cautions, ids, images, plan, support, sweep
-from egress.runtime.namespace.box import KILLED, Box, Place, made
+from egress.runtime.namespace import cgroups, image_folder, kernel_support, reaper, sandbox_plan, user_mapping
 from egress.runtime.namespace.process import NamespaceProcess
-from egress.runtime.presence import Presence
-from egress.runtime.protocol import SILENT, Dresser, Entrance, Outfit, Output, undressed
-from egress.runtime.register import Register
+from egress.runtime.namespace.sandbox import KILLED_STATUS, NamespaceSandbox, SandboxPlacement, make_sandbox
+from egress.runtime.owner_lock import OwnerLock, own_folder
+from egress.runtime.protocol import (
+    NO_OUTPUT,
+    Output,
+    Provisioner,
+    Provisions,
+    ProxyEndpoint,
+    provision_minimal,
+)
+from egress.runtime.proxy_client import Admission, ProxyClient
+from egress.runtime.proxy_monitor import ProxyMonitor
+from egress.runtime.sandbox_registry import SandboxRegistry
 from egress.runtime.spec import (
-    NOTHING,
+    NO_VALUES,
     Command,
     Event,
     EventKind,
@@ -51,21 +58,26 @@ from egress.runtime.spec import (
     Spec,
     Values,
     check_ports,
-    check_ready,
+    check_ready_count,
 )
 
 _log = structlog.get_logger(__name__)
 
-_AT_A_TIME: Final = 8
-_LOOPBACK: Final = "127.0.0.1"
-_ENTRANCE: Final = Entrance(plan.DOOR, PROXY_PORT)
+_MAX_PARALLEL_REMOVALS: Final = 8
+_LOOPBACK_ADDRESS: Final = "127.0.0.1"
+_PROXY_ENDPOINT: Final = ProxyEndpoint(sandbox_plan.DOOR_ADDRESS, PROXY_PORT)
 
 
 class NamespaceRuntime:
     """A `Runtime` of the Linux kernel alone."""
 
     def __init__(
-        self, gateway: Gateway, home: Path, dress: Dresser = undressed, *, guarded: tuple[Path, ...] = ()
+        self,
+        gateway: ProxyClient,
+        home: Path,
+        dress: Provisioner = provision_minimal,
+        *,
+        guarded: tuple[Path, ...] = (),
     ) -> None:
         """Meet the proxy, see whether namespaces can be made, and clear away what was left in `home`.
 
@@ -73,34 +85,36 @@ class NamespaceRuntime:
         are never mounted, such as those of the proxy. Raises `UnsupportedError` where the kernel refuses.
         """
         with ExitStack() as parts:
-            support.check()
+            kernel_support.check()
             self._home = own_folder(home)
             self._gateway = gateway
             self._dress = dress
             self._guarded = (*guarded, self._home)
             self._status = Path("/proc/self/status").read_text(encoding="utf-8")
             self._uid_map = Path("/proc/self/uid_map").read_text(encoding="ascii")
-            sweep.sweep(self._home, gateway)
-            self._lease = parts.enter_context(Lease(self._home))
-            self._hierarchies = bounds.of_machine()
-            self._register = Register[Box](gateway, self._dressed)
+            reaper.reap(self._home, gateway)
+            self._lease = parts.enter_context(OwnerLock(self._home))
+            self._hierarchies = cgroups.find_hierarchies()
+            self._register = SandboxRegistry[NamespaceSandbox](gateway, self._provision)
             self._lock = threading.Lock()
             self._listeners: set[queue.SimpleQueue[Event | None]] = set()
-            self._presence = Presence(gateway, self._register.returned)
+            self._presence = ProxyMonitor(gateway, self._register.readmit_all)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
     @property
     def cautions(self) -> tuple[str, ...]:
         """What this runtime does not keep a sandbox from, for its operator; the first is of all of them."""
-        bounded = bounds.probe(self._hierarchies)
-        return cautions.told(bounded, has_rights=ids.has_rights(self._status), is_root=os.geteuid() == 0)
+        bounded = cgroups.probe(self._hierarchies)
+        return kernel_support.list_cautions(
+            bounded, has_rights=user_mapping.has_rights(self._status), is_root=os.geteuid() == 0
+        )
 
     # Coming and going
 
     def create(self, spec: Spec) -> Info:
-        image = images.folder(spec.image, self._guarded)
-        self._register.add(spec.name, lambda: self._made(spec, image))
+        image = image_folder.image_root(spec.image, self._guarded)
+        self._register.add(spec.name, lambda: self._make(spec, image))
         self._tell("created", spec.name)
         return self.info(spec.name)
 
@@ -108,22 +122,22 @@ class NamespaceRuntime:
         box = self._register.get(name)
         with box.using:
             if box.state in ("created", "stopped"):
-                box.space.start()
+                box.launcher.start()
                 self._plant(box)
                 box.state = "running"
                 self._tell("started", name)
-                if not box.space.first:
+                if not box.launcher.first:
                     # It was shorter than its beginning.
                     self._is_over(box)
         return self.info(name)
 
-    def _plant(self, box: Box) -> None:
+    def _plant(self, box: NamespaceSandbox) -> None:
         """Before anybody else runs anything there. Raises `SandboxError`: then nobody does."""
         try:
-            planting.plant(
-                lambda command: self._in_space(box, command, SILENT, is_open=False).wait(),
+            canary_planting.plant(
+                lambda command: self._begin_process(box, command, NO_OUTPUT, is_open=False).wait(),
                 box.spec,
-                box.outfit,
+                box.provisions,
                 again=box.state == "stopped",
             )
         except BaseException:
@@ -137,12 +151,12 @@ class NamespaceRuntime:
                 box.end()
 
     def remove(self, name: str) -> None:
-        with self._register.leaving(name) as box:
+        with self._register.removing(name) as box:
             if box is None:
                 return
             self._gateway.dismiss(name)
             # First of all: from then on nothing comes out of it.
-            box.keeper.close()
+            box.door_controller.close()
             with box.using:
                 self._is_over(box)
             box.parts.close()
@@ -156,12 +170,12 @@ class NamespaceRuntime:
 
     def prepare(self, spec: Spec, count: int) -> None:
         """Nothing is kept ready, only looked at: a sandbox is made in less time than one is missed."""
-        check_ready(count)
-        images.folder(spec.image, self._guarded)
+        check_ready_count(count)
+        image_folder.image_root(spec.image, self._guarded)
 
     def close(self) -> None:
         try:
-            with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            with ThreadPoolExecutor(_MAX_PARALLEL_REMOVALS) as pool:
                 list(pool.map(self.remove, self._register.names))
         finally:
             self._parts.close()
@@ -171,7 +185,7 @@ class NamespaceRuntime:
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
         box = self._register.get(name)
-        opened = box.keeper.open(usual(ports))
+        opened = box.door_controller.open(default_ports(ports))
         self._gateway.hand_over(name, opened)
 
     def _switch(self, name: str, *, is_paused: bool) -> None:
@@ -180,12 +194,12 @@ class NamespaceRuntime:
             if box.state == ("paused" if is_paused else "running"):
                 return
             if box.state not in ("running", "paused"):
-                raise _unfit(name, box.state)
+                raise _state_error(name, box.state)
             box.pause(is_paused=is_paused)
             box.state = "paused" if is_paused else "running"
             self._tell("paused" if is_paused else "resumed", name)
 
-    def _is_over(self, box: Box) -> bool:
+    def _is_over(self, box: NamespaceSandbox) -> bool:
         """Note that its processes are at their end; returns whether they were not before."""
         with self._lock:
             was_alive = box.state in ("running", "paused")
@@ -197,15 +211,15 @@ class NamespaceRuntime:
 
     # Commands
 
-    def spawn(self, name: str, command: Command, output: Output = SILENT) -> NamespaceProcess:
-        return self._begun(name, command, output, is_open=command.input is None)
+    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> NamespaceProcess:
+        return self._begin(name, command, output, is_open=command.input is None)
 
-    def exec(self, name: str, command: Command, output: Output = SILENT) -> ExecResult:
-        return self._begun(name, command, output, is_open=False).wait()
+    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
+        return self._begin(name, command, output, is_open=False).wait()
 
     def dial(self, name: str, port: int) -> socket.socket:
         check_ports((port,))
-        sock = self._running(name).keeper.dial(_LOOPBACK, port)
+        sock = self._running(name).door_controller.dial(_LOOPBACK_ADDRESS, port)
         # Where nobody listens a connection can meet itself: its own port may be the one that it dials.
         if sock.getsockname() == sock.getpeername():
             sock.close()
@@ -215,19 +229,21 @@ class NamespaceRuntime:
         sock.settimeout(None)
         return sock
 
-    def _running(self, name: str) -> Box:
+    def _running(self, name: str) -> NamespaceSandbox:
         box = self._register.get(name)
         if box.state != "running":
-            raise _unfit(name, box.state)
+            raise _state_error(name, box.state)
         return box
 
-    def _begun(self, name: str, command: Command, output: Output, *, is_open: bool) -> NamespaceProcess:
-        return self._in_space(self._running(name), command, output, is_open=is_open)
+    def _begin(self, name: str, command: Command, output: Output, *, is_open: bool) -> NamespaceProcess:
+        return self._begin_process(self._running(name), command, output, is_open=is_open)
 
-    def _in_space(self, box: Box, command: Command, output: Output, *, is_open: bool) -> NamespaceProcess:
-        spec, variables = box.spec, plan.variables(box.spec, box.outfit)
+    def _begin_process(
+        self, box: NamespaceSandbox, command: Command, output: Output, *, is_open: bool
+    ) -> NamespaceProcess:
+        spec, variables = box.spec, sandbox_plan.variables(box.spec, box.provisions)
         return NamespaceProcess(
-            spec.name, spec.workdir, variables, command, output, box.space.spawn, is_open=is_open
+            spec.name, spec.workdir, variables, command, output, box.launcher.spawn, is_open=is_open
         )
 
     # Files
@@ -251,11 +267,11 @@ class NamespaceRuntime:
             profile=box.spec.profile,
             labels=box.spec.labels,
             created=box.created,
-            exit_code=KILLED if box.state == "stopped" else None,
+            exit_code=KILLED_STATUS if box.state == "stopped" else None,
         )
 
-    def list(self, labels: Values = NOTHING) -> tuple[Info, ...]:
-        return self._register.told(labels, self.info)
+    def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
+        return self._register.list_infos(labels, self.info)
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
@@ -272,21 +288,21 @@ class NamespaceRuntime:
 
     # Making
 
-    def _made(self, spec: Spec, image: Path | None) -> Box:
-        bound = mounts.checked(spec.mounts, self._guarded, plan.OURS)
-        who = ids.choose(self._status, self._uid_map, secrets.randbits(32))
-        place = Place(self._home, str(self._lease.path), self._hierarchies)
+    def _make(self, spec: Spec, image: Path | None) -> NamespaceSandbox:
+        bound = mounts.check_mounts(spec.mounts, self._guarded, sandbox_plan.RESERVED_PATHS)
+        who = user_mapping.choose_mapping(self._status, self._uid_map, secrets.randbits(32))
+        place = SandboxPlacement(self._home, str(self._lease.path), self._hierarchies)
         admission = self._gateway.admit(spec.name, spec.profile)
         try:
-            outfit = planting.dressed(self._dress, admission, _ENTRANCE, spec)
-            taken = (*plan.OURS, outfit.folder, *outfit.overmounts)
-            bound = mounts.checked(bound, self._guarded, taken)
-            box = made(spec, place, image, bound, outfit, who, lambda: self._died(spec.name))
+            outfit = canary_planting.provision_with_canaries(self._dress, admission, _PROXY_ENDPOINT, spec)
+            taken = (*sandbox_plan.RESERVED_PATHS, outfit.folder, *outfit.overmounts)
+            bound = mounts.check_mounts(bound, self._guarded, taken)
+            box = make_sandbox(spec, place, image, bound, outfit, who, lambda: self._died(spec.name))
             box.admission = admission
             with ExitStack() as undo:
                 undo.callback(box.parts.close)
-                box.keeper.open(usual(spec.ports))
-                self._gateway.hand_over(spec.name, box.keeper.listeners)
+                box.door_controller.open(default_ports(spec.ports))
+                self._gateway.hand_over(spec.name, box.door_controller.listeners)
                 undo.pop_all()
         except BaseException:
             self._gateway.dismiss(spec.name)
@@ -299,11 +315,11 @@ class NamespaceRuntime:
         if box is not None:
             self._is_over(box)
 
-    def _dressed(self, box: Box, admission: Admission) -> Outfit:
-        return planting.dressed(self._dress, admission, _ENTRANCE, box.spec)
+    def _provision(self, box: NamespaceSandbox, admission: Admission) -> Provisions:
+        return canary_planting.provision_with_canaries(self._dress, admission, _PROXY_ENDPOINT, box.spec)
 
 
-def _unfit(name: str, state: str) -> SandboxError:
+def _state_error(name: str, state: str) -> SandboxError:
     if state == "stopped":
         return SandboxDiedError(f"the sandbox {name} has ended", "start it again, or remove it")
     cure = "resume it" if state == "paused" else "start it"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.attack.catalogue import entries, wider
+from tests.attack.catalogue import extended_rules, proxy_entries
 from tests.attack.lab.harm import must_be_none
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.network import NoLabError
@@ -47,7 +47,7 @@ def egress(lab: Lab) -> Iterator[Egress]:
 @pytest.fixture(scope="session")
 def everywhere(lab: Lab) -> Iterator[Egress]:
     """One Egress with all ways in that there are, for files whose `egress` it is; see `entries`."""
-    with lab.egress(entries.rules(lab), *entries.ARGUMENTS, free=entries.PORTS) as proxy:
+    with lab.egress(proxy_entries.rules(lab), *proxy_entries.ARGUMENTS, free=proxy_entries.PORTS) as proxy:
         yield proxy
         found = lab.at_the_end(proxy)
     must_be_none(found)
@@ -56,7 +56,7 @@ def everywhere(lab: Lab) -> Iterator[Egress]:
 @pytest.fixture(scope="session")
 def wide(lab: Lab) -> Iterator[Egress]:
     """One Egress with secrets of all kinds, every treatment, and presets; see `wider`."""
-    with running(wider.make(lab)) as proxy:
+    with running(extended_rules.make(lab)) as proxy:
         lab.begin(proxy)
         yield proxy
         assert "Traceback" not in proxy.said

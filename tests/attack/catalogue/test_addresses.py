@@ -12,7 +12,7 @@ from itertools import count
 
 import pytest
 
-from tests.attack.catalogue.entries import (
+from tests.attack.catalogue.proxy_entries import (
     BELOW_CLEAR,
     BELOW_UNREAD,
     DEAD,
@@ -25,6 +25,7 @@ from tests.attack.catalogue.entries import (
     expects_name,
     let_out,
 )
+from tests.attack.lab.attack_spellings import one_by_one
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import Answer, request
 from tests.attack.lab.dns import REFUSED, SERVFAIL
@@ -32,9 +33,8 @@ from tests.attack.lab.harm import Finding, Harm
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ADDRESSES, ANY, API, DOOR, EVIL, NAME_SERVER, OTHER
 from tests.attack.lab.proxies import Egress, Proxy
-from tests.attack.lab.shapes import one_by_one
-from tests.proxy.lab.raw import Close, Say
-from tests.proxy.served import until
+from tests.proxy.lab.raw_upstream import Close, Say
+from tests.proxy.serve_process import until
 from tests.unit.proxy.dns_messages import NOERROR, NXDOMAIN
 
 pytestmark = pytest.mark.system("ip", "iproute2")

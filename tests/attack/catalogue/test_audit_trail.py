@@ -26,21 +26,21 @@ from urllib.parse import unquote_to_bytes
 import pytest
 
 from egress.audit.verify import verify
-from tests.attack.lab.boxes import boxes, control
+from tests.attack.lab.added_sandbox import boxes, control
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import Answer, request
 from tests.attack.lab.commands import program_in, run_in
 from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
+from tests.attack.lab.mixed_traffic import PRIVATE, MixedTraffic
 from tests.attack.lab.names import API, HTTP2, PLAIN, SCOPED
 from tests.attack.lab.proxies import LISTEN, Egress, Proxy, running
-from tests.attack.lab.wild import PRIVATE, Wild
 from tests.cli.command import Outcome
 from tests.cli.command import egress as egress_command
 from tests.proxy.lab.http1 import Request
-from tests.proxy.lab.raw import Cut, Say
-from tests.proxy.served import until
+from tests.proxy.lab.raw_upstream import Cut, Say
+from tests.proxy.serve_process import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 
@@ -96,7 +96,7 @@ def _as_told(text: str) -> Told:
 def test_a_line_for_everything_that_was_sent(lab: Lab, proxy: Proxy) -> None:
     """One each, with the secrets that really went along, and the bytes that really moved."""
     known = Counter() if isinstance(proxy, Egress) else told(proxy)
-    wild = Wild(lab, proxy)
+    wild = MixedTraffic(lab, proxy)
     wild.run()
     found = received(lab, proxy)
     if isinstance(proxy, Egress):
@@ -120,7 +120,7 @@ def _key(line: Mapping[str, object]) -> Told:
     return str(line["host"]), str(line["method"]), str(line["path"])
 
 
-def _is_true(lab: Lab, line: Mapping[str, object], sent: Sequence[Request], wild: Wild) -> None:
+def _is_true(lab: Lab, line: Mapping[str, object], sent: Sequence[Request], wild: MixedTraffic) -> None:
     """Hold a line to what the host has seen, and to what the client was answered."""
     was_sent = line["verdict"] == "allow" and line["code"] != "upstream.tls"
     assert len(sent) == was_sent, line
@@ -148,7 +148,7 @@ def _carries(raw: bytes, value: bytes) -> bool:
 @case("S-70", "names and numbers alone", Harm.LOGGED)
 def test_names_and_numbers_alone(lab: Lab, proxy: Proxy) -> None:
     """No query, no value of a header, no cookie, and nothing of any body, in all that is written."""
-    Wild(lab, proxy).run()
+    MixedTraffic(lab, proxy).run()
     for place, data in lab.written(proxy):
         for mark in PRIVATE:
             if mark.encode() in data:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.attack.catalogue.entries import by_connect, by_host, by_sni, by_url, bytes_back, let_out
+from tests.attack.catalogue.proxy_entries import by_connect, by_host, by_sni, by_url, bytes_back, let_out
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
 from tests.attack.lab.harm import Finding, Harm

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.attack.catalogue.covered import CASES, ELSEWHERE, OF_PARTS_ALONE, WHOLE
-from tests.attack.catalogue.held import (
+from tests.attack.catalogue.case_coverage import CASES, ELSEWHERE, OF_PARTS_ALONE, WHOLE
+from tests.attack.catalogue.case_index import (
     IN_SANDBOXES,
     SHARED,
     decorations,

@@ -13,8 +13,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.attack.catalogue import wider
-from tests.attack.catalogue.wider import API_KEYS, SECRETS, STRICT, own
+from tests.attack.catalogue import extended_rules
+from tests.attack.catalogue.extended_rules import API_KEYS, SECRETS, STRICT, own
+from tests.attack.lab.attack_spellings import MARK, arrived, in_turn, tell, try_all
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import basic, request
 from tests.attack.lab.harm import Finding, Harm
@@ -22,10 +23,9 @@ from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ANY, API, BASIC, COOKIE, KEYED, OTHER, PLAIN, QUERY, STANDIN
 from tests.attack.lab.proxies import Egress, Proxy, running
-from tests.attack.lab.shapes import MARK, arrived, in_turn, tell, try_all
 from tests.proxy.lab.http1 import Request
-from tests.proxy.lab.visit import Visit
-from tests.proxy.served import until
+from tests.proxy.lab.upstream_request import UpstreamRequest
+from tests.proxy.serve_process import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 
@@ -386,7 +386,7 @@ def test_a_stand_in_at_other_hosts(lab: Lab, proxy: Proxy) -> None:
 @case("S-37", "a secret that cannot be had", Harm.BARE)
 def test_a_secret_that_cannot_be_had(lab: Lab, proxy: Proxy) -> None:
     """Taken away, or made into what no credential may be: no request goes out without one, by any way."""
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     host, folder = own("fleeting"), proxy.folder / "secrets"
     file = folder / "fleeting"
     asks = [request(host, "/status?code=200", method=method) for method in ("GET", "HEAD", "PUT")]
@@ -404,7 +404,7 @@ def test_a_secret_that_cannot_be_had(lab: Lab, proxy: Proxy) -> None:
             if lab.sent(proxy, lab.any, lambda each: not each.headers("authorization")):
                 raise Finding(Harm.BARE, "a request went out without its credential")
     finally:
-        wider.put_secret(folder, "fleeting", SECRETS["fleeting"])
+        extended_rules.put_secret(folder, "fleeting", SECRETS["fleeting"])
     if proxy.name == "egress":
         until(lambda: proxy.ask(host, asks[0]).status == 200, "it to be there again")
 
@@ -456,7 +456,7 @@ def test_line_ends_and_control_bytes_in_a_secret(lab: Lab, proxy: Proxy) -> None
     (other.folder / "secrets").mkdir(mode=0o700, exist_ok=True)
     for what, inside in _INSIDE.items():
         bad = fronts[what] + inside + b"behind-" + fronts[what]
-        wider.put_secret(other.folder / "secrets", files[what], bad)
+        extended_rules.put_secret(other.folder / "secrets", files[what], bad)
     with running(other) as tried:
         lab.begin(tried)
         for name in files.values():
@@ -481,7 +481,7 @@ class _Traffic:
         self._lines = [f"Bearer {value.decode()}" for value in values]
         self._over = threading.Event()
 
-    async def note(self, visit: Visit) -> None:
+    async def note(self, visit: UpstreamRequest) -> None:
         """The host."""
         await visit.body()
         since, found = int(visit.request.target.rpartition("=")[2]), visit.request.headers("authorization")
@@ -523,13 +523,13 @@ class _Traffic:
 
 
 def _renamed(folder: Path, value: bytes, traffic: _Traffic) -> None:
-    wider.put_secret(folder, "rotated", value)
+    extended_rules.put_secret(folder, "rotated", value)
 
 
 def _taken_away_first(folder: Path, value: bytes, traffic: _Traffic) -> None:
     (folder / "rotated").unlink()
     traffic.goes_on()
-    wider.put_secret(folder, "rotated", value)
+    extended_rules.put_secret(folder, "rotated", value)
 
 
 def _emptied_first(folder: Path, value: bytes, traffic: _Traffic) -> None:
@@ -545,7 +545,7 @@ def test_a_secret_that_is_replaced_under_traffic(lab: Lab, proxy: Proxy) -> None
     Each request goes out with one whole value or not at all. One that begins when a new value has been seen
     goes out with that, or with a newer one: never with the old one again.
     """
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     host, folder = own("rotated"), proxy.folder / "secrets"
     values = [SECRETS["rotated"], *(f"rot_{secrets.token_hex(16)}".encode() for _ in range(3))]
     traffic = _Traffic(proxy, host, values)
@@ -558,7 +558,7 @@ def test_a_secret_that_is_replaced_under_traffic(lab: Lab, proxy: Proxy) -> None
                 until(lambda n=number: traffic.newest >= n, "the new value to be in use")  # type: ignore[misc]
                 traffic.goes_on()
     finally:
-        wider.put_secret(folder, "rotated", values[0])
+        extended_rules.put_secret(folder, "rotated", values[0])
         if proxy.name == "egress":
             until(lambda: _is_sent(lab, proxy, host, values[0]), "the first one to be in use again")
     if proxy.name == "egress":
@@ -580,7 +580,7 @@ def _is_sent(lab: Lab, proxy: Proxy, host: str, value: bytes) -> bool:
 @case("S-04", "two credentials, each in its place", Harm.SENT)
 def test_two_credentials_each_in_its_place(lab: Lab, proxy: Proxy) -> None:
     """The one in the slot of the other is the sandbox's own, and goes."""
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     host = own("second")
     lines = (f"authorization: Bearer {MINE}", f"x-api-key: {MINE}", f"x_api_key: {MINE}")
     proxy.ask(host, request(host, "/status?code=200", *lines))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.attack.catalogue.entries import (
+from tests.attack.catalogue.proxy_entries import (
     REASONS,
     UNREAD,
     by_connect,

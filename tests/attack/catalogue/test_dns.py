@@ -11,7 +11,7 @@ import secrets
 
 import pytest
 
-from tests.attack.catalogue.entries import (
+from tests.attack.catalogue.proxy_entries import (
     REASONS,
     asking,
     by_connect,

@@ -15,7 +15,7 @@ import pytest
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import Answer, request
 from tests.attack.lab.harm import Finding, Harm
-from tests.attack.lab.hostile import HEADS, credential
+from tests.attack.lab.hostile_handlers import HEADS, credential
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import (
@@ -35,7 +35,7 @@ from tests.attack.lab.names import (
 from tests.attack.lab.proxies import Proxy
 from tests.attack.lab.websocket import ask_for_websocket
 from tests.proxy.lab.http2 import Call
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 
@@ -119,7 +119,7 @@ HALVES = {
 def test_answers_that_end_where_the_secret_stands(lab: Lab, proxy: Proxy) -> None:
     for at, template in enumerate(HALVES.values()):
 
-        async def say(visit: Visit, template: bytes = template) -> None:
+        async def say(visit: UpstreamRequest, template: bytes = template) -> None:
             visit.over = True
             await visit.body()
             await visit.channel.send(template.replace(b"%s", credential(visit)))
@@ -281,7 +281,7 @@ def test_a_host_that_speaks_in_the_name_of_the_proxy(lab: Lab, proxy: Proxy) -> 
     """A client has to be able to tell a refusal of the proxy from one of the host."""
     said = b"".join(f"{name}: host.unknown\r\n".encode() for name in NAMES)
 
-    async def pretend(visit: Visit) -> None:
+    async def pretend(visit: UpstreamRequest) -> None:
         await visit.body()
         await visit.channel.send(b"HTTP/1.1 103 Hints\r\n" + said + b"\r\n")
         await visit.channel.send(b"HTTP/1.1 403 Egress host.unknown\r\ntransfer-encoding: chunked\r\n" + said)
@@ -294,7 +294,7 @@ def test_a_host_that_speaks_in_the_name_of_the_proxy(lab: Lab, proxy: Proxy) -> 
         await call.say(b"no")
         await call.conversation.headers(call.stream, lines, end=True)
 
-    async def pretend_switch(visit: Visit) -> None:
+    async def pretend_switch(visit: UpstreamRequest) -> None:
         await visit.answer(b"no", (("egress-denied", "rule.websocket"),), status="403 Egress rule.websocket")
 
     for site in (lab.api, lab.other):
@@ -345,7 +345,7 @@ def test_a_page_and_the_connection_behind_it(lab: Lab, proxy: Proxy) -> None:
 def test_a_host_that_answers_more_than_it_was_asked(lab: Lab, proxy: Proxy) -> None:
     """Bytes that nobody waits for are thrown away, whoever is served next."""
 
-    async def chatter(visit: Visit) -> None:
+    async def chatter(visit: UpstreamRequest) -> None:
         await visit.body()
         gift = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx-gift: " + credential(visit) + b"\r\n\r\n"
         await visit.channel.send(b"HTTP/1.1 204 No\r\n\r\n" + gift * 3)

@@ -20,7 +20,7 @@ import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import pytest
 import zstandard
 
-from tests.attack.lab.boxes import boxes
+from tests.attack.lab.added_sandbox import boxes
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import PATIENCE, Answer, Line, request
 from tests.attack.lab.harm import Finding, Harm, must_be_none
@@ -30,9 +30,9 @@ from tests.attack.lab.memory import MOST, Memory
 from tests.attack.lab.names import ANY, API, HTTP2, OTHER, PLAIN, SCOPED, SOCKETS
 from tests.attack.lab.proxies import Egress, Naive, Proxy
 from tests.attack.lab.websocket import PING, ask_for_websocket, frame
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 from tests.proxy.lab.websocket import serve_websocket
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 
@@ -61,7 +61,7 @@ def egress(lab: Lab) -> Iterator[Egress]:
 
 
 Attack = Callable[[Lab, Proxy], object]
-Handler = Callable[[Visit], Awaitable[None]]
+Handler = Callable[[UpstreamRequest], Awaitable[None]]
 
 
 def bear(lab: Lab, proxy: Proxy, attacks: Mapping[str, Attack]) -> None:
@@ -201,7 +201,7 @@ BODIES: Final[Mapping[str, Attack]] = {
 }
 
 
-async def _never_reads(visit: Visit) -> None:
+async def _never_reads(visit: UpstreamRequest) -> None:
     """Neither the body, nor anything else."""
     visit.over = True
     await asyncio.Event().wait()
@@ -219,7 +219,7 @@ def test_bodies_that_nobody_reads(lab: Lab, proxy: Proxy) -> None:
 def _sending(start: bytes, data: bytes, times: int) -> Handler:
     """A host that says something, and then the same again and again."""
 
-    async def handler(visit: Visit) -> None:
+    async def handler(visit: UpstreamRequest) -> None:
         visit.over = True
         await visit.body()
         await visit.channel.send(start)
@@ -267,7 +267,7 @@ def _zeros(coding: str) -> bytes:
 
 
 def _coded(coding: str, data: bytes) -> Handler:
-    async def handler(visit: Visit) -> None:
+    async def handler(visit: UpstreamRequest) -> None:
         await visit.body()
         await visit.answer(data, (("content-encoding", coding),))
 
@@ -416,7 +416,7 @@ FRAMES: Final[Mapping[str, Attack]] = {
 }
 
 
-async def _swallows(visit: Visit) -> None:
+async def _swallows(visit: UpstreamRequest) -> None:
     """A WebSocket that listens, and understands nothing."""
     visit.over = True
     key = (visit.request.header("sec-websocket-key") or "").encode()

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.attack.lab.attack_spellings import MARK, in_turn, try_all
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
 from tests.attack.lab.harm import Finding, Harm
-from tests.attack.lab.hostile import credential
+from tests.attack.lab.hostile_handlers import credential
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import API, EVIL, OTHER, SCOPED
 from tests.attack.lab.proxies import Proxy
-from tests.attack.lab.shapes import MARK, in_turn, try_all
 from tests.proxy.lab.http1 import Request
-from tests.proxy.lab.visit import Visit
-from tests.proxy.served import until
+from tests.proxy.lab.upstream_request import UpstreamRequest
+from tests.proxy.serve_process import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 
@@ -432,7 +432,7 @@ def test_responses_that_two_parsers_cut_in_two_ways(lab: Lab, proxy: Proxy) -> N
     for number, (name, (template, method)) in enumerate(AFTER.items()):
         path = f"/framing/{number}"
 
-        async def say(visit: Visit, template: bytes = template) -> None:
+        async def say(visit: UpstreamRequest, template: bytes = template) -> None:
             visit.over = True
             await visit.channel.send(template.replace(b"%s", credential(visit)))
 
@@ -452,7 +452,7 @@ def test_an_answer_that_waits_for_the_next_request(lab: Lab, proxy: Proxy) -> No
     """What the host sends too much is nobody's: each request gets the answer to itself."""
     ready = request(API, "/framing/two"), request(API, "/small"), request(API, "/echo?three")
 
-    async def two(visit: Visit) -> None:
+    async def two(visit: UpstreamRequest) -> None:
         gift = OK + b"content-length: 4\r\nx-gift: " + credential(visit) + b"\r\n\r\nfake"
         await visit.channel.send(OK + b"content-length: 2\r\n\r\nok" + gift)
 

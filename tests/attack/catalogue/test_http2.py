@@ -28,18 +28,18 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
+from tests.attack.lab.attack_spellings import arrived
 from tests.attack.lab.cases import case
 from tests.attack.lab.harm import Finding, Harm
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
-from tests.attack.lab.leaks import leaks
+from tests.attack.lab.leak_detector import leaks
 from tests.attack.lab.names import API, BASIC, EVIL, HTTP2, OTHER, SCOPED
 from tests.attack.lab.proxies import Proxy
-from tests.attack.lab.shapes import arrived
 from tests.proxy.lab.frames import Stream
 from tests.proxy.lab.http1 import Fields
 from tests.proxy.lab.http2 import Call
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.attack.lab import harm
-from tests.attack.lab.boxes import add_box, boxes, control, hand_over
+from tests.attack.lab.added_sandbox import add_box, boxes, control, hand_over
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import PATIENCE, Answer, Line, basic, request
 from tests.attack.lab.harm import Finding, Harm, must_be_none
@@ -28,9 +28,9 @@ from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import API, EVIL, OTHER, PLAIN, STANDIN, Credential
 from tests.attack.lab.proxies import LISTEN, Egress, Proxy
 from tests.cli.command import put
-from tests.proxy.lab.certs import trusting
-from tests.proxy.lab.raw import Say, Stall
-from tests.proxy.served import until
+from tests.proxy.lab.certificates import trusting
+from tests.proxy.lab.raw_upstream import Say, Stall
+from tests.proxy.serve_process import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 

@@ -24,16 +24,16 @@ import zstandard
 from tests.attack.lab import names
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
-from tests.attack.lab.glance import Glance
 from tests.attack.lab.harm import Finding, Harm
 from tests.attack.lab.http2 import Http2
 from tests.attack.lab.lab import Lab
-from tests.attack.lab.leaks import RUN, Leak, leaks
+from tests.attack.lab.leak_detector import RUN, Leak, leaks
 from tests.attack.lab.names import ADDRESSES, ANY, API, EVIL, OTHER, SOCKETS
 from tests.attack.lab.proxies import Egress, Naive, Proxy
+from tests.attack.lab.quick_leak_scan import QuickLeakScan
 from tests.attack.lab.websocket import CLOSE, TEXT, ask_for_websocket, frame, frames, read_frame
 from tests.cli.command import ROOT
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 
@@ -429,7 +429,7 @@ def test_innocent_bytes_hold_no_secret() -> None:
 @pytest.mark.parametrize("form", WIRE_FORMS)
 def test_the_quick_look_misses_no_run(form: str) -> None:
     """Wherever it begins; and it does not suspect everybody, which would make it a slow one."""
-    glance = Glance([SECRET])
+    glance = QuickLeakScan([SECRET])
     for at in range(len(SECRET) - RUN + 1):
         piece = SECRET if form == "16 bytes" or "without" in form else SECRET[at : at + RUN]
         assert glance.suspects(b"GET /" + WIRE_FORMS[form](piece) + b" HTTP/1.1\r\n\r\n"), at

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.attack.catalogue.entries import (
+from tests.attack.catalogue.proxy_entries import (
     REASONS,
     by_connect,
     by_host,
@@ -19,13 +19,13 @@ from tests.attack.catalogue.entries import (
     expects_name,
     let_out,
 )
+from tests.attack.lab.attack_spellings import one_by_one
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
 from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ADDRESSES, ANY, API, DOOR, EVIL, PLAIN, SCOPED
 from tests.attack.lab.proxies import Egress, Proxy
-from tests.attack.lab.shapes import one_by_one
 from tests.unit.proxy.dns_messages import NOERROR, NXDOMAIN, query, wire_name
 from tests.unit.proxy.hellos import hello, server_name
 

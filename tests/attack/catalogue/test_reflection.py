@@ -20,18 +20,18 @@ import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import pytest
 import zstandard
 
-from tests.attack.catalogue import wider
-from tests.attack.catalogue.wider import COOKIES, SECRETS, WALL, must_not_show, own
+from tests.attack.catalogue import extended_rules
+from tests.attack.catalogue.extended_rules import COOKIES, SECRETS, WALL, must_not_show, own
+from tests.attack.lab.attack_spellings import in_turn
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import Answer, request
 from tests.attack.lab.harm import Finding, Harm
-from tests.attack.lab.hostile import HEADS, credential
+from tests.attack.lab.hostile_handlers import HEADS, credential
 from tests.attack.lab.http2 import Http2
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import API, BASIC, BLOCKING, COOKIE, KEYED, QUERY, STANDIN
 from tests.attack.lab.proxies import Egress, Proxy
-from tests.attack.lab.shapes import in_turn
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 
@@ -57,7 +57,7 @@ def answering(lab: Lab, host: str, path: str, say: Callable[[bytes], Iterable[by
     The connection stays, unless the answer says that it does not.
     """
 
-    async def answer(visit: Visit) -> None:
+    async def answer(visit: UpstreamRequest) -> None:
         await visit.body()
         for piece in say(credential(visit)):
             visit.over = visit.over or b"connection: close\r\n" in piece
@@ -232,7 +232,7 @@ def test_a_secret_in_the_forms_of_template_engines(lab: Lab, proxy: Proxy) -> No
 @case("S-07", "base64 in the forms of template engines", Harm.LEAKED)
 def test_base64_in_the_forms_of_template_engines(lab: Lab, proxy: Proxy) -> None:
     """A token that is base64 itself, and Basic, have `+`, `/` and `=` in them."""
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     answers = _reflect(lab, proxy, MORE_FORMS, own("padded"))
     found = [
         name
@@ -255,7 +255,7 @@ def test_secrets_of_every_kind_of_injection(lab: Lab, proxy: Proxy) -> None:
     for host in KINDS:
         for name, encode in dump.items():
 
-            async def echo(visit: Visit, encode: Form = encode) -> None:
+            async def echo(visit: UpstreamRequest, encode: Form = encode) -> None:
                 await visit.body()
                 await visit.answer(encode(visit.request.raw))
 
@@ -283,7 +283,7 @@ def test_the_url_of_the_request_in_a_url(lab: Lab, proxy: Proxy) -> None:
     }
     for at, encode in enumerate(forms.values()):
 
-        async def sign_in(visit: Visit, encode: Form = encode) -> None:
+        async def sign_in(visit: UpstreamRequest, encode: Form = encode) -> None:
             await visit.body()
             text = encode(visit.request.target.encode("latin-1"))
             location = text.decode() if text.startswith(b"/") else "/login"
@@ -415,7 +415,7 @@ def test_a_secret_in_every_field(lab: Lab, proxy: Proxy) -> None:
 @case("S-09", "a secret in the name of a field", Harm.LEAKED)
 def test_a_secret_in_the_name_of_a_field(lab: Lab, proxy: Proxy) -> None:
     """One that may stand there; names are written in small letters on their way."""
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     host, secret = own("token"), SECRETS["token"]
     lines = (b"%b: x", b"x-%b: y", b"%b-x: y", b"X-%b-%b: y")
     for at, line in enumerate(lines):
@@ -680,7 +680,7 @@ def test_a_secret_that_comes_back_where_that_blocks(lab: Lab, proxy: Proxy) -> N
 @case("S-07", "long secrets, alike secrets, and secrets that are words", Harm.LEAKED)
 def test_long_alike_and_common_secrets(lab: Lab, proxy: Proxy) -> None:
     """All of those that belong to a host are masked, injected there or not; nothing breaks by it."""
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     first, second, third = (SECRETS[name] for name in ("first", "second", "third"))
 
     def three(_: bytes) -> Iterator[bytes]:
@@ -745,13 +745,13 @@ def _pieces(secret: bytes) -> Iterator[bytes]:
 @case("S-07", "a secret that was replaced while the response runs", Harm.LEAKED)
 def test_a_secret_that_was_replaced_while_the_response_runs(lab: Lab, proxy: Proxy) -> None:
     """Neither the old value nor the new one comes back, in this response or in a later one."""
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     host, file, old = own("rotated"), proxy.folder / "secrets", SECRETS["rotated"]
     new = old[::-1]
     seen: list[bytes] = []
     come = asyncio.Event()
 
-    async def late(visit: Visit) -> None:
+    async def late(visit: UpstreamRequest) -> None:
         await visit.body()
         await visit.begin("200 OK", (("transfer-encoding", "chunked"),))
         await visit.chunk(b"began\n")
@@ -760,7 +760,7 @@ def test_a_secret_that_was_replaced_while_the_response_runs(lab: Lab, proxy: Pro
         await visit.chunk(new[9:] + b"\n")
         await visit.end_chunks()
 
-    async def note(visit: Visit) -> None:
+    async def note(visit: UpstreamRequest) -> None:
         await visit.body()
         seen.append(credential(visit))
         await visit.answer(b"so far " + b" ".join(seen))
@@ -772,7 +772,7 @@ def test_a_secret_that_was_replaced_while_the_response_runs(lab: Lab, proxy: Pro
         with proxy.tunnel(host) as line:
             line.send(request(host, "/reflection/late"))
             line.until(b"began")
-            wider.put_secret(file, "rotated", new)
+            extended_rules.put_secret(file, "rotated", new)
             while new not in seen:
                 proxy.ask(host, request(host, "/reflection/note"))
             lab.internet.run(_set(come))
@@ -782,7 +782,7 @@ def test_a_secret_that_was_replaced_while_the_response_runs(lab: Lab, proxy: Pro
         if old in shown or new in shown:
             raise Finding(Harm.LEAKED, "a value, old or new")
     finally:
-        wider.put_secret(file, "rotated", old)
+        extended_rules.put_secret(file, "rotated", old)
         if proxy.name == "egress":
             while seen[-1] != old:
                 proxy.ask(host, request(host, "/reflection/note"))
@@ -796,7 +796,7 @@ async def _set(event: asyncio.Event) -> None:
 def test_hints_that_were_asked_for(lab: Lab, proxy: Proxy) -> None:
     """`Expect: 100-continue`: what may come before the answer is searched like the answer."""
 
-    async def go_on(visit: Visit) -> None:
+    async def go_on(visit: UpstreamRequest) -> None:
         secret = credential(visit)
         await visit.channel.send(b"HTTP/1.1 100 " + secret + b"\r\nx-gift: " + secret + b"\r\n\r\n")
         await visit.channel.send(b"HTTP/1.1 102 Wait\r\nx-gift: " + base64.b64encode(secret) + b"\r\n\r\n")

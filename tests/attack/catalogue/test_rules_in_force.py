@@ -21,7 +21,7 @@ from typing import Self
 
 import pytest
 
-from tests.attack.lab.boxes import boxes, control
+from tests.attack.lab.added_sandbox import boxes, control
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import PATIENCE, Answer, Line, request
 from tests.attack.lab.commands import run_in
@@ -36,9 +36,9 @@ from tests.proxy.lab.channel import End
 from tests.proxy.lab.frames import Stream
 from tests.proxy.lab.http1 import Request
 from tests.proxy.lab.http2 import Call
-from tests.proxy.lab.raw import Say, Stall
+from tests.proxy.lab.raw_upstream import Say, Stall
 from tests.proxy.lab.websocket import serve_websocket
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 

@@ -15,18 +15,18 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
-from tests.attack.catalogue import wider
-from tests.attack.catalogue.wider import COOKIES, GITLAB, HERE, OPENAI, PLACES, SECRETS, SIGNED, STAY
+from tests.attack.catalogue import extended_rules
+from tests.attack.catalogue.extended_rules import COOKIES, GITLAB, HERE, OPENAI, PLACES, SECRETS, SIGNED, STAY
+from tests.attack.lab.attack_spellings import in_turn
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import Answer, basic, request
 from tests.attack.lab.harm import Finding, Harm
-from tests.attack.lab.hostile import credential
+from tests.attack.lab.hostile_handlers import credential
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import API, EVIL, OTHER, QUERY, SCOPED
 from tests.attack.lab.proxies import Egress, Proxy
-from tests.attack.lab.shapes import in_turn
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 
@@ -44,7 +44,7 @@ def egress(wide: Egress) -> Egress:
 
 @pytest.fixture(autouse=True)
 def hosts(lab: Lab) -> None:
-    wider.furnish(lab)
+    extended_rules.furnish(lab)
 
 
 def hold(lab: Lab, proxy: Proxy, host: str, wanted: Iterable[str], *lines: str, body: bytes = b"") -> None:
@@ -283,7 +283,7 @@ def test_graphql_in_every_shape(lab: Lab, proxy: Proxy) -> None:
 
 @case("S-59", "GraphQL of another service", Harm.SENT)
 def test_graphql_of_another_service(lab: Lab, proxy: Proxy) -> None:
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     issues = "/api/v4/projects/acme%2Fapp/issues"
     honest(lab, proxy, GITLAB, "GET", issues, SECRETS["gitlab"].decode())
     tries = [
@@ -330,7 +330,7 @@ def test_endpoints_that_answer_with_a_new_credential(lab: Lab, proxy: Proxy) -> 
 
 @case("S-60", "endpoints of other services that answer with a new credential", Harm.SENT)
 def test_endpoints_of_others_that_answer_with_a_new_credential(lab: Lab, proxy: Proxy) -> None:
-    wider.arm(proxy)
+    extended_rules.arm(proxy)
     honest(lab, proxy, OPENAI, "GET", "/v1/models", bearer("openai"))
     honest(lab, proxy, OPENAI, "POST", "/v1/responses", bearer("openai"), JSON)
     project = "/api/v4/projects/acme%2Fapp"
@@ -560,7 +560,7 @@ def redirecting(
 ) -> None:
     """Let a host answer a path with these lines, in which `{}` stands for the credential."""
 
-    async def redirect(visit: Visit) -> None:
+    async def redirect(visit: UpstreamRequest) -> None:
         await visit.body()
         secret = credential(visit).decode("latin-1")
         said = [

@@ -24,16 +24,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.attack.lab import harm
-from tests.attack.lab.boxes import control, control_raw
+from tests.attack.lab.added_sandbox import control, control_raw
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
 from tests.attack.lab.commands import program_in, run_in
 from tests.attack.lab.harm import Finding, Harm, must_be_none
 from tests.attack.lab.lab import Lab
-from tests.attack.lab.leaks import leaks
+from tests.attack.lab.leak_detector import leaks
+from tests.attack.lab.mixed_traffic import MixedTraffic
 from tests.attack.lab.names import ANY, API, Credential
 from tests.attack.lab.proxies import Egress, Proxy, running
-from tests.attack.lab.wild import Wild
 from tests.cli.command import put
 
 pytestmark = [pytest.mark.system("ip", "iproute2"), pytest.mark.system("setpriv", "util-linux")]
@@ -254,7 +254,7 @@ COMMANDS: Final = (
 @case("S-38 S-40 S-72", "what is printed about itself", Harm.TAKEN)
 def test_what_is_printed_about_itself(lab: Lab, proxy: Proxy) -> None:
     """By a proxy in trouble, at the level `debug`; by every command; and on the control socket."""
-    Wild(lab, proxy).run()
+    MixedTraffic(lab, proxy).run()
     if not isinstance(proxy, Egress):
         page = proxy.say(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         must_not_show(lab, [("its page", page.raw + page.body)], Harm.TAKEN)

@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from tests.attack.catalogue.entries import by_sni
+from tests.attack.catalogue.proxy_entries import by_sni
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import request
 from tests.attack.lab.harm import Finding, Harm, must_be_none
@@ -22,8 +22,8 @@ from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import ANY, API, CERTIFICATES_GONE_WRONG, FRONT, OTHER
 from tests.attack.lab.proxies import Egress, Proxy
 from tests.attack.lab.websocket import ask_for_websocket
-from tests.proxy.lab.certs import Certificates, trusting
-from tests.proxy.lab.raw import Close, Cut, Reset, Say, Step
+from tests.proxy.lab.certificates import Certificates, trusting
+from tests.proxy.lab.raw_upstream import Close, Cut, Reset, Say, Step
 
 pytestmark = pytest.mark.system("ip", "iproute2")
 

@@ -12,16 +12,16 @@ from urllib.parse import quote
 import pytest
 from wsproto.utilities import generate_accept_token
 
-from tests.attack.catalogue.wider import WALL
+from tests.attack.catalogue.extended_rules import WALL
+from tests.attack.lab.attack_spellings import MARK, arrived, tell, try_all
 from tests.attack.lab.cases import case
 from tests.attack.lab.client import Line, request
 from tests.attack.lab.harm import Finding, Harm
-from tests.attack.lab.hostile import credential
+from tests.attack.lab.hostile_handlers import credential
 from tests.attack.lab.http2 import Http2, head
 from tests.attack.lab.lab import Lab
 from tests.attack.lab.names import API, EVIL, SCOPED, SOCKETS
 from tests.attack.lab.proxies import Egress, Proxy
-from tests.attack.lab.shapes import MARK, arrived, tell, try_all
 from tests.attack.lab.websocket import (
     BINARY,
     CLOSE,
@@ -33,7 +33,7 @@ from tests.attack.lab.websocket import (
     frame,
     frames,
 )
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 from tests.proxy.lab.websocket import NONCE
 
 pytestmark = pytest.mark.system("ip", "iproute2")
@@ -172,7 +172,7 @@ def test_a_switch_that_was_not_agreed_on(lab: Lab, proxy: Proxy) -> None:
     """Nothing of what the host says behind it arrives: not raw, not as frames."""
     for at, (name, (protocol, is_right)) in enumerate(SWITCHES.items()):
 
-        async def switch(visit: Visit, protocol: str = protocol, right: bool = is_right) -> None:
+        async def switch(visit: UpstreamRequest, protocol: str = protocol, right: bool = is_right) -> None:
             visit.over = True
             secret = credential(visit)
             accept = generate_accept_token((visit.request.header("sec-websocket-key") or NONCE).encode())
@@ -209,7 +209,7 @@ def serving(lab: Lab, host: str, said: Frames, *lines: str, reason: str = "Go", 
     `lines` are more lines for its head, in which `{}` stands for the credential.
     """
 
-    async def serve(visit: Visit) -> None:
+    async def serve(visit: UpstreamRequest) -> None:
         visit.over = True
         secret = credential(visit)
         accept = generate_accept_token((visit.request.header("sec-websocket-key") or NONCE).encode())
@@ -467,7 +467,7 @@ def test_frames_of_the_client_that_are_none(lab: Lab, proxy: Proxy) -> None:
         "behind the goodbye": frame(CLOSE, b"\x03\xe8") + frame(TEXT, b"M4RK"),
     }
 
-    async def hear(visit: Visit) -> None:
+    async def hear(visit: UpstreamRequest) -> None:
         visit.over = True
         accept = generate_accept_token((visit.request.header("sec-websocket-key") or NONCE).encode())
         lines = [
@@ -507,7 +507,7 @@ def _count(lab: Lab, proxy: Proxy, shapes: dict[str, bytes]) -> int:
 def test_frames_sent_ahead_of_the_switch(lab: Lab, proxy: Proxy) -> None:
     """A host that declines must not find them behind the request."""
 
-    async def decline(visit: Visit) -> None:
+    async def decline(visit: UpstreamRequest) -> None:
         await visit.answer(b"no\n", status="426 Upgrade Required")
 
     lab.sockets.handle("/ws", decline)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from tests.proxy.lab.certs import trusting
+from tests.proxy.lab.certificates import trusting
 from tests.proxy.lab.http1 import Fields, parse_fields, value
 
 PATIENCE: Final = 10.0

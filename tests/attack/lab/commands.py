@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.attack.lab.network import Room
 from tests.cli.command import Outcome, environment
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 
 def run_in(room: Room, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Outcome:

@@ -7,11 +7,11 @@ from enum import StrEnum
 from functools import lru_cache
 
 from tests.attack.lab import names
-from tests.attack.lab.glance import Glance
 from tests.attack.lab.internet import Heeded
-from tests.attack.lab.leaks import Leak, leaks
+from tests.attack.lab.leak_detector import Leak, leaks
 from tests.attack.lab.names import CERTIFICATES_GONE_WRONG, Credential
 from tests.attack.lab.proxies import Proxy
+from tests.attack.lab.quick_leak_scan import QuickLeakScan
 from tests.proxy.lab.http1 import Request
 
 Place = tuple[str, int]
@@ -154,8 +154,8 @@ def _held(data: bytes, wanted: tuple[Credential, ...]) -> Iterator[tuple[Credent
 
 
 @lru_cache(maxsize=64)
-def _glance(values: tuple[bytes, ...]) -> Glance:
-    return Glance(values)
+def _glance(values: tuple[bytes, ...]) -> QuickLeakScan:
+    return QuickLeakScan(values)
 
 
 def leaked(

@@ -16,14 +16,14 @@ from typing import Final, Self
 
 from tests.attack.lab import names
 from tests.attack.lab.dns import NameServer, serve_names
-from tests.attack.lab.hostile import HOSTILE
+from tests.attack.lab.hostile_handlers import HOSTILE
 from tests.attack.lab.network import Network, Room
-from tests.attack.lab.wire import MARK_ADDRESS
-from tests.proxy.lab.certs import HTTP2, Certificates
+from tests.attack.lab.traffic_sniffer import MARK_ADDRESS
+from tests.proxy.lab.certificates import HTTP2, Certificates
 from tests.proxy.lab.channel import Channel, Reader
 from tests.proxy.lab.http1 import Request
 from tests.proxy.lab.http2 import Call, Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 from tests.proxy.lab.server import Link, Upstream
 
 KEPT: Final = 4 * 1024 * 1024

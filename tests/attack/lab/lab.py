@@ -24,9 +24,9 @@ from tests.attack.lab.internet import Heeded, Http2Site, Internet, Site
 from tests.attack.lab.names import Credentials
 from tests.attack.lab.network import Network
 from tests.attack.lab.proxies import Egress, Naive, Proxy, running
-from tests.attack.lab.wire import Opened, Watch
+from tests.attack.lab.traffic_sniffer import Opened, Watch
 from tests.cli.command import put
-from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.http1 import Request
 from tests.proxy.lab.websocket import serve_websocket
 

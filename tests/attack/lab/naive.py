@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from tests.attack.lab import naive_http2, naive_rules, names
-from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.channel import Channel, EndedError, Reader
 
 _DOORS = (53, 80, 443, 8443)

@@ -23,9 +23,9 @@ from tests.attack.lab.client import Answer, Line
 from tests.attack.lab.naive import STAND_IN
 from tests.attack.lab.names import Credentials, rules
 from tests.attack.lab.network import Process, Room
-from tests.attack.lab.wire import Watch, Wire
+from tests.attack.lab.traffic_sniffer import TrafficSniffer, Watch
 from tests.cli.command import Outcome, command, egress, environment, put
-from tests.proxy.served import until
+from tests.proxy.serve_process import until
 
 LISTEN: Final = ("127.0.0.1", 3128)
 
@@ -39,7 +39,7 @@ class Proxy(ABC):
 
     def __init__(self, room: Room, watch: Watch, folder: Path) -> None:
         self.room = room
-        self.wire = Wire(room, watch)
+        self.wire = TrafficSniffer(room, watch)
         self.folder = folder
         self.lines: list[Line] = []
         """What the sandbox has opened since the case began."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.fleet import About, Fleet
-from egress.fleet.service import Service
+from egress.fleet import Fleet, FleetInfo
+from egress.fleet.rpc_server import RpcServer
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.spec import Spec
 
@@ -25,8 +25,8 @@ def folder() -> Iterator[Path]:
 @contextmanager
 def serving(runtime: FakeRuntime, folder: Path) -> Iterator[Fleet]:
     """A fleet at its socket."""
-    found = Fleet(runtime, about=About(kind="fake", why="for a test"))
-    service = Service(found, folder)
+    found = Fleet(runtime, about=FleetInfo(kind="fake", why="for a test"))
+    service = RpcServer(found, folder)
     try:
         yield found
     finally:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from egress.cli.sandboxes.agents import AGENTS, NO_KEY, find
+from egress.cli.sandboxes.agents import AGENTS, NO_KEY, find_agent
 from egress.errors import UsageError
-from egress.policy.shipped import preset_texts
-from egress.rules.literals import looks_like_credential
+from egress.policy.bundled_presets import preset_texts
+from egress.rules.language.credential_guess import looks_like_credential
 from egress.runtime.environ import check_name, check_value
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_each_gets_a_text_that_is_no_key_where_it_looks_for_one(name: str) -> None:
-    agent = find(name)
+    agent = find_agent(name)
     assert all(agent.variables[key] == NO_KEY for key in agent.keys)
     assert not looks_like_credential(NO_KEY)
 
@@ -32,5 +32,5 @@ def test_there_are_ready_rules_for_each(name: str) -> None:
 
 def test_another_one_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(UsageError) as caught:
-        find("clippy")
+        find_agent("clippy")
     assert "claude-code, codex, opencode" in caught.value.hint

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.fleet import About, Fleet
-from egress.fleet.service import Service
+from egress.fleet import Fleet, FleetInfo
+from egress.fleet.rpc_server import RpcServer
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.spec import Spec
 
@@ -20,11 +20,11 @@ Captured = pytest.CaptureFixture[str]
 def test_it_returns_when_nothing_is_served_any_more(
     count: int, told: str, folder: Path, capsys: Captured
 ) -> None:
-    fleet = Fleet(FakeRuntime(), about=About(kind="fake"))
+    fleet = Fleet(FakeRuntime(), about=FleetInfo(kind="fake"))
     for number in range(count):
         fleet.create(Spec(name=f"box{number}", image="any"))
     ended = threading.Event()
-    service = Service(fleet, folder, ended.set)
+    service = RpcServer(fleet, folder, ended.set)
 
     def end() -> None:
         ended.wait()

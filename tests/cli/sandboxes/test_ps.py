@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.fleet import Fleet, Terms
+from egress.fleet import Fleet, SandboxLifetime
 from egress.runtime.spec import Spec
 
 Captured = pytest.CaptureFixture[str]
@@ -22,7 +22,7 @@ def test_no_sandboxes_are_said_to_be_none(folder: Path, capsys: Captured) -> Non
 
 @pytest.mark.usefixtures("box")
 def test_each_has_its_line(fleet: Fleet, folder: Path, capsys: Captured) -> None:
-    fleet.create(Spec(name="two", image="other"), Terms(timeout=7200))
+    fleet.create(Spec(name="two", image="other"), SandboxLifetime(timeout=7200))
     assert main(["ps", "--runtime-dir", str(folder)]) == 0
     head, one, two = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head == ["sandbox", "state", "image", "profile", "made", "left"]

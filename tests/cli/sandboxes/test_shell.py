@@ -9,14 +9,14 @@ import pytest
 
 from egress.cli.main import main
 from egress.fleet import Fleet
-from egress.runtime.fake import Call, FakeRuntime
+from egress.runtime.fake import FakeRuntime, ProgramCall
 from egress.runtime.spec import Spec
 from tests.cli.sandboxes.conftest import serving
 
 Captured = pytest.CaptureFixture[str]
 
 
-def shell(call: Call) -> int:
+def shell(call: ProgramCall) -> int:
     call.write(b"a shell reads: " + call.read() + b"\n")
     return 4
 
@@ -53,7 +53,7 @@ def test_what_is_said_of_one_that_is_to_be_made_is_no_word_on_one_that_is_there(
 def test_a_shell_shows_in_which_sandbox_it_is(folder: Path, capfd: Captured, words: list[str]) -> None:
     """Its user may have no name there, and the machine's is none."""
 
-    def told(call: Call) -> int:
+    def told(call: ProgramCall) -> int:
         call.write(call.env["PROMPT_COMMAND"].encode() + b"\n" + call.env["PS1"].encode() + b"\n")
         return 0
 

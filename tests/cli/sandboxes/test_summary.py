@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.sandboxes import summary
-from egress.fleet import About
+from egress.fleet import FleetInfo
 
 Captured = pytest.CaptureFixture[str]
 
@@ -36,7 +36,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def told(log: Path, capsys: Captured, *lines: bytes, file: str = "audit-000001.jsonl") -> list[str]:
-    about = About(kind="fake", audit=log, runtime_dir=log)
+    about = FleetInfo(kind="fake", audit=log, runtime_dir=log)
     since = summary.mark(about)
     with (log / file).open("ab") as out:
         out.writelines(lines)
@@ -90,7 +90,7 @@ def test_what_a_sandbox_chose_is_shown_as_text(log: Path, capsys: Captured) -> N
 
 
 def test_a_log_that_cannot_be_read_is_no_failure(tmp_path: Path, capsys: Captured) -> None:
-    assert summary.mark(About(kind="fake")) is None
-    assert summary.mark(About(kind="fake", audit=tmp_path / "none")) is None
-    summary.show(About(kind="fake"), "mine", None)
+    assert summary.mark(FleetInfo(kind="fake")) is None
+    assert summary.mark(FleetInfo(kind="fake", audit=tmp_path / "none")) is None
+    summary.show(FleetInfo(kind="fake"), "mine", None)
     assert "cannot be read" in capsys.readouterr().err

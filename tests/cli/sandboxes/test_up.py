@@ -21,9 +21,9 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images.demo import demo_image
-from egress.runtime.docker.labels import LEASE
+from egress.runtime.docker.labels import LEASE_LABEL
 from tests.cli.command import Outcome, command, egress, environment, put
 from tests.runtime.conftest import answering, engine
 from tests.runtime.namespace.conftest import namespaces, refusal
@@ -72,7 +72,7 @@ def either(request: pytest.FixtureRequest) -> Iterator[Place]:
     """One of each kind; the image that containers are made of is there."""
     if request.param == "docker":
         found = request.getfixturevalue("engine")
-        assert isinstance(found, Engine)
+        assert isinstance(found, DockerEngine)
         demo_image(found)
     else:
         request.getfixturevalue("namespaces")
@@ -161,8 +161,8 @@ def test_a_command_of_its_own_proxy_leaves_nothing(either: Place) -> None:
     assert "denied pastebin.example.org  host.unknown  1x" in ran.err
     assert not list((either.folder / "run" / "embedded").glob("*"))
     if either.kind == "docker":
-        engine = Engine()
-        assert not [each.name for each in engine.containers(LEASE) if name in each.name]
+        engine = DockerEngine()
+        assert not [each.name for each in engine.containers(LEASE_LABEL) if name in each.name]
         engine.close()
 
 

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from tests.proxy.clients.scene import rules
-from tests.proxy.lab.certs import Certificates
-from tests.proxy.lab.stack import Stack
+from tests.proxy.lab.certificates import Certificates
+from tests.proxy.lab.proxy_stack import ProxyStack
 
 
 class Given(Certificates):
@@ -43,7 +43,7 @@ async def main(folder: Path, port: int, ca: Path) -> None:
     loop = asyncio.get_running_loop()
     asked = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin)
-    async with Stack(folder, Given(ca), rules(folder, port, "http2: true")) as stack:
+    async with ProxyStack(folder, Given(ca), rules(folder, port, "http2: true")) as stack:
         say({"url": stack.url, "ca": str(stack.write_ca())})
         while await asked.readline():
             say({"peak": peak(), "exchanges": stack.exchanges()})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.proxy.clients.stage import Stage, over_http1
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -15,9 +15,9 @@ from tests.proxy.clients.client import Client
 from tests.proxy.clients.scene import MASK, unlocked
 from tests.proxy.clients.stage import Stage, over_http2
 from tests.proxy.lab.handlers import hash_of_bytes
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import OTHER
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.proxy_stack import OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 LARGE = 64 * 1024 * 1024
 PARTS = 3
@@ -77,7 +77,7 @@ async def streaming(stage: Stage[RawUpstream], client: Client) -> None:
     """The upstream goes on only when the client has shown the last part; nothing here measures time."""
     seen = asyncio.Semaphore(0)
 
-    async def events(visit: Visit) -> None:
+    async def events(visit: UpstreamRequest) -> None:
         await visit.body()
         await visit.begin("200 OK", (("transfer-encoding", "chunked"),), "text/event-stream")
         for number in range(PARTS):

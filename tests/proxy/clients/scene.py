@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.proxy.lab.certs import Certificates
+from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.http2 import Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER, Stack
+from tests.proxy.lab.proxy_stack import NAME, OTHER, ProxyStack
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 SECRET = "sesame-open-please"
 WANTED = f"Bearer {SECRET}"
@@ -68,7 +68,7 @@ def write_secret(folder: Path) -> None:
 class Scene[U]:
     """The proxy, the upstream behind it, and what is to be said about both afterwards."""
 
-    stack: Stack
+    stack: ProxyStack
     upstream: U
     port: int
     ca: Path
@@ -119,6 +119,6 @@ async def through[U: RawUpstream | Http2Upstream](
     write_secret(folder)
     async with (
         upstream,
-        Stack(folder, certs, rules(folder, upstream.port, host, other=other)) as stack,
+        ProxyStack(folder, certs, rules(folder, upstream.port, host, other=other)) as stack,
     ):
         yield Scene(stack, upstream, upstream.port, stack.write_ca())

@@ -16,10 +16,10 @@ from egress.ca import merged_bundle
 from tests.proxy.clients.client import Ask, Client, Verb
 from tests.proxy.clients.program import Ran, run, started
 from tests.proxy.clients.scene import SECRET, Scene, certs, through
-from tests.proxy.lab.certs import HTTP2
+from tests.proxy.lab.certificates import HTTP2
 from tests.proxy.lab.http2 import Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 MOST_KEPT = 1024 * 1024
 

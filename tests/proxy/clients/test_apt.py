@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proxy.clients import guarded, refused
+from tests.proxy.clients import denied_host, password_proxy
 from tests.proxy.clients.client import Client, printed
 from tests.proxy.clients.program import Ran
 from tests.proxy.clients.scene import unlocked
 from tests.proxy.clients.stage import Stage
-from tests.proxy.clients.standins.ballast import ballast, is_whole
 from tests.proxy.clients.standins.debian import APART, FOLDERS, archive, sources
-from tests.proxy.clients.standins.home import kept_a_mask
-from tests.proxy.clients.standins.shelf import shelve
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
+from tests.proxy.clients.standins.home_leftovers import kept_a_mask
+from tests.proxy.clients.standins.incompressible import ballast, is_whole
+from tests.proxy.clients.standins.static_files import shelve
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = pytest.mark.system("apt-get", "apt")
 
@@ -95,7 +95,7 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream]) -> None:
 async def test_a_refused_host_is_a_warning_that_shows_why(
     stage: Stage[RawUpstream], options: tuple[str, ...], status: int
 ) -> None:
-    ran = await update(stage, AT, refused.NOWHERE, APT, *options)
+    ran = await update(stage, AT, denied_host.NOWHERE, APT, *options)
     assert ran.status == status
     assert "Invalid response from proxy: HTTP/1.1 403 Egress host.unknown" in ran.err
     assert not stage.scene.upstream.links
@@ -104,7 +104,7 @@ async def test_a_refused_host_is_a_warning_that_shows_why(
 @APT.proves("password")
 async def test_a_password_is_given(stage: Stage[RawUpstream]) -> None:
     shelve(stage.scene.upstream, archive(AT, CONTENT))
-    ran = await install(stage, NAME, await guarded.guarded(stage, APT))
+    ran = await install(stage, NAME, await password_proxy.guarded(stage, APT))
     assert ran.status == 0, ran.err
     unlocked(stage.scene.upstream, *asked(stage))
 

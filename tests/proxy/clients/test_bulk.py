@@ -21,9 +21,9 @@ import pytest
 from tests.proxy.clients.program import Ran, run
 from tests.proxy.clients.scene import WANTED, Line, certs, unlocked, write_secret
 from tests.proxy.lab.http1 import body_parts
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 pytestmark = [pytest.mark.system("curl", "curl"), pytest.mark.timeout(600)]
 
@@ -90,7 +90,7 @@ async def proxied(folder: Path, upstream: RawUpstream) -> AsyncIterator[Proxy]:
         await process.wait()
 
 
-async def much(visit: Visit) -> None:
+async def much(visit: UpstreamRequest) -> None:
     """`n` bytes."""
     await visit.body()
     left = visit.number("n", 0)
@@ -100,7 +100,7 @@ async def much(visit: Visit) -> None:
         left -= min(left, MIB)
 
 
-async def count(visit: Visit) -> None:
+async def count(visit: UpstreamRequest) -> None:
     """How many bytes came; they are neither kept nor hashed."""
     request = visit.request
     if request.header("expect"):

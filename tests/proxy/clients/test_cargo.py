@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import guarded, refused
+from tests.proxy.clients import denied_host, password_proxy
 from tests.proxy.clients.client import Ask, Client, printed
 from tests.proxy.clients.program import Ran
 from tests.proxy.clients.scene import unlocked
 from tests.proxy.clients.stage import Stage, over_http2
-from tests.proxy.clients.standins.ballast import ballast, is_whole
-from tests.proxy.clients.standins.crates import SOURCE, USER, registry
-from tests.proxy.clients.standins.home import kept_a_mask
-from tests.proxy.clients.standins.shelf import shelve
+from tests.proxy.clients.standins.crate_registry import SOURCE, USER, registry
+from tests.proxy.clients.standins.home_leftovers import kept_a_mask
+from tests.proxy.clients.standins.incompressible import ballast, is_whole
+from tests.proxy.clients.standins.static_files import shelve
 from tests.proxy.lab.http2 import Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = pytest.mark.system("cargo", "cargo-web")
 
@@ -117,13 +117,13 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream]) -> None:
 @CARGO.proves("silent")
 async def test_a_refused_host_shows_a_number(stage: Stage[RawUpstream]) -> None:
     lay(stage.home)
-    await refused.host_in_silence(stage, CARGO, "CONNECT tunnel failed, response 403")
+    await denied_host.host_in_silence(stage, CARGO, "CONNECT tunnel failed, response 403")
 
 
 @CARGO.proves("password")
 async def test_a_password_is_given(stage: Stage[RawUpstream]) -> None:
     shelve(stage.scene.upstream, registry(AT, stage.url("")))
-    ran = await fetch(stage, await guarded.guarded(stage, CARGO))
+    ran = await fetch(stage, await password_proxy.guarded(stage, CARGO))
     assert ran.status == 0, ran.err
     unlocked(stage.scene.upstream, *PATHS)
 

@@ -14,12 +14,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tests.proxy.clients import guarded, proofs, refused
+from tests.proxy.clients import denied_host, password_proxy, proofs
 from tests.proxy.clients.client import Ask, Client, printed, proving
 from tests.proxy.clients.scene import certs
 from tests.proxy.clients.stage import Stage, staged
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = [
     pytest.mark.system("curl", "curl"),
@@ -102,17 +102,17 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
 
 @WGET.proves("refusal")
 async def test_a_refused_host_shows_why(stage: Stage[RawUpstream]) -> None:
-    await refused.host(stage, WGET)
+    await denied_host.host(stage, WGET)
 
 
 @CURL.proves("silent")
 async def test_curl_keeps_to_itself_why_a_host_is_refused(stage: Stage[RawUpstream]) -> None:
-    await refused.host_in_silence(stage, CURL, "CONNECT tunnel failed, response 403")
+    await denied_host.host_in_silence(stage, CURL, "CONNECT tunnel failed, response 403")
 
 
 @proving("password", *BOTH)
 async def test_a_password_is_given(stage: Stage[RawUpstream], client: Client) -> None:
-    await guarded.password(stage, client)
+    await password_proxy.password(stage, client)
 
 
 @proving("large", *BOTH, S_CLIENT)

@@ -12,12 +12,12 @@ import pytest
 
 from tests.proxy.clients.program import Ran, run
 from tests.proxy.clients.scene import MASK, SECRET, WANTED, Scene, certs, through, unlocked
-from tests.proxy.lab.certs import HTTP2
+from tests.proxy.lab.certificates import HTTP2
 from tests.proxy.lab.handlers import hash_of_bytes
 from tests.proxy.lab.http2 import Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 pytestmark = pytest.mark.system("curl", "curl")
 
@@ -46,7 +46,7 @@ async def curl(scene: Scene[RawUpstream | Http2Upstream], *arguments: str) -> Ra
     return ran
 
 
-async def ranged(visit: Visit) -> None:
+async def ranged(visit: UpstreamRequest) -> None:
     """The content, or the end of it that is asked for."""
     await visit.body()
     asked = visit.request.header("range")
@@ -58,7 +58,7 @@ async def ranged(visit: Visit) -> None:
     await visit.answer(CONTENT[first:], (where,), status="206 Partial Content")
 
 
-async def full(visit: Visit) -> None:
+async def full(visit: UpstreamRequest) -> None:
     """Answers without reading the body, and hangs up."""
     visit.over = True
     await visit.answer(b"too much\n", (("connection", "close"),), status="413 Content Too Large")

@@ -16,11 +16,11 @@ import pytest
 
 from tests.proxy.clients.program import started
 from tests.proxy.clients.scene import MASK, WANTED, Scene, certs, through, unlocked
-from tests.proxy.lab.certs import HTTP2
+from tests.proxy.lab.certificates import HTTP2
 from tests.proxy.lab.http2 import Call, Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 COUNT = 5
 PATIENCE = 30.0
@@ -33,7 +33,7 @@ class Source:
     def __init__(self) -> None:
         self.seen = asyncio.Semaphore(0)
 
-    async def over_http1(self, visit: Visit) -> None:
+    async def over_http1(self, visit: UpstreamRequest) -> None:
         await visit.begin("200 OK", (("transfer-encoding", "chunked"),), "text/event-stream")
         for number in range(COUNT):
             await visit.chunk(event(number, visit.authorization))

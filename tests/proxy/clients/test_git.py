@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.proxy.clients.client import Client, printed
-from tests.proxy.clients.guarded import PASSWORD, guarded
+from tests.proxy.clients.password_proxy import PASSWORD, guarded
 from tests.proxy.clients.program import Ran, run
 from tests.proxy.clients.scene import SECRET, Scene, certs, write_secret
 from tests.proxy.clients.stage import Stage, before, lighten
 from tests.proxy.lab.git import USER, GitUpstream, git_environment
-from tests.proxy.lab.stack import NAME, Stack
+from tests.proxy.lab.proxy_stack import NAME, ProxyStack
 
 pytestmark = pytest.mark.system("git", "git")
 
@@ -137,7 +137,7 @@ async def forge(tmp_path: Path) -> AsyncIterator[Forge]:
     async with GitUpstream(certs.good(NAME), served, SECRET) as upstream:
         upstream.create("ours")
         upstream.create("theirs")
-        async with Stack(tmp_path, certs, rules(tmp_path, upstream.port)) as stack:
+        async with ProxyStack(tmp_path, certs, rules(tmp_path, upstream.port)) as stack:
             scene = Scene(stack, upstream, upstream.port, stack.write_ca())
             yield Forge(before(scene, tmp_path))
     lighten(tmp_path)

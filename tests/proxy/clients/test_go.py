@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import compiled, guarded, proofs, refused
+from tests.proxy.clients import compiled_programs, denied_host, password_proxy, proofs
 from tests.proxy.clients.client import Ask, Client, calling, printed
 from tests.proxy.clients.scene import unlocked
 from tests.proxy.clients.stage import Stage, over_http2
-from tests.proxy.clients.standins.ballast import ballast, is_whole
-from tests.proxy.clients.standins.home import kept_a_mask
-from tests.proxy.clients.standins.modules import MODULE, SOURCE, modules
-from tests.proxy.clients.standins.shelf import shelve
+from tests.proxy.clients.standins.go_modules import MODULE, SOURCE, modules
+from tests.proxy.clients.standins.home_leftovers import kept_a_mask
+from tests.proxy.clients.standins.incompressible import ballast, is_whole
+from tests.proxy.clients.standins.static_files import shelve
 from tests.proxy.lab.http2 import Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = pytest.mark.system("go", "golang-go")
 
@@ -24,14 +24,14 @@ GO = Client(
     name="net/http of Go",
     family="Go",
     version=printed("go", "version"),
-    command=calling(compiled.GO.folder / "ask"),
+    command=calling(compiled_programs.GO.folder / "ask"),
     variables={"HTTPS_PROXY": "{proxy}", "SSL_CERT_FILE": "{bundle}"},
 )
 
 
 @pytest.fixture(autouse=True)
 def program(request: pytest.FixtureRequest) -> None:
-    compiled.GO.require(request)
+    compiled_programs.GO.require(request)
 
 
 @GO.proves("plain")
@@ -51,12 +51,12 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream]) -> None:
 
 @GO.proves("refusal")
 async def test_a_refused_host_shows_why(stage: Stage[RawUpstream]) -> None:
-    await refused.host(stage, GO)
+    await denied_host.host(stage, GO)
 
 
 @GO.proves("password")
 async def test_a_password_is_given(stage: Stage[RawUpstream]) -> None:
-    await guarded.password(stage, GO)
+    await password_proxy.password(stage, GO)
 
 
 @GO.proves("large")
@@ -145,7 +145,7 @@ async def test_go_mod_shows_why_it_is_refused(
 @MODULES.proves("password")
 async def test_go_mod_gives_a_password(stage: Stage[RawUpstream]) -> None:
     shelve(stage.scene.upstream, modules(AT))
-    ran = await stage.ask(await guarded.guarded(stage, MODULES), "get", AT)
+    ran = await stage.ask(await password_proxy.guarded(stage, MODULES), "get", AT)
     assert ran.status == 0, ran.err
 
 

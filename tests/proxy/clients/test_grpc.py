@@ -19,11 +19,11 @@ import grpc
 import pytest
 
 from tests.proxy.clients.client import PROGRAMS, Client, installed
-from tests.proxy.clients.guarded import guarded
+from tests.proxy.clients.password_proxy import guarded
 from tests.proxy.clients.program import Ran
 from tests.proxy.clients.scene import MASK, SECRET, WANTED, Line, Scene, certs, rules, write_secret
 from tests.proxy.clients.stage import Stage, before
-from tests.proxy.lab.stack import NAME, Stack
+from tests.proxy.lab.proxy_stack import NAME, ProxyStack
 
 MIB = 1024 * 1024
 ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -170,7 +170,7 @@ async def call(tmp_path: Path) -> AsyncIterator[Call]:
     server.start()
     deny = rules(tmp_path, port).replace("/private/**", "/lab.Echo/Denied")
     try:
-        async with Stack(tmp_path, certs, deny) as stack:
+        async with ProxyStack(tmp_path, certs, deny) as stack:
             yield Call(before(Scene(stack, service, port, stack.write_ca()), tmp_path))
     finally:
         await asyncio.to_thread(server.stop(None).wait)

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from tests.proxy.clients.scene import MASK, SECRET, WANTED, Scene, certs, through, unlocked
-from tests.proxy.lab.certs import HTTP2
+from tests.proxy.lab.certificates import HTTP2
 from tests.proxy.lab.handlers import hash_of_bytes
 from tests.proxy.lab.http2 import Http2Upstream
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 
 def client(scene: Scene[RawUpstream | Http2Upstream], *, http2: bool = False) -> httpx.AsyncClient:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import compiled, guarded, proofs, refused
+from tests.proxy.clients import compiled_programs, denied_host, password_proxy, proofs
 from tests.proxy.clients.client import Client, calling, printed, proving
 from tests.proxy.clients.stage import Stage
 from tests.proxy.clients.standins.truststore import IMPORT, TRUST
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = [
     pytest.mark.system("javac", "default-jdk-headless"),
@@ -38,7 +38,7 @@ def client(name: str, main: str, **cannot: str) -> Client:
         name=name,
         family="Java",
         version=printed("java", "-version"),
-        command=calling("java", *QUICK, "-cp", compiled.JAVA.folder, main),
+        command=calling("java", *QUICK, "-cp", compiled_programs.JAVA.folder, main),
         variables={"JAVA_TOOL_OPTIONS": OPTIONS},
         before=(IMPORT,),
         cannot={"password of the proxy": PASSWORD, "HTTPS_PROXY": VARIABLE, **cannot},
@@ -55,7 +55,7 @@ OLD = client("HttpURLConnection", "WithUrlConnection")
 
 @pytest.fixture(autouse=True)
 def program(request: pytest.FixtureRequest) -> None:
-    compiled.JAVA.require(request)
+    compiled_programs.JAVA.require(request)
 
 
 @proving("plain", JAVA, OLD)
@@ -75,19 +75,19 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
 
 @OLD.proves("refusal")
 async def test_a_refused_host_shows_why(stage: Stage[RawUpstream]) -> None:
-    await refused.host(stage, OLD)
+    await denied_host.host(stage, OLD)
 
 
 @JAVA.proves("silent")
 async def test_a_refused_host_shows_a_number(stage: Stage[RawUpstream]) -> None:
-    await refused.host_in_silence(stage, JAVA, "Tunnel failed, got: 403")
+    await denied_host.host_in_silence(stage, JAVA, "Tunnel failed, got: 403")
 
 
 @proving("password of the proxy", JAVA, OLD)
 async def test_a_password_is_not_given(stage: Stage[RawUpstream], client: Client) -> None:
     """These two properties exist; a browser's plug-in read them."""
-    told = await guarded.guarded(stage, client)
-    user = f"-Dhttps.proxyUser=any -Dhttps.proxyPassword={guarded.PASSWORD}"
+    told = await password_proxy.guarded(stage, client)
+    user = f"-Dhttps.proxyUser=any -Dhttps.proxyPassword={password_proxy.PASSWORD}"
     options = f"{told.variables['JAVA_TOOL_OPTIONS']} {user}"
     ran = await stage.ask(replace(told, variables={"JAVA_TOOL_OPTIONS": options}), "get", "/small")
     assert ran.status != 0

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import cache, guarded, proofs, refused
+from tests.proxy.clients import cache, denied_host, password_proxy, proofs
 from tests.proxy.clients.client import PROGRAMS, Client, calling, printed, proving
 from tests.proxy.clients.stage import Stage
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = [pytest.mark.system("node", "nodejs"), pytest.mark.system("npm", "npm")]
 
@@ -95,17 +95,17 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
 
 @AXIOS.proves("refusal")
 async def test_a_refused_host_shows_why(stage: Stage[RawUpstream]) -> None:
-    await refused.host(stage, AXIOS)
+    await denied_host.host(stage, AXIOS)
 
 
 @proving("silent", FETCH, UNDICI)
 async def test_fetch_keeps_to_itself_why_a_host_is_refused(stage: Stage[RawUpstream], client: Client) -> None:
-    await refused.host_in_silence(stage, client, "Proxy response (403) !== 200 when HTTP Tunneling")
+    await denied_host.host_in_silence(stage, client, "Proxy response (403) !== 200 when HTTP Tunneling")
 
 
 @proving("password", *HTTP)
 async def test_a_password_is_given(stage: Stage[RawUpstream], client: Client) -> None:
-    await guarded.password(stage, client)
+    await password_proxy.password(stage, client)
 
 
 @proving("large", *HTTP)

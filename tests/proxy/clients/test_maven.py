@@ -11,18 +11,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.proxy.clients import guarded
+from tests.proxy.clients import password_proxy
 from tests.proxy.clients.client import Ask, Client, printed
 from tests.proxy.clients.program import Ran
 from tests.proxy.clients.scene import unlocked
 from tests.proxy.clients.stage import Stage
-from tests.proxy.clients.standins.ballast import ballast, is_whole
-from tests.proxy.clients.standins.home import kept_a_mask
+from tests.proxy.clients.standins.home_leftovers import kept_a_mask
+from tests.proxy.clients.standins.incompressible import ballast, is_whole
 from tests.proxy.clients.standins.maven import jar, project, repository
-from tests.proxy.clients.standins.shelf import shelve
+from tests.proxy.clients.standins.static_files import shelve
 from tests.proxy.clients.standins.truststore import IMPORT, TRUST
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = [
     pytest.mark.system("mvn", "maven"),
@@ -102,8 +102,8 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], at: str, host: str
 
 
 async def test_a_password_in_the_settings_is_given(stage: Stage[RawUpstream]) -> None:
-    told = await guarded.guarded(stage, MAVEN)
-    given = f"<username>any</username><password>{guarded.PASSWORD}</password></proxy>"
+    told = await password_proxy.guarded(stage, MAVEN)
+    given = f"<username>any</username><password>{password_proxy.PASSWORD}</password></proxy>"
     settings = {place: text.replace("</proxy>", given) for place, text in told.files.items()}
     shelve(stage.scene.upstream, repository(AT))
     ran = await resolve(stage, client=replace(told, files=settings))

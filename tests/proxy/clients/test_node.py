@@ -20,9 +20,9 @@ from tests.proxy.clients.program import Ran, run, started
 from tests.proxy.clients.proofs import LARGE
 from tests.proxy.clients.scene import MASK, SECRET, WANTED, Scene, certs, through, unlocked
 from tests.proxy.clients.stage import Stage
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 pytestmark = pytest.mark.system("node", "nodejs")
 
@@ -168,7 +168,7 @@ async def test_a_stream_is_read_as_it_comes(scene: Scene[RawUpstream]) -> None:
     """The upstream goes on only when the last event was seen by the client."""
     seen = asyncio.Semaphore(0)
 
-    async def events(visit: Visit) -> None:
+    async def events(visit: UpstreamRequest) -> None:
         await visit.begin("200 OK", (("transfer-encoding", "chunked"),), "text/event-stream")
         for number in range(3):
             await visit.chunk(b"data: %d\n\n" % number)

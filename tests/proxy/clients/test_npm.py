@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.proxy.clients.client import Client, printed
-from tests.proxy.clients.guarded import guarded
+from tests.proxy.clients.password_proxy import guarded
 from tests.proxy.clients.program import Ran
 from tests.proxy.clients.proofs import LARGE
 from tests.proxy.clients.scene import WANTED, certs, unlocked
 from tests.proxy.clients.stage import Stage, staged
 from tests.proxy.clients.standins.npm_registry import PACKAGE, TARBALL_PATH, serve_registry
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = pytest.mark.system("npm", "npm")
 

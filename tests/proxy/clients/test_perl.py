@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.proxy.clients import guarded, proofs, refused
+from tests.proxy.clients import denied_host, password_proxy, proofs
 from tests.proxy.clients.client import PROGRAMS, Client, calling, printed, proving
 from tests.proxy.clients.stage import Stage
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = pytest.mark.system("lwp-request", "liblwp-protocol-https-perl")
 
@@ -62,12 +62,12 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
 
 @proving("refusal", TINY, LWP)
 async def test_a_refused_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
-    await refused.host(stage, client)
+    await denied_host.host(stage, client)
 
 
 @proving("password", TINY, LWP)
 async def test_a_password_is_given(stage: Stage[RawUpstream], client: Client) -> None:
-    await guarded.password(stage, client)
+    await password_proxy.password(stage, client)
 
 
 @LWP.proves("PERL_LWP_ENV_PROXY")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import guarded, proofs, refused
+from tests.proxy.clients import denied_host, password_proxy, proofs
 from tests.proxy.clients.cache import UNDER_CI
 from tests.proxy.clients.client import PROGRAMS, Client, calling, printed, proving
 from tests.proxy.clients.stage import Stage
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = pytest.mark.system("php", "php-cli")
 EXTENSION = "the extension curl of PHP (apt install php-curl)"
@@ -84,12 +84,12 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
 
 @CURL.proves("silent")
 async def test_a_refused_host_shows_a_number(stage: Stage[RawUpstream]) -> None:
-    await refused.host_in_silence(stage, CURL, "CONNECT tunnel failed, response 403")
+    await denied_host.host_in_silence(stage, CURL, "CONNECT tunnel failed, response 403")
 
 
 @STREAMS.proves("silent")
 async def test_a_refused_host_shows_nothing(stage: Stage[RawUpstream]) -> None:
-    await refused.host_in_silence(stage, STREAMS, "Cannot connect to HTTPS server through proxy")
+    await denied_host.host_in_silence(stage, STREAMS, "Cannot connect to HTTPS server through proxy")
 
 
 @CURL.proves("SSL_CERT_FILE")
@@ -102,12 +102,12 @@ async def test_curl_goes_past_the_variable_that_streams_read(stage: Stage[RawUps
 
 @CURL.proves("password")
 async def test_a_password_is_given(stage: Stage[RawUpstream]) -> None:
-    await guarded.password(stage, CURL)
+    await password_proxy.password(stage, CURL)
 
 
 @STREAMS.proves("password of the proxy")
 async def test_a_password_is_taken_for_a_part_of_the_host(stage: Stage[RawUpstream]) -> None:
-    ran = await stage.ask(await guarded.guarded(stage, STREAMS), "get", "/small")
+    ran = await stage.ask(await password_proxy.guarded(stage, STREAMS), "get", "/small")
     assert ran.status != 0
     assert not stage.scene.stack.lines()
 

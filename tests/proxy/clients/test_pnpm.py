@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import cache, guarded
+from tests.proxy.clients import cache, password_proxy
 from tests.proxy.clients.client import Client, printed
 from tests.proxy.clients.program import Ran
 from tests.proxy.clients.scene import WANTED, certs, unlocked
 from tests.proxy.clients.stage import Stage, staged
-from tests.proxy.clients.standins.ballast import ballast, is_whole
-from tests.proxy.clients.standins.home import kept_nothing
+from tests.proxy.clients.standins.home_leftovers import kept_nothing
+from tests.proxy.clients.standins.incompressible import ballast, is_whole
 from tests.proxy.clients.standins.npm_registry import PACKAGE, TARBALL_PATH, serve_registry
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = [pytest.mark.system("node", "nodejs"), pytest.mark.system("npm", "npm")]
 
@@ -88,7 +88,7 @@ async def test_a_large_package_is_installed_whole(locked: Stage[RawUpstream]) ->
 @PNPM.proves("password")
 async def test_a_password_is_given(locked: Stage[RawUpstream]) -> None:
     serve_registry(locked.scene.upstream, locked.scene.host, CONTENT)
-    ran = await install(locked, await guarded.guarded(locked, PNPM))
+    ran = await install(locked, await password_proxy.guarded(locked, PNPM))
     assert ran.status == 0, ran
     unlocked(locked.scene.upstream, f"/{PACKAGE}", TARBALL_PATH)
 

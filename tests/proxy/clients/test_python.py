@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import cache, guarded, proofs, refused
+from tests.proxy.clients import cache, denied_host, password_proxy, proofs
 from tests.proxy.clients.client import PROGRAMS, Client, calling, installed, printed, proving
 from tests.proxy.clients.stage import Stage
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 PROXY = {"HTTPS_PROXY": "{proxy}"}
 OPENSSL = PROXY | {"SSL_CERT_FILE": "{bundle}"}
@@ -92,12 +92,12 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
 
 @proving("refusal", *ALL)
 async def test_a_refused_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
-    await refused.host(stage, client)
+    await denied_host.host(stage, client)
 
 
 @proving("password", *(client for client in ALL if client is not URLLIB3))
 async def test_a_password_is_given(stage: Stage[RawUpstream], client: Client) -> None:
-    await guarded.password(stage, client)
+    await password_proxy.password(stage, client)
 
 
 @proving("large", *ALL)

@@ -13,14 +13,14 @@ import pytest
 
 from tests.proxy.clients import cache
 from tests.proxy.clients.client import Client, printed, proving
-from tests.proxy.clients.guarded import guarded
+from tests.proxy.clients.password_proxy import guarded
 from tests.proxy.clients.program import Ran
 from tests.proxy.clients.proofs import LARGE
 from tests.proxy.clients.scene import WANTED, certs
 from tests.proxy.clients.stage import Stage, staged
 from tests.proxy.clients.standins.python_index import PACKAGE, PAGE_PATH, WHEEL, WHEEL_PATH, serve_index
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 BIN = cache.PYTHON.folder / "venv/bin"
 FAMILY = "Python"

@@ -12,8 +12,8 @@ import requests
 
 from tests.proxy.clients.scene import MASK, SECRET, Scene, certs, through, unlocked
 from tests.proxy.lab.handlers import hash_of_bytes
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 Ask = Callable[[requests.Session], requests.Response]
 

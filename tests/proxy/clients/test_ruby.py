@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients import guarded, proofs, refused
+from tests.proxy.clients import denied_host, password_proxy, proofs
 from tests.proxy.clients.client import PROGRAMS, Ask, Client, calling, printed, proving
 from tests.proxy.clients.scene import unlocked
 from tests.proxy.clients.stage import Stage
-from tests.proxy.clients.standins.ballast import ballast, is_whole
 from tests.proxy.clients.standins.gems import index
-from tests.proxy.clients.standins.home import kept_nothing
-from tests.proxy.clients.standins.shelf import shelve
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
+from tests.proxy.clients.standins.home_leftovers import kept_nothing
+from tests.proxy.clients.standins.incompressible import ballast, is_whole
+from tests.proxy.clients.standins.static_files import shelve
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 pytestmark = pytest.mark.system("ruby", "ruby")
 
@@ -54,7 +54,7 @@ async def test_a_refusal_shows_why(stage: Stage[RawUpstream], client: Client) ->
 
 @proving("refusal", RUBY, OPEN)
 async def test_a_refused_host_shows_why(stage: Stage[RawUpstream], client: Client) -> None:
-    await refused.host(stage, client)
+    await denied_host.host(stage, client)
 
 
 @RUBY.proves("https_proxy")
@@ -66,7 +66,7 @@ async def test_net_http_goes_past_the_variable_that_others_read(stage: Stage[Raw
 
 @proving("password", RUBY, OPEN)
 async def test_a_password_is_given(stage: Stage[RawUpstream], client: Client) -> None:
-    await guarded.password(stage, client)
+    await password_proxy.password(stage, client)
 
 
 @proving("large", RUBY, OPEN)
@@ -138,7 +138,7 @@ async def test_a_gem_is_installed_from_an_index_that_wants_none(
 @GEM.proves("password")
 async def test_gem_gives_a_password(stage: Stage[RawUpstream], tmp_path: Path) -> None:
     shelve(stage.scene.upstream, await index(tmp_path, AT, CONTENT))
-    ran = await stage.ask(await guarded.guarded(stage, GEM), "get", AT)
+    ran = await stage.ask(await password_proxy.guarded(stage, GEM), "get", AT)
     assert ran.status == 0, ran.err
     assert installed_gem(stage) == CONTENT
 

@@ -9,13 +9,13 @@ import pytest
 
 from tests.proxy.clients import cache
 from tests.proxy.clients.client import PROGRAMS, Client, printed
-from tests.proxy.clients.guarded import guarded
+from tests.proxy.clients.password_proxy import guarded
 from tests.proxy.clients.program import Ran
 from tests.proxy.clients.proofs import LARGE
 from tests.proxy.clients.scene import unlocked
 from tests.proxy.clients.stage import Stage
 from tests.proxy.clients.standins.s3 import KEY, KEY_ID, REGION, serve_objects
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 PYTHON = cache.PYTHON.folder / "venv/bin/python"
 PATH = "/bucket/object"

@@ -12,8 +12,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidProxyStatus, InvalidStatus
 
 from tests.proxy.clients.scene import MASK, SECRET, WANTED, Scene, certs, through, unlocked
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 MIB = 1024 * 1024
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.proxy.lab.channel import Channel
 from tests.proxy.lab.http1 import Request, body_parts, read_head
 from tests.proxy.lab.server import Link, Upstream
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 USER = "x-access-token"
 
@@ -63,7 +63,7 @@ class GitUpstream(Upstream):
             link.heads.append(raw)
             request = Request(start, fields, raw, link=link.number)
             self.requests.append(request)
-            visit = Visit(request, channel, link)
+            visit = UpstreamRequest(request, channel, link)
             if request.header("authorization") != self._wanted:
                 await visit.body()
                 challenge = (("www-authenticate", 'Basic realm="lab"'),)
@@ -71,7 +71,7 @@ class GitUpstream(Upstream):
             else:
                 await self._call(visit)
 
-    async def _call(self, visit: Visit) -> None:
+    async def _call(self, visit: UpstreamRequest) -> None:
         """One CGI call; the request's body streams in, the answer streams out in chunks."""
         if (visit.request.header("expect") or "").lower() == "100-continue":
             await visit.channel.send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -112,7 +112,7 @@ class GitUpstream(Upstream):
         return found
 
 
-async def _feed(backend: asyncio.subprocess.Process, visit: Visit) -> None:
+async def _feed(backend: asyncio.subprocess.Process, visit: UpstreamRequest) -> None:
     if backend.stdin is None:
         raise RuntimeError("git http-backend was started without stdin")
     try:
@@ -124,7 +124,7 @@ async def _feed(backend: asyncio.subprocess.Process, visit: Visit) -> None:
         backend.stdin.close()
 
 
-async def _relay(backend: asyncio.subprocess.Process, visit: Visit) -> None:
+async def _relay(backend: asyncio.subprocess.Process, visit: UpstreamRequest) -> None:
     if backend.stdout is None:
         raise RuntimeError("git http-backend was started without stdout")
     status, kind, extra = "200 OK", "text/plain", []

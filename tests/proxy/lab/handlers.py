@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import zstandard
 
-from tests.proxy.lab.visit import Extra, Visit
+from tests.proxy.lab.upstream_request import Extra, UpstreamRequest
 from tests.proxy.lab.websocket import serve_websocket
 
 CHUNKED = ("transfer-encoding", "chunked")
@@ -25,37 +25,37 @@ FILLER = b"." * 2000
 BLOCK = bytes(range(256)) * 256
 
 
-Handler = Callable[[Visit], Awaitable[None]]
+Handler = Callable[[UpstreamRequest], Awaitable[None]]
 
 
-async def locked(visit: Visit) -> None:
+async def locked(visit: UpstreamRequest) -> None:
     """For whoever brings no credential, or not the one that is wanted."""
     await visit.body()
     await visit.answer(b"who are you?\n", status="401 Unauthorized")
 
 
-async def missing(visit: Visit) -> None:
+async def missing(visit: UpstreamRequest) -> None:
     await visit.body()
     await visit.answer(b"nothing here\n", status="404 Not Found")
 
 
-async def echo(visit: Visit) -> None:
+async def echo(visit: UpstreamRequest) -> None:
     """The request, head and body, as it arrived."""
     body = await visit.body()
     await visit.answer(visit.request.raw + body)
 
 
-def echo_coded(coding: str, encode: Callable[[bytes], bytes]) -> Callable[[Visit], Awaitable[None]]:
+def echo_coded(coding: str, encode: Callable[[bytes], bytes]) -> Callable[[UpstreamRequest], Awaitable[None]]:
     """An echo and a filler under a content coding, whether or not it was asked for."""
 
-    async def handler(visit: Visit) -> None:
+    async def handler(visit: UpstreamRequest) -> None:
         body = await visit.body()
         await visit.answer(encode(visit.request.raw + body + FILLER), (("content-encoding", coding),))
 
     return handler
 
 
-async def echo_header(visit: Visit) -> None:
+async def echo_header(visit: UpstreamRequest) -> None:
     """The credential in header values and in a header's name."""
     await visit.body()
     token = visit.authorization.rpartition(" ")[2]
@@ -63,7 +63,7 @@ async def echo_header(visit: Visit) -> None:
     await visit.answer(b"see the head\n", extra)
 
 
-async def cookie(visit: Visit) -> None:
+async def cookie(visit: UpstreamRequest) -> None:
     """Two cookies, one with the credential as its value."""
     await visit.body()
     token = visit.authorization.rpartition(" ")[2]
@@ -71,7 +71,7 @@ async def cookie(visit: Visit) -> None:
     await visit.answer(b"cookies\n", extra)
 
 
-async def redirect(visit: Visit) -> None:
+async def redirect(visit: UpstreamRequest) -> None:
     """To `to`, in which `{token}` stands for the credential; `code` chooses the status."""
     await visit.body()
     token = visit.authorization.rpartition(" ")[2]
@@ -79,7 +79,7 @@ async def redirect(visit: Visit) -> None:
     await visit.answer(b"", (("location", to),), status=f"{visit.parameter('code', '302')} Found")
 
 
-async def events(visit: Visit) -> None:
+async def events(visit: UpstreamRequest) -> None:
     """`n` server-sent events, `every` seconds apart; each carries its monotonic time."""
     await visit.body()
     await visit.begin("200 OK", (CHUNKED, ("cache-control", "no-store")), "text/event-stream")
@@ -90,7 +90,7 @@ async def events(visit: Visit) -> None:
     await visit.end_chunks()
 
 
-async def many_bytes(visit: Visit) -> None:
+async def many_bytes(visit: UpstreamRequest) -> None:
     """`n` bytes with their length, in constant memory."""
     await visit.body()
     left = visit.number("n", 1)
@@ -112,7 +112,7 @@ def hash_of_bytes(count: int) -> str:
     return digest.hexdigest()
 
 
-async def sink(visit: Visit) -> None:
+async def sink(visit: UpstreamRequest) -> None:
     """Counts and hashes an upload of any size."""
     await visit.body()
     request = visit.request
@@ -120,7 +120,7 @@ async def sink(visit: Visit) -> None:
     await visit.answer(json.dumps(found).encode(), kind="application/json")
 
 
-async def chunked(visit: Visit) -> None:
+async def chunked(visit: UpstreamRequest) -> None:
     """`n` chunks of `size` bytes; `ext` puts an extension on each."""
     await visit.body()
     extension = b';name="a;b"' if visit.parameter("ext", "") else b""
@@ -130,7 +130,7 @@ async def chunked(visit: Visit) -> None:
     await visit.end_chunks()
 
 
-async def trailers(visit: Visit) -> None:
+async def trailers(visit: UpstreamRequest) -> None:
     """A chunked body with trailers, one of which carries the credential."""
     await visit.body()
     await visit.begin("200 OK", (CHUNKED, ("trailer", "x-check, x-echo")))
@@ -138,7 +138,7 @@ async def trailers(visit: Visit) -> None:
     await visit.end_chunks((("x-check", "done"), ("x-echo", visit.authorization)))
 
 
-async def early_hints(visit: Visit) -> None:
+async def early_hints(visit: UpstreamRequest) -> None:
     """103 with the credential in it, then the response."""
     await visit.body()
     hints = f"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\nx-echo: {visit.authorization}\r\n\r\n"
@@ -146,20 +146,20 @@ async def early_hints(visit: Visit) -> None:
     await visit.answer(b"after the hints\n")
 
 
-async def expecting(visit: Visit) -> None:
+async def expecting(visit: UpstreamRequest) -> None:
     """Whether the request came with `Expect`, and what came after 100."""
     expected = visit.request.header("expect") or "nothing"
     await visit.body()
     await visit.answer(f"expected {expected}, got {visit.request.size} bytes\n".encode())
 
 
-async def refusing(visit: Visit) -> None:
+async def refusing(visit: UpstreamRequest) -> None:
     """Answers 417 without reading the body, and hangs up."""
     visit.over = True
     await visit.answer(b"not wanted\n", (("connection", "close"),), status="417 Expectation Failed")
 
 
-async def status(visit: Visit) -> None:
+async def status(visit: UpstreamRequest) -> None:
     """A response of any status, with no body where HTTP allows none."""
     await visit.body()
     code = visit.number("code", 204)
@@ -169,7 +169,7 @@ async def status(visit: Visit) -> None:
         await visit.answer(b"chosen\n", status=f"{code} Chosen")
 
 
-async def until_close(visit: Visit) -> None:
+async def until_close(visit: UpstreamRequest) -> None:
     """A body that ends with the connection."""
     await visit.body()
     visit.over = True
@@ -177,7 +177,7 @@ async def until_close(visit: Visit) -> None:
     await visit.channel.send(b"until the end\n")
 
 
-async def small(visit: Visit) -> None:
+async def small(visit: UpstreamRequest) -> None:
     """A few hundred bytes of JSON for whoever brings a credential, 401 for others."""
     await visit.body()
     if visit.authorization == "none":

@@ -11,12 +11,12 @@ from wsproto.utilities import generate_accept_token
 
 from tests.proxy.lab.channel import Channel
 from tests.proxy.lab.http1 import Response, read_head
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 NONCE = base64.b64encode(b"sixteen bytes ok").decode("ascii")
 
 
-async def serve_websocket(visit: Visit) -> None:
+async def serve_websocket(visit: UpstreamRequest) -> None:
     """Echo messages and close; begins with a ping that carries the credential.
 
     The text message "close" is answered by closing with the credential as the reason, "credential" by

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from egress.audit import Facts, Opening, Refusal, Tunnel, Way
-from egress.exchange import Record
-from egress.exchange.values import Destination
-from egress.review.drafting import Since, Traffic, draft, find, read, replay
+from egress.audit import ConnectionFacts, ExchangeFacts, Intent, RefusalFacts, TunnelFacts
+from egress.exchange import ExchangeRecord
+from egress.exchange.messages import Destination
+from egress.review.drafting import TimeRange, Traffic, draft, find, read, replay
 from egress.types import Identity, Slot, Verdict
 from tests.unit.audit.sample import opened
 from tests.unit.review.drafting.sample import NOW
 
 WHO = Identity("agent-1", "coding")
-WAY = Way("c-1", "agent-1", "connect", "93.184.216.34", "api.example.com")
+WAY = ConnectionFacts("c-1", "agent-1", "connect", "93.184.216.34", "api.example.com")
 
 
-def record(method: str, path: str, **fields: object) -> Record:
+def record(method: str, path: str, **fields: object) -> ExchangeRecord:
     given: dict[str, object] = {
         "verdict": Verdict.ALLOW,
         "code": "observed",
         "injected": (),
         "host": "api.example.com",
     } | fields
-    return Record(
+    return ExchangeRecord(
         identity=WHO,
         destination=Destination("https", str(given["host"]), 443),
         method=method,
@@ -53,17 +53,19 @@ def write(folder: Path) -> None:
         record("GET", "/no", verdict="deny", code="rule.none"),
     ]
     for number, one in enumerate(records):
-        opening = Opening(f"c-1-{number}", "c-1", WHO.sandbox, one.destination.host, 443)
+        opening = Intent(f"c-1-{number}", "c-1", WHO.sandbox, one.destination.host, 443)
         ticket = sink.begin(opening) if one.verdict is Verdict.ALLOW else None
-        sink.exchange(ticket, one, Facts(WAY, f"c-1-{number}"))
-    sink.tunnel(None, Tunnel(WHO, "agent-1", "sni", "c-2", "c-2", "pinned.example.net", 443, "host.allowed"))
-    sink.refusal(Refusal(WHO, "agent-1", "dns", "evil.example", "host.unknown"))
+        sink.exchange(ticket, one, ExchangeFacts(WAY, f"c-1-{number}"))
+    sink.tunnel(
+        None, TunnelFacts(WHO, "agent-1", "sni", "c-2", "c-2", "pinned.example.net", 443, "host.allowed")
+    )
+    sink.refusal(RefusalFacts(WHO, "agent-1", "dns", "evil.example", "host.unknown"))
     sink.close()
 
 
 def test_a_draft_of_a_real_log_allows_what_passed(tmp_path: Path) -> None:
     write(tmp_path)
-    traffic = Traffic.of(read(tmp_path / "audit", Since(0)), "coding")
+    traffic = Traffic.of(read(tmp_path / "audit", TimeRange(0)), "coding")
     assert traffic.lines == 10
     made = draft(traffic, None, NOW)
     assert '- "/issues/*"' in made.text

@@ -9,9 +9,9 @@ import pytest
 
 from tests.proxy.clients.cache import UNDER_CI
 from tests.proxy.clients.stage import Stage, over_http1
-from tests.proxy.lab.raw import RawUpstream
-from tests.runtime.kit.kitted import Kitted, whole
-from tests.runtime.kit.mounts import why_not
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.runtime.kit.kit_mounts import why_not
+from tests.runtime.kit.kit_stage import KitStage, whole
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,6 +37,6 @@ async def bare(tmp_path: Path) -> AsyncIterator[Stage[RawUpstream]]:
 
 
 @pytest.fixture
-def stage(namespace: None, bare: Stage[RawUpstream], tmp_path: Path) -> Kitted[RawUpstream]:
+def stage(namespace: None, bare: Stage[RawUpstream], tmp_path: Path) -> KitStage[RawUpstream]:
     """The same, for clients with the whole kit."""
     return whole(bare, tmp_path)

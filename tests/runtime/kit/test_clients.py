@@ -18,10 +18,10 @@ from tests.proxy.clients import test_python as python
 from tests.proxy.clients import test_ruby as ruby
 from tests.proxy.clients.client import Client
 from tests.proxy.clients.stage import Stage
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import OTHER
-from tests.runtime.kit.kitted import Kitted, by_mounts, by_variables
-from tests.runtime.kit.needs import require, running
+from tests.proxy.lab.proxy_stack import OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.runtime.kit.client_requirements import require, running
+from tests.runtime.kit.kit_stage import KitStage, by_mounts, by_variables
 
 PAGES = (
     *(shell.CURL, shell.WGET, shell.S_CLIENT, test_go.GO, test_java.JAVA, test_java.OLD),
@@ -44,7 +44,7 @@ BY_THEIR_OWN = (test_javascript.FETCH, python.REQUESTS, python.HTTPX)
 
 @running(*PAGES)
 async def test_a_page_arrives(
-    stage: Kitted[RawUpstream], client: Client, request: pytest.FixtureRequest
+    stage: KitStage[RawUpstream], client: Client, request: pytest.FixtureRequest
 ) -> None:
     require(client, request)
     await proofs.plain(stage, client)
@@ -52,7 +52,7 @@ async def test_a_page_arrives(
 
 @running(*FRAMES)
 async def test_a_websocket_opens(
-    stage: Kitted[RawUpstream], client: Client, request: pytest.FixtureRequest
+    stage: KitStage[RawUpstream], client: Client, request: pytest.FixtureRequest
 ) -> None:
     require(client, request)
     await proofs.websocket(stage, client)
@@ -97,7 +97,7 @@ async def test_java_takes_the_store_that_is_mounted_over_the_one_of_the_distribu
 
 @running(test_node.NODE)
 async def test_an_old_node_finds_the_door_by_name_and_trusts_it(
-    stage: Kitted[RawUpstream], client: Client, request: pytest.FixtureRequest
+    stage: KitStage[RawUpstream], client: Client, request: pytest.FixtureRequest
 ) -> None:
     """It reads no proxy variable: in a sandbox each name leads to the door, which is what the script does."""
     await stage.scene.stack.open_transparent(test_node.DOOR, stage.scene.port)
@@ -121,7 +121,7 @@ server.serve_forever()
 @pytest.mark.system("curl", "curl")
 @pytest.mark.system("wget", "wget")
 @pytest.mark.system("node", "nodejs")
-async def test_a_server_of_the_sandbox_is_reached_without_the_door(stage: Kitted[RawUpstream]) -> None:
+async def test_a_server_of_the_sandbox_is_reached_without_the_door(stage: KitStage[RawUpstream]) -> None:
     """Programs are tried out against a server on loopback all the time; that is no business of the rules."""
     (stage.home / "server.py").write_text(SERVER)
     script = """

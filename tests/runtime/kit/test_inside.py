@@ -19,20 +19,20 @@ from typing import Final
 
 import pytest
 
-from egress.cli.sandboxes.stacks.table import STACKS, Stack
-from egress.runtime.docker.engine import Engine
-from egress.runtime.kit.folder import Folder
-from egress.runtime.kit.kit import FOLDER
-from egress.runtime.kit.overmounts import overmounts
-from egress.runtime.kit.variables import PROXY
-from egress.runtime.spec import ExecResult, Limits, Mount
+from egress.cli.sandboxes.stacks.known_stacks import STACKS, Stack
+from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.kit.distro_paths import overmounts
+from egress.runtime.kit.kit import DEFAULT_FOLDER
+from egress.runtime.kit.paths import KitPaths
+from egress.runtime.kit.variables import PROXY_VARIABLES
+from egress.runtime.spec import ExecResult, Mount, SandboxLimits
 from tests.proxy.clients import cache
-from tests.runtime import house as containers
+from tests.runtime import docker_lab as containers
 from tests.runtime.conftest import answering, engine
-from tests.runtime.household import NAME, SECRET
-from tests.runtime.kit import machine
-from tests.runtime.namespace import house as spaces
+from tests.runtime.kit import host_programs_image
+from tests.runtime.namespace import namespace_lab as spaces
 from tests.runtime.namespace.conftest import namespaces, refusal
+from tests.runtime.sandbox_lab import NAME, SECRET
 
 __all__ = ["answering", "engine", "namespaces", "refusal"]
 
@@ -40,7 +40,7 @@ ROOT: Final = Path(__file__).parents[3]
 GUIDE: Final = ROOT / "docs/guides/clients.md"
 
 ONCE: Final = frozenset({"gcloud", "chromium", "firefox"})
-"""Those that take seconds to start: `tests/cli/sandboxes/test_look.py` runs them, and some test here."""
+"""Those that take seconds to start: `tests/cli/sandboxes/test_image_doctor.py` runs them, and some test here."""
 CLIENTS: Final = tuple(stack for stack in STACKS if stack.name not in ONCE)
 CHROMIUM: Final = next(stack for stack in STACKS if stack.name == "chromium")
 SILENT: Final = frozenset({"git", "pip", "uv", "npm", "cargo", "aws"})
@@ -51,7 +51,7 @@ FETCHED: Final = frozenset({"python urllib", "python requests", "python httpx", 
 MASKED: Final = f"Bearer {'*' * len(SECRET)}"
 
 WITHOUT: Final = f"""
-unset {" ".join(variable.name for variable in PROXY)}
+unset {" ".join(variable.name for variable in PROXY_VARIABLES)}
 JAVA_TOOL_OPTIONS=$(printf '%s' "$JAVA_TOOL_OPTIONS" | tr ' ' '\\n' | grep -v -i proxy | tr '\\n' ' ')
 export JAVA_TOOL_OPTIONS
 """
@@ -63,8 +63,8 @@ WORDS: Final = {"proxy": ("connect", "absolute"), "name": ("sni", "host")}
 HERE: Final = 'cd "$(mktemp -d)" && '
 
 
-type House = containers.House | spaces.House
-type Box = containers.Box | spaces.Box
+type House = containers.DockerLab | spaces.NamespaceLab
+type Box = containers.DockerLabSandbox | spaces.NamespaceLabSandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Site:
 
     @contextmanager
     def box(self, name: str, **values: object) -> Iterator[Box]:
-        limits = Limits(memory_mib=4096, temporary_mib=1024)
+        limits = SandboxLimits(memory_mib=4096, temporary_mib=1024)
         try:
             yield self.house.box(name, mounts=self.mounts, limits=limits, **values)
         finally:
@@ -112,35 +112,37 @@ class Came:
 
 @pytest.fixture(scope="module")
 def contained(
-    answering: Engine | None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[containers.House | None]:
+    answering: DockerEngine | None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[containers.DockerLab | None]:
     if answering is None:
         yield None
         return
-    with containers.House(tmp_path_factory.mktemp("house"), machine.image(answering)) as house:
+    with containers.DockerLab(
+        tmp_path_factory.mktemp("house"), host_programs_image.image(answering)
+    ) as house:
         yield house
 
 
 @pytest.fixture(scope="module")
-def spaced(refusal: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[spaces.House | None]:
+def spaced(refusal: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[spaces.NamespaceLab | None]:
     if refusal:
         yield None
         return
-    with spaces.House(tmp_path_factory.mktemp("house")) as house:
+    with spaces.NamespaceLab(tmp_path_factory.mktemp("house")) as house:
         yield house
 
 
 @pytest.fixture
-def container(engine: Engine, contained: containers.House | None, venvs: tuple[Path, ...]) -> Site:
+def container(engine: DockerEngine, contained: containers.DockerLab | None, venvs: tuple[Path, ...]) -> Site:
     assert contained is not None
-    mounts = (*machine.lent(), *machine.python(venvs, machine.LENT))
+    mounts = (*host_programs_image.lent(), *host_programs_image.python(venvs, host_programs_image.LENT))
     return Site(contained, mounts, search(venvs))
 
 
 @pytest.fixture
-def namespace(namespaces: None, spaced: spaces.House | None, venvs: tuple[Path, ...]) -> Site:
+def namespace(namespaces: None, spaced: spaces.NamespaceLab | None, venvs: tuple[Path, ...]) -> Site:
     assert spaced is not None
-    return Site(spaced, machine.python(venvs, ("/usr/",)), search(venvs))
+    return Site(spaced, host_programs_image.python(venvs, ("/usr/",)), search(venvs))
 
 
 @pytest.fixture
@@ -172,7 +174,7 @@ def test_clients_in_namespaces_reach_the_server_with_the_credential(namespace: S
 
 def assert_all_get_through(found: Mapping[str, Came], way: Way) -> None:
     assert {client: came.wrong for client, came in found.items() if came.wrong} == {}
-    assert set(found) >= {*FETCHED, *machine.installed()}
+    assert set(found) >= {*FETCHED, *host_programs_image.installed()}
     told = told_in_the_guide()
     for client, came in found.items():
         _, with_variables, without = told[client]
@@ -273,6 +275,6 @@ done
 
 def assert_mounted(site: Site, read_only: bool) -> None:
     """A user of the sandbox finds each file of the kit where the programs of some distribution look."""
-    lines = "".join(f"{each.source} {each.target}\n" for each in overmounts(Folder(FOLDER)))
+    lines = "".join(f"{each.source} {each.target}\n" for each in overmounts(KitPaths(DEFAULT_FOLDER)))
     with site.box("mounted", read_only=read_only) as box:
         assert box.sh(LOOK, input=lines.encode()).text == ""

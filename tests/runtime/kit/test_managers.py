@@ -26,47 +26,49 @@ from tests.proxy.clients.scene import WANTED, certs
 from tests.proxy.clients.stage import Stage, staged
 from tests.proxy.clients.standins import maven
 from tests.proxy.clients.standins.debian import APART, FOLDERS, archive, sources
-from tests.proxy.clients.standins.shelf import shelve
+from tests.proxy.clients.standins.static_files import shelve
 from tests.proxy.clients.test_git import Forge, forge  # noqa: F401 - pytest finds the fixture here
 from tests.proxy.clients.test_grpc import Call, call  # noqa: F401 - this one as well
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.stack import NAME, OTHER
-from tests.runtime.kit.kitted import Kitted, by_mounts, by_variables, whole
-from tests.runtime.kit.needs import require, running
+from tests.proxy.lab.proxy_stack import NAME, OTHER
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.runtime.kit.client_requirements import require, running
+from tests.runtime.kit.kit_stage import KitStage, by_mounts, by_variables, whole
 
 
 @pytest.fixture
-async def locked(namespace: None, tmp_path: Path) -> AsyncIterator[Kitted[RawUpstream]]:
+async def locked(namespace: None, tmp_path: Path) -> AsyncIterator[KitStage[RawUpstream]]:
     """An upstream that shows nothing to those who have no credential."""
     async with staged(tmp_path, RawUpstream(certs.good(NAME), WANTED)) as stage:
         yield whole(stage, tmp_path)
 
 
 @running(test_cargo.CARGO)
-async def test_cargo_fetches_a_crate(stage: Kitted[RawUpstream], client: Client) -> None:
+async def test_cargo_fetches_a_crate(stage: KitStage[RawUpstream], client: Client) -> None:
     await test_cargo.test_a_crate_is_fetched(stage)
 
 
 @running(test_go.MODULES)
-async def test_go_downloads_a_module(stage: Kitted[RawUpstream], client: Client) -> None:
+async def test_go_downloads_a_module(stage: KitStage[RawUpstream], client: Client) -> None:
     await test_go.test_a_module_is_downloaded(stage)
 
 
 @running(test_ruby.GEM)
-async def test_gem_installs(stage: Kitted[RawUpstream], client: Client, tmp_path: Path) -> None:
+async def test_gem_installs(stage: KitStage[RawUpstream], client: Client, tmp_path: Path) -> None:
     await test_ruby.test_a_gem_is_installed_from_an_index_that_wants_none(stage, tmp_path)
 
 
 @running(test_maven.MAVEN)
 async def test_maven_resolves_by_the_properties_of_the_jvm(
-    stage: Kitted[RawUpstream], client: Client
+    stage: KitStage[RawUpstream], client: Client
 ) -> None:
     told = {"MAVEN_OPTS": stage.filled(client.around["MAVEN_OPTS"])}
     await test_maven.test_a_jar_is_resolved(replace(stage, variables={**stage.variables, **told}))
 
 
 @running(test_maven.MAVEN)
-async def test_maven_resolves_by_the_settings_of_the_kit(stage: Kitted[RawUpstream], client: Client) -> None:
+async def test_maven_resolves_by_the_settings_of_the_kit(
+    stage: KitStage[RawUpstream], client: Client
+) -> None:
     """They are there for versions that look at nothing else: here the properties name no proxy."""
     options = stage.variables["JAVA_TOOL_OPTIONS"].split()
     trust = " ".join(option for option in options if "trustStore" in option)
@@ -81,13 +83,13 @@ async def test_maven_resolves_by_the_settings_of_the_kit(stage: Kitted[RawUpstre
 
 
 @running(test_npm.NPM)
-async def test_npm_installs(locked: Kitted[RawUpstream], client: Client) -> None:
+async def test_npm_installs(locked: KitStage[RawUpstream], client: Client) -> None:
     await test_npm.test_a_package_is_installed_from_a_registry_that_wants_a_credential(locked)
 
 
 @running(test_npm.NPM)
 async def test_npm_installs_where_the_image_configures_another_bundle(
-    locked: Kitted[RawUpstream], client: Client
+    locked: KitStage[RawUpstream], client: Client
 ) -> None:
     """There npm does not look at what Node is told."""
     (locked.home / "empty.pem").touch()
@@ -97,7 +99,7 @@ async def test_npm_installs_where_the_image_configures_another_bundle(
 
 @running(test_pnpm.PNPM)
 async def test_pnpm_installs(
-    locked: Kitted[RawUpstream], client: Client, request: pytest.FixtureRequest
+    locked: KitStage[RawUpstream], client: Client, request: pytest.FixtureRequest
 ) -> None:
     require(client, request)
     await test_pnpm.test_a_package_is_installed_from_a_registry_that_wants_a_credential(locked)
@@ -105,7 +107,7 @@ async def test_pnpm_installs(
 
 @running(test_python_packages.PIP, test_python_packages.UV)
 async def test_pip_and_uv_install(
-    locked: Kitted[RawUpstream], client: Client, request: pytest.FixtureRequest
+    locked: KitStage[RawUpstream], client: Client, request: pytest.FixtureRequest
 ) -> None:
     require(client, request)
     index = test_python_packages.test_a_package_is_installed_from_an_index_that_wants_a_credential
@@ -114,7 +116,7 @@ async def test_pip_and_uv_install(
 
 @running(test_signatures.BOTOCORE)
 async def test_botocore_signs(
-    stage: Kitted[RawUpstream], client: Client, request: pytest.FixtureRequest
+    stage: KitStage[RawUpstream], client: Client, request: pytest.FixtureRequest
 ) -> None:
     require(client, request)
     await test_signatures.test_what_it_signed_arrives_as_it_was(stage, 1000)
@@ -160,7 +162,7 @@ async def update(stage: Stage[RawUpstream]) -> None:
 
 
 @running(test_apt.APT)
-async def test_apt_fetches_lists(stage: Kitted[RawUpstream], client: Client) -> None:
+async def test_apt_fetches_lists(stage: KitStage[RawUpstream], client: Client) -> None:
     await update(stage)
 
 

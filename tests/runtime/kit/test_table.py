@@ -16,14 +16,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from egress.ca import Authority, public_roots
-from egress.runtime.kit import Door, make_kit
+from egress.runtime.kit import ProxyAddress, make_kit
 from tests.proxy.clients import test_node
-from tests.runtime.kit import needs, test_clients, test_managers
-from tests.runtime.kit.kitted import INDEXES
+from tests.runtime.kit import client_requirements, test_clients, test_managers
+from tests.runtime.kit.kit_stage import INDEXES
 
 ROOT = Path(__file__).parents[3]
 TRUSTED = Authority.create("table", 1_800_000_000).certificate_pem
-KIT = make_kit(TRUSTED, public_roots(), Door("10.9.8.7", 3128))
+KIT = make_kit(TRUSTED, public_roots(), ProxyAddress("10.9.8.7", 3128))
 HOME = "/home/you"
 
 PLACES = {
@@ -136,7 +136,11 @@ def managers() -> set[str]:
 
 
 def test_what_clients_need_is_known_of_every_file_that_declares_one() -> None:
-    declared = {client.name for module in needs.FETCHED for client in needs.clients(module)}
+    declared = {
+        client.name
+        for module in client_requirements.FETCHED
+        for client in client_requirements.clients(module)
+    }
     assert declared == set(ROWS)
 
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.errors import UnsupportedError
-from egress.runtime.namespace import support
+from egress.runtime.namespace import kernel_support
 from tests.conftest import LEFT_OUT, UNDER_CI
-from tests.runtime.namespace.house import House
+from tests.runtime.namespace.namespace_lab import NamespaceLab
 
 
 @pytest.fixture(scope="session")
 def refusal() -> str:
     try:
-        support.check()
+        kernel_support.check()
     except UnsupportedError as error:
         return str(error)
     return ""
@@ -36,23 +36,23 @@ def namespaces(refusal: str, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared(refusal: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House | None]:
+def shared(refusal: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceLab | None]:
     if refusal:
         yield None
         return
-    with House(tmp_path_factory.mktemp("house")) as house:
+    with NamespaceLab(tmp_path_factory.mktemp("house")) as house:
         yield house
 
 
 @pytest.fixture
-def house(namespaces: None, shared: House | None) -> House:
+def house(namespaces: None, shared: NamespaceLab | None) -> NamespaceLab:
     """One for all tests of a file: they leave no sandbox behind that others could mind."""
     assert shared is not None
     return shared
 
 
 @pytest.fixture
-def own_house(namespaces: None, tmp_path: Path) -> Iterator[House]:
+def own_house(namespaces: None, tmp_path: Path) -> Iterator[NamespaceLab]:
     """One for a single test, which may do with it what it likes."""
-    with House(tmp_path) as house:
+    with NamespaceLab(tmp_path) as house:
         yield house

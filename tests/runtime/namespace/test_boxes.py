@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.errors import SandboxDiedError, SandboxStateError
-from egress.runtime.fake import FakeGateway
-from egress.runtime.namespace import box as boxes
-from egress.runtime.namespace import plan
-from egress.runtime.namespace.layout import Source
+from egress.runtime.fake import FakeProxyClient
+from egress.runtime.namespace import sandbox as boxes
+from egress.runtime.namespace import sandbox_plan
+from egress.runtime.namespace.mount_plan import MountSource
 from egress.runtime.namespace.runtime import NamespaceRuntime
 from egress.runtime.spec import Command, Spec
 
 
 @pytest.fixture
 def runtime(namespaces: None, tmp_path: Path) -> Iterator[NamespaceRuntime]:
-    found = NamespaceRuntime(FakeGateway(), tmp_path / "h")
+    found = NamespaceRuntime(FakeProxyClient(), tmp_path / "h")
     yield found
     found.close()
     assert list((tmp_path / "h").iterdir()) == []
@@ -59,7 +59,7 @@ def test_a_second_end_can_be_less_polite(started: NamespaceRuntime) -> None:
 def test_a_first_process_can_be_begun_again_and_again(started: NamespaceRuntime) -> None:
     numbers = set()
     for _ in range(4):
-        numbers.add(started._register.get("one").space.first)
+        numbers.add(started._register.get("one").launcher.first)
         assert run(started, "echo $$") != "1\n"
         started.stop("one")
         started.start("one")
@@ -71,7 +71,7 @@ def test_it_is_held_with_and_without_a_group_that_freezes(
     started: NamespaceRuntime, monkeypatch: pytest.MonkeyPatch, freezes: bool
 ) -> None:
     if not freezes:
-        monkeypatch.setattr(boxes.Box, "freezes", property(lambda _: False))
+        monkeypatch.setattr(boxes.NamespaceSandbox, "can_freeze", property(lambda _: False))
     process = started.spawn("one", Command(argv=("sleep", "0.1")))
     started.pause("one")
     with pytest.raises(TimeoutError):
@@ -81,13 +81,13 @@ def test_it_is_held_with_and_without_a_group_that_freezes(
 
 
 def test_nothing_can_be_asked_of_one_that_has_ended(started: NamespaceRuntime) -> None:
-    space = started._register.get("one").space
+    space = started._register.get("one").launcher
     space.stop()
     space.stop()
     with pytest.raises(SandboxDiedError):
         space.spawn([0])
     with pytest.raises(SandboxDiedError):
-        space.hold(is_paused=True)
+        space.pause_commands(is_paused=True)
     space.close()
     space.close()
     assert not space.is_alive()
@@ -104,7 +104,7 @@ def test_its_age_is_known(started: NamespaceRuntime) -> None:
 def test_one_that_cannot_be_planned_leaves_nothing(
     runtime: NamespaceRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "file_system", lambda *_: 1 // 0)
+    monkeypatch.setattr(sandbox_plan, "plan_mounts", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         runtime.create(Spec(name="one", image="host"))
     assert [each.suffix for each in runtime._home.iterdir()] == [".lease"]
@@ -113,14 +113,14 @@ def test_one_that_cannot_be_planned_leaves_nothing(
 def test_a_part_of_the_host_that_is_gone_by_then_is_named(
     runtime: NamespaceRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned = plan.file_system
+    planned = sandbox_plan.plan_mounts
 
     def with_another(*arguments: object) -> object:
         layout = planned(*arguments)  # type: ignore[arg-type]
-        layout.sources.append(Source("/no/such/place", 1))
+        layout.sources.append(MountSource("/no/such/place", 1))
         return layout
 
-    monkeypatch.setattr(plan, "file_system", with_another)
+    monkeypatch.setattr(sandbox_plan, "plan_mounts", with_another)
     with pytest.raises(SandboxStateError, match="at /no/such/place: no such file"):
         runtime.create(Spec(name="one", image="host"))
     assert [each.suffix for each in runtime._home.iterdir()] == [".lease"]

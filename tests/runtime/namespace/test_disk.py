@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.spec import MIB, Limits
-from tests.runtime import disks
-from tests.runtime.disks import CASES, Case, full, lists
-from tests.runtime.namespace.house import Box, House
+from egress.runtime.spec import MIB, SandboxLimits
+from tests.runtime import disk_cases
+from tests.runtime.disk_cases import CASES, Case, full, lists
+from tests.runtime.namespace.namespace_lab import NamespaceLab, NamespaceLabSandbox
 
 
 class Builder:
     """Makes sandboxes for one test."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: NamespaceLab) -> None:
         self._house = house
         self.runtime = house.runtime
 
-    def box(self, name: str, **values: object) -> Box:
+    def box(self, name: str, **values: object) -> NamespaceLabSandbox:
         return self._house.box(name, **values)
 
     def taken(self) -> int:
@@ -28,7 +28,7 @@ class Builder:
 
 
 @pytest.fixture
-def builder(house: House) -> Iterator[Builder]:
+def builder(house: NamespaceLab) -> Iterator[Builder]:
     yield Builder(house)
     for each in house.runtime.list():
         house.runtime.remove(each.name)
@@ -40,15 +40,15 @@ def test_a_promise_is_kept(promise: Case, builder: Builder) -> None:
 
 
 def test_what_is_mounted_in_it_stays(builder: Builder, tmp_path: Path) -> None:
-    disks.what_is_mounted_in_it_stays(builder, tmp_path)
+    disk_cases.what_is_mounted_in_it_stays(builder, tmp_path)
 
 
 def test_what_stands_in_the_place_of_its_own_folders_stays(builder: Builder, tmp_path: Path) -> None:
-    disks.what_stands_in_the_place_of_its_own_folders_stays(builder, tmp_path)
+    disk_cases.what_stands_in_the_place_of_its_own_folders_stays(builder, tmp_path)
 
 
 def test_its_folders_have_one_size_together(builder: Builder) -> None:
-    box = builder.box("one", limits=Limits(disk_mib=8))
+    box = builder.box("one", limits=SandboxLimits(disk_mib=8))
     box.sh('head -c "$1" /dev/zero >/workspace/a', str(5 * MIB)).check()
     assert box.sh("stat -c '%a' . ~ /var/tmp").stdout == b"755\n700\n1777\n"
     box.sh("echo x >~/a && echo x >/var/tmp/a").check()
@@ -57,13 +57,13 @@ def test_its_folders_have_one_size_together(builder: Builder) -> None:
 
 
 def test_a_home_is_closed_where_that_is_asked_for(builder: Builder) -> None:
-    box = builder.box("one", read_only=True, limits=Limits(disk_mib=8))
+    box = builder.box("one", read_only=True, limits=SandboxLimits(disk_mib=8))
     assert box.sh("echo x >/workspace/a && echo x >/tmp/a && cat /workspace/a /tmp/a").stdout == b"x\nx\n"
     assert box.sh("echo x >/home/sandbox/a").exit_code
 
 
 def test_a_working_folder_in_the_one_for_what_is_temporary_is_a_disk(builder: Builder) -> None:
-    box = builder.box("one", workdir="/tmp/deep/work", limits=Limits(disk_mib=8, temporary_mib=2))
+    box = builder.box("one", workdir="/tmp/deep/work", limits=SandboxLimits(disk_mib=8, temporary_mib=2))
     for _ in range(2):
         assert b"No space left" in full(box, "/tmp/a", 4)
         box.sh('head -c "$1" /dev/zero >a && ls /tmp', str(5 * MIB)).check()
@@ -73,7 +73,7 @@ def test_a_working_folder_in_the_one_for_what_is_temporary_is_a_disk(builder: Bu
 
 @pytest.mark.parametrize("place", ["/workspace", "/tmp", "/dev/shm"])
 def test_nothing_is_tied_to_a_file_that_no_group_counts(builder: Builder, place: str) -> None:
-    box = builder.box("one", limits=Limits(disk_mib=8))
+    box = builder.box("one", limits=SandboxLimits(disk_mib=8))
     assert lists(box, place) == (0, "Operation not supported")
     # Whoever copies one with all it has goes on without.
     assert box.sh('cd "$1" && echo x >a && chmod 751 a && cp -a a b && stat -c %a b', place).text == "751\n"

@@ -1,6 +1,6 @@
 """Ways out of a sandbox of namespaces that are not the proxy: S-40, S-41 and S-44 to S-53, from inside.
 
-The list that every sandbox is held to stands in `tests.runtime.escapes`; here is what is only asked of
+The list that every sandbox is held to stands in `tests.runtime.escape_cases`; here is what is only asked of
 namespaces. The good twin is the same probe on this machine, outside of any sandbox, and for what this machine
 has not, in a network of its own that has it.
 """
@@ -22,30 +22,30 @@ from typing import Final
 import pytest
 
 from egress.runtime import mounts
-from egress.runtime.descriptors import MOST
 from egress.runtime.errors import MountError
-from egress.runtime.namespace.plan import DOOR
+from egress.runtime.namespace.sandbox_plan import DOOR_ADDRESS
+from egress.runtime.open_file_limit import MAX_OPEN_FILES
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, Mount
-from tests.proxy.served import until
-from tests.runtime.escapes import (
+from tests.proxy.serve_process import until
+from tests.runtime.escape_cases import (
     METADATA,
     PROBE,
     SANDBOXES,
     Attempt,
+    EscapeGround,
     Escapes,
-    Ground,
     assert_nothing_is_reached,
     assert_works,
     lines,
     probed,
 )
-from tests.runtime.machine import Machine
-from tests.runtime.namespace.house import PYTHON, SECRET, Box, House
-from tests.runtime.namespace.world import INTERNET
+from tests.runtime.listening_host import ListeningHost
+from tests.runtime.namespace.namespace_lab import PYTHON, SECRET, NamespaceLab, NamespaceLabSandbox
+from tests.runtime.namespace.open_network import INTERNET
 
 ROOT: Final = Path(__file__).parents[3]
-_WORLD: Final = ("unshare", "-Urnm", sys.executable, "-m", "tests.runtime.namespace.world")
+_WORLD: Final = ("unshare", "-Urnm", sys.executable, "-m", "tests.runtime.namespace.open_network")
 """Runs the probe where there is no wall, and more than this machine has."""
 
 _ABSTRACT: Final = """
@@ -133,29 +133,29 @@ for family in range(1, 46):
 
 
 @pytest.fixture
-def box(house: House, request: pytest.FixtureRequest) -> Iterator[Box]:
+def box(house: NamespaceLab, request: pytest.FixtureRequest) -> Iterator[NamespaceLabSandbox]:
     name = f"box-{abs(hash(request.node.name)) % 10**9}"
     yield house.box(name)
     house.runtime.remove(name)
 
 
 @pytest.fixture
-def outside() -> Iterator[Machine]:
-    with Machine() as outside:
+def outside() -> Iterator[ListeningHost]:
+    with ListeningHost() as outside:
         yield outside
 
 
-class Bare(Ground):
+class Bare(EscapeGround):
     """A sandbox of namespaces, and what is around it."""
 
     device = "lo"
     # It is in one network with its door.
-    door = address = DOOR
+    door = address = DOOR_ADDRESS
     gateway = "198.18.0.1"
     internet = INTERNET
     foreign = ("10.1.2.3", gateway, SANDBOXES, METADATA)
 
-    def __init__(self, box: Box, outside: Machine) -> None:
+    def __init__(self, box: NamespaceLabSandbox, outside: ListeningHost) -> None:
         self.room = box
         self.machine, self.port = outside.addresses, outside.port
 
@@ -172,18 +172,18 @@ class Bare(Ground):
 
 
 @pytest.fixture
-def ground(box: Box, outside: Machine) -> Bare:
+def ground(box: NamespaceLabSandbox, outside: ListeningHost) -> Bare:
     return Bare(box, outside)
 
 
 @pytest.fixture
-def root_ground(house: House, outside: Machine) -> Iterator[Bare]:
+def root_ground(house: NamespaceLab, outside: ListeningHost) -> Iterator[Bare]:
     yield Bare(house.box("root", user=0, group=0), outside)
     house.runtime.remove("root")
 
 
 @pytest.fixture
-def own_ground(own_house: House, outside: Machine) -> Bare:
+def own_ground(own_house: NamespaceLab, outside: ListeningHost) -> Bare:
     return Bare(own_house.box("box"), outside)
 
 
@@ -203,7 +203,7 @@ class TestNamespaces(Escapes):
 # The network --------------------------------------------------------------------------------------
 
 
-def test_no_way_out_is_told_at_once(box: Box, outside: Machine) -> None:
+def test_no_way_out_is_told_at_once(box: NamespaceLabSandbox, outside: ListeningHost) -> None:
     """S-44, S-45: nothing is there but loopback, its own, so nobody waits for an answer."""
     attempts: list[Attempt] = [
         ("internet", "tcp", INTERNET, 443),
@@ -216,7 +216,7 @@ def test_no_way_out_is_told_at_once(box: Box, outside: Machine) -> None:
     assert [line.split(":")[0].strip() for line in devices] == ["lo"]
 
 
-def test_names_of_no_file_are_those_of_the_sandbox(box: Box, outside: Machine) -> None:
+def test_names_of_no_file_are_those_of_the_sandbox(box: NamespaceLabSandbox, outside: ListeningHost) -> None:
     """Unix sockets without a file belong to a network, and its own is empty."""
     done = subprocess.run([PYTHON, "-c", _ABSTRACT, outside.abstract], capture_output=True, check=True)
     assert done.stdout == b"reached\n"
@@ -224,15 +224,17 @@ def test_names_of_no_file_are_those_of_the_sandbox(box: Box, outside: Machine) -
     assert outside.abstract.encode() not in box.run("cat", "/proc/net/unix").stdout
 
 
-def test_nothing_leads_to_another_sandbox(house: House, box: Box) -> None:
+def test_nothing_leads_to_another_sandbox(house: NamespaceLab, box: NamespaceLabSandbox) -> None:
     """S-48, S-50: they have the same addresses and not the same network."""
     other = house.box("other")
     try:
         words = (PYTHON, "-m", "http.server", "8000", "--bind", "0.0.0.0")
         server = house.runtime.spawn("other", Command(argv=words))
-        mine = ("curl", "-s", "--noproxy", "*", f"http://{DOOR}:8000/")
+        mine = ("curl", "-s", "--noproxy", "*", f"http://{DOOR_ADDRESS}:8000/")
         until(lambda: not other.run(*mine).exit_code, "the other to listen")
-        attempts: list[Attempt] = [(each, "tcp", each, 8000) for each in (DOOR, "127.0.0.1", "198.18.0.3")]
+        attempts: list[Attempt] = [
+            (each, "tcp", each, 8000) for each in (DOOR_ADDRESS, "127.0.0.1", "198.18.0.3")
+        ]
         assert_nothing_is_reached(box, attempts)
         other.sh("echo theirs > /tmp/theirs; echo theirs > /dev/shm/theirs").check()
         assert box.sh("cat /tmp/theirs /dev/shm/theirs").stdout == b""
@@ -244,7 +246,7 @@ def test_nothing_leads_to_another_sandbox(house: House, box: Box) -> None:
     assert_works(box)
 
 
-def test_sockets_of_other_families_are_refused(box: Box) -> None:
+def test_sockets_of_other_families_are_refused(box: NamespaceLabSandbox) -> None:
     """S-45: AF_VSOCK, which knows no networks, and all else that nobody needs there."""
     assert_nothing_is_reached(box, [("vsock", "vsock")])
     families = {tuple(map(int, line.split())) for line in box.python(_FAMILIES).check().text.splitlines()}
@@ -255,17 +257,17 @@ def test_sockets_of_other_families_are_refused(box: Box) -> None:
     assert twin([("vsock", "vsock")])["vsock"] in ("reached", "EAFNOSUPPORT")
 
 
-def test_no_port_of_the_door_is_taken_from_it(box: Box) -> None:
+def test_no_port_of_the_door_is_taken_from_it(box: NamespaceLabSandbox) -> None:
     """S-48: they share an address. Whoever took its port would answer in the name of every host."""
     ports = " ".join(map(str, (53, 80, 443, 3128, box.house.upstream.port)))
-    told = box.python(_TAKING, DOOR, *ports.split()).check().text.splitlines()
+    told = box.python(_TAKING, DOOR_ADDRESS, *ports.split()).check().text.splitlines()
     assert len(told) == 2 * 4 * 6
     assert {line.split()[-1] for line in told} == {"EADDRINUSE"}, told
     # The twin: at any other port one may listen.
-    assert set(box.python(_TAKING, DOOR, "8000").check().text.split()[3::4]) >= {"taken"}
+    assert set(box.python(_TAKING, DOOR_ADDRESS, "8000").check().text.split()[3::4]) >= {"taken"}
 
 
-def test_addresses_of_loopback_are_its_own(box: Box) -> None:
+def test_addresses_of_loopback_are_its_own(box: NamespaceLabSandbox) -> None:
     """S-48: there is one network for it and its door, and nothing listens at any other address of it."""
     ports = probed(box, [("ports", "open_ports", "127.0.0.1")], timeout=100)["ports"]
     # Whoever dials a port that is his own by chance meets himself: no server has one of those.
@@ -273,7 +275,7 @@ def test_addresses_of_loopback_are_its_own(box: Box) -> None:
     assert found == []
 
 
-def test_what_listens_inside_is_dialled_by_the_door(house: House, box: Box) -> None:
+def test_what_listens_inside_is_dialled_by_the_door(house: NamespaceLab, box: NamespaceLabSandbox) -> None:
     words = (PYTHON, "-m", "http.server", "8001", "--bind", "127.0.0.1")
     server = house.runtime.spawn(box.name, Command(argv=words))
     until(lambda: not box.run("curl", "-s", "http://127.0.0.1:8001/").exit_code, "it to listen")
@@ -286,13 +288,13 @@ def test_what_listens_inside_is_dialled_by_the_door(house: House, box: Box) -> N
 # What it is -----------------------------------------------------------------------------------------
 
 
-def status(box: Box) -> Mapping[str, str]:
+def status(box: NamespaceLabSandbox) -> Mapping[str, str]:
     text = box.run("cat", "/proc/self/status").text
     return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
 
 
 @pytest.mark.parametrize("user", [1000, 0])
-def test_it_has_no_privilege(house: House, user: int) -> None:
+def test_it_has_no_privilege(house: NamespaceLab, user: int) -> None:
     """S-51: whoever it is inside, it is nobody outside."""
     mark = f"4713.{os.getpid()}"
     box = house.box("privilege", user=user, group=user)
@@ -324,11 +326,11 @@ def seen(*marks: str) -> set[int]:
     return found
 
 
-def test_calls_that_nobody_needs_there_are_refused(house: House, box: Box) -> None:
+def test_calls_that_nobody_needs_there_are_refused(house: NamespaceLab, box: NamespaceLabSandbox) -> None:
     """Namespaces, mounts, keyrings, io_uring, users, clocks: each by itself, as root inside too."""
-    from egress.runtime.namespace.inside.filter import MACHINES
+    from egress.runtime.namespace.inside.syscall_filter import MACHINE_FILTERS
 
-    numbers = dict(MACHINES[os.uname().machine].calls)
+    numbers = dict(MACHINE_FILTERS[os.uname().machine].calls)
     program = _CALLS.replace("{NUMBERS}", repr(numbers))
     as_root = house.box("as-root", user=0, group=0)
     try:
@@ -347,7 +349,7 @@ def test_calls_that_nobody_needs_there_are_refused(house: House, box: Box) -> No
     assert box.python("import subprocess as s; s.run(['true'], check=True)").exit_code == 0
 
 
-def test_programs_that_change_their_user_do_not(box: Box) -> None:
+def test_programs_that_change_their_user_do_not(box: NamespaceLabSandbox) -> None:
     """S-51: set-user bits mean nothing, neither those of the machine nor its own."""
     script = "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id; /tmp/id -u; find /usr/bin -perm -4000 | head -1"
     first, *others = box.sh(script).text.split()
@@ -357,12 +359,14 @@ def test_programs_that_change_their_user_do_not(box: Box) -> None:
     assert others == [] or box.sh(f"{others[0]} -c id </dev/null; true").text.count("uid=0") == 0
 
 
-def test_processes_of_the_machine_are_neither_seen_nor_ended(house: House, box: Box) -> None:
+def test_processes_of_the_machine_are_neither_seen_nor_ended(
+    house: NamespaceLab, box: NamespaceLabSandbox
+) -> None:
     """S-39: /proc shows its own; what is outside can be neither signalled nor read."""
     mine = os.getpid()
     numbers = box.sh("cd /proc; echo [0-9]*").text.split()
     assert len(numbers) < 10
-    for number in (mine, house.runtime._register.get(box.name).space.number):
+    for number in (mine, house.runtime._register.get(box.name).launcher.pid):
         if str(number) not in numbers:
             assert box.sh(f"kill -0 {number}").exit_code
     closed = ("cat environ", "cat mem", "cat maps", "ls root/", "ls cwd/", "ls fd/", "readlink ns/net exe")
@@ -376,7 +380,7 @@ def test_processes_of_the_machine_are_neither_seen_nor_ended(house: House, box: 
     assert box.sh("sleep 300 & kill -9 $!; wait $!").exit_code == 137
 
 
-def test_settings_of_the_kernel_are_not_written(box: Box) -> None:
+def test_settings_of_the_kernel_are_not_written(box: NamespaceLabSandbox) -> None:
     script = 'echo 1 > "$1"'
     for place in (
         "/proc/sys/kernel/core_pattern",
@@ -412,10 +416,10 @@ sys.stdin.read()
 """
 
 
-def test_descriptors_that_one_sends_and_nobody_takes_keep_no_other_from_working(house: House) -> None:
+def test_descriptors_that_one_sends_and_nobody_takes_keep_no_other_from_working(house: NamespaceLab) -> None:
     """The kernel counts them by user: without rights all sandboxes, and their owner, are one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < MOST + 1000:
+    if hard < MAX_OPEN_FILES + 1000:
         pytest.skip("this machine lets a process have few files open")
     house.box("sender")
     there = threading.Event()
@@ -432,7 +436,7 @@ def test_descriptors_that_one_sends_and_nobody_takes_keep_no_other_from_working(
     number, count = b"".join(said).split()
     # It went as far as it could.
     assert int(number) in (errno.EMFILE, errno.ETOOMANYREFS)
-    assert int(count) > MOST // 2
+    assert int(count) > MAX_OPEN_FILES // 2
     other = house.box("other")
     assert other.sh("echo here").stdout == b"here\n"
     sending.close_input()
@@ -441,7 +445,7 @@ def test_descriptors_that_one_sends_and_nobody_takes_keep_no_other_from_working(
         house.runtime.remove(name)
 
 
-def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Box) -> None:
+def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: NamespaceLabSandbox) -> None:
     """One sandbox took every inotify instance that its user outside has, from all others of that user."""
     script = (
         "import ctypes; take = ctypes.CDLL(None).inotify_init1\n"
@@ -453,7 +457,7 @@ def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: Box) -
 # What of the machine is there -----------------------------------------------------------------------
 
 
-def test_nothing_of_the_machine_is_there_but_its_programs(box: Box, tmp_path: Path) -> None:
+def test_nothing_of_the_machine_is_there_but_its_programs(box: NamespaceLabSandbox, tmp_path: Path) -> None:
     """S-49, S-51: no home, no key, no socket of an engine or a proxy, no folder of anybody."""
     places = [
         *("/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/machine-id", "/etc/sudoers"),
@@ -482,7 +486,7 @@ def test_nothing_of_the_machine_is_there_but_its_programs(box: Box, tmp_path: Pa
 
 
 def test_nothing_of_the_caller_is_inherited(
-    own_house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    own_house: NamespaceLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """S-40: neither the environment of whoever made it nor what is open there."""
     monkeypatch.setenv("CALLERS_TOKEN", SECRET)
@@ -493,15 +497,15 @@ def test_nothing_of_the_caller_is_inherited(
         assert "CALLERS_TOKEN" not in everything
         assert SECRET not in everything
         assert box.sh("ls /proc/self/fd").text.split() == ["0", "1", "2", "3"]
-        held = own_house.runtime._register.get("box").space
+        held = own_house.runtime._register.get("box").launcher
         # Nobody but root may look into the first process.
-        for number in (held.number, *((held.first,) if os.geteuid() == 0 else ())):
+        for number in (held.pid, *((held.first,) if os.geteuid() == 0 else ())):
             names = [str(each.readlink()) for each in Path(f"/proc/{number}/fd").iterdir()]
             assert str(tmp_path / "open") not in names
             assert SECRET not in Path(f"/proc/{number}/environ").read_text(errors="replace")
 
 
-def test_nothing_that_is_secret_is_in_it(box: Box) -> None:
+def test_nothing_that_is_secret_is_in_it(box: NamespaceLabSandbox) -> None:
     """S-40, S-41: neither credential nor key of the proxy."""
     assert_works(box)
     assert SECRET not in box.run("env").text
@@ -514,20 +518,20 @@ def test_nothing_that_is_secret_is_in_it(box: Box) -> None:
     assert b"BEGIN CERTIFICATE" in box.run("cat", "/etc/egress/ca.pem").stdout
 
 
-def below_something(house: House) -> Path | None:
+def below_something(house: NamespaceLab) -> Path | None:
     """Where something is mounted below a folder that can be lent."""
     text = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     for point in (Path(line.split()[4]) for line in text.splitlines()):
         mount = Mount(source=point.parent, target="/lent")
         with suppress(MountError, OSError):
-            mounts.checked((mount,), (house.served.runtime, house.served.state, house.home))
+            mounts.check_mounts((mount,), (house.served.runtime, house.served.state, house.home))
             is_open = point.parent.stat().st_mode & 0o005 == 0o005
             if point != point.parent and is_open and any(point.iterdir()):
                 return point
     return None
 
 
-def test_what_is_mounted_below_a_mount_is_not_seen(house: House) -> None:
+def test_what_is_mounted_below_a_mount_is_not_seen(house: NamespaceLab) -> None:
     """Only what was named. Root leaves it behind, others have it covered."""
     point = below_something(house)
     if point is None:
@@ -540,7 +544,7 @@ def test_what_is_mounted_below_a_mount_is_not_seen(house: House) -> None:
         house.runtime.remove("below")
 
 
-def test_what_it_was_not_given_to_write_is_read_only(box: Box) -> None:
+def test_what_it_was_not_given_to_write_is_read_only(box: NamespaceLabSandbox) -> None:
     """Each mount by itself, whoever owns what is in it."""
     own = {"/workspace", "/tmp", "/var/tmp", "/home/sandbox", "/dev/shm", "/dev/pts", "/proc"}
     found = [line.split() for line in box.run("cat", "/proc/self/mounts").text.splitlines()]

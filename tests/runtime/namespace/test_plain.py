@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.namespace import plain
+from tests.runtime.namespace import unprivileged_python
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as such a user already")
@@ -19,14 +19,14 @@ def test_it_holds_for_a_user_without_rights(namespaces: None, tmp_path: Path, fi
     stage.mkdir()
     # Its own is not below a folder of root's.
     home.mkdir(mode=0o700)
-    os.chown(home, plain.USER, plain.USER)
+    os.chown(home, unprivileged_python.USER, unprivileged_python.USER)
     arguments = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--basetemp", str(home / "tests")]
     path = Path(__file__).with_name(file)
     try:
         done = subprocess.run(
-            plain.words([*arguments, str(path)], stage),
-            cwd=plain.ROOT,
-            env=plain.environment(home),
+            unprivileged_python.words([*arguments, str(path)], stage),
+            cwd=unprivileged_python.ROOT,
+            env=unprivileged_python.environment(home),
             capture_output=True,
             text=True,
             check=False,

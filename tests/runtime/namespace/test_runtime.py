@@ -22,14 +22,14 @@ from egress.runtime.errors import (
     SandboxStateError,
     UnsupportedError,
 )
-from egress.runtime.gateway import ProxyGateway
-from egress.runtime.namespace import bounds, sweep
+from egress.runtime.namespace import cgroups, reaper
 from egress.runtime.namespace.runtime import NamespaceRuntime
-from egress.runtime.protocol import Output, Process, Runtime
-from egress.runtime.spec import Command, Limits, Mount, Spec, Terminal
-from tests.proxy.served import until
-from tests.runtime.namespace.house import NAME, PYTHON, House
-from tests.unit.runtime.contract import CASES, Bench, Case
+from egress.runtime.protocol import Output, Runtime, RuntimeProcess
+from egress.runtime.proxy_client import ControlProxyClient
+from egress.runtime.spec import Command, Mount, SandboxLimits, Spec, Terminal
+from tests.proxy.serve_process import until
+from tests.runtime.namespace.namespace_lab import NAME, PYTHON, NamespaceLab
+from tests.unit.runtime.contract import CASES, Case, RuntimeBench
 
 _GREEDY = """
 import os, signal
@@ -44,7 +44,7 @@ except OSError:
 _OWNER = """
 import sys
 from pathlib import Path
-from egress.runtime.gateway import ProxyGateway
+from egress.runtime.proxy_client import ProxyGateway
 from egress.runtime.namespace.runtime import NamespaceRuntime
 from egress.runtime.spec import Command, Spec
 runtime = NamespaceRuntime(ProxyGateway(Path(sys.argv[1])), Path(sys.argv[2]))
@@ -60,7 +60,7 @@ sys.stdin.read()
 
 
 class Spaced:
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: NamespaceLab) -> None:
         self._house = house
         self.runtime: Runtime = house.runtime
 
@@ -81,7 +81,7 @@ def processes(*marks: str) -> list[str]:
     return found
 
 
-def begun(house: House, *words: str, **values: object) -> Process:
+def begun(house: NamespaceLab, *words: str, **values: object) -> RuntimeProcess:
     """A command that has written something."""
     is_there = threading.Event()
     command = Command(argv=words, **values)  # type: ignore[arg-type]
@@ -91,14 +91,16 @@ def begun(house: House, *words: str, **values: object) -> Process:
 
 
 @pytest.fixture
-def bench(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    made, make = [], bounds.make
+def bench(house: NamespaceLab, monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeBench]:
+    made, make = [], cgroups.make
 
-    def noted(name: str, limits: Limits, found: Iterable[bounds.Hierarchy]) -> bounds.Groups:
+    def noted(
+        name: str, limits: SandboxLimits, found: Iterable[cgroups.CgroupHierarchy]
+    ) -> cgroups.ControlGroups:
         made.append(make(name, limits, found))
         return made[-1]
 
-    monkeypatch.setattr(bounds, "make", noted)
+    monkeypatch.setattr(cgroups, "make", noted)
     yield Spaced(house)
     for info in house.runtime.list():
         house.runtime.remove(info.name)
@@ -109,11 +111,13 @@ def bench(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
-def test_a_promise_is_kept_and_nothing_is_left(promise: Case, bench: Bench) -> None:
+def test_a_promise_is_kept_and_nothing_is_left(promise: Case, bench: RuntimeBench) -> None:
     promise(bench)
 
 
-def test_a_sandbox_that_was_stopped_has_its_network_when_it_is_started(house: House, bench: Bench) -> None:
+def test_a_sandbox_that_was_stopped_has_its_network_when_it_is_started(
+    house: NamespaceLab, bench: RuntimeBench
+) -> None:
     box = house.box("one")
     house.runtime.stop("one")
     house.runtime.start("one")
@@ -123,14 +127,16 @@ def test_a_sandbox_that_was_stopped_has_its_network_when_it_is_started(house: Ho
 # Bounds ---------------------------------------------------------------------------------------------
 
 
-def test_nothing_but_its_folder_can_be_written_where_it_is_read_only(house: House, bench: Bench) -> None:
+def test_nothing_but_its_folder_can_be_written_where_it_is_read_only(
+    house: NamespaceLab, bench: RuntimeBench
+) -> None:
     box = house.box("one", read_only=True)
     assert box.sh("echo x > /workspace/a && echo x > /tmp/a && cat /workspace/a /tmp/a").stdout == b"x\nx\n"
     assert box.sh("echo x > /home/sandbox/a").exit_code
     assert box.sh("grep ' /tmp ' /proc/mounts").text.count("nosuid")
 
 
-def test_the_programs_of_the_machine_can_never_be_written(house: House, bench: Bench) -> None:
+def test_the_programs_of_the_machine_can_never_be_written(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one", user=0, group=0)
     for place in ("/usr/bin/x", "/etc/x", "/etc/passwd", "/dev/x", "/x", "/run/x", "/usr/local/etc/x"):
         assert box.sh('echo x > "$1"', place).exit_code, place
@@ -139,8 +145,8 @@ def test_the_programs_of_the_machine_can_never_be_written(house: House, bench: B
     assert box.run("id", "-un").text == "sandbox\n"
 
 
-def test_what_it_may_use_up_is_bounded(house: House, bench: Bench) -> None:
-    box = house.box("one", limits=Limits(memory_mib=64, processes=20, cpus=0.5))
+def test_what_it_may_use_up_is_bounded(house: NamespaceLab, bench: RuntimeBench) -> None:
+    box = house.box("one", limits=SandboxLimits(memory_mib=64, processes=20, cpus=0.5))
     is_full = threading.Event()
     greedy = Command(argv=(PYTHON, "-c", _GREEDY))
     house.runtime.spawn("one", greedy, Output(stdout=lambda _: is_full.set()))
@@ -156,8 +162,10 @@ def test_what_it_may_use_up_is_bounded(house: House, bench: Bench) -> None:
     assert box.run("true").exit_code == 0
 
 
-def test_processor_time_is_bounded_or_the_runtime_says_that_it_is_not(house: House, bench: Bench) -> None:
-    house.box("one", limits=Limits(cpus=0.5))
+def test_processor_time_is_bounded_or_the_runtime_says_that_it_is_not(
+    house: NamespaceLab, bench: RuntimeBench
+) -> None:
+    house.box("one", limits=SandboxLimits(cpus=0.5))
     folders = house.runtime._register.get("one").groups.folders
     is_bounded = any(
         (folder / name).exists() and "50000" in (folder / name).read_text()
@@ -167,7 +175,9 @@ def test_processor_time_is_bounded_or_the_runtime_says_that_it_is_not(house: Hou
     assert is_bounded != any("processor time" in each for each in house.runtime.cautions)
 
 
-def test_a_mount_is_seen_and_written_as_it_was_named(house: House, bench: Bench, tmp_path: Path) -> None:
+def test_a_mount_is_seen_and_written_as_it_was_named(
+    house: NamespaceLab, bench: RuntimeBench, tmp_path: Path
+) -> None:
     shown, given = tmp_path / "shown", tmp_path / "given"
     for folder in (shown, given):
         folder.mkdir()
@@ -188,7 +198,9 @@ def test_a_mount_is_seen_and_written_as_it_was_named(house: House, bench: Bench,
     assert (given / "b").read_text() == "x\n"
 
 
-def test_what_no_sandbox_gets_is_refused_before_anything_is_made(house: House, bench: Bench) -> None:
+def test_what_no_sandbox_gets_is_refused_before_anything_is_made(
+    house: NamespaceLab, bench: RuntimeBench
+) -> None:
     """S-49, S-51: sockets of engines, and the folders of the proxy, as mounts and as images."""
     for source in (
         "/var/run",
@@ -205,7 +217,7 @@ def test_what_no_sandbox_gets_is_refused_before_anything_is_made(house: House, b
     assert house.runtime.list() == ()
 
 
-def test_a_root_folder_is_an_image(house: House, bench: Bench, tmp_path: Path) -> None:
+def test_a_root_folder_is_an_image(house: NamespaceLab, bench: RuntimeBench, tmp_path: Path) -> None:
     root = tmp_path / "root"
     for name in ("bin", "usr/share", "etc/ssl", "tmp", "var/lib"):
         (root / name).mkdir(parents=True)
@@ -251,7 +263,7 @@ def _empty_archive() -> io.BytesIO:
 # Commands -------------------------------------------------------------------------------------------
 
 
-def test_the_whole_group_of_a_command_is_ended(house: House, bench: Bench) -> None:
+def test_the_whole_group_of_a_command_is_ended(house: NamespaceLab, bench: RuntimeBench) -> None:
     """Also what ignores the polite end, and what the command has left behind."""
     box = house.box("one")
     stubborn = "trap '' TERM; (trap '' TERM; sleep 300) & sleep 300; sleep 300"
@@ -260,13 +272,13 @@ def test_the_whole_group_of_a_command_is_ended(house: House, bench: Bench) -> No
     assert b"sleep\x00300" not in box.sh("cat /proc/[0-9]*/cmdline").stdout
 
 
-def test_a_command_is_ended_politely_first(house: House, bench: Bench) -> None:
+def test_a_command_is_ended_politely_first(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     result = box.sh("trap 'echo cleaned; exit 3' TERM; echo ready; sleep 300 & wait", timeout=1)
     assert (result.exit_code, result.stdout) == (124, b"ready\ncleaned\n")
 
 
-def test_a_command_begins_without_the_signals_of_others(house: House, bench: Bench) -> None:
+def test_a_command_begins_without_the_signals_of_others(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     text = box.run("cat", "/proc/self/status").text
     status = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
@@ -276,7 +288,7 @@ def test_a_command_begins_without_the_signals_of_others(house: House, bench: Ben
     assert box.sh("ls /proc/self/fd").text.split() == ["0", "1", "2", "3"]
 
 
-def test_a_command_that_leaves_something_running_settles(house: House, bench: Bench) -> None:
+def test_a_command_that_leaves_something_running_settles(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     result = box.sh("sleep 300 & echo started", timeout=60)
     assert (result.exit_code, result.stdout) == (0, b"started\n")
@@ -285,18 +297,18 @@ def test_a_command_that_leaves_something_running_settles(house: House, bench: Be
     assert result.exit_code == 0
 
 
-def test_a_command_that_closes_its_streams_is_waited_for(house: House, bench: Bench) -> None:
+def test_a_command_that_closes_its_streams_is_waited_for(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     assert box.sh("exec >&- 2>&- <&-; sleep 0.3; exit 9").exit_code == 9
 
 
-def test_much_output_comes_whole(house: House, bench: Bench) -> None:
+def test_much_output_comes_whole(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     result = box.sh("head -c 5000000 /dev/zero; head -c 3000000 /dev/zero >&2")
     assert (len(result.stdout), len(result.stderr)) == (5_000_000, 3_000_000)
 
 
-def test_what_a_command_ended_with_is_told(house: House, bench: Bench) -> None:
+def test_what_a_command_ended_with_is_told(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     assert box.sh("kill -SEGV $$").exit_code == 139
     assert box.run("/etc/passwd").exit_code == 126
@@ -307,7 +319,7 @@ def test_what_a_command_ended_with_is_told(house: House, bench: Bench) -> None:
     assert process.wait(30).exit_code == 137
 
 
-def test_output_comes_while_a_command_runs(house: House, bench: Bench) -> None:
+def test_output_comes_while_a_command_runs(house: NamespaceLab, bench: RuntimeBench) -> None:
     house.box("one")
     came = threading.Event()
     output = Output(stdout=lambda data: came.set() if b"first" in data else None)
@@ -317,7 +329,7 @@ def test_output_comes_while_a_command_runs(house: House, bench: Bench) -> None:
     assert process.wait(30).stdout == b"first\nsecond\n"
 
 
-def test_a_command_in_a_terminal_has_one(house: House, bench: Bench) -> None:
+def test_a_command_in_a_terminal_has_one(house: NamespaceLab, bench: RuntimeBench) -> None:
     house.box("one")
     command = Command(
         argv=("sh", "-c", "tty; read x; stty size; echo $x; echo $TERM; : > /dev/tty && : > $(tty)"),
@@ -334,7 +346,7 @@ def test_a_command_in_a_terminal_has_one(house: House, bench: Bench) -> None:
 
 
 def test_what_is_in_a_terminal_ends_by_the_end_of_input_and_when_it_is_killed(
-    house: House, bench: Bench
+    house: NamespaceLab, bench: RuntimeBench
 ) -> None:
     house.box("one")
     cat = house.runtime.spawn("one", Command(argv=("cat",), terminal=Terminal()))
@@ -347,9 +359,9 @@ def test_what_is_in_a_terminal_ends_by_the_end_of_input_and_when_it_is_killed(
     assert shell.wait(30).exit_code in (137, 143)
 
 
-def test_a_job_in_a_terminal_does_not_notice_a_pause(house: House, bench: Bench) -> None:
+def test_a_job_in_a_terminal_does_not_notice_a_pause(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
-    if not house.runtime._register.get("one").freezes:
+    if not house.runtime._register.get("one").can_freeze:
         pytest.skip("needs a control group that can be written")
     shell = house.runtime.spawn("one", Command(argv=("bash", "-i"), terminal=Terminal()))
     shell.write(b"sleep 1; echo do''ne\n")
@@ -362,7 +374,7 @@ def test_a_job_in_a_terminal_does_not_notice_a_pause(house: House, bench: Bench)
     assert b"Stopped" not in result.stdout
 
 
-def test_nothing_goes_on_while_it_is_paused(house: House, bench: Bench) -> None:
+def test_nothing_goes_on_while_it_is_paused(house: NamespaceLab, bench: RuntimeBench) -> None:
     house.box("one")
     told: list[bytes] = []
     loop = "while :; do echo x; sleep 0.01; done"
@@ -381,10 +393,10 @@ def test_nothing_goes_on_while_it_is_paused(house: House, bench: Bench) -> None:
     process.wait(30)
 
 
-def test_what_comes_all_at_once_holds_nothing_up(house: House, bench: Bench) -> None:
+def test_what_comes_all_at_once_holds_nothing_up(house: NamespaceLab, bench: RuntimeBench) -> None:
     """A command has ended, is asked to end, and another is to begin, before the first process can look."""
     house.box("one")
-    first = house.runtime._register.get("one").space.first
+    first = house.runtime._register.get("one").launcher.first
     process = begun(house, "sh", "-c", "echo ready; read x")
     children = Path(f"/proc/{first}/task/{first}/children")
     (number,) = children.read_text().split()
@@ -406,9 +418,9 @@ def test_what_comes_all_at_once_holds_nothing_up(house: House, bench: Bench) -> 
 # Beginning and end ----------------------------------------------------------------------------------
 
 
-def test_a_first_process_that_ends_is_noticed(house: House, bench: Bench) -> None:
+def test_a_first_process_that_ends_is_noticed(house: NamespaceLab, bench: RuntimeBench) -> None:
     house.box("one")
-    space = house.runtime._register.get("one").space
+    space = house.runtime._register.get("one").launcher
     process = house.runtime.spawn("one", Command(argv=("sleep", "300")))
     with house.runtime.events() as events:
         assert space.first > 1
@@ -423,11 +435,11 @@ def test_a_first_process_that_ends_is_noticed(house: House, bench: Bench) -> Non
     assert house.runtime.exec("one", Command(argv=("true",))).exit_code == 0
 
 
-def test_a_launcher_that_ends_takes_all_along(house: House, bench: Bench) -> None:
+def test_a_launcher_that_ends_takes_all_along(house: NamespaceLab, bench: RuntimeBench) -> None:
     house.box("one")
     mark = f"4712.{os.getpid()}"
     process = house.runtime.spawn("one", Command(argv=("/bin/sleep", mark)))
-    os.kill(house.runtime._register.get("one").space.number, 9)
+    os.kill(house.runtime._register.get("one").launcher.pid, 9)
     with pytest.raises(SandboxDiedError):
         process.wait(30)
     until(lambda: house.runtime.info("one").state == "stopped", "the end to be noticed")
@@ -436,7 +448,7 @@ def test_a_launcher_that_ends_takes_all_along(house: House, bench: Bench) -> Non
         house.runtime.start("one")
 
 
-def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: House, bench: Bench) -> None:
+def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: NamespaceLab, bench: RuntimeBench) -> None:
     """The proxy has no profiles, so this one is refused there; and this outfit comes too late."""
     with pytest.raises(GatewayError, match="profile"):
         house.runtime.create(house.spec("one", profile="unknown"))
@@ -450,13 +462,15 @@ def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: House, bench: Bench
 
 def test_no_runtime_begins_without_a_proxy(namespaces: None, tmp_path: Path) -> None:
     with pytest.raises(GatewayError, match="no proxy is running") as caught:
-        NamespaceRuntime(ProxyGateway(tmp_path / "nobody"), tmp_path / "home")
+        NamespaceRuntime(ControlProxyClient(tmp_path / "nobody"), tmp_path / "home")
     assert "egress serve --handover" in caught.value.hint
     assert list((tmp_path / "home").iterdir()) == []
 
 
 @pytest.mark.parametrize("state", ["running", "paused"])
-def test_nothing_runs_when_its_owner_was_killed_and_the_rest_is_swept(own_house: House, state: str) -> None:
+def test_nothing_runs_when_its_owner_was_killed_and_the_rest_is_swept(
+    own_house: NamespaceLab, state: str
+) -> None:
     home = own_house.home.with_name("other")
     # Others may run the same test.
     mark = f"4711.{os.getpid()}"
@@ -472,13 +486,13 @@ def test_nothing_runs_when_its_owner_was_killed_and_the_rest_is_swept(own_house:
         owner.wait()
     until(lambda: not processes("/bin/sleep", mark), "its commands to end")
     until(lambda: not processes("namespace.inside.launch", str(home)), "its launcher to end")
-    assert sweep.sweep(home.resolve(), ProxyGateway(own_house.served.runtime)) == ("left",)
+    assert reaper.reap(home.resolve(), ControlProxyClient(own_house.served.runtime)) == ("left",)
     assert list(home.iterdir()) == []
     _, status = own_house.served.ask("GET", "/status")
     assert [each["name"] for each in status["sandboxes"]] == ["default"]  # type: ignore[attr-defined]
 
 
-def test_new_ports_of_the_rules_lead_to_the_proxy(house: House, bench: Bench) -> None:
+def test_new_ports_of_the_rules_lead_to_the_proxy(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     ask = ("curl", "-s", "--max-time", "5", "--noproxy", "*", f"https://{NAME}:8443/")
     assert box.run(*ask).exit_code == 7

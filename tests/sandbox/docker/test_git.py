@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images.demo import demo_image
 from egress.sandbox.errors import GitDeniedError
 from egress.sandbox.handle import Sandbox
 from tests.proxy.clients.scene import SECRET
-from tests.sandbox.forge import BASIC, Forge
+from tests.sandbox.git_lab import BASIC, GitServerLab
 
 pytestmark = pytest.mark.system("git", "git")
 
 
 @pytest.mark.timeout(300)
-def test_a_clone_is_given_the_credential(engine: Engine, tmp_path: Path) -> None:
-    with Forge(tmp_path, "docker") as forge:
+def test_a_clone_is_given_the_credential(engine: DockerEngine, tmp_path: Path) -> None:
+    with GitServerLab(tmp_path, "docker") as forge:
         commit = forge.seed("theirs")
         with Sandbox.create(image=demo_image(engine), runtime=forge.fleet) as box:
             found = box.git.clone(forge.url("theirs"), "copy", branch="main", depth=1, timeout=120)

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from egress.sandbox import beyond
+from egress.sandbox import capabilities
 from egress.sandbox.errors import GitDeniedError, GitError
 from egress.sandbox.handle import Sandbox
-from tests.fleet.estate import served
+from tests.fleet.memory_fleet import served
 from tests.proxy.clients.scene import SECRET
-from tests.sandbox.forge import BASIC, Forge
+from tests.sandbox.git_lab import BASIC, GitServerLab
 
 pytestmark = pytest.mark.system("git", "git")
 
 
 @pytest.fixture
-def forge(namespaces: None, tmp_path: Path) -> Iterator[Forge]:
-    with Forge(tmp_path) as forge:
+def forge(namespaces: None, tmp_path: Path) -> Iterator[GitServerLab]:
+    with GitServerLab(tmp_path) as forge:
         yield forge
 
 
-def test_a_clone_is_given_the_credential(forge: Forge) -> None:
+def test_a_clone_is_given_the_credential(forge: GitServerLab) -> None:
     commit = forge.seed("theirs")
-    with Sandbox.create(image=beyond.HOST, runtime=forge.fleet) as box:
+    with Sandbox.create(image=capabilities.HOST_IMAGE, runtime=forge.fleet) as box:
         found = box.git.clone(forge.url("theirs"), "copy", branch="main", depth=1, timeout=60)
         assert (found.path, found.commit) == ("copy", commit)
         assert box.files.read_text("copy/README") == "hello\n"
@@ -36,16 +36,16 @@ def test_a_clone_is_given_the_credential(forge: Forge) -> None:
     assert all(request.headers("authorization") == [BASIC] for request in requests)
 
 
-def test_a_clone_over_the_socket_of_a_fleet_is_given_it_too(forge: Forge) -> None:
+def test_a_clone_over_the_socket_of_a_fleet_is_given_it_too(forge: GitServerLab) -> None:
     commit = forge.seed("theirs")
-    with served(forge.fleet) as remote, Sandbox.create(image=beyond.HOST, runtime=remote) as box:
+    with served(forge.fleet) as remote, Sandbox.create(image=capabilities.HOST_IMAGE, runtime=remote) as box:
         assert box.git.clone(forge.url("theirs"), timeout=60).commit == commit
 
 
-def test_what_the_rules_do_not_allow_is_refused_whatever_the_credential_could(forge: Forge) -> None:
+def test_what_the_rules_do_not_allow_is_refused_whatever_the_credential_could(forge: GitServerLab) -> None:
     """It may be read, and not be written: that is for the rules to say."""
     forge.seed("theirs")
-    with Sandbox.create(image=beyond.HOST, runtime=forge.fleet) as box:
+    with Sandbox.create(image=capabilities.HOST_IMAGE, runtime=forge.fleet) as box:
         box.git.clone(forge.url("theirs"), "copy", timeout=60)
         pushed = box.exec("git -C copy push origin HEAD:other", timeout=60)
         assert pushed.exit_code != 0
@@ -54,9 +54,12 @@ def test_what_the_rules_do_not_allow_is_refused_whatever_the_credential_could(fo
     assert not any(request.path.endswith("git-receive-pack") for request in forge.upstream.requests)
 
 
-def test_a_server_that_is_not_given_the_right_one_denies(forge: Forge) -> None:
+def test_a_server_that_is_not_given_the_right_one_denies(forge: GitServerLab) -> None:
     """So it is the credential that let the others in."""
     forge.seed("theirs")
     forge.upstream._wanted = "Basic other"
-    with Sandbox.create(image=beyond.HOST, runtime=forge.fleet) as box, pytest.raises(GitDeniedError):
+    with (
+        Sandbox.create(image=capabilities.HOST_IMAGE, runtime=forge.fleet) as box,
+        pytest.raises(GitDeniedError),
+    ):
         box.git.clone(forge.url("theirs"), timeout=60)

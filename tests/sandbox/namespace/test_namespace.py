@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from egress.sandbox.handle import Sandbox
-from tests.sandbox import bounded, network
+from tests.sandbox import full_disk_cases, network_cases
 from tests.unit.sandbox.contract import CASES, Case
 
-EVERY = (*(case for topic in CASES.values() for case in topic), *network.CASES)
+EVERY = (*(case for topic in CASES.values() for case in topic), *network_cases.CASES)
 
 
 @pytest.mark.parametrize("promise", EVERY, ids=lambda case: case.__name__)
@@ -16,6 +16,6 @@ def test_a_promise_is_kept(promise: Case, box: Sandbox) -> None:
     promise(box)
 
 
-@pytest.mark.parametrize("promise", bounded.CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("promise", full_disk_cases.CASES, ids=lambda case: case.__name__)
 def test_a_promise_is_kept_on_a_full_disk(promise: Case, small: Sandbox) -> None:
     promise(small)

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from egress.fleet import Fleet
-from egress.fleet.protocol import About
-from egress.sandbox import beyond
+from egress.fleet.protocol import FleetInfo
+from egress.sandbox import capabilities
 from egress.sandbox.handle import Sandbox
-from tests.fleet.estate import served
-from tests.runtime.namespace.house import House
-from tests.sandbox import network
+from tests.fleet.memory_fleet import served
+from tests.runtime.namespace.namespace_lab import NamespaceLab
+from tests.sandbox import network_cases
 from tests.unit.sandbox.contract import CASES, Case
 
-EVERY = (*(case for topic in CASES.values() for case in topic), *network.CASES)
+EVERY = (*(case for topic in CASES.values() for case in topic), *network_cases.CASES)
 
 
 @pytest.fixture
-def remote_box(house: House) -> Iterator[Sandbox]:
+def remote_box(house: NamespaceLab) -> Iterator[Sandbox]:
     # The fleet is not closed: the runtime goes on with the house.
-    fleet = Fleet(house.runtime, about=About(kind="namespace"), tick=None)
-    with served(fleet) as remote, Sandbox.create(image=beyond.HOST, runtime=remote) as box:
+    fleet = Fleet(house.runtime, about=FleetInfo(kind="namespace"), tick=None)
+    with served(fleet) as remote, Sandbox.create(image=capabilities.HOST_IMAGE, runtime=remote) as box:
         yield box
 
 

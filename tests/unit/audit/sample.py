@@ -12,8 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from egress.audit import Durations, Facts, Opening, Refusal, Sink, Tunnel, Verified, Way, verify
-from egress.exchange import Destination, Record
+from egress.audit import (
+    ConnectionFacts,
+    Durations,
+    ExchangeFacts,
+    Intent,
+    RefusalFacts,
+    Sink,
+    TunnelFacts,
+    Verification,
+    verify,
+)
+from egress.exchange import Destination, ExchangeRecord
 from egress.types import Identity, Place, RuleRef, Slot, Verdict
 
 KEY = bytes(range(32))
@@ -22,7 +32,7 @@ MOMENT = 1_772_357_400_000_123_000
 
 AGENT = Identity("agent-1", "coding")
 RULE = RuleRef("api.github.com", "read", Place("hosts.yaml", 14, 9))
-RECORD = Record(
+RECORD = ExchangeRecord(
     identity=AGENT,
     destination=Destination("https", "api.github.com", 443),
     method="GET",
@@ -50,7 +60,7 @@ DENIED = replace(
     rule=None,
     place=None,
 )
-WAY = Way(
+WAY = ConnectionFacts(
     connection="c-17",
     listener="agent-1",
     entry="connect",
@@ -61,10 +71,10 @@ WAY = Way(
     alpn="http/1.1",
     upstream_alpn="http/1.1",
 )
-FACTS = Facts(WAY, "c-17-3", Durations(1200, 15000, 31000, 40, 52000, 53100))
-OPENING = Opening("c-17-3", "c-17", "agent-1", "api.github.com", 443, "GET", ("github",))
-NAME = Refusal(AGENT, "agent-1", "dns", "evil.example", "host.unknown", policy="5f2b8c0d")
-TUNNEL = Tunnel(
+FACTS = ExchangeFacts(WAY, "c-17-3", Durations(1200, 15000, 31000, 40, 52000, 53100))
+OPENING = Intent("c-17-3", "c-17", "agent-1", "api.github.com", 443, "GET", ("github",))
+NAME = RefusalFacts(AGENT, "agent-1", "dns", "evil.example", "host.unknown", policy="5f2b8c0d")
+TUNNEL = TunnelFacts(
     AGENT, "agent-1", "sni", "c-18", "c-18", "pinned.example.com", 443, "host.allowed", address="192.0.2.11"
 )
 
@@ -117,11 +127,11 @@ def kinds(directory: Path) -> list[object]:
     return [line["event"] for line in read(directory)]
 
 
-def check(directory: Path) -> Verified:
+def check(directory: Path) -> Verification:
     return verify(directory, KEY)
 
 
-def sound(directory: Path) -> Verified:
+def sound(directory: Path) -> Verification:
     """Verify a log that must be sound."""
     verified = check(directory)
     assert verified.is_sound, [str(fault) for fault in verified.faults]

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from egress.audit.chain import NOTHING_BEFORE, TAIL, Chain, Keys, is_authentic, parted
+from egress.audit.chain import TAIL, ZERO_MAC, Chain, Keys, is_authentic, parse_line
 from tests.unit.audit.sample import KEY
 
 KEYS = Keys.of(KEY)
@@ -39,14 +39,14 @@ def test_numbers_begin_at_one_and_grow() -> None:
 
 
 def test_a_line_follows_only_from_the_line_before_it() -> None:
-    first, second = (parted(line) for line in sealed('"a":1', '"b":2'))
+    first, second = (parse_line(line) for line in sealed('"a":1', '"b":2'))
     assert first is not None
     assert second is not None
     chain = Chain(KEYS.line)
-    assert is_authentic(chain, NOTHING_BEFORE, first)
+    assert is_authentic(chain, ZERO_MAC, first)
     assert is_authentic(chain, first.mac, second)
-    assert not is_authentic(chain, NOTHING_BEFORE, second)
-    assert not is_authentic(Chain(KEYS.head), NOTHING_BEFORE, first)
+    assert not is_authentic(chain, ZERO_MAC, second)
+    assert not is_authentic(Chain(KEYS.head), ZERO_MAC, first)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_line_follows_only_from_the_line_before_it() -> None:
     ],
 )
 def test_what_has_another_form_is_no_line(line: bytes) -> None:
-    assert parted(line) is None
+    assert parse_line(line) is None
 
 
 def test_the_key_has_one_length_and_does_not_show() -> None:

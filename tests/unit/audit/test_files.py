@@ -84,7 +84,7 @@ def no_umask() -> Iterator[None]:
 def test_what_is_put_whole_cannot_be_written_by_others(tmp_path: Path) -> None:
     left = tmp_path / "head.new"
     left.write_bytes(b"what a crash left, with other rights")
-    files.put_whole(tmp_path / "head", b"abc")
+    files.replace_file(tmp_path / "head", b"abc")
     assert (tmp_path / "head").read_bytes() == b"abc"
     assert stat.S_IMODE((tmp_path / "head").stat().st_mode) == 0o640
     assert not left.exists()
@@ -95,7 +95,7 @@ def test_what_is_put_whole_does_not_follow_a_link(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(b"untouched")
     (tmp_path / "head.new").symlink_to(elsewhere)
-    files.put_whole(tmp_path / "head", b"abc")
+    files.replace_file(tmp_path / "head", b"abc")
     assert elsewhere.read_bytes() == b"untouched"
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from egress.audit.facts import AuditStoppedError, Intent
 from egress.audit.files import IN_FLIGHT
-from egress.audit.inflight import DROPPED, FOLDED, LOOSE, ROOM, SLOT, InFlight, _packed, _short
+from egress.audit.inflight import DROPPED, FOLDED, LOOSE, MAX_TEXT_BYTES, SLOT, InFlight, _packed, _short
 from egress.audit.quote import CUT
-from egress.audit.values import AuditStoppedError, Opening
 from tests.unit.audit.sample import MOMENT, OPENING
 
 
@@ -23,7 +23,7 @@ def test_what_was_taken_is_found_by_the_next_process(tmp_path: Path) -> None:
     first.sent(slot)
     first.close()
     second = InFlight(tmp_path, 4)
-    left = {found.opening.request: found for found in second.left()}
+    left = {found.opening.request: found for found in second.leftovers()}
     assert left["c-17-3"].opening == OPENING
     assert (left["c-17-3"].began, left["c-17-3"].sent, left["c-17-3"].line) == (MOMENT, True, 0)
     assert not left["c-18"].sent
@@ -35,7 +35,7 @@ def test_what_was_freed_is_gone_and_what_was_marked_names_its_line(tmp_path: Pat
     marked, freed = flight.take(OPENING, 1), flight.take(OPENING, 2)
     flight.mark(marked, 77)
     flight.free(freed)
-    assert [(left.slot, left.line) for left in flight.left()] == [(marked, 77)]
+    assert [(left.slot, left.line) for left in flight.leftovers()] == [(marked, 77)]
     flight.close()
 
 
@@ -43,20 +43,20 @@ def test_a_slot_that_is_used_again_holds_nothing_of_before(tmp_path: Path) -> No
     flight = InFlight(tmp_path, 1)
     flight.sent(slot := flight.take(replace(OPENING, secrets=("a" * 200,)), 1))
     flight.free(slot)
-    flight.take(Opening("r", "c", "s", "h", 1), 2)
-    (left,) = flight.left()
-    assert (left.opening, left.sent) == (Opening("r", "c", "s", "h", 1), False)
+    flight.take(Intent("r", "c", "s", "h", 1), 2)
+    (left,) = flight.leftovers()
+    assert (left.opening, left.sent) == (Intent("r", "c", "s", "h", 1), False)
     flight.close()
 
 
 def test_when_all_slots_are_taken_nothing_more_may_be_sent(tmp_path: Path) -> None:
     flight = InFlight(tmp_path, 2)
     slots = [flight.take(OPENING, 1), flight.take(OPENING, 1)]
-    had_room = flight.has_room
+    had_room = flight.has_free_slot
     with pytest.raises(AuditStoppedError):
         flight.take(OPENING, 1)
     flight.free(slots[0])
-    assert (had_room, flight.has_room) == (False, True)
+    assert (had_room, flight.has_free_slot) == (False, True)
     flight.close()
 
 
@@ -65,7 +65,7 @@ def test_the_file_never_shrinks(tmp_path: Path) -> None:
     last = [flight.take(OPENING, 1) for _ in range(8)]
     flight.close()
     smaller = InFlight(tmp_path, 2)
-    assert len(smaller.left()) == len(last) == smaller.slots
+    assert len(smaller.leftovers()) == len(last) == smaller.slots
     smaller.close()
     assert (tmp_path / IN_FLIGHT).stat().st_size == 9 * SLOT
 
@@ -84,7 +84,7 @@ def test_counters_are_kept(tmp_path: Path) -> None:
     flight.close()
     again = InFlight(tmp_path, 1)
     assert [again.count(counter) for counter in (LOOSE, FOLDED, DROPPED)] == [1000, 1001, 1002]
-    assert again.left() == []
+    assert again.leftovers() == []
     again.close()
 
 
@@ -93,15 +93,15 @@ TEXT = st.text(st.characters(max_codepoint=0xFF), max_size=300)
 
 @given(TEXT, TEXT, st.lists(TEXT, max_size=20))
 def test_an_opening_always_fits_into_its_slot(request: str, host: str, secrets: list[str]) -> None:
-    opening = Opening(request, request, request, host, 65535, "GET", tuple(secrets))
+    opening = Intent(request, request, request, host, 65535, "GET", tuple(secrets))
     packed = _packed(opening)
-    assert len(packed if len(packed) <= ROOM else _short(opening)) <= ROOM
+    assert len(packed if len(packed) <= MAX_TEXT_BYTES else _short(opening)) <= MAX_TEXT_BYTES
 
 
 def test_of_too_many_secrets_the_first_are_kept_and_the_cut_is_marked(tmp_path: Path) -> None:
     flight = InFlight(tmp_path, 1)
     flight.take(replace(OPENING, secrets=tuple(f"{n}" * 90 for n in range(10, 26))), 1)
-    (left,) = flight.left()
+    (left,) = flight.leftovers()
     assert left.opening.secrets == ("10" * 90, "11" * 90, "12" * 90, "13" * 90, CUT)
     assert left.opening.host == OPENING.host
     flight.close()
@@ -118,6 +118,6 @@ def test_a_slot_that_makes_no_sense_is_still_something_that_was_lost(junk: bytes
     data[SLOT + 32 :] = junk.ljust(SLOT - 32, b" ")
     path.write_bytes(data)
     again = InFlight(tmp_path, 1)
-    (left,) = again.left()
-    assert left.opening == Opening("", "", "", "", 0)
+    (left,) = again.leftovers()
+    assert left.opening == Intent("", "", "", "", 0)
     again.close()

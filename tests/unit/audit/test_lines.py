@@ -11,7 +11,7 @@ from egress.audit import lines
 from egress.audit.files import Pruning
 from egress.audit.lines import EVENTS, MOST_SECRETS
 from egress.audit.quote import MOST_PATH
-from egress.exchange import Record
+from egress.exchange import ExchangeRecord
 from egress.types import Identity, Place, Slot
 from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, RULE, TUNNEL
 
@@ -64,7 +64,7 @@ def test_an_exchange_says_who_where_what_why_and_how_long() -> None:
 
 
 @pytest.mark.parametrize("record", [DENIED, replace(RECORD, identity=Identity("a"), path="", method="")])
-def test_every_exchange_has_the_same_fields_in_the_same_order(record: Record) -> None:
+def test_every_exchange_has_the_same_fields_in_the_same_order(record: ExchangeRecord) -> None:
     assert list(body(lines.exchange(record, FACTS))) == list(body(lines.exchange(RECORD, FACTS)))
 
 

@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from egress.audit import AuditStoppedError, Sink
-from egress.audit.fold import WHOLE
-from egress.audit.values import Tally
+from egress.audit.facts import AuditCounts
+from egress.audit.flood_limit import MAX_SINGLE_REFUSALS
 from egress.errors import UnreadableError
 from egress.types import Identity, Verdict
 from tests.unit.audit.sample import (
@@ -170,14 +170,14 @@ def test_a_second_kill_between_two_writes_of_the_report_changes_nothing(tmp_path
 def test_refusals_of_the_turn_of_the_kill_are_counted(tmp_path: Path) -> None:
     """They have no slot: it is known how many there were."""
     sink = opened(tmp_path)
-    for _ in range(WHOLE + 7):
+    for _ in range(MAX_SINGLE_REFUSALS + 7):
         sink.refusal(NAME)
     abandon(sink)
     opened(tmp_path).close()
     (gap,) = read(tmp_path)
     assert (gap["kind"], gap["refusals"], gap["first"], gap["fragment_bytes"]) == (
         "killed",
-        WHOLE + 7,
+        MAX_SINGLE_REFUSALS + 7,
         None,
         0,
     )
@@ -186,12 +186,12 @@ def test_refusals_of_the_turn_of_the_kill_are_counted(tmp_path: Path) -> None:
 
 def test_refusals_that_were_being_folded_are_counted(tmp_path: Path) -> None:
     sink = opened(tmp_path)
-    for _ in range(WHOLE + 7):
+    for _ in range(MAX_SINGLE_REFUSALS + 7):
         sink.refusal(NAME)
     sink.flush()
     abandon(sink)
     opened(tmp_path).close()
-    assert kinds(tmp_path) == ["refusal"] * WHOLE + ["gap"]
+    assert kinds(tmp_path) == ["refusal"] * MAX_SINGLE_REFUSALS + ["gap"]
     assert read(tmp_path)[-1]["refusals"] == 7
 
 
@@ -199,7 +199,7 @@ def test_no_refusal_is_forgotten_wherever_the_kill_hits(tmp_path: Path) -> None:
     """A line, or a number that the gap names, or its count: together at least as many as there were."""
     log, copy = tmp_path / "log", tmp_path / "copy"
     sink = opened(log)
-    for _ in range(WHOLE + 7):
+    for _ in range(MAX_SINGLE_REFUSALS + 7):
         sink.refusal(NAME)
     found = moments(log, sink.flush, every=211)
     abandon(sink)
@@ -212,7 +212,7 @@ def test_no_refusal_is_forgotten_wherever_the_kill_hits(tmp_path: Path) -> None:
             told += int(str(gap["refusals"]))
             if gap["first"] is not None:
                 told += int(str(gap["last"])) - int(str(gap["first"])) + 1
-        assert told == WHOLE + 7
+        assert told == MAX_SINGLE_REFUSALS + 7
 
 
 def test_a_start_after_a_clean_end_has_nothing_to_say(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_allowed_exchanges_are_never_folded(tmp_path: Path) -> None:
 
 def test_what_is_being_folded_is_written_at_the_end(tmp_path: Path) -> None:
     sink = opened(tmp_path)
-    for _ in range(WHOLE + 3):
+    for _ in range(MAX_SINGLE_REFUSALS + 3):
         sink.refusal(NAME)
     sink.close()
     assert kinds(tmp_path)[-1] == "folded"
@@ -396,7 +396,7 @@ def test_while_the_disk_is_full_refusals_take_no_memory(
 
 
 def test_what_waits_for_space_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("egress.audit.writer.MOST_WAITING", 3000)
+    monkeypatch.setattr("egress.audit.writer.MAX_WAITING_BYTES", 3000)
     clock = Clock()
     sink = opened(tmp_path, clock, in_flight=128)
     tickets = [sink.begin(OPENING) for _ in range(40)]
@@ -447,15 +447,15 @@ def test_the_key_is_shown_nowhere(tmp_path: Path) -> None:
 
 def test_what_was_told_is_counted(tmp_path: Path) -> None:
     sink = opened(tmp_path)
-    assert sink.tally == Tally()
+    assert sink.tally == AuditCounts()
     sink.exchange(sink.begin(OPENING), RECORD, FACTS)
     sink.exchange(sink.begin(OPENING), replace(RECORD, injected=()), FACTS)
     sink.exchange(None, replace(RECORD, verdict=Verdict.DENY, injected=()), FACTS)
     sink.tunnel(sink.begin(OPENING), TUNNEL)
-    for _ in range(WHOLE + 7):
+    for _ in range(MAX_SINGLE_REFUSALS + 7):
         sink.refusal(NAME)
     sink.close()
-    assert sink.tally == Tally(exchanges=3, tunnels=1, refused=WHOLE + 8, with_secret=1)
+    assert sink.tally == AuditCounts(exchanges=3, tunnels=1, refused=MAX_SINGLE_REFUSALS + 8, with_secret=1)
 
 
 def test_what_is_in_no_line_is_counted(tmp_path: Path) -> None:

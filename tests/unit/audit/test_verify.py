@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from egress.audit import Verified, verify
+from egress.audit import Verification, verify
+from egress.audit.checkpoint import FILE_NAME
 from egress.audit.files import ANCHOR
-from egress.audit.head import FILE
-from egress.audit.seen import Seen
-from egress.audit.verify import HINTS, MOST_FAULTS, FaultKind
+from egress.audit.verified_extent import VerifiedExtent
+from egress.audit.verify import HINTS, MAX_FAULTS, FaultKind
 from egress.errors import UnreadableError
 from tests.unit.audit.sample import KEY, NAME, abandon, check, files, moments, opened, read, sound
 
@@ -36,7 +36,7 @@ def lines(file: Path) -> list[bytes]:
     return file.read_bytes().splitlines(keepends=True)
 
 
-def places(verified: Verified) -> Places:
+def places(verified: Verification) -> Places:
     return [(fault.file, fault.line, fault.kind) for fault in verified.faults]
 
 
@@ -125,16 +125,16 @@ def test_a_file_far_beyond_the_others_is_one_fault(log: Path) -> None:
 
 def test_very_many_faults_are_counted(log: Path) -> None:
     file = files(log)[2]
-    file.write_bytes(file.read_bytes() + b"\n" * (MOST_FAULTS + 500))
+    file.write_bytes(file.read_bytes() + b"\n" * (MAX_FAULTS + 500))
     *told, last = check(log).faults
-    assert len(told) == MOST_FAULTS
+    assert len(told) == MAX_FAULTS
     assert last.message == "there are 500 faults more"
 
 
 def test_very_many_faults_hide_none_behind_them(log: Path) -> None:
     file = files(log)[1]
     data = file.read_bytes()
-    file.write_bytes(b"\n" * MOST_FAULTS + data.replace(b"evil", b"good", 1))
+    file.write_bytes(b"\n" * MAX_FAULTS + data.replace(b"evil", b"good", 1))
     assert check(log).faults[-1].message == "there are 1 faults more"
 
 
@@ -146,7 +146,7 @@ def test_files_that_changed_names_are_found(log: Path) -> None:
     assert not check(log).is_sound
 
 
-@pytest.mark.parametrize("name", [FILE, ANCHOR])
+@pytest.mark.parametrize("name", [FILE_NAME, ANCHOR])
 def test_a_changed_head_or_anchor_is_named(name: str, tmp_path: Path) -> None:
     sink = opened(tmp_path, rotate_at=500, keep=2)
     for _ in range(5):
@@ -162,7 +162,7 @@ def test_a_changed_head_or_anchor_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_head_is_named(log: Path) -> None:
-    (log / FILE).unlink()
+    (log / FILE_NAME).unlink()
     assert places(check(log)) == [("head", 0, "head")]
 
 
@@ -248,9 +248,9 @@ def test_what_was_gone_over_is_kept_up_to_the_last_line_end(size: int, tmp_path:
     there[0].write_bytes(there[0].read_bytes() + b"y" * 300_000 + b"\n")
     whole = [file.read_bytes() for file in there]
     there[-1].write_bytes(whole[-1] + b'{"seq":')
-    with patch("egress.audit.batch.CHUNK", size):
+    with patch("egress.audit.quick_verify.CHUNK", size):
         found = verify(tmp_path, KEY, keeps_seen=True).seen
     assert found == tuple(
-        Seen(number, len(data), sha256(data).digest()) for number, data in enumerate(whole, 1)
+        VerifiedExtent(number, len(data), sha256(data).digest()) for number, data in enumerate(whole, 1)
     )
     assert verify(tmp_path, KEY).seen == ()

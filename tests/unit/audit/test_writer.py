@@ -8,9 +8,9 @@ import pytest
 
 from egress.audit import Sink
 from egress.audit.chain import Keys
+from egress.audit.checkpoint import decode
 from egress.audit.files import ANCHOR
-from egress.audit.head import decode
-from egress.audit.writer import MOST_LINES, whole
+from egress.audit.writer import MAX_UNFLUSHED_LINES, count_whole_lines
 from tests.unit.audit.sample import (
     DENIED,
     FACTS,
@@ -68,9 +68,9 @@ def test_a_slot_is_freed_when_its_line_is_there_and_not_before(tmp_path: Path) -
 
 def test_many_lines_are_written_without_waiting(tmp_path: Path) -> None:
     sink = opened(tmp_path)
-    for _ in range(MOST_LINES):
+    for _ in range(MAX_UNFLUSHED_LINES):
         sink.event("stopped")
-    assert len(lines_of(tmp_path)) == MOST_LINES
+    assert len(lines_of(tmp_path)) == MAX_UNFLUSHED_LINES
     sink.close()
 
 
@@ -78,7 +78,7 @@ def test_many_lines_are_written_without_waiting(tmp_path: Path) -> None:
     ("size", "found"), [(0, (0, 0)), (2, (0, 2)), (3, (1, 0)), (4, (1, 1)), (5, (2, 0)), (9, (2, 4))]
 )
 def test_bytes_are_counted_in_lines(size: int, found: tuple[int, int]) -> None:
-    assert whole([b"abc", b"de"], size) == found
+    assert count_whole_lines([b"abc", b"de"], size) == found
 
 
 # A full disk ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 from egress.ca import Authority, Constraints
 from egress.ca import authority as module
-from egress.ca.issue import DAY
+from egress.ca.issue import DAY_SECONDS
 from egress.errors import ContentError
 
 NOW = 1_800_000_000
@@ -65,10 +65,10 @@ def test_a_leaf_is_signed_once_and_kept() -> None:
     assert authority.leaf("b.example.com", NOW) is not first
 
 
-@pytest.mark.parametrize("later", [22 * 3600, 3 * DAY, -2 * 3600])
+@pytest.mark.parametrize("later", [22 * 3600, 3 * DAY_SECONDS, -2 * 3600])
 def test_a_leaf_is_made_anew_before_it_ends_and_when_the_clock_was_set_back(later: int) -> None:
-    authority = Authority.create("one", NOW, life=8 * DAY)
-    authority.not_before -= DAY
+    authority = Authority.create("one", NOW, life=8 * DAY_SECONDS)
+    authority.not_before -= DAY_SECONDS
     first = authority.leaf(HOST, NOW)
     second = authority.leaf(HOST, NOW + later)
     assert second is not first
@@ -81,7 +81,7 @@ def test_near_its_end_an_authority_does_not_sign_at_every_call() -> None:
 
 
 def test_the_leaves_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_LEAVES", 3)
+    monkeypatch.setattr(module, "MAX_LEAVES", 3)
     authority = Authority.create("one", NOW)
     first = authority.leaf("h0.example.com", NOW)
     for number in range(1, 3):
@@ -108,7 +108,7 @@ def test_constraints_hold_in_our_own_code_too() -> None:
         authority.leaf("other.example.com", NOW)
 
 
-@pytest.mark.parametrize("moment", [NOW - 2 * 3600, NOW + 7 * DAY])
+@pytest.mark.parametrize("moment", [NOW - 2 * 3600, NOW + 7 * DAY_SECONDS])
 def test_outside_its_life_it_signs_nothing(moment: int) -> None:
     authority = Authority.create("one", NOW)
     assert not authority.is_valid_at(moment)
@@ -120,7 +120,7 @@ def test_outside_its_life_it_signs_nothing(moment: int) -> None:
 
 @pytest.mark.system("openssl", "openssl")
 def test_a_renewed_authority_verifies_what_the_old_one_signed(tmp_path: Path) -> None:
-    old = Authority.create("one", NOW - 6 * DAY, Constraints.of([HOST]))
+    old = Authority.create("one", NOW - 6 * DAY_SECONDS, Constraints.of([HOST]))
     new = old.renewed(NOW)
     assert new.not_after > old.not_after
     assert new.constraints == old.constraints

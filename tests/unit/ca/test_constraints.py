@@ -6,14 +6,14 @@ import pytest
 from cryptography import x509
 
 from egress.ca import Authority, Constraints
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.policy import Policy
 
 NOW = 1_800_000_000
 
 
 def policy(text: str) -> Policy:
-    loaded = load([Source("hosts.yaml", f"version: 1\n{text}")])
+    loaded = load([RuleText("hosts.yaml", f"version: 1\n{text}")])
     assert loaded.policy is not None, loaded.findings
     return loaded.policy
 
@@ -92,7 +92,7 @@ def test_an_authority_without_constraints_has_none() -> None:
     ],
 )
 def test_a_reload_is_told_what_a_certificate_lacks(text: str, lacking: tuple[str, ...]) -> None:
-    assert Constraints.for_policy(HOSTS).lacking(policy(text)) == lacking
+    assert Constraints.for_policy(HOSTS).missing_entries(policy(text)) == lacking
 
 
 def test_only_the_profile_of_the_sandbox_counts() -> None:
@@ -107,5 +107,5 @@ profiles:
     assert Constraints.for_policy(profiled).names == ("a.example.com",)
     assert Constraints.for_policy(profiled, "other").names == ("b.example.com",)
     assert Constraints.for_policy(profiled, "missing").names == ()
-    assert Constraints.for_policy(profiled).lacking(profiled, "other") == ("b.example.com",)
-    assert Constraints.for_policy(profiled).lacking(profiled, "default") == ()
+    assert Constraints.for_policy(profiled).missing_entries(profiled, "other") == ("b.example.com",)
+    assert Constraints.for_policy(profiled).missing_entries(profiled, "default") == ()

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from egress.ca import Authority
-from egress.ca.issue import DAY, leaf_certificate, new_key, root_certificate
+from egress.ca.issue import DAY_SECONDS, leaf_certificate, new_key, root_certificate
 
 NOW = 1_800_000_000
 AUTHORITY = Authority.create("one", NOW)
@@ -72,7 +72,7 @@ def test_a_leaf_does_not_outlive_its_authority() -> None:
 
 def test_serial_numbers_are_never_the_same() -> None:
     key = new_key()
-    serials = {root_certificate("one", key, NOW, DAY).serial_number for _ in range(20)}
+    serials = {root_certificate("one", key, NOW, DAY_SECONDS).serial_number for _ in range(20)}
     assert len(serials) == 20
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from egress.ca import keyfile
 from egress.ca.authority import Authority
 from egress.ca.issue import leaf_certificate, new_key, root_certificate
-from egress.ca.rotation import rotate_command
+from egress.ca.keyfile import rotate_command
 from egress.errors import ContentError, UnreadableError
 
 NOW = 1_800_000_000

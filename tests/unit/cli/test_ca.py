@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from egress.ca import Store
+from egress.ca import AuthorityStore
 from egress.ca.bundle import certificates, public_roots
 from egress.cli import rulefiles
 from egress.cli.main import cli
@@ -49,7 +49,7 @@ def test_before_there_is_one_it_says_so_and_makes_none(capsys: Captured, state: 
 
 
 def test_show_tells_everything_but_the_key(capsys: Captured, state: Path) -> None:
-    made = Store(state).open("default", rulefiles.now())
+    made = AuthorityStore(state).open("default", rulefiles.now())
     assert run("show") == 0
     out = capsys.readouterr().out
     told = fields(out)
@@ -62,7 +62,7 @@ def test_show_tells_everything_but_the_key(capsys: Captured, state: Path) -> Non
 
 
 def test_show_as_json(capsys: Captured, state: Path) -> None:
-    made = Store(state).open("other", rulefiles.now())
+    made = AuthorityStore(state).open("other", rulefiles.now())
     assert run("show", "--sandbox", "other", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert data["sha256"] == made.fingerprint
@@ -71,7 +71,7 @@ def test_show_as_json(capsys: Captured, state: Path) -> None:
 
 
 def test_one_that_has_ended_is_shown_as_such(capsys: Captured, state: Path) -> None:
-    Store(state).open("default", 1_000_000_000)
+    AuthorityStore(state).open("default", 1_000_000_000)
     assert run("show") == 0
     assert "not now" in capsys.readouterr().out
 
@@ -81,7 +81,7 @@ def test_export_prints_one_certificate_and_makes_the_authority(capsys: Captured,
     out = capsys.readouterr().out
     assert "PRIVATE" not in out
     (found,) = x509.load_pem_x509_certificates(out.encode())
-    assert found == Store(state).load("default").certificate
+    assert found == AuthorityStore(state).load("default").certificate
     assert stat.S_IMODE((state / "default.pem").stat().st_mode) == 0o600
 
 
@@ -123,10 +123,10 @@ def test_a_file_is_replaced_only_when_asked() -> None:
 
 
 def test_rotate_makes_a_new_key_and_says_what_must_follow(capsys: Captured, state: Path) -> None:
-    old = Store(state).open("default", rulefiles.now())
+    old = AuthorityStore(state).open("default", rulefiles.now())
     assert run("rotate") == 0
     out = capsys.readouterr().out
-    new = Store(state).load("default")
+    new = AuthorityStore(state).load("default")
     assert new.fingerprint != old.fingerprint
     assert fields(out)["sha-256"] == new.fingerprint
     assert fields(out)["before"] == old.fingerprint
@@ -137,14 +137,14 @@ def test_rotate_makes_a_new_key_and_says_what_must_follow(capsys: Captured, stat
 def test_rotate_where_nothing_was_makes_the_first(capsys: Captured, state: Path) -> None:
     assert run("rotate", "--sandbox", "new") == 0
     assert "there was none before" in capsys.readouterr().out
-    assert Store(state).names() == ("new",)
+    assert AuthorityStore(state).names() == ("new",)
 
 
 def test_rotate_can_bind_the_authority_to_the_hosts_of_the_rules(capsys: Captured, state: Path) -> None:
     Path("hosts.yaml").write_text("version: 1\nhosts:\n  api.example.com: {}\n  'b.example.org': {}\n")
     assert run("rotate", "--constrain") == 0
     assert fields(capsys.readouterr().out)["signs for"] == "api.example.com, b.example.org"
-    constraints = Store(state).load("default").constraints
+    constraints = AuthorityStore(state).load("default").constraints
     assert constraints is not None
     assert constraints.names == ("api.example.com", "b.example.org")
     with pytest.raises(UsageError, match="--rules and --profile"):
@@ -162,7 +162,7 @@ def test_rotate_for_a_profile_that_is_not_there_changes_nothing(state: Path) -> 
 
 
 def test_a_key_that_others_may_read_is_refused(state: Path) -> None:
-    Store(state).open("default", rulefiles.now())
+    AuthorityStore(state).open("default", rulefiles.now())
     (state / "default.pem").chmod(0o644)
     for words in (["show"], ["export"]):
         with pytest.raises(UnreadableError, match="open to other users"):
@@ -171,7 +171,7 @@ def test_a_key_that_others_may_read_is_refused(state: Path) -> None:
 
 def test_another_folder_may_be_named(tmp_path: Path, state: Path) -> None:
     assert run("export", "--state-dir", str(tmp_path / "mine")) == 0
-    assert Store(tmp_path / "mine/ca").names() == ("default",)
+    assert AuthorityStore(tmp_path / "mine/ca").names() == ("default",)
     assert not state.exists()
 
 
@@ -182,7 +182,7 @@ def test_a_name_that_is_a_path_is_refused(tmp_path: Path) -> None:
 
 
 def test_rotate_of_what_cannot_be_read_says_so(capsys: Captured, state: Path) -> None:
-    Store(state).open("default", rulefiles.now())
+    AuthorityStore(state).open("default", rulefiles.now())
     (state / "default.pem").write_bytes(b"broken")
     assert run("rotate") == 0
     assert fields(capsys.readouterr().out)["before"] == "a file that could not be used"

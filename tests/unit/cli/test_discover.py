@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.cli.addresses import Repository
-from egress.cli.discover import MAX_BYTES, Found, Token, discover
+from egress.cli.config_url import Repository
+from egress.cli.discover import MAX_BYTES, DiscoveredSetup, TokenSource, discover
 
 SENTINEL = "sentinel-9f3a"
 
@@ -27,7 +27,7 @@ class Machine:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def look(self, environ: Mapping[str, str] | None = None) -> Found:
+    def look(self, environ: Mapping[str, str] | None = None) -> DiscoveredSetup:
         return discover(environ or {}, self.home, self.cwd, self.etc)
 
 
@@ -36,12 +36,12 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def hosts(found: Found, tool: str) -> list[str]:
+def hosts(found: DiscoveredSetup, tool: str) -> list[str]:
     return [item.site.host for item in (found.python if tool == "pip" else found.npm)]
 
 
 def test_an_empty_machine_has_nothing(machine: Machine) -> None:
-    assert machine.look() == Found(tokens={})
+    assert machine.look() == DiscoveredSetup(tokens={})
 
 
 # Tokens -----------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def test_names_a_variable_of_the_environment_and_not_its_value(
     variable: str, service: str, machine: Machine
 ) -> None:
     found = machine.look({variable: SENTINEL})
-    assert found.tokens == {service: Token(variable, "environment")}
+    assert found.tokens == {service: TokenSource(variable, "environment")}
     assert SENTINEL not in repr(found)
 
 
@@ -87,7 +87,7 @@ def test_gh_is_signed_in_when_its_file_is_there(
 ) -> None:
     machine.put(tmp_path / place, f"github.com:\n    oauth_token: {SENTINEL}\n")
     found = machine.look({name: str(tmp_path / value) for name, value in environ.items()})
-    assert found.tokens == {"github": Token("", "gh")}
+    assert found.tokens == {"github": TokenSource("", "gh")}
     assert SENTINEL not in repr(found)
 
 
@@ -108,8 +108,8 @@ def test_reads_the_names_of_a_dotenv_file(machine: Machine) -> None:
     )
     found = machine.look()
     assert found.tokens == {
-        "gitlab": Token("GITLAB_TOKEN", ".env"),
-        "openai": Token("OPENAI_API_KEY", ".env"),
+        "gitlab": TokenSource("GITLAB_TOKEN", ".env"),
+        "openai": TokenSource("OPENAI_API_KEY", ".env"),
     }
     assert found.other_names == ("STRIPE_SECRET_KEY", "ADMIN_PASSWORD")
     assert SENTINEL not in repr(found)
@@ -241,7 +241,7 @@ def test_an_address_or_an_unclear_url_is_named_by_its_place(machine: Machine) ->
 
 def test_a_broken_pip_file_is_passed_over(machine: Machine) -> None:
     machine.put(machine.home / ".pip/pip.conf", f"index-url = {SENTINEL}\n[[[\n")
-    assert machine.look() == Found(tokens={})
+    assert machine.look() == DiscoveredSetup(tokens={})
 
 
 # npm --------------------------------------------------------------------------------------------
@@ -318,9 +318,9 @@ def test_what_is_no_plain_text_counts_as_not_there(make: object, machine: Machin
     for path in (".env", ".npmrc", ".git/config"):
         make(machine.cwd / path)  # type: ignore[operator]
     make(machine.home / ".pip/pip.conf")  # type: ignore[operator]
-    assert machine.look() == Found(tokens={})
+    assert machine.look() == DiscoveredSetup(tokens={})
 
 
 def test_names_with_nul_count_as_not_there(machine: Machine) -> None:
     machine.put(machine.cwd / ".git", "gitdir: a\0b\n")
-    assert machine.look() == Found(tokens={})
+    assert machine.look() == DiscoveredSetup(tokens={})

@@ -16,7 +16,7 @@ from egress import __version__
 from egress.cli import doctor as module
 from egress.cli.doctor import WITHOUT, doctor
 from egress.cli.serve import serve
-from egress.doctor.diagnosis import Diagnosis, Group, Level
+from egress.doctor.diagnosis import Diagnosis, DiagnosisGroup, Level
 from egress.proxy.settings import Settings
 from tests.cli.command import Outcome, egress, put
 
@@ -228,7 +228,7 @@ def test_commands_of_rules_that_nobody_trusts_are_not_run(tmp_path: Path) -> Non
 
 
 def test_what_comes_from_elsewhere_is_shown_as_text(capsys: Captured) -> None:
-    module._show(Group("some\x1b[2J", (Diagnosis("a\x1b]0;x\x07", Level.FAULT, "b\u202e", "c\n"),)))
+    module._show(DiagnosisGroup("some\x1b[2J", (Diagnosis("a\x1b]0;x\x07", Level.FAULT, "b\u202e", "c\n"),)))
     out = capsys.readouterr().out
     assert all(line.isprintable() for line in out.splitlines())
     assert len(out.splitlines()) == 3
@@ -236,7 +236,9 @@ def test_what_comes_from_elsewhere_is_shown_as_text(capsys: Captured) -> None:
 
 def test_facts_of_one_group_stand_below_each_other(capsys: Captured) -> None:
     module._show(
-        Group("some", (Diagnosis("a", Level.OK, "one"), Diagnosis("longer", Level.WARNING, "two", "do")))
+        DiagnosisGroup(
+            "some", (Diagnosis("a", Level.OK, "one"), Diagnosis("longer", Level.WARNING, "two", "do"))
+        )
     )
     first, second, third, fourth = capsys.readouterr().out.splitlines()
     assert first == "some"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from egress import settings
-from egress.cli import starter
+from egress import environment
+from egress.cli import init_template
 from egress.cli.main import main
-from egress.rules.schema import schema_text
+from egress.rules.language.schema import schema_text
 
 Captured = pytest.CaptureFixture[str]
 
@@ -20,7 +20,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty home and folder, and an environment without a token."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setattr(settings, "environment", lambda: {"GITHUB_TOKEN": "sentinel-9f3a"})
+    monkeypatch.setattr(environment, "read_environment", lambda: {"GITHUB_TOKEN": "sentinel-9f3a"})
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
 
@@ -78,7 +78,7 @@ def test_prints_the_same_and_writes_nothing(capsys: Captured, tmp_path: Path) ->
     printed = capsys.readouterr().out
     assert list(Path().iterdir()) == []
     assert main(["init"]) == 0
-    assert Path("hosts.yaml").read_text("utf-8") == starter.SCHEMA_LINE + printed
+    assert Path("hosts.yaml").read_text("utf-8") == init_template.SCHEMA_LINE + printed
 
 
 @pytest.mark.parametrize("target", ["no/hosts.yaml", "."])
@@ -90,14 +90,14 @@ def test_a_target_that_cannot_be_written_is_status_three(target: str, capsys: Ca
 def test_refuses_to_write_rules_that_are_not_sound(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways of being unsound: rules that do not load, and a test that does not pass."""
     for broken in ("version: 1\nhosts: nonsense\n", "version: 1\ntests: [GET https://a.example/ -> allow]\n"):
-        monkeypatch.setattr(starter, "text", lambda *_, text=broken, **__: text)
+        monkeypatch.setattr(init_template, "text", lambda *_, text=broken, **__: text)
         assert main(["init"]) == 1
         assert "error: what was found does not make sound rules" in capsys.readouterr().err
         assert list(Path().iterdir()) == []
 
 
 def test_says_so_when_nothing_was_found(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "environment", dict)
+    monkeypatch.setattr(environment, "read_environment", dict)
     assert main(["init"]) == 0
     assert "found nothing of use here: the file allows nothing yet" in capsys.readouterr().out
     assert main(["check", "--strict"]) == 0

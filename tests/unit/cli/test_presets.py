@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from egress.cli.main import main
-from egress.policy.shipped import preset_texts
+from egress.policy.bundled_presets import preset_texts
 
 Captured = pytest.CaptureFixture[str]
 

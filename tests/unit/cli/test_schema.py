@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.cli.main import main
-from egress.rules.schema import schema_text
+from egress.rules.language.schema import schema_text
 
 
 def test_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:

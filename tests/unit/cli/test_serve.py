@@ -1,4 +1,4 @@
-"""`egress serve` up to the moment at which it serves; from there on see tests/proxy/test_server.py."""
+"""`egress serve` up to the moment at which it serves; from there on see tests/proxy/process/test_lifecycle.py."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from egress.cli.main import main
 from egress.cli.serve import _announce, _say_waiting, serve
-from egress.policy.chosen import Chosen
-from egress.policy.trust import Trust
-from egress.proxy.settings import Listen, Settings, flag, read
-from egress.proxy.start import Ready, Start
-from egress.rules.load import Source, load
-from egress.secrets import Captured as Taken
-from egress.secrets import Lacking
+from egress.policy.rule_source import RuleSource
+from egress.policy.trust import TrustedFiles
+from egress.proxy.process.start_values import ReadyReport, StartValues
+from egress.proxy.settings import ListenAddress, Settings, flag, read
+from egress.rules.compile.load import RuleText, load
+from egress.secrets import CapturedEnvironment as Taken
+from egress.secrets import UnavailableSecret
 
 Captured = pytest.CaptureFixture[str]
 
@@ -108,21 +108,21 @@ def test_a_state_folder_that_others_can_write_starts_nothing(capsys: Captured, t
 
 
 def announced(
-    capsys: Captured, *addresses: Listen, lacking: tuple[Lacking, ...] = (), **given: object
+    capsys: Captured, *addresses: ListenAddress, lacking: tuple[UnavailableSecret, ...] = (), **given: object
 ) -> list[str]:
     """The lines of a proxy that is ready."""
-    policy = load([Source("hosts.yaml", RULES)]).policy
+    policy = load([RuleText("hosts.yaml", RULES)]).policy
     assert policy is not None
     effective = read(given)
-    chosen = Chosen((Path("hosts.yaml"),))
-    start = Start(effective, chosen, Trust(effective.values.state_dir), policy, Taken({}, {}))
+    chosen = RuleSource((Path("hosts.yaml"),))
+    start = StartValues(effective, chosen, TrustedFiles(effective.values.state_dir), policy, Taken({}, {}))
     control, stand_ins = effective.values.runtime_dir / "control.sock", (("api", "x" * 200),)
-    _announce(Ready(addresses, control, stand_ins, lacking=lacking), start)
+    _announce(ReadyReport(addresses, control, stand_ins, lacking=lacking), start)
     return capsys.readouterr().out.splitlines()
 
 
 def test_what_a_client_needs_is_one_command_a_line(capsys: Captured) -> None:
-    lines = announced(capsys, Listen("127.0.0.1", 3128))
+    lines = announced(capsys, ListenAddress("127.0.0.1", 3128))
     assert lines[0] == "egress is ready: proxy http://127.0.0.1:3128, 1 host in hosts.yaml"
     assert lines[2:4] == [
         "    export HTTPS_PROXY=http://127.0.0.1:3128",
@@ -134,11 +134,13 @@ def test_what_a_client_needs_is_one_command_a_line(capsys: Captured) -> None:
 
 
 def test_a_secret_that_is_missing_is_told_with_what_to_do(capsys: Captured) -> None:
-    lacking = (Lacking("tracker", "env", "the variable TRACKER was not set", "set it and start again"),)
-    lines = announced(capsys, Listen("127.0.0.1", 3128), lacking=lacking)
+    lacking = (
+        UnavailableSecret("tracker", "env", "the variable TRACKER was not set", "set it and start again"),
+    )
+    lines = announced(capsys, ListenAddress("127.0.0.1", 3128), lacking=lacking)
     at = lines.index("  missing: the secret tracker (from `env:`): the variable TRACKER was not set")
     assert lines[at + 1] == "    set it and start again"
-    assert not any("missing" in line for line in announced(capsys, Listen("127.0.0.1", 3128)))
+    assert not any("missing" in line for line in announced(capsys, ListenAddress("127.0.0.1", 3128)))
 
 
 def test_where_it_does_not_listen_no_client_is_told_to_come(capsys: Captured) -> None:
@@ -150,7 +152,10 @@ def test_where_it_does_not_listen_no_client_is_told_to_come(capsys: Captured) ->
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_an_address_that_no_client_can_dial_is_not_shown_to_clients(host: str, capsys: Captured) -> None:
     lines = announced(
-        capsys, Listen(host, 3128), listen=(f"[{host}]:1" if ":" in host else "0.0.0.0:1",), network=True
+        capsys,
+        ListenAddress(host, 3128),
+        listen=(f"[{host}]:1" if ":" in host else "0.0.0.0:1",),
+        network=True,
     )
     assert lines[2] == "    export HTTPS_PROXY=http://ADDRESS-OF-THIS-HOST:3128"
 
@@ -158,7 +163,7 @@ def test_an_address_that_no_client_can_dial_is_not_shown_to_clients(host: str, c
 def test_a_password_is_taken_from_its_file_and_never_shown(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    lines = announced(capsys, Listen("127.0.0.1", 3128), password_file="my pw")
+    lines = announced(capsys, ListenAddress("127.0.0.1", 3128), password_file="my pw")
     assert lines[2] == f"    export HTTPS_PROXY=\"http://any:$(cat '{tmp_path / 'my pw'}')@127.0.0.1:3128\""
 
 
@@ -167,19 +172,23 @@ def test_folders_of_its_own_stand_in_the_commands_whatever_set_them(
 ) -> None:
     """Another terminal does not have the variables of this one."""
     monkeypatch.setenv("EGRESS_STATE_DIR", "st ate")
-    lines = announced(capsys, Listen("127.0.0.1", 3128), sandbox="box")
+    lines = announced(capsys, ListenAddress("127.0.0.1", 3128), sandbox="box")
     where = f"'{tmp_path}/st ate'"
     assert lines[3].endswith(f"--out egress-ca.pem --sandbox box --state-dir {where}")
     assert lines[-2] == f"    egress status --runtime-dir '{tmp_path}/st ate/run'"
 
 
 def test_no_width_of_a_terminal_breaks_a_command(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = announced(capsys, Listen("127.0.0.1", 3128), sandbox="a-long-name", state_dir=Path("x" * 60))
+    plain = announced(
+        capsys, ListenAddress("127.0.0.1", 3128), sandbox="a-long-name", state_dir=Path("x" * 60)
+    )
     for name, value in (("TERM", "xterm"), ("COLUMNS", "40")):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    found = announced(capsys, Listen("127.0.0.1", 3128), sandbox="a-long-name", state_dir=Path("x" * 60))
+    found = announced(
+        capsys, ListenAddress("127.0.0.1", 3128), sandbox="a-long-name", state_dir=Path("x" * 60)
+    )
     shown = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in found]
     commands = [line for line in plain if line.startswith("    ")]
     assert len(commands) == 9

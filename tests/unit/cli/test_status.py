@@ -1,4 +1,4 @@
-"""`egress status` as it is typed. A proxy that runs is asked in tests/proxy/test_server.py."""
+"""`egress status` as it is typed. A proxy that runs is asked in tests/proxy/process/test_lifecycle.py."""
 
 from __future__ import annotations
 

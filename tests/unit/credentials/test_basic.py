@@ -7,15 +7,15 @@ import base64
 import pytest
 
 from egress.credentials.basic import read_basic, rewrite_basic, write_basic
-from egress.credentials.outcome import Edit, Refused
+from egress.credentials.result import CredentialRefusal, HeadEdit
 from egress.types import Headers, InjectBasic
 
 NEED = InjectBasic("registry", "robot")
 
 
-def write(headers: Headers, need: InjectBasic = NEED, value: bytes = b"tok3n") -> Edit:
+def write(headers: Headers, need: InjectBasic = NEED, value: bytes = b"tok3n") -> HeadEdit:
     edit = write_basic("/", headers, need, value)
-    assert isinstance(edit, Edit), edit
+    assert isinstance(edit, HeadEdit), edit
     return edit
 
 
@@ -51,13 +51,13 @@ def test_strips_every_authorization_and_nothing_else() -> None:
 @pytest.mark.parametrize("user", ["a:b", "a\nb", "\x00"])
 def test_refuses_a_user_that_would_shift_the_password(user: str) -> None:
     refusal = write_basic("/", (), InjectBasic("registry", user), b"tok3n")
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, CredentialRefusal)
     assert refusal.code == "internal"
 
 
 def test_refuses_a_value_with_a_control_character() -> None:
     refusal = write_basic("/", (), NEED, b"hunter2\n")
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, CredentialRefusal)
     assert (refusal.code, refusal.secret) == ("secret.unavailable", "registry")
     assert "hunter2" not in repr(refusal)
 

@@ -6,9 +6,9 @@ from base64 import b64encode
 
 import pytest
 
-from egress.credentials import Canaries, Seen
-from egress.credentials.canary import SEEN, STOPPED
-from egress.credentials.placeholder import make
+from egress.credentials import Canaries, CanarySighting
+from egress.credentials.canary import SEEN_CODE, STOPPED_CODE
+from egress.credentials.placeholder import make_placeholder
 from egress.types import Head, Place, RuleRef
 
 KEY = bytes(range(32))
@@ -26,7 +26,7 @@ def test_each_sandbox_has_its_own_and_no_placeholder_is_one() -> None:
     other = Canaries.of(bytes(32), [(DECOY, "aws", False)])
     assert VALUES["decoy"].startswith("AKIA")
     assert other.all[0].value != VALUES["decoy"]
-    assert make("aws", KEY, "decoy") != VALUES["decoy"]
+    assert make_placeholder("aws", KEY, "decoy") != VALUES["decoy"]
 
 
 def test_it_does_not_show_its_values() -> None:
@@ -49,7 +49,7 @@ def test_a_head_without_one_passes() -> None:
     ],
 )
 def test_one_is_seen_wherever_it_stands_in_a_head(found: Head) -> None:
-    assert CANARIES.seen_in(found) == Seen(SEEN, DECOY)
+    assert CANARIES.seen_in(found) == CanarySighting(SEEN_CODE, DECOY)
 
 
 @pytest.mark.parametrize("layers", range(1, 9))
@@ -58,26 +58,31 @@ def test_one_is_not_missed_however_often_it_is_encoded(layers: int) -> None:
     value = "".join(f"%{ord(c):02x}" for c in VALUES["trap"])
     for _ in range(layers - 1):
         value = value.replace("%", "%25")
-    assert CANARIES.seen_in(head(f"/?q={value}")) in (Seen(STOPPED, TRAP), Seen(SEEN))
+    assert CANARIES.seen_in(head(f"/?q={value}")) in (
+        CanarySighting(STOPPED_CODE, TRAP),
+        CanarySighting(SEEN_CODE),
+    )
 
 
 def test_the_code_says_whether_the_sandbox_is_to_be_stopped() -> None:
-    assert CANARIES.seen_in(head(f"/{VALUES['trap']}")) == Seen(STOPPED, TRAP)
-    assert CANARIES.seen_in(head(f"/{VALUES['decoy']}")) == Seen(SEEN, DECOY)
+    assert CANARIES.seen_in(head(f"/{VALUES['trap']}")) == CanarySighting(STOPPED_CODE, TRAP)
+    assert CANARIES.seen_in(head(f"/{VALUES['decoy']}")) == CanarySighting(SEEN_CODE, DECOY)
 
 
 def test_of_several_that_one_is_named_by_which_the_sandbox_is_stopped() -> None:
     both = f"{VALUES['decoy']}/{VALUES['trap']}"
-    assert CANARIES.seen_in(head(f"/{both}")) == Seen(STOPPED, TRAP)
-    assert CANARIES.seen_among(both.encode()) == Seen(STOPPED, TRAP)
+    assert CANARIES.seen_in(head(f"/{both}")) == CanarySighting(STOPPED_CODE, TRAP)
+    assert CANARIES.seen_among(both.encode()) == CanarySighting(STOPPED_CODE, TRAP)
 
 
 @pytest.mark.parametrize("offset", range(3))
 def test_one_is_seen_in_bytes_in_each_spelling(offset: int) -> None:
     value = VALUES["decoy"].encode()
-    assert CANARIES.seen_among(b"x" * offset + value) == Seen(SEEN, DECOY)
-    assert CANARIES.seen_among(b64encode(b"x" * offset + value + b"yy")) == Seen(SEEN, DECOY)
-    assert CANARIES.seen_among(b"%" + value[:1].hex().encode() + value[1:]) == Seen(SEEN, DECOY)
+    assert CANARIES.seen_among(b"x" * offset + value) == CanarySighting(SEEN_CODE, DECOY)
+    assert CANARIES.seen_among(b64encode(b"x" * offset + value + b"yy")) == CanarySighting(SEEN_CODE, DECOY)
+    assert CANARIES.seen_among(b"%" + value[:1].hex().encode() + value[1:]) == CanarySighting(
+        SEEN_CODE, DECOY
+    )
     assert CANARIES.seen_among(value[:-1]) is None
     assert len(value) * 3 <= CANARIES.longest
 
@@ -89,8 +94,8 @@ def test_one_is_seen_in_bytes_however_often_it_is_encoded(layers: int) -> None:
     for _ in range(layers - 1):
         value = value.replace("%", "%25")
         whole = "".join(f"%{ord(c):02x}" for c in whole)
-    assert CANARIES.seen_among(value.encode()) == Seen(STOPPED, TRAP)
-    assert CANARIES.seen_among(whole.encode()) == Seen(STOPPED, TRAP)
+    assert CANARIES.seen_among(value.encode()) == CanarySighting(STOPPED_CODE, TRAP)
+    assert CANARIES.seen_among(whole.encode()) == CanarySighting(STOPPED_CODE, TRAP)
     assert len(value) <= CANARIES.longest
 
 
@@ -101,7 +106,7 @@ def test_bytes_that_could_be_decoded_for_ever_are_no_canary() -> None:
 
 def test_one_is_seen_in_a_host_name() -> None:
     value = VALUES["decoy"].lower()
-    assert CANARIES.seen_in_names(["", f"x.{value}.example.com"]) == Seen(SEEN, DECOY)
+    assert CANARIES.seen_in_names(["", f"x.{value}.example.com"]) == CanarySighting(SEEN_CODE, DECOY)
     assert CANARIES.seen_in_names([f"x.{value[1:]}.example.com", ""]) is None
     assert CANARIES.masked(f"x.a{value}.example.com", ".") == f"x.{'*' * 21}.example.com"
 

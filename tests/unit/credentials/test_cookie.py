@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.credentials.cookie import write_cookie
-from egress.credentials.outcome import Edit, Refused
+from egress.credentials.result import CredentialRefusal, HeadEdit
 from egress.types import Headers, InjectCookie
 
 NEED = InjectCookie("session", "sid")
@@ -15,7 +15,7 @@ def write(*lines: str) -> tuple[str, bool]:
     """The one Cookie header that results, and whether the slot was taken."""
     headers = tuple(("cookie", line) for line in lines)
     edit = write_cookie("/", (("accept", "*/*"), *headers, ("x-a", "1")), NEED, b"tok3n")
-    assert isinstance(edit, Edit), edit
+    assert isinstance(edit, HeadEdit), edit
     *others, (name, line) = edit.headers
     assert others == [("accept", "*/*"), ("x-a", "1")]
     assert (edit.target, name) == ("/", "cookie")
@@ -67,7 +67,7 @@ def test_ours_stands_last() -> None:
 @pytest.mark.parametrize("line", ["a=1,sid=mine", "a=1, sid=mine", "a=1,sid =mine,b=2"])
 def test_refuses_a_second_value_behind_a_comma(line: str) -> None:
     refusal = write_cookie("/", (("cookie", line),), NEED, b"hunter2")
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, CredentialRefusal)
     assert (refusal.code, str(refusal.slot)) == ("request.malformed", "cookie:sid")
 
 
@@ -82,7 +82,7 @@ def test_a_comma_elsewhere_is_data(line: str) -> None:
 def test_refuses_a_value_that_a_cookie_cannot_carry(value: bytes) -> None:
     headers: Headers = (("cookie", "a=1"),)
     refusal = write_cookie("/", headers, NEED, value)
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, CredentialRefusal)
     assert (refusal.code, refusal.secret, str(refusal.slot)) == (
         "secret.unavailable",
         "session",

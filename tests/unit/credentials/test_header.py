@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from egress.credentials.header import write_header
-from egress.credentials.outcome import Edit, Refused
+from egress.credentials.result import CredentialRefusal, HeadEdit
 from egress.types import Headers, InjectHeader
 
 BEARER = InjectHeader("github", "authorization", "Bearer ")
 
 
-def write(headers: Headers, need: InjectHeader = BEARER, value: bytes = b"tok3n") -> Edit:
+def write(headers: Headers, need: InjectHeader = BEARER, value: bytes = b"tok3n") -> HeadEdit:
     edit = write_header("/", headers, need, value)
-    assert isinstance(edit, Edit), edit
+    assert isinstance(edit, HeadEdit), edit
     return edit
 
 
@@ -75,7 +75,7 @@ def test_the_name_is_written_in_lower_case() -> None:
 )
 def test_refuses_a_value_that_a_header_cannot_carry(value: bytes) -> None:
     refusal = write_header("/", (), BEARER, value)
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, CredentialRefusal)
     assert (refusal.code, refusal.secret, str(refusal.slot)) == (
         "secret.unavailable",
         "github",
@@ -86,11 +86,13 @@ def test_refuses_a_value_that_a_header_cannot_carry(value: bytes) -> None:
 
 @pytest.mark.parametrize("prefix", ["Bearer\r\nx: ", "Bärer ", " "])
 def test_refuses_a_prefix_that_a_header_cannot_carry(prefix: str) -> None:
-    assert isinstance(write_header("/", (), InjectHeader("github", "authorization", prefix), b"x"), Refused)
+    assert isinstance(
+        write_header("/", (), InjectHeader("github", "authorization", prefix), b"x"), CredentialRefusal
+    )
 
 
 @pytest.mark.parametrize("name", ["host", "Content-Length", "transfer-encoding", "connection", "upgrade"])
 def test_never_writes_a_header_that_frames_or_routes(name: str) -> None:
     refusal = write_header("/", (), InjectHeader("github", name), b"tok3n")
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, CredentialRefusal)
     assert refusal.code == "internal"

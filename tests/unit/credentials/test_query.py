@@ -6,16 +6,16 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from egress.credentials.outcome import Edit, Refused
 from egress.credentials.query import write_query
+from egress.credentials.result import CredentialRefusal, HeadEdit
 from egress.types import InjectQuery
 
 NEED = InjectQuery("maps", "key")
 
 
-def write(target: str, need: InjectQuery = NEED, value: bytes = b"tok3n") -> Edit:
+def write(target: str, need: InjectQuery = NEED, value: bytes = b"tok3n") -> HeadEdit:
     edit = write_query(target, (("accept", "*/*"),), need, value)
-    assert isinstance(edit, Edit), edit
+    assert isinstance(edit, HeadEdit), edit
     assert edit.headers == (("accept", "*/*"),)
     return edit
 
@@ -79,14 +79,14 @@ def test_encodes_any_value_so_that_it_reads_back(value: bytes) -> None:
 def test_refuses_a_target_that_cannot_carry_a_query(target: str) -> None:
     """It would go out bare: `*` has no query, and what follows a `#` is not sent on."""
     refusal = write_query(target, (), NEED, b"hunter2")
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, CredentialRefusal)
     assert (refusal.code, refusal.secret, str(refusal.slot)) == ("request.malformed", "maps", "query:key")
 
 
 @pytest.mark.parametrize("query", ["a=1;key=mine", "a;key", "a=1;%6bey=mine;b", "key;a=1", ";key=mine"])
 def test_refuses_a_second_value_behind_a_semicolon(query: str) -> None:
     refusal = write_query(f"/?{query}", (), NEED, b"hunter2")
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, CredentialRefusal)
     assert refusal.code == "request.malformed"
 
 

@@ -11,11 +11,11 @@ from egress.audit import Sink, key
 from egress.doctor import audit
 from egress.doctor.diagnosis import Diagnosis, Level
 from egress.proxy.clock import SystemClock
-from tests.unit.doctor.patients import by_name, is_content, needs_care, open_folder, patient
+from tests.unit.doctor.proxy_setups import by_name, is_content, needs_care, open_folder, patient
 
 
 def looked(folder: Path, **flags: object) -> dict[str, Diagnosis]:
-    return by_name(audit.look(patient(folder, settings=flags)))
+    return by_name(audit.check(patient(folder, settings=flags)))
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def opened(folder: Path) -> Sink:
 @pytest.fixture(params=["small", "large"], name="size")
 def _size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "large":
-        monkeypatch.setattr(audit, "SMALL", 0)
+        monkeypatch.setattr(audit, "MAX_FULL_CHECK_BYTES", 0)
     return str(request.param)
 
 
@@ -125,5 +125,5 @@ def test_a_disk_with_no_room_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_disk_with_little_room_is_doubtful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "LITTLE", 1 << 80)
+    monkeypatch.setattr(audit, "LOW_SPACE_BYTES", 1 << 80)
     needs_care(looked(tmp_path)["room"], Level.WARNING, "are left")

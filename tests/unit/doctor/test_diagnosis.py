@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.doctor.diagnosis import Diagnosis, Level, fault, note, ok, some, told, warning
+from egress.doctor.diagnosis import Diagnosis, Level, fault, from_error, list_some, note, ok, warning
 from egress.errors import ContentError, UnreadableError
 
 
@@ -28,15 +28,15 @@ def test_each_kind_is_made_with_what_it_needs() -> None:
     ],
 )
 def test_an_error_brings_its_own_fix(error: ContentError, fix: str, expected: str) -> None:
-    assert told("x", error, fix=fix) == Diagnosis("x", Level.FAULT, error.message, expected)
+    assert from_error("x", error, fix=fix) == Diagnosis("x", Level.FAULT, error.message, expected)
 
 
 def test_an_error_without_a_hint_has_a_fix_all_the_same() -> None:
-    assert told("x", ContentError("wrong")).fix
-    assert told("x", ContentError("wrong"), level=Level.WARNING).level is Level.WARNING
+    assert from_error("x", ContentError("wrong")).fix
+    assert from_error("x", ContentError("wrong"), level=Level.WARNING).level is Level.WARNING
 
 
 def test_a_long_list_says_how_much_it_leaves_out() -> None:
-    assert some([]) == ""
-    assert some(["a", "b"], 2) == "a, b"
-    assert some(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert list_some([]) == ""
+    assert list_some(["a", "b"], 2) == "a, b"
+    assert list_some(["a", "b", "c", "d"], 2) == "a, b and 2 more"

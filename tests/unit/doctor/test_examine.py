@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from egress.doctor import audit, upstreams
-from egress.doctor.diagnosis import Diagnosis, Group, Level, ok
-from egress.doctor.examine import cleaned, examine, kept
-from egress.doctor.patient import Patient
-from egress.doctor.reached import Reached
+from egress.doctor.diagnosis import Diagnosis, DiagnosisGroup, Level, ok
+from egress.doctor.examine import examine, redacted, run_check
+from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.upstreams import ProbeResult
 from egress.scrub import Needles, spellings
 from egress.secrets import Redactor
 from egress.types import Secret
 from tests.cli.command import put
-from tests.unit.doctor.patients import needs_care, only, patient
+from tests.unit.doctor.proxy_setups import needs_care, only, patient
 
 TOKEN = "tok_A1b2C3d4E5f6G7h8I9j0"
 ORDER = [
@@ -41,8 +41,10 @@ SECRET = (
 )
 
 
-async def run(found: Patient, *, offline: bool = True, **before: Iterable[Diagnosis]) -> tuple[Group, ...]:
-    told: list[Group] = []
+async def run(
+    found: ProxySetup, *, offline: bool = True, **before: Iterable[Diagnosis]
+) -> tuple[DiagnosisGroup, ...]:
+    told: list[DiagnosisGroup] = []
     groups = await examine(found, before, told.append, offline=offline)
     assert tuple(told) == groups
     return groups
@@ -51,7 +53,7 @@ async def run(found: Patient, *, offline: bool = True, **before: Iterable[Diagno
 async def test_groups_are_told_in_their_order_with_what_was_known_before(tmp_path: Path) -> None:
     groups = await run(patient(tmp_path), rules=[ok("hosts.yaml", "yours")])
     assert [group.name for group in groups] == ORDER
-    assert groups[2] == Group("rules", (ok("hosts.yaml", "yours"),))
+    assert groups[2] == DiagnosisGroup("rules", (ok("hosts.yaml", "yours"),))
     assert all(group.diagnoses for group in groups)
 
 
@@ -60,11 +62,11 @@ async def test_offline_nobody_is_asked_and_that_is_told(
 ) -> None:
     asked: list[str] = []
 
-    async def reach(*_: object) -> tuple[Reached, ...]:
+    async def reach(*_: object) -> tuple[ProbeResult, ...]:
         asked.append("upstreams")
         return ()
 
-    monkeypatch.setattr(upstreams, "reach", reach)
+    monkeypatch.setattr(upstreams, "probe", reach)
     groups = {group.name: group for group in await run(patient(tmp_path), offline=True)}
     assert asked == []
     assert "--offline" in only(groups["upstreams"].diagnoses).fact
@@ -75,14 +77,14 @@ async def test_offline_nobody_is_asked_and_that_is_told(
 async def test_a_check_that_breaks_takes_no_other_with_it_and_is_not_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: Patient) -> Iterable[Diagnosis]:
+    def broken(_: ProxySetup) -> Iterable[Diagnosis]:
         raise KeyError(f"the token is {TOKEN}")
 
-    async def breaking(*_: object) -> tuple[Reached, ...]:
+    async def breaking(*_: object) -> tuple[ProbeResult, ...]:
         raise RuntimeError(TOKEN)
 
-    monkeypatch.setattr(audit, "look", broken)
-    monkeypatch.setattr(upstreams, "reach", breaking)
+    monkeypatch.setattr(audit, "check", broken)
+    monkeypatch.setattr(upstreams, "probe", breaking)
     groups = {group.name: group for group in await run(patient(tmp_path), offline=False)}
     assert list(groups) == ORDER
     needs_care(only(groups["audit"].diagnoses), Level.FAULT, "KeyError")
@@ -94,7 +96,7 @@ async def test_a_generator_that_breaks_in_the_middle_is_kept_too() -> None:
     async def look() -> Iterable[Diagnosis]:
         return (ok("x", str(1 // number)) for number in (1, 0))
 
-    needs_care(only(await kept("some", look)), Level.FAULT, "ZeroDivisionError")
+    needs_care(only(await run_check("some", look)), Level.FAULT, "ZeroDivisionError")
 
 
 async def test_a_secret_that_turns_up_all_the_same_is_masked(
@@ -102,7 +104,7 @@ async def test_a_secret_that_turns_up_all_the_same_is_masked(
 ) -> None:
     file = put(tmp_path / "kept/token", TOKEN)
     leak = [Diagnosis(f"a {TOKEN}", Level.FAULT, f"it is {TOKEN}", f"take {TOKEN}")]
-    monkeypatch.setattr(audit, "look", lambda _: leak)
+    monkeypatch.setattr(audit, "check", lambda _: leak)
     found = patient(tmp_path, SECRET.format(file))
     groups = {group.name: group for group in await run(found, rules=leak)}
     assert TOKEN not in repr(groups)
@@ -117,7 +119,7 @@ def test_a_text_that_cannot_be_searched_is_not_told() -> None:
     def broken() -> Needles:
         raise RuntimeError
 
-    found = cleaned(Diagnosis("a", Level.FAULT, TOKEN, TOKEN), Redactor(broken))
+    found = redacted(Diagnosis("a", Level.FAULT, TOKEN, TOKEN), Redactor(broken))
     assert TOKEN not in repr(found)
     assert found.level is Level.FAULT
 
@@ -125,4 +127,4 @@ def test_a_text_that_cannot_be_searched_is_not_told() -> None:
 def test_an_innocent_text_stays_as_it_is() -> None:
     needles = Needles(dict.fromkeys(spellings(Secret("s", TOKEN.encode())), ("s",)))
     found = Diagnosis("a", Level.OK, "nothing in it", "")
-    assert cleaned(found, Redactor(lambda: needles)) == found
+    assert redacted(found, Redactor(lambda: needles)) == found

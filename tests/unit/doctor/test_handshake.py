@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from egress.addons.contexts import Upstream, failure, is_verified
 from egress.ca.bundle import certificates
 from egress.doctor.handshake import HandshakeError, shake
-from tests.proxy.lab.certs import Certificates
+from egress.tls.contexts import UpstreamContexts, is_verified, verification_failure
+from tests.proxy.lab.certificates import Certificates
 
 NAME = "api.example.test"
 certs = Certificates()
@@ -53,8 +53,8 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         theirs.close()
 
 
-def upstream() -> Upstream:
-    return Upstream(certificates(certs.ca_pem))
+def upstream() -> UpstreamContexts:
+    return UpstreamContexts(certificates(certs.ca_pem))
 
 
 async def test_a_server_that_is_who_it_should_be_is_verified_and_sent_nothing() -> None:
@@ -82,7 +82,7 @@ async def test_a_server_that_is_not_is_refused_with_the_reason(context: ssl.SSLC
         tls = upstream().connecting(NAME, ())
         with pytest.raises(HandshakeError):
             await shake(ours, tls)
-        assert reason in failure(tls)
+        assert reason in verification_failure(tls)
         ours.close()
         server.end()
 
@@ -100,4 +100,4 @@ async def test_what_speaks_no_tls_is_refused() -> None:
         tls = upstream().connecting(NAME, ())
         with pytest.raises(HandshakeError, match="failed"):
             await shake(ours, tls)
-        assert failure(tls) == ""
+        assert verification_failure(tls) == ""

@@ -6,21 +6,21 @@ import socket
 from pathlib import Path
 
 from egress.doctor import listeners
-from egress.doctor.listeners import Closed, heard_at, open_at
-from egress.doctor.running import Running
-from egress.proxy.listener import Listener
-from egress.proxy.settings import Listen
-from tests.unit.doctor.patients import by_name, is_content, patient
+from egress.doctor.listeners import ClosedIngress, heard_at, open_at
+from egress.doctor.running_proxy import RunningProxy
+from egress.proxy.ingress.listener import Listener
+from egress.proxy.settings import ListenAddress
+from tests.unit.doctor.proxy_setups import by_name, is_content, patient
 
 TRANSPARENT = "version: 1\nhosts:\n  a.example.com: {ports: [443, 8443]}\n"
 
 
-def running(*at: str) -> Running:
-    return Running(200, {"sandboxes": [{"listeners": list(at)}]})
+def running(*at: str) -> RunningProxy:
+    return RunningProxy(200, {"sandboxes": [{"listeners": list(at)}]})
 
 
 async def test_a_port_of_the_kernels_choice_is_fine(tmp_path: Path) -> None:
-    assert is_content(await listeners.look(patient(tmp_path), Running()))
+    assert is_content(await listeners.check(patient(tmp_path), RunningProxy()))
 
 
 async def test_what_the_running_proxy_has_open_is_left_alone(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ async def test_what_the_running_proxy_has_open_is_left_alone(tmp_path: Path) -> 
         network=True,
     )
     at = ("127.0.0.1:3128", "127.0.0.2:443", "127.0.0.2:8443", "127.0.0.2:53")
-    told = by_name(await listeners.look(found, running(*at)))
+    told = by_name(await listeners.check(found, running(*at)))
     assert list(told) == [
         "proxy 127.0.0.1:3128",
         "transparent 127.0.0.2:443",
@@ -47,16 +47,16 @@ async def test_what_the_running_proxy_has_open_is_left_alone(tmp_path: Path) -> 
 def test_clients_find_it_where_it_runs_and_where_it_would(tmp_path: Path) -> None:
     found = patient(tmp_path, listen="127.0.0.1:3128")
     assert open_at(found, running("127.0.0.1:40000", "[::1]:5", "nonsense", "a.example.com:1")) == (
-        Listen("127.0.0.1", 3128),
-        Listen("127.0.0.1", 40000),
-        Listen("::1", 5),
+        ListenAddress("127.0.0.1", 3128),
+        ListenAddress("127.0.0.1", 40000),
+        ListenAddress("::1", 5),
     )
-    assert open_at(patient(tmp_path), Running()) == ()
-    assert heard_at(running("127.0.0.1:40000", "nonsense")) == (Listen("127.0.0.1", 40000),)
-    assert heard_at(Running()) == ()
+    assert open_at(patient(tmp_path), RunningProxy()) == ()
+    assert heard_at(running("127.0.0.1:40000", "nonsense")) == (ListenAddress("127.0.0.1", 40000),)
+    assert heard_at(RunningProxy()) == ()
 
 
 async def test_what_is_opened_is_closed_at_once() -> None:
     with socket.socket() as sock:
-        assert await Closed().open(Listener("x", "dns-tcp", "default", sock)) == ("0.0.0.0", 0)
+        assert await ClosedIngress().open(Listener("x", "dns-tcp", "default", sock)) == ("0.0.0.0", 0)
         assert sock.fileno() == -1

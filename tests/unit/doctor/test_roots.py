@@ -9,21 +9,21 @@ import certifi
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from egress.ca.issue import DAY, SKEW, new_key, root_certificate
+from egress.ca.issue import CLOCK_SKEW, DAY_SECONDS, new_key, root_certificate
 from egress.doctor import roots
 from egress.doctor.diagnosis import Diagnosis, Level
 from egress.doctor.roots import made_at
 from tests.unit.ca.test_bundle import refused
-from tests.unit.doctor.patients import by_name, is_content, needs_care, patient
+from tests.unit.doctor.proxy_setups import by_name, is_content, needs_care, patient
 
 RELEASED = made_at(certifi.__version__) or 0
-NOW = RELEASED + 40 * DAY
-PRIVATE = root_certificate("private", new_key(), NOW, 10 * DAY).public_bytes(Encoding.PEM)
+NOW = RELEASED + 40 * DAY_SECONDS
+PRIVATE = root_certificate("private", new_key(), NOW, 10 * DAY_SECONDS).public_bytes(Encoding.PEM)
 
 
 def looked(folder: Path, *upstream_ca: Path, now: int = NOW) -> dict[str, Diagnosis]:
     flags = {"upstream_ca": upstream_ca} if upstream_ca else {}
-    return by_name(roots.look(patient(folder, now=now, settings=flags)))
+    return by_name(roots.check(patient(folder, now=now, settings=flags)))
 
 
 def test_the_roots_of_here_are_good_and_told_with_their_age(tmp_path: Path) -> None:
@@ -33,7 +33,9 @@ def test_the_roots_of_here_are_good_and_told_with_their_age(tmp_path: Path) -> N
 
 
 def test_roots_of_long_ago_are_doubtful(tmp_path: Path) -> None:
-    needs_care(looked(tmp_path, now=RELEASED + 200 * DAY)["public roots"], Level.WARNING, "200 days old")
+    needs_care(
+        looked(tmp_path, now=RELEASED + 200 * DAY_SECONDS)["public roots"], Level.WARNING, "200 days old"
+    )
 
 
 @pytest.mark.parametrize("name", ["emSign ECC Root CA - G3", "AAA Certificate Services"])
@@ -75,7 +77,9 @@ def test_private_roots_are_told_with_their_end(tmp_path: Path) -> None:
     assert is_content(looked(tmp_path, file).values())
 
 
-@pytest.mark.parametrize(("moment", "said"), [(NOW + 11 * DAY, "ended on"), (NOW - SKEW - 60, "begins on")])
+@pytest.mark.parametrize(
+    ("moment", "said"), [(NOW + 11 * DAY_SECONDS, "ended on"), (NOW - CLOCK_SKEW - 60, "begins on")]
+)
 def test_private_roots_out_of_their_time_are_doubtful(moment: int, said: str, tmp_path: Path) -> None:
     file = tmp_path / "own.pem"
     file.write_bytes(PRIVATE)

@@ -9,11 +9,11 @@ import pytest
 from egress.cli.main import main
 from egress.doctor import rules
 from egress.doctor.diagnosis import Level
-from egress.doctor.rules import MOST, Rules
-from egress.policy.trust import Trust
+from egress.doctor.rules import MAX_SHOWN_FINDINGS, RulesReport
+from egress.policy.trust import TrustedFiles
 from egress.proxy.settings import read
 from tests.cli.command import put
-from tests.unit.doctor.patients import RULES, by_name, is_content, needs_care, only, open_folder
+from tests.unit.doctor.proxy_setups import RULES, by_name, is_content, needs_care, only, open_folder
 
 NOW = 1_795_000_000
 
@@ -24,7 +24,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EGRESS_RULES", raising=False)
 
 
-def found(folder: Path, *named: str, profile: str | None = None) -> Rules:
+def found(folder: Path, *named: str, profile: str | None = None) -> RulesReport:
     flags: dict[str, object] = {"state_dir": folder / "state", "runtime_dir": folder / "run"}
     flags |= {"rules": tuple(map(Path, named))} if named else {}
     flags |= {"profile": profile} if profile else {}
@@ -70,7 +70,7 @@ def test_rules_that_only_lie_here_are_not_used_until_they_are_trusted(tmp_path: 
     assert untrusted.until == "the rules are trusted"
     needs_care(only(untrusted.diagnoses), Level.FAULT, "not trusted")
     assert "egress trust hosts.yaml" in only(untrusted.diagnoses).fix
-    Trust(tmp_path / "state").add(file)
+    TrustedFiles(tmp_path / "state").add(file)
     trusted = found(tmp_path)
     assert trusted.policy is not None
     assert only(trusted.diagnoses).fact.startswith("found here, and trusted")
@@ -93,11 +93,14 @@ def test_they_are_those_of_check(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_many_mistakes_are_counted(tmp_path: Path) -> None:
-    put(tmp_path / "hosts.yaml", RULES + "".join(f"wrong{number}: 1\n" for number in range(MOST + 2)))
+    put(
+        tmp_path / "hosts.yaml",
+        RULES + "".join(f"wrong{number}: 1\n" for number in range(MAX_SHOWN_FINDINGS + 2)),
+    )
     looked = found(tmp_path, "hosts.yaml")
     assert looked.until == "the mistakes above are put right"
     *first, last = looked.diagnoses
-    assert len(first) == MOST
+    assert len(first) == MAX_SHOWN_FINDINGS
     needs_care(last, Level.FAULT, "2 more errors")
     assert "egress check hosts.yaml" in last.fix
 

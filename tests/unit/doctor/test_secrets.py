@@ -11,15 +11,15 @@ import pytest
 
 from egress.doctor import secrets
 from egress.doctor.diagnosis import Diagnosis, Level
-from egress.doctor.patient import Patient
-from egress.doctor.running import Running
+from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.running_proxy import RunningProxy
 from egress.doctor.secrets import ask, needles
 from egress.errors import UnreadableError
 from tests.cli.command import put
-from tests.unit.doctor.patients import RULES, by_name, is_content, needs_care, only, open_folder, patient
+from tests.unit.doctor.proxy_setups import RULES, by_name, is_content, needs_care, only, open_folder, patient
 
 TOKEN = "tok_A1b2C3d4E5f6G7h8I9j0"
-NOBODY = Running()
+NOBODY = RunningProxy()
 OTHER = "tok_Z9y8X7w6V5u4T3s2R1q0"
 
 
@@ -37,8 +37,8 @@ def private(path: Path, text: str) -> Path:
     return path
 
 
-async def looked(found: Patient, running: Running = NOBODY) -> dict[str, Diagnosis]:
-    told = tuple(secrets.look(found, await ask(found), running))
+async def looked(found: ProxySetup, running: RunningProxy = NOBODY) -> dict[str, Diagnosis]:
+    told = tuple(secrets.check(found, await ask(found), running))
     assert TOKEN not in repr(told)
     return by_name(told)
 
@@ -112,12 +112,12 @@ async def test_a_file_that_is_open_is_doubtful(mode: int, said: str, tmp_path: P
         found = patient(tmp_path, text)
         assert is_content((await looked(found)).values())
         file.chmod(mode)
-        told = tuple(secrets.look(found, await ask(found), NOBODY))
+        told = tuple(secrets.check(found, await ask(found), NOBODY))
         assert [item.level for item in told] == [Level.OK, Level.WARNING]
         needs_care(told[1], Level.WARNING, said, f"{mode:04o}")
         assert told[1].fix == f"`chmod 600 {file}`"
         boxed = patient(tmp_path, text, container=True)
-        assert is_content(secrets.look(boxed, await ask(boxed), NOBODY))
+        assert is_content(secrets.check(boxed, await ask(boxed), NOBODY))
 
 
 async def test_that_its_group_may_read_a_file_is_worth_knowing_where_it_can_get_to_it(tmp_path: Path) -> None:
@@ -125,13 +125,13 @@ async def test_that_its_group_may_read_a_file_is_worth_knowing_where_it_can_get_
         file = put(folder / "token", TOKEN)
         file.chmod(0o640)
         found = patient(tmp_path, rules(f"file:{file}"))
-        told = tuple(secrets.look(found, await ask(found), NOBODY))
+        told = tuple(secrets.check(found, await ask(found), NOBODY))
         assert [item.level for item in told] == [Level.OK, Level.NOTE]
         group = grp.getgrgid(file.stat().st_gid).gr_name
         needs_care(told[1], Level.NOTE, f"read by every user of the group {group}", "0640")
         assert told[1].fix == f"`chmod 600 {file}`, if that is not meant"
         folder.chmod(0o700)
-        assert only(secrets.look(found, await ask(found), NOBODY)).level is Level.OK
+        assert only(secrets.check(found, await ask(found), NOBODY)).level is Level.OK
 
 
 def test_the_file_of_somebody_else_is_not_closed_to_the_group_that_lets_the_proxy_in(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_a_folder_in_the_place_of_a_file_is_not_to_be_closed(tmp_path: Pat
     with open_folder() as folder:
         folder.chmod(0o777)
         found = patient(tmp_path, rules(f"file:{folder}"))
-        told = only(secrets.look(found, await ask(found), NOBODY))
+        told = only(secrets.check(found, await ask(found), NOBODY))
     needs_care(told, Level.FAULT, "not a plain file")
     assert "chmod" not in told.fix
 
@@ -176,17 +176,17 @@ async def test_without_a_proxy_it_is_a_fault_that_names_it(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "running",
     [
-        Running(200, {"rules": {"secrets": ["s0"]}}),
-        Running(200, {}),
-        Running(200, {"rules": {"secrets": "s1"}}),
-        Running(200, {"rules": {"secrets": ["s0"], "variables": {"TRACKER": 1, "OTHER": "set"}}}),
-        Running(404),
-        Running(problem=UnreadableError("it hangs", "wait")),
+        RunningProxy(200, {"rules": {"secrets": ["s0"]}}),
+        RunningProxy(200, {}),
+        RunningProxy(200, {"rules": {"secrets": "s1"}}),
+        RunningProxy(200, {"rules": {"secrets": ["s0"], "variables": {"TRACKER": 1, "OTHER": "set"}}}),
+        RunningProxy(404),
+        RunningProxy(problem=UnreadableError("it hangs", "wait")),
     ],
     ids=["names it", "does not say", "says it otherwise", "of another shape", "starts", "hangs"],
 )
 async def test_beside_a_proxy_it_is_doubtful_because_that_one_may_have_it(
-    running: Running, tmp_path: Path
+    running: RunningProxy, tmp_path: Path
 ) -> None:
     found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
     needs_care(found, Level.WARNING, "`env:TRACKER` is not set in this shell", "cannot be seen from here")
@@ -197,7 +197,7 @@ async def test_beside_a_proxy_it_is_doubtful_because_that_one_may_have_it(
 async def test_a_proxy_that_runs_says_whether_it_was_started_with_it(
     said: str, level: Level, tmp_path: Path
 ) -> None:
-    running = Running(200, {"rules": {"secrets": ["s0"], "variables": {"TRACKER": said}}})
+    running = RunningProxy(200, {"rules": {"secrets": ["s0"], "variables": {"TRACKER": said}}})
     found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
     assert found.level is level
     assert ("was started with it" in found.fact) is (said == "set")
@@ -205,14 +205,14 @@ async def test_a_proxy_that_runs_says_whether_it_was_started_with_it(
 
 
 async def test_beside_a_proxy_whose_rules_do_not_name_it_nobody_has_it(tmp_path: Path) -> None:
-    running = Running(200, {"rules": {"secrets": ["other"]}})
+    running = RunningProxy(200, {"rules": {"secrets": ["other"]}})
     found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
     needs_care(found, Level.FAULT, "the rules of the proxy that runs name no such secret")
 
 
 async def test_one_that_is_set_to_nothing_is_a_fault_beside_a_proxy_too(tmp_path: Path) -> None:
     found = patient(tmp_path, rules("env:TRACKER"), values={"TRACKER": b""})
-    told = only((await looked(found, Running(200, {"rules": {"secrets": ["s0"]}}))).values())
+    told = only((await looked(found, RunningProxy(200, {"rules": {"secrets": ["s0"]}}))).values())
     needs_care(told, Level.FAULT, "`env:TRACKER`", "is empty")
 
 
@@ -229,7 +229,7 @@ async def test_a_folder_in_which_everybody_can_exchange_the_file_is_doubtful(tmp
         file.chmod(0o600)
         folder.chmod(0o777)
         found = patient(tmp_path, rules(f"file:{file}"))
-        told = tuple(secrets.look(found, await ask(found), NOBODY))
+        told = tuple(secrets.check(found, await ask(found), NOBODY))
     needs_care(told[1], Level.WARNING, "every user can put another")
 
 
@@ -268,7 +268,7 @@ async def test_a_command_is_not_given_the_variable_of_another_secret(tmp_path: P
 async def test_a_source_that_never_answers_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secrets, "PATIENCE", 0.2)
+    monkeypatch.setattr(secrets, "SOURCES_TIMEOUT", 0.2)
     script = private(tmp_path / "kept/tool", "#!/bin/sh\nsleep 1000\n")
     script.chmod(0o700)
     needs_care(
@@ -281,7 +281,7 @@ async def test_a_source_that_never_answers_holds_nobody_up(
 async def test_a_source_that_is_slow_is_doubtful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = private(tmp_path / "kept/token", TOKEN)
     found = patient(tmp_path, rules(f"file:{file}"))
-    monkeypatch.setattr(secrets, "SLOW", 0.0)
+    monkeypatch.setattr(secrets, "SLOW_SOURCE_SECONDS", 0.0)
     needs_care(only((await looked(found)).values()), Level.WARNING, "the first request waits")
 
 

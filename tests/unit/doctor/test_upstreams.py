@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from egress.doctor.diagnosis import Level
-from egress.doctor.upstreams import reach, resolver_of, targets
-from tests.unit.doctor.patients import by_name, is_content, needs_care, only, patient
+from egress.doctor.upstreams import probe, resolver_of, targets
+from tests.unit.doctor.proxy_setups import by_name, is_content, needs_care, only, patient
 
 RULES = """\
 version: 1
@@ -36,7 +36,7 @@ def test_only_hosts_of_the_profile_are_targets(tmp_path: Path) -> None:
 async def test_what_names_no_host_is_told_as_not_checkable(tmp_path: Path) -> None:
     text = "version: 1\nhosts:\n  '*.static.example.com': {}\n  over.example.com: {expires: 2020-01-01}\n"
     found = patient(tmp_path, text)
-    told = by_name(one.diagnosis for one in await reach(found, resolver_of(found)))
+    told = by_name(one.diagnosis for one in await probe(found, resolver_of(found)))
     assert is_content(told.values())
     assert "*.static.example.com" in told["patterns"].fact
     assert "not looked at" in told["over.example.com:443"].fact
@@ -45,19 +45,19 @@ async def test_what_names_no_host_is_told_as_not_checkable(tmp_path: Path) -> No
 async def test_networks_are_told_as_not_checkable(tmp_path: Path) -> None:
     text = RULES.partition("hosts:")[0] + "networks:" + RULES.partition("networks:")[2]
     found = patient(tmp_path, text)
-    told = only([one.diagnosis for one in await reach(found, resolver_of(found))])
+    told = only([one.diagnosis for one in await probe(found, resolver_of(found))])
     assert told.level is Level.NOTE
     assert "192.0.2.0/24" in told.fact
 
 
 async def test_without_rules_there_is_nobody_to_ask(tmp_path: Path) -> None:
     found = patient(tmp_path, None)
-    assert only([one.diagnosis for one in await reach(found, resolver_of(found))]).level is Level.NOTE
+    assert only([one.diagnosis for one in await probe(found, resolver_of(found))]).level is Level.NOTE
 
 
 async def test_without_roots_nobody_can_be_verified(tmp_path: Path) -> None:
     found = patient(tmp_path, upstream_ca=str(tmp_path / "none.pem"))
-    told = only([one.diagnosis for one in await reach(found, resolver_of(found))])
+    told = only([one.diagnosis for one in await probe(found, resolver_of(found))])
     needs_care(told, Level.FAULT, "none.pem")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from egress.ca.issue import SKEW, new_key, root_certificate
+from egress.ca.issue import CLOCK_SKEW, new_key, root_certificate
 from egress.doctor.validity import load, validity
 from egress.errors import ContentError
 
@@ -14,7 +14,7 @@ NOW = 1_795_000_000
 
 def test_the_first_and_the_last_second_are_read() -> None:
     der = root_certificate("x", new_key(), NOW, 3600).public_bytes(Encoding.DER)
-    assert validity(load(der)) == (NOW - SKEW, NOW + 3600)
+    assert validity(load(der)) == (NOW - CLOCK_SKEW, NOW + 3600)
 
 
 def test_what_is_no_certificate_is_refused() -> None:

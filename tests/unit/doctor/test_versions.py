@@ -11,15 +11,15 @@ from packaging.requirements import Requirement
 
 from egress.doctor import versions
 from egress.doctor.diagnosis import Level
-from egress.doctor.versions import FLOORS, TOO_NEW, Floor, installed, package, python, released
-from tests.unit.doctor.patients import by_name, is_content, needs_care
+from egress.doctor.versions import FLOORS, TOO_NEW, VersionFloor, installed, package, python, released
+from tests.unit.doctor.proxy_setups import by_name, is_content, needs_care
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 WANTED = {item.name: item.specifier for item in map(Requirement, PROJECT["dependencies"])}
 
 
-def floor(name: str) -> Floor:
+def floor(name: str) -> VersionFloor:
     return next(item for item in FLOORS if item.package == name)
 
 
@@ -28,13 +28,13 @@ def text(release: tuple[int, ...]) -> str:
 
 
 def test_what_is_installed_here_is_good() -> None:
-    found = by_name(versions.look())
+    found = by_name(versions.check())
     assert set(found) == {"python", *(item.package for item in FLOORS)}
     assert is_content(found.values())
 
 
 @pytest.mark.parametrize("item", FLOORS, ids=lambda item: item.package)
-def test_a_floor_is_that_of_the_requirements(item: Floor) -> None:
+def test_a_floor_is_that_of_the_requirements(item: VersionFloor) -> None:
     """Not decided twice: what pip would refuse is what the doctor finds."""
     wanted = WANTED[item.package]
     assert text(item.least) in wanted
@@ -95,7 +95,7 @@ def test_the_metadata_of_another_release_is_seen(tmp_path: Path, monkeypatch: py
     (tmp_path / "h2-4.2.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: h2\nVersion: 4.2.0\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert installed("h2") == "4.2.0"
-    needs_care(by_name(versions.look())["h2"], Level.FAULT, "4.2.0")
+    needs_care(by_name(versions.check())["h2"], Level.FAULT, "4.2.0")
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,20 @@ import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import zstandard
 
 from egress.credentials import NO_PLACEHOLDERS, Placeholders
-from egress.exchange import Answer, Cut, Deny, Destination, Exchange, NeedSecrets, Request, Response, Send
-from egress.exchange.machine import Spend
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.exchange import (
+    AnswerHead,
+    CutExchange,
+    DenyRequest,
+    Destination,
+    Exchange,
+    NeedSecrets,
+    Request,
+    Response,
+    SendRequest,
+)
+from egress.exchange.exchange import Spend
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
 from egress.types import Head, Headers, Identity, Secret
 
@@ -57,7 +67,7 @@ RULES = (
 
 def policy_of(rules: str = RULES) -> Policy:
     """The compiled rules, which must have no error."""
-    loaded = load([Source("hosts.yaml", rules)])
+    loaded = load([RuleText("hosts.yaml", rules)])
     assert loaded.policy is not None, loaded.findings
     return loaded.policy
 
@@ -108,30 +118,30 @@ def request(
 
 def begun(
     one: Exchange, asked: Request, *, held: Iterable[str] = VALUES, needles: Needles | None = NEEDLES
-) -> Deny | Send:
+) -> DenyRequest | SendRequest:
     """The outcome of a request, with the secrets in `held` given where they are asked for."""
     answer = one.begin(asked, NOW)
     if isinstance(answer, NeedSecrets):
         answer = one.provide({name: SECRETS[name] for name in answer.names if name in set(held)}, needles)
-    assert isinstance(answer, Deny | Send)
+    assert isinstance(answer, DenyRequest | SendRequest)
     return answer
 
 
-def sent(outcome: Deny | NeedSecrets | Send) -> Head:
+def sent(outcome: DenyRequest | NeedSecrets | SendRequest) -> Head:
     """The head that goes upstream."""
-    assert isinstance(outcome, Send), outcome
+    assert isinstance(outcome, SendRequest), outcome
     return outcome.head
 
 
-def denied(outcome: Deny | NeedSecrets | Send) -> str:
+def denied(outcome: DenyRequest | NeedSecrets | SendRequest) -> str:
     """The code of a denial."""
-    assert isinstance(outcome, Deny), outcome
+    assert isinstance(outcome, DenyRequest), outcome
     return outcome.code
 
 
-def answered(outcome: Answer | Cut) -> Answer:
+def answered(outcome: AnswerHead | CutExchange) -> AnswerHead:
     """The head that goes to the sandbox."""
-    assert isinstance(outcome, Answer), outcome
+    assert isinstance(outcome, AnswerHead), outcome
     return outcome
 
 
@@ -148,7 +158,7 @@ def running(
 class Outcome:
     """What the sandbox got."""
 
-    head: Answer
+    head: AnswerHead
     body: bytes
     trailers: Headers
 
@@ -158,17 +168,17 @@ def told(
 ) -> Outcome | str:
     """What comes of a whole response: what the sandbox got, or the code of the cut."""
     answer = one.respond(Response(200, "OK", headers))
-    if isinstance(answer, Cut):
+    if isinstance(answer, CutExchange):
         return answer.code
     body = b""
     for chunk in chunks:
         pieces = one.data(chunk)
-        if isinstance(pieces, Cut):
+        if isinstance(pieces, CutExchange):
             return pieces.code
         assert all(pieces), "an empty piece could end a body"
         body += b"".join(pieces)
     last = one.end(trailers)
-    if isinstance(last, Cut):
+    if isinstance(last, CutExchange):
         return last.code
     return Outcome(answer, body + b"".join(last[0]), last[1])
 

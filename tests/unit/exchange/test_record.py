@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from egress.credentials import Canaries, Seen, Watch
-from egress.exchange.record import Account, shown_method, shown_path
-from egress.rules.paths import MAX_PATH
+from egress.credentials import Canaries, CanaryScan, CanarySighting
+from egress.exchange.record import RecordBuilder, shown_method, shown_path
+from egress.rules.decide.paths import MAX_PATH_BYTES
 from egress.types import Place, RuleRef
 
 
@@ -42,39 +42,39 @@ def test_a_path_is_shown_without_canaries_also_where_it_is_too_long() -> None:
     rule = RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
     canaries = Canaries.of(bytes(32), [(rule, "aws", False)])
     value = canaries.all[0].value
-    long = "/" + "a" * (MAX_PATH - 10) + "/" + value
+    long = "/" + "a" * (MAX_PATH_BYTES - 10) + "/" + value
     for target, path in ((f"/a/{value}?b", "/a/" + "*" * len(value)), (long, long[:-20] + "*" * 8)):
-        assert shown_path(target, Watch(canaries)) == path
-    assert shown_path("/a/b?c", Watch(canaries)) == "/a/b"
+        assert shown_path(target, CanaryScan(canaries)) == path
+    assert shown_path("/a/b?c", CanaryScan(canaries)) == "/a/b"
 
 
 def test_a_method_is_shown_without_canaries() -> None:
     rule = RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
     canaries = Canaries.of(bytes(32), [(rule, "aws", False)])
-    assert shown_method(f"X.{canaries.all[0].value}", Watch(canaries)) == "*" * 22
-    assert shown_method("GET", Watch(canaries)) == "GET"
+    assert shown_method(f"X.{canaries.all[0].value}", CanaryScan(canaries)) == "*" * 22
+    assert shown_method("GET", CanaryScan(canaries)) == "GET"
 
 
 def test_a_canary_is_blamed_by_its_rule() -> None:
-    account, rule = Account(), RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
-    assert account.blame(Seen("canary.seen", rule)) == "canary.seen"
+    account, rule = RecordBuilder(), RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
+    assert account.note_canary(CanarySighting("canary.seen", rule)) == "canary.seen"
     assert account.rule == rule
 
 
 def test_the_first_reason_stays() -> None:
-    account = Account()
+    account = RecordBuilder()
     account.close("rule.denied")
     account.close("internal")
     assert (account.code, account.status) == ("rule.denied", 403)
 
 
 def test_the_status_is_that_of_the_page_unless_a_head_went_out_before() -> None:
-    account = Account(status=200)
+    account = RecordBuilder(status=200)
     account.close("response.withheld")
     assert account.status == 200
 
 
 def test_a_reason_without_a_page_has_no_status() -> None:
-    account = Account()
+    account = RecordBuilder()
     account.close("client.left")
     assert (account.code, account.status) == ("client.left", 0)

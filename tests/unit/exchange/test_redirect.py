@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.exchange.redirect import carries_credential, may_redirect, stays
-from egress.exchange.values import Destination
+from egress.exchange.messages import Destination
+from egress.exchange.redirect import carries_credential, may_redirect, stays_at_destination
 from egress.types import Headers, Redirects
 
 HOST = Destination("https", "api.example.com", 443)
@@ -41,24 +41,24 @@ LEAVING = [
 
 @pytest.mark.parametrize("url", STAYING)
 def test_stays_at_the_destination(url: str) -> None:
-    assert stays(url, HOST)
+    assert stays_at_destination(url, HOST)
 
 
 @pytest.mark.parametrize("url", LEAVING)
 def test_leaves_or_may_be_read_so(url: str) -> None:
-    assert not stays(url, HOST)
+    assert not stays_at_destination(url, HOST)
 
 
 def test_the_port_belongs_to_the_destination() -> None:
-    assert stays("https://api.example.com:8443/", ODD)
-    assert stays("/x", ODD)
-    assert not stays("https://api.example.com/", ODD)
+    assert stays_at_destination("https://api.example.com:8443/", ODD)
+    assert stays_at_destination("/x", ODD)
+    assert not stays_at_destination("https://api.example.com/", ODD)
 
 
 def test_clear_text_is_its_own_destination() -> None:
-    assert stays("//api.example.com:80/x", PLAIN)
-    assert not stays("https://api.example.com/", PLAIN)
-    assert not stays("https:/evil.example", PLAIN)
+    assert stays_at_destination("//api.example.com:80/x", PLAIN)
+    assert not stays_at_destination("https://api.example.com/", PLAIN)
+    assert not stays_at_destination("https:/evil.example", PLAIN)
 
 
 SIGNED = [

@@ -6,8 +6,8 @@ from ipaddress import IPv6Address
 
 import pytest
 
-from egress.exchange import Deny, Destination, Request
-from egress.exchange.request import head_of, names
+from egress.exchange import DenyRequest, Destination, Request
+from egress.exchange.request import decidable_head, names_destination
 from egress.types import Head, Headers
 
 API = Destination("https", "api.example.com", 443)
@@ -54,19 +54,19 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("destination", "authority"), EQUAL)
 def test_a_spelling_of_the_destination_names_it(destination: Destination, authority: str) -> None:
-    assert names(destination, authority)
+    assert names_destination(destination, authority)
 
 
 @pytest.mark.parametrize(("destination", "authority"), DIFFERENT)
 def test_anything_else_does_not(destination: Destination, authority: str) -> None:
-    assert not names(destination, authority)
+    assert not names_destination(destination, authority)
 
 
 def test_clear_text_has_its_own_port() -> None:
     plain = Destination("http", "api.example.com", 80)
-    assert names(plain, "api.example.com")
-    assert names(plain, "api.example.com:80")
-    assert not names(plain, "api.example.com:443")
+    assert names_destination(plain, "api.example.com")
+    assert names_destination(plain, "api.example.com:80")
+    assert not names_destination(plain, "api.example.com:443")
 
 
 def outcome(
@@ -76,8 +76,8 @@ def outcome(
     scheme: str = "",
     method: str = "GET",
 ) -> Head | str:
-    read = head_of(Request(method, "/p?q", headers, authority, upgrade, scheme), API)
-    return read.code if isinstance(read, Deny) else read[0]
+    read = decidable_head(Request(method, "/p?q", headers, authority, upgrade, scheme), API)
+    return read.code if isinstance(read, DenyRequest) else read[0]
 
 
 HOST = ("host", "api.example.com")
@@ -91,8 +91,8 @@ def kept(*headers: tuple[str, str], host: Headers = (HOST,)) -> Headers:
 
 @pytest.mark.parametrize(("destination", "authority"), EQUAL)
 def test_host_goes_on_in_its_one_spelling_and_first(destination: Destination, authority: str) -> None:
-    read = head_of(Request("GET", "/", (("accept", "*/*"), ("host", authority))), destination)
-    assert not isinstance(read, Deny)
+    read = decidable_head(Request("GET", "/", (("accept", "*/*"), ("host", authority))), destination)
+    assert not isinstance(read, DenyRequest)
     assert read[0].headers == (("host", destination.authority), ("accept", "*/*"))
     assert (read[0].host, read[0].port, read[0].scheme) == (destination.host, destination.port, "https")
 
@@ -107,10 +107,10 @@ def test_host_and_authority_must_name_the_destination(destination: Destination, 
         ((("host", right),), authority),
         ((), authority),
     ]:
-        read = head_of(Request("GET", "/", headers, other), destination)
+        read = decidable_head(Request("GET", "/", headers, other), destination)
         if headers == (("host", right),) and not authority:
             continue  # no authority at all: the Host stands alone, and is right
-        assert isinstance(read, Deny), (headers, other)
+        assert isinstance(read, DenyRequest), (headers, other)
         assert read.code in ("request.mismatch", "request.malformed")
 
 
@@ -212,10 +212,10 @@ def test_refuses_a_length_that_is_no_number(text: str) -> None:
 
 
 def test_gives_the_stated_length() -> None:
-    read = head_of(Request("POST", "/", (HOST, ("content-length", "7"))), API)
-    assert not isinstance(read, Deny)
+    read = decidable_head(Request("POST", "/", (HOST, ("content-length", "7"))), API)
+    assert not isinstance(read, DenyRequest)
     assert read[1] == 7
     assert ("content-length", "7") in read[0].headers
-    bare = head_of(Request("POST", "/", (HOST,)), API)
-    assert not isinstance(bare, Deny)
+    bare = decidable_head(Request("POST", "/", (HOST,)), API)
+    assert not isinstance(bare, DenyRequest)
     assert bare[1] == 0

@@ -8,9 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from egress.exchange import Answer, Cut, Destination, Response
-from egress.exchange.coding import Coding
-from egress.exchange.response import DIGESTS, answer_of, scrub_fields, searches, trailers_of
+from egress.exchange import AnswerHead, CutExchange, Destination, Response
+from egress.exchange.content_coding import ContentCoding
+from egress.exchange.response import (
+    DIGEST_FIELDS,
+    cleaned_answer,
+    cleaned_trailers,
+    needs_search,
+    scrub_fields,
+)
 from egress.scrub import Needles
 from egress.types import Cookies, Effects, Headers, Redirects, Scrub
 from tests.unit.exchange.sample import NEEDLES, TOKEN
@@ -30,8 +36,8 @@ def of(
     effects: Effects = INJECTED,
     most: int | None = None,
     found: Counter[str] | None = None,
-) -> Answer | str:
-    answer = answer_of(
+) -> AnswerHead | str:
+    answer = cleaned_answer(
         Response(status, reason, headers, has_body),
         HOST,
         effects,
@@ -40,12 +46,12 @@ def of(
         injected=True,
         most=most,
     )
-    return answer.code if isinstance(answer, Cut) else answer
+    return answer.code if isinstance(answer, CutExchange) else answer
 
 
 def headers_of(*headers: tuple[str, str], effects: Effects = INJECTED) -> Headers:
     answer = of(*headers, effects=effects)
-    assert isinstance(answer, Answer), answer
+    assert isinstance(answer, AnswerHead), answer
     return answer.headers
 
 
@@ -54,7 +60,7 @@ PLAIN = ("content-type", "text/plain")
 
 def test_an_ordinary_head_passes_as_it_is() -> None:
     headers = (PLAIN, ("content-length", "5"), ("etag", 'W/"1"'), ("link", "</a>; rel=next"), ("vary", ""))
-    assert of(*headers, status=207, reason="Multi-Status") == Answer(207, "Multi-Status", headers)
+    assert of(*headers, status=207, reason="Multi-Status") == AnswerHead(207, "Multi-Status", headers)
 
 
 # Taken off ------------------------------------------------------------------------------------
@@ -115,13 +121,13 @@ def test_a_repeated_length_is_cut() -> None:
 
 def test_a_body_that_says_it_is_too_long_is_cut() -> None:
     assert of(("content-length", "11"), most=10) == "limit.response_body"
-    assert isinstance(of(("content-length", "10"), most=10), Answer)
-    assert isinstance(of(("content-length", "11")), Answer)
+    assert isinstance(of(("content-length", "10"), most=10), AnswerHead)
+    assert isinstance(of(("content-length", "11")), AnswerHead)
 
 
 def test_a_length_without_a_body_says_nothing() -> None:
     """HEAD tells the length of what a GET would get."""
-    assert isinstance(of(("content-length", "11"), most=10, has_body=False), Answer)
+    assert isinstance(of(("content-length", "11"), most=10, has_body=False), AnswerHead)
 
 
 # Coded ----------------------------------------------------------------------------------------
@@ -132,9 +138,9 @@ GZIP = ("content-encoding", "gzip")
 @pytest.mark.parametrize("status", [200, 203, 404, 503])
 def test_a_coded_body_is_decoded_where_it_would_be_searched(status: int) -> None:
     answer = of(GZIP, PLAIN, status=status)
-    assert answer == Answer(status, "OK", (PLAIN,), Coding.GZIP)
+    assert answer == AnswerHead(status, "OK", (PLAIN,), ContentCoding.GZIP)
     assert answer.decoded
-    assert not Answer(status, "OK", (PLAIN,)).decoded
+    assert not AnswerHead(status, "OK", (PLAIN,)).decoded
 
 
 def test_the_head_of_a_decoded_body_says_nothing_of_the_coded_one() -> None:
@@ -165,32 +171,32 @@ def test_a_part_of_a_coded_body_is_withheld() -> None:
     assert of(GZIP, status=206) == "response.withheld"
     assert of(GZIP, ("content-range", "bytes 0-9/99"), status=206) == "response.withheld"
     assert of(GZIP, ("content-range", "bytes 0-9/99")) == "response.withheld"
-    assert isinstance(of(("content-range", "bytes 0-9/99"), status=206), Answer)
+    assert isinstance(of(("content-range", "bytes 0-9/99"), status=206), AnswerHead)
 
 
 def test_a_coded_body_passes_where_nothing_is_searched() -> None:
     fields = (GZIP, ("content-length", "9"), ("etag", '"1"'))
-    assert of(*fields, effects=OFF) == Answer(200, "OK", fields)
-    answer = answer_of(Response(200, "OK", fields), HOST, INJECTED, None, Counter(), injected=False)
-    assert answer == Answer(200, "OK", fields)
+    assert of(*fields, effects=OFF) == AnswerHead(200, "OK", fields)
+    answer = cleaned_answer(Response(200, "OK", fields), HOST, INJECTED, None, Counter(), injected=False)
+    assert answer == AnswerHead(200, "OK", fields)
 
 
 @pytest.mark.parametrize("status", [200, 304])
 def test_what_has_no_body_says_what_the_decoded_one_would(status: int) -> None:
     """The answer to HEAD is that to GET, without the body."""
     answer = of(GZIP, ("content-length", "9"), ("etag", '"1"'), PLAIN, status=status, has_body=False)
-    assert answer == Answer(status, "OK", (("etag", 'W/"1"'), PLAIN))
+    assert answer == AnswerHead(status, "OK", (("etag", 'W/"1"'), PLAIN))
 
 
 def test_an_empty_body_keeps_its_length() -> None:
     answer = of(GZIP, ("content-length", "0"), has_body=False)
-    assert answer == Answer(200, "OK", (("content-length", "0"),))
+    assert answer == AnswerHead(200, "OK", (("content-length", "0"),))
 
 
 def test_what_has_no_body_may_name_any_coding() -> None:
     for fields in [(("content-encoding", "gzip, br"),), (("content-encoding", "x"), ("etag", '"1"'))]:
-        assert of(*fields, has_body=False) == Answer(200, "OK", fields)
-    assert of(GZIP, status=206, has_body=False) == Answer(206, "OK", (GZIP,))
+        assert of(*fields, has_body=False) == AnswerHead(200, "OK", fields)
+    assert of(GZIP, status=206, has_body=False) == AnswerHead(206, "OK", (GZIP,))
 
 
 def test_nominating_the_coding_does_not_hide_it() -> None:
@@ -200,14 +206,14 @@ def test_nominating_the_coding_does_not_hide_it() -> None:
 
 def test_the_length_of_a_coded_body_is_held_to_the_limit_too() -> None:
     assert of(GZIP, ("content-length", "11"), most=10) == "limit.response_body"
-    assert isinstance(of(GZIP, ("content-length", "10"), most=10), Answer)
+    assert isinstance(of(GZIP, ("content-length", "10"), most=10), AnswerHead)
 
 
 def test_frames_must_not_be_compressed() -> None:
     extension = ("sec-websocket-extensions", "permessage-deflate")
     assert of(extension, status=101, has_body=False) == "response.withheld"
     assert of(GZIP, status=101, has_body=False) == "response.withheld"
-    assert isinstance(of(extension, status=101, has_body=False, effects=OFF), Answer)
+    assert isinstance(of(extension, status=101, has_body=False, effects=OFF), AnswerHead)
 
 
 # Redirects ------------------------------------------------------------------------------------
@@ -219,7 +225,7 @@ def test_a_redirect_is_held_to_the_rules() -> None:
     assert (
         of(away, status=302, effects=replace(INJECTED, redirects=Redirects.SAME_HOST)) == "redirect.refused"
     )
-    assert of(away, status=302) == Answer(302, "OK", (away,))
+    assert of(away, status=302) == AnswerHead(302, "OK", (away,))
 
 
 def test_a_nominated_location_is_not_passed_on_so_it_is_no_redirect() -> None:
@@ -229,7 +235,7 @@ def test_a_nominated_location_is_not_passed_on_so_it_is_no_redirect() -> None:
         status=302,
         effects=replace(INJECTED, redirects=Redirects.DENY),
     )
-    assert answer == Answer(302, "OK", ())
+    assert answer == AnswerHead(302, "OK", ())
 
 
 # Secrets --------------------------------------------------------------------------------------
@@ -240,7 +246,7 @@ def test_a_secret_is_masked_in_value_name_and_reason() -> None:
     answer = of(
         ("x-echo", f"Bearer {TOKEN}"), (f"x-{TOKEN.lower()}", "1"), PLAIN, reason=f"No {TOKEN}", found=found
     )
-    assert answer == Answer(
+    assert answer == AnswerHead(
         200, f"No {MASKED}", (("x-echo", f"Bearer {MASKED}"), (f"x-{MASKED}", "1"), PLAIN)
     )
     assert found == {"github": 3}
@@ -258,11 +264,11 @@ def test_a_secret_in_another_spelling_is_masked() -> None:
 def test_block_cuts_a_head_with_a_secret() -> None:
     assert of(("x-echo", TOKEN), effects=BLOCK) == "response.withheld"
     assert of(reason=TOKEN, effects=BLOCK) == "response.withheld"
-    assert isinstance(of(PLAIN, effects=BLOCK), Answer)
+    assert isinstance(of(PLAIN, effects=BLOCK), AnswerHead)
 
 
 def test_a_secret_in_a_field_that_is_taken_off_is_no_reason_to_block() -> None:
-    assert isinstance(of(("set-cookie", TOKEN), PLAIN, effects=BLOCK), Answer)
+    assert isinstance(of(("set-cookie", TOKEN), PLAIN, effects=BLOCK), AnswerHead)
 
 
 def test_off_passes_a_secret() -> None:
@@ -271,17 +277,19 @@ def test_off_passes_a_secret() -> None:
 
 def test_there_is_a_search_only_where_a_secret_can_come_back_and_with_leave_to_look() -> None:
     """Whether its value is known yet makes no difference."""
-    assert searches(INJECTED, NEEDLES)
-    assert searches(BLOCK, NEEDLES)
-    assert not searches(OFF, NEEDLES)
-    assert searches(INJECTED, Needles({}))
-    assert not searches(OFF, Needles({}))
-    assert not searches(INJECTED, None)
+    assert needs_search(INJECTED, NEEDLES)
+    assert needs_search(BLOCK, NEEDLES)
+    assert not needs_search(OFF, NEEDLES)
+    assert needs_search(INJECTED, Needles({}))
+    assert not needs_search(OFF, Needles({}))
+    assert not needs_search(INJECTED, None)
 
 
 def test_a_coded_body_is_decoded_before_any_value_is_known() -> None:
-    answer = answer_of(Response(200, "OK", (GZIP,)), HOST, INJECTED, Needles({}), Counter(), injected=False)
-    assert answer == Answer(200, "OK", (), Coding.GZIP)
+    answer = cleaned_answer(
+        Response(200, "OK", (GZIP,)), HOST, INJECTED, Needles({}), Counter(), injected=False
+    )
+    assert answer == AnswerHead(200, "OK", (), ContentCoding.GZIP)
 
 
 def test_two_fields_are_not_read_as_one() -> None:
@@ -295,8 +303,8 @@ def test_two_fields_are_not_read_as_one() -> None:
 
 
 def trailers(*fields: tuple[str, str], effects: Effects = INJECTED) -> Headers | str:
-    kept = trailers_of(fields, effects, NEEDLES, Counter())
-    return kept.code if isinstance(kept, Cut) else kept
+    kept = cleaned_trailers(fields, effects, NEEDLES, Counter())
+    return kept.code if isinstance(kept, CutExchange) else kept
 
 
 def test_trailers_pass_and_are_masked() -> None:
@@ -318,7 +326,7 @@ def test_a_trailer_that_acts_like_a_field_of_the_head_is_dropped(name: str) -> N
 def test_trailers_of_a_decoded_body_have_no_digest_of_the_coded_one() -> None:
     fields = (("content-digest", "x"), ("x-sum", "1"))
     assert trailers(*fields) == fields
-    assert trailers_of(fields, INJECTED, NEEDLES, Counter(), DIGESTS) == (("x-sum", "1"),)
+    assert cleaned_trailers(fields, INJECTED, NEEDLES, Counter(), DIGEST_FIELDS) == (("x-sum", "1"),)
 
 
 def test_malformed_trailers_are_cut() -> None:

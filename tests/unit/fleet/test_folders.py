@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from egress.fleet.errors import FleetUnavailableError
-from egress.fleet.folders import home, is_free, own_folder, private_folder, sweep
+from egress.fleet.folders import is_log_free, own_folder, private_folder, remove_stale, sandbox_home
 
 
 def test_a_folder_is_of_its_user_alone(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_folder_is_of_its_user_alone(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o777)
     assert stat.S_IMODE(own_folder(tmp_path / "open").stat().st_mode) == 0o700
     assert stat.S_IMODE(own_folder(tmp_path / "new").stat().st_mode) == 0o700
-    assert home(tmp_path / "run", "docker") == tmp_path / "run/sandboxes/docker"
+    assert sandbox_home(tmp_path / "run", "docker") == tmp_path / "run/sandboxes/docker"
 
 
 def test_what_is_no_folder_of_ones_own_is_refused(tmp_path: Path) -> None:
@@ -60,15 +60,15 @@ def test_only_what_nobody_holds_is_swept_away(tmp_path: Path) -> None:
     (tmp_path / "foreign").mkdir()
     with (tmp_path / "held/owner.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        sweep(tmp_path)
+        remove_stale(tmp_path)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["foreign", "held"]
 
 
 def test_a_log_is_free_unless_somebody_writes_it(tmp_path: Path) -> None:
-    assert is_free(tmp_path / "none")
-    assert is_free(tmp_path)
+    assert is_log_free(tmp_path / "none")
+    assert is_log_free(tmp_path)
     handle = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    assert not is_free(tmp_path)
+    assert not is_log_free(tmp_path)
     os.close(handle)
-    assert is_free(tmp_path)
+    assert is_log_free(tmp_path)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from egress.fleet.member import Member
-from egress.fleet.terms import Terms
+from egress.fleet.lifetime import SandboxLifetime
+from egress.fleet.member import FleetMember
 from egress.runtime.errors import SandboxDiedError
-from egress.runtime.protocol import Process
 from egress.runtime.spec import Spec
 
 
@@ -26,8 +25,8 @@ class Running:
             raise TimeoutError
 
 
-def member(**terms: float) -> Member:
-    return Member(Spec(name="one", image="any"), Terms(**terms), made=100, used=100)  # type: ignore[arg-type]
+def member(**terms: float) -> FleetMember:
+    return FleetMember(Spec(name="one", image="any"), SandboxLifetime(**terms), made=100, used=100)  # type: ignore[arg-type]
 
 
 def test_its_time_runs_from_its_making() -> None:
@@ -69,7 +68,7 @@ def test_a_command_that_failed_does_not_keep_it() -> None:
     one, running = member(idle_timeout=10), Running()
     running.failure = SandboxDiedError("gone")
     one.running.append(cast("Process", running))
-    one.look(105)
+    one.drop_ended(105)
     assert one.running == []
 
 

@@ -7,19 +7,19 @@ import inspect
 import pytest
 
 from egress.fleet.fleet import Fleet
-from egress.fleet.protocol import About, Sandboxes
+from egress.fleet.protocol import FleetInfo, SandboxFleet
 from egress.fleet.remote import RemoteRuntime
 
 
 def test_one_line_says_what_why_and_what_not() -> None:
-    about = About(kind="docker", why="engine 20 answers", cautions=("this is not kept", "nor that"))
+    about = FleetInfo(kind="docker", why="engine 20 answers", cautions=("this is not kept", "nor that"))
     assert about.line == "sandboxes of the kind docker (engine 20 answers); this is not kept; nor that"
-    assert About(kind="fake", why="asked").line == "sandboxes of the kind fake (asked)"
+    assert FleetInfo(kind="fake", why="asked").line == "sandboxes of the kind fake (asked)"
 
 
 @pytest.mark.parametrize("kind", [Fleet, RemoteRuntime])
 def test_both_can_do_all_of_it(kind: type[Fleet | RemoteRuntime]) -> None:
-    wanted = {name for name in dir(Sandboxes) if not name.startswith("_")} - {"about"}
+    wanted = {name for name in dir(SandboxFleet) if not name.startswith("_")} - {"about"}
     for name in wanted:
-        promised, kept = getattr(Sandboxes, name), getattr(kind, name)
+        promised, kept = getattr(SandboxFleet, name), getattr(kind, name)
         assert list(inspect.signature(promised).parameters) == list(inspect.signature(kept).parameters), name

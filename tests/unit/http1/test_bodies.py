@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import WireError
-from egress.http1 import CHUNKED, NO_BODY, UNTIL_CLOSE, Data, End, Framing, Limits
-from egress.http1.bodies import CountedBody, OpenEndedBody, read_body
-from egress.http1.chunked import ChunkedBody
+from egress.http1 import CHUNKED, NO_BODY, UNTIL_CLOSE, Data, End, Framing, MessageLimits
+from egress.http1.bodies import ChunkedBody, CountedBody, OpenEndedBody, read_body
 
 Events = list[Data | End]
 
@@ -73,4 +72,4 @@ def test_five_gibibytes_leave_no_trace() -> None:
     ],
 )
 def test_every_framing_has_its_reader(framing: Framing, kind: type) -> None:
-    assert type(read_body(framing, Limits(), of_request=True)) is kind
+    assert type(read_body(framing, MessageLimits(), of_request=True)) is kind

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from egress.http1 import chunked, fields, grammar, target
+from egress.http1 import bodies, field_block, grammar, head_parser
 
 SIZE = 64 * 1024
 WORST = {
@@ -32,7 +32,7 @@ WORST = {
 }
 PATTERNS: dict[str, re.Pattern[str]] = {
     f"{module.__name__.rpartition('.')[2]}.{name}": pattern
-    for module in (grammar, fields, target)
+    for module in (grammar, field_block, head_parser)
     for name, pattern in vars(module).items()
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str)
 }
@@ -62,8 +62,8 @@ def test_every_pattern_that_is_searched_for_is_known() -> None:
 @pytest.mark.parametrize("worst", WORST)
 def test_no_byte_pattern_backtracks(worst: str) -> None:
     data = WORST[worst].encode()
-    grammar.STRAY.search(data)
-    for pattern in (*chunked._lines(SIZE), *chunked._lines(0)):
+    grammar.STRAY_BYTE.search(data)
+    for pattern in (*bodies._lines(SIZE), *bodies._lines(0)):
         pattern.match(data)
         pattern.fullmatch(data)
 
@@ -73,10 +73,10 @@ def test_every_byte_is_allowed_exactly_where_the_rfc_allows_it(byte: str) -> Non
     is_tchar = (byte.isascii() and byte.isalnum()) or byte in "!#$%&'*+-.^_`|~"
     assert bool(grammar.TOKEN.fullmatch(byte)) is is_tchar
     in_value = byte == "\t" or " " <= byte <= "~" or byte >= "\x80"
-    assert bool(grammar.FIELD.fullmatch(f"a:x{byte}x\r\n")) is in_value
+    assert bool(grammar.FIELD_LINE.fullmatch(f"a:x{byte}x\r\n")) is in_value
     assert bool(grammar.CANONICAL_BLOCK.fullmatch(f"a: x{byte}x\r\n\r\n")) is in_value
     stray = (ord(byte) < 0x20 and byte != "\t") or byte == "\x7f"
-    assert bool(grammar.STRAY.search(f"x{byte}x".encode("latin-1"))) is stray
+    assert bool(grammar.STRAY_BYTE.search(f"x{byte}x".encode("latin-1"))) is stray
 
 
 def test_a_written_block_has_one_spelling() -> None:

@@ -6,22 +6,22 @@ import dataclasses
 
 import pytest
 
-from egress.http1 import Limits
+from egress.http1 import MessageLimits
 
 
 def test_a_set_of_limits_cannot_be_changed_once_made() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Limits().head = 1 << 30  # type: ignore[misc]
+        MessageLimits().head = 1 << 30  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("field", dataclasses.fields(Limits), ids=lambda field: field.name)
+@pytest.mark.parametrize("field", dataclasses.fields(MessageLimits), ids=lambda field: field.name)
 def test_nothing_is_unbounded_by_default(field: dataclasses.Field[int]) -> None:
-    assert 0 < getattr(Limits(), field.name) <= 1 << 20
+    assert 0 < getattr(MessageLimits(), field.name) <= 1 << 20
 
 
 def test_the_defaults_are_what_they_were() -> None:
     """A client that works today sends heads of today's size tomorrow: changing one is a decision."""
-    assert Limits() == Limits(
+    assert MessageLimits() == MessageLimits(
         head=65_536,
         fields=128,
         target=16_384,

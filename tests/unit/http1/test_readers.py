@@ -9,7 +9,7 @@ from egress.http1 import (
     Data,
     End,
     Informational,
-    Limits,
+    MessageLimits,
     RequestHead,
     RequestReader,
     ResponseHead,
@@ -29,9 +29,9 @@ def target(events: list[RequestHead | Data | End]) -> str:
 
 
 def expecting(
-    method: str = "GET", limits: Limits | None = None, upgrade: tuple[str, ...] = ()
+    method: str = "GET", limits: MessageLimits | None = None, upgrade: tuple[str, ...] = ()
 ) -> ResponseReader:
-    reader = ResponseReader(limits or Limits())
+    reader = ResponseReader(limits or MessageLimits())
     reader.expect(method, upgrade=upgrade)
     return reader
 
@@ -79,7 +79,7 @@ def test_a_request_that_has_begun_to_come_ahead_is_not_cut_short() -> None:
 
 def test_a_target_that_fills_the_head_is_named_as_what_is_too_long() -> None:
     with pytest.raises(WireError) as refusal:
-        RequestReader(Limits(head=50)).feed(b"GET /" + b"a" * 60)
+        RequestReader(MessageLimits(head=50)).feed(b"GET /" + b"a" * 60)
     assert refusal.value.status == 414
 
 
@@ -101,14 +101,14 @@ def test_a_fault_in_a_pipelined_request_does_not_touch_the_one_before() -> None:
 
 
 def test_what_is_kept_is_bounded_but_one_read_is_always_taken() -> None:
-    reader = RequestReader(Limits(pending=10))
+    reader = RequestReader(MessageLimits(pending=10))
     assert len(reader.feed(GET + b"x" * 10_000)) == 2
     with pytest.raises(WireError, match="Too much"):
         reader.feed(b"x")
 
 
 def test_up_to_the_bound_bytes_may_come_ahead() -> None:
-    reader = RequestReader(Limits(pending=10))
+    reader = RequestReader(MessageLimits(pending=10))
     reader.feed(GET)
     assert reader.feed(b"x" * 10) == []
 
@@ -178,13 +178,13 @@ def test_a_message_whose_fault_is_known_is_not_handed_out() -> None:
 def test_limits_reach_every_part() -> None:
     head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     for limits, wire in (
-        (Limits(head=10), head),
-        (Limits(fields=1), head),
-        (Limits(target=0), head),
-        (Limits(chunk_extension=1), head + b"1;x\r\n"),
-        (Limits(chunk_extensions=1), head + b"1;x\r\n"),
-        (Limits(trailers=3), head + b"0\r\nA: b\r\n\r\n"),
-        (Limits(trailer_fields=0), head + b"0\r\nA: b\r\n\r\n"),
+        (MessageLimits(head=10), head),
+        (MessageLimits(fields=1), head),
+        (MessageLimits(target=0), head),
+        (MessageLimits(chunk_extension=1), head + b"1;x\r\n"),
+        (MessageLimits(chunk_extensions=1), head + b"1;x\r\n"),
+        (MessageLimits(trailers=3), head + b"0\r\nA: b\r\n\r\n"),
+        (MessageLimits(trailer_fields=0), head + b"0\r\nA: b\r\n\r\n"),
     ):
         with pytest.raises(WireError):
             RequestReader(limits).feed(wire)
@@ -245,7 +245,7 @@ def test_interim_responses_come_before_the_final_one() -> None:
 
 def test_interim_responses_are_bounded() -> None:
     interim = b"HTTP/1.1 102 x\r\n\r\n"
-    limits = Limits(informational=2)
+    limits = MessageLimits(informational=2)
     assert len(expecting(limits=limits).feed(interim * 2)) == 2
     with pytest.raises(WireError, match="interim"):
         expecting(limits=limits).feed(interim * 3)
@@ -394,7 +394,7 @@ def test_a_refused_tunnel_is_an_ordinary_response() -> None:
 
 
 def test_what_comes_ahead_of_a_switch_is_bounded() -> None:
-    reader = expecting("CONNECT", Limits(pending=4))
+    reader = expecting("CONNECT", MessageLimits(pending=4))
     reader.feed(b"HTTP/1.1 200 OK\r\n\r\nraw")
     with pytest.raises(WireError):
         reader.feed(b"xx")

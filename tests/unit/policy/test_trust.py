@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.policy.text import read_text
-from egress.policy.trust import FILE, Trust, UntrustedError
+from egress.policy.rule_file_reader import read_text
+from egress.policy.trust import TRUST_FILE_NAME, TrustedFiles, UntrustedError
 
 TEXT = "version: 1\nhosts:\n  api.example.com: {}\n"
 
 
 @pytest.fixture
-def trust(tmp_path: Path) -> Trust:
-    return Trust(tmp_path / "state" / "egress")
+def trust(tmp_path: Path) -> TrustedFiles:
+    return TrustedFiles(tmp_path / "state" / "egress")
 
 
 @pytest.fixture
@@ -29,24 +29,24 @@ def rules(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_trusted_file_passes(trust: Trust, rules: Path) -> None:
+def test_a_trusted_file_passes(trust: TrustedFiles, rules: Path) -> None:
     assert trust.add(rules) == hashlib.sha256(rules.read_bytes()).hexdigest()
     trust.check(rules, read_text(rules))
 
 
-def test_a_file_nobody_spoke_of_does_not_and_the_cure_is_named(trust: Trust, rules: Path) -> None:
+def test_a_file_nobody_spoke_of_does_not_and_the_cure_is_named(trust: TrustedFiles, rules: Path) -> None:
     with pytest.raises(UntrustedError) as caught:
         trust.check(rules, TEXT)
     assert f"egress trust {rules}" in caught.value.hint
 
 
-def test_a_changed_file_must_be_trusted_again(trust: Trust, rules: Path) -> None:
+def test_a_changed_file_must_be_trusted_again(trust: TrustedFiles, rules: Path) -> None:
     trust.add(rules)
     with pytest.raises(UntrustedError, match="has changed"):
         trust.check(rules, TEXT + "# one more line\n")
 
 
-def test_the_same_text_elsewhere_is_another_file(trust: Trust, rules: Path, tmp_path: Path) -> None:
+def test_the_same_text_elsewhere_is_another_file(trust: TrustedFiles, rules: Path, tmp_path: Path) -> None:
     """A relative command in it would be another program."""
     trust.add(rules)
     copy = tmp_path / "hosts.yaml"
@@ -55,7 +55,7 @@ def test_the_same_text_elsewhere_is_another_file(trust: Trust, rules: Path, tmp_
         trust.check(copy, TEXT)
 
 
-def test_a_link_stands_for_what_it_points_to(trust: Trust, rules: Path, tmp_path: Path) -> None:
+def test_a_link_stands_for_what_it_points_to(trust: TrustedFiles, rules: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.yaml"
     link.symlink_to(rules)
     trust.add(link)
@@ -68,7 +68,7 @@ def test_a_link_stands_for_what_it_points_to(trust: Trust, rules: Path, tmp_path
         trust.check(link, TEXT)
 
 
-def test_what_is_forgotten_is_trusted_no_longer(trust: Trust, rules: Path) -> None:
+def test_what_is_forgotten_is_trusted_no_longer(trust: TrustedFiles, rules: Path) -> None:
     trust.add(rules)
     assert trust.forget(rules)
     assert not trust.forget(rules)
@@ -77,7 +77,7 @@ def test_what_is_forgotten_is_trusted_no_longer(trust: Trust, rules: Path) -> No
         trust.check(rules, TEXT)
 
 
-def test_several_files_stand_beside_each_other(trust: Trust, rules: Path, tmp_path: Path) -> None:
+def test_several_files_stand_beside_each_other(trust: TrustedFiles, rules: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(TEXT, encoding="utf-8")
     trust.add(rules)
@@ -85,25 +85,25 @@ def test_several_files_stand_beside_each_other(trust: Trust, rules: Path, tmp_pa
     assert set(trust.all()) == {str(rules.resolve()), str(other.resolve())}
 
 
-def test_the_list_is_for_its_owner_alone(trust: Trust, rules: Path) -> None:
+def test_the_list_is_for_its_owner_alone(trust: TrustedFiles, rules: Path) -> None:
     trust.add(rules)
-    assert (trust.folder / FILE).stat().st_mode & 0o777 == 0o600
+    assert (trust.folder / TRUST_FILE_NAME).stat().st_mode & 0o777 == 0o600
     assert trust.folder.stat().st_mode & 0o777 == 0o700
-    assert [path.name for path in trust.folder.iterdir()] == [FILE]
+    assert [path.name for path in trust.folder.iterdir()] == [TRUST_FILE_NAME]
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o640, 0o604])
-def test_a_list_that_others_can_reach_is_refused(trust: Trust, rules: Path, mode: int) -> None:
+def test_a_list_that_others_can_reach_is_refused(trust: TrustedFiles, rules: Path, mode: int) -> None:
     trust.add(rules)
-    (trust.folder / FILE).chmod(mode)
+    (trust.folder / TRUST_FILE_NAME).chmod(mode)
     with pytest.raises(UnreadableError, match="somebody else"):
         trust.check(rules, TEXT)
 
 
-def test_a_link_in_the_place_of_the_list_is_refused(trust: Trust, rules: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_list_is_refused(trust: TrustedFiles, rules: Path, tmp_path: Path) -> None:
     trust.add(rules)
-    (trust.folder / FILE).rename(tmp_path / "list")
-    (trust.folder / FILE).symlink_to(tmp_path / "list")
+    (trust.folder / TRUST_FILE_NAME).rename(tmp_path / "list")
+    (trust.folder / TRUST_FILE_NAME).symlink_to(tmp_path / "list")
     with pytest.raises(UnreadableError, match="symbolic links"):
         trust.check(rules, TEXT)
 
@@ -120,14 +120,16 @@ def test_a_link_in_the_place_of_the_list_is_refused(trust: Trust, rules: Path, t
         '{"version": 1, "files": {"a": 1}}',
     ],
 )
-def test_a_damaged_list_is_an_error_and_trusts_nothing(trust: Trust, rules: Path, content: str) -> None:
+def test_a_damaged_list_is_an_error_and_trusts_nothing(
+    trust: TrustedFiles, rules: Path, content: str
+) -> None:
     trust.add(rules)
-    (trust.folder / FILE).write_text(content, encoding="utf-8")
+    (trust.folder / TRUST_FILE_NAME).write_text(content, encoding="utf-8")
     with pytest.raises(UnreadableError, match="damaged"):
         trust.check(rules, TEXT)
 
 
-def test_a_file_that_is_not_there_cannot_be_trusted(trust: Trust, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_cannot_be_trusted(trust: TrustedFiles, tmp_path: Path) -> None:
     with pytest.raises(UnreadableError):
         trust.add(tmp_path / "missing.yaml")
     assert trust.all() == {}
@@ -136,15 +138,15 @@ def test_a_file_that_is_not_there_cannot_be_trusted(trust: Trust, tmp_path: Path
 def test_a_folder_that_cannot_be_written_is_named(rules: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("", encoding="utf-8")
     with pytest.raises(UnreadableError, match="not a directory"):
-        Trust(tmp_path / "taken").add(rules)
+        TrustedFiles(tmp_path / "taken").add(rules)
     with pytest.raises(UnreadableError) as caught:
-        Trust(Path("/proc/egress")).add(rules)
+        TrustedFiles(Path("/proc/egress")).add(rules)
     assert "--state-dir" in caught.value.hint
 
 
-def test_the_list_is_plain_json(trust: Trust, rules: Path) -> None:
+def test_the_list_is_plain_json(trust: TrustedFiles, rules: Path) -> None:
     made = trust.add(rules)
-    assert json.loads((trust.folder / FILE).read_text()) == {
+    assert json.loads((trust.folder / TRUST_FILE_NAME).read_text()) == {
         "version": 1,
         "files": {os.fspath(rules.resolve()): made},
     }

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from egress.proxy.metrics import ADDED, OTHER, Histogram, Metrics, Standing
-from egress.relay.service import Timing
-from egress.rules.load import Source, load
-from egress.rules.policy import EMPTY, Policy
+from egress.proxy.metrics import ADDED_BUCKETS, OTHER_LABEL, Histogram, Metrics, ProxyStatus
+from egress.relay.ports import ExchangeTiming
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.policy import EMPTY_POLICY, Policy
 from egress.types import Place, RuleRef, Slot, Verdict
 from tests.unit.audit.sample import DENIED, RECORD
 
@@ -26,19 +26,19 @@ hosts:
     allow: [{id: read, methods: [GET]}]
   docs.example.com: {}
 """
-TIMING = Timing(began=10.0, sent=10.25, answered=10.5, ended=11.0)
+TIMING = ExchangeTiming(began=10.0, sent=10.25, answered=10.5, ended=11.0)
 
 type Labels = dict[str, str]
 
 
 def policy(text: str = RULES) -> Policy:
-    found = load([Source("hosts.yaml", text)]).policy
+    found = load([RuleText("hosts.yaml", text)]).policy
     assert found is not None
     return found
 
 
-def standing(rules: Policy | None = None) -> Standing:
-    return Standing("1.2.3", rules or policy())
+def standing(rules: Policy | None = None) -> ProxyStatus:
+    return ProxyStatus("1.2.3", rules or policy())
 
 
 def read(text: str) -> dict[str, list[tuple[Labels, float]]]:
@@ -62,7 +62,7 @@ def metrics() -> Metrics:
 def test_requests_are_counted_by_verdict_entry_and_rule(metrics: Metrics) -> None:
     metrics.exchange(KEY, RECORD, TIMING, 0)
     metrics.exchange(KEY, RECORD, TIMING, 0)
-    metrics.exchange(KEY, DENIED, Timing(), 0)
+    metrics.exchange(KEY, DENIED, ExchangeTiming(), 0)
     assert counted(metrics, "requests_total") == [
         ({"verdict": "allow", "entry": KEY, "rule": "api.github.com#read"}, 2),
         ({"verdict": "deny", "entry": KEY, "rule": ""}, 1),
@@ -71,7 +71,7 @@ def test_requests_are_counted_by_verdict_entry_and_rule(metrics: Metrics) -> Non
 
 def test_refusals_are_counted_by_code(metrics: Metrics) -> None:
     """A denied request, and what the door refused, are the same to whoever watches them."""
-    metrics.exchange(KEY, DENIED, Timing(), 0)
+    metrics.exchange(KEY, DENIED, ExchangeTiming(), 0)
     metrics.refused("rule.none")
     metrics.refused("host.unknown")
     assert counted(metrics, "refusals_total") == [({"code": "host.unknown"}, 1), ({"code": "rule.none"}, 2)]
@@ -85,7 +85,7 @@ def test_an_allowed_request_that_was_cut_is_no_refusal(metrics: Metrics) -> None
 def test_a_code_that_is_not_listed_is_no_label(metrics: Metrics) -> None:
     metrics.refused("made.up")
     metrics.refused("made.up.too")
-    assert counted(metrics, "refusals_total") == [({"code": OTHER}, 2)]
+    assert counted(metrics, "refusals_total") == [({"code": OTHER_LABEL}, 2)]
 
 
 def test_injections_and_scrubs_are_counted_by_the_name_of_the_secret(metrics: Metrics) -> None:
@@ -113,8 +113,8 @@ def test_latencies_are_those_of_the_upstream_and_what_was_added(metrics: Metrics
 
 
 def test_what_was_never_sent_has_no_latency(metrics: Metrics) -> None:
-    metrics.exchange(KEY, DENIED, Timing(began=10.0, ended=11.0), 0)
-    metrics.exchange(KEY, RECORD, Timing(began=10.0, sent=10.5, ended=11.0), 0)
+    metrics.exchange(KEY, DENIED, ExchangeTiming(began=10.0, ended=11.0), 0)
+    metrics.exchange(KEY, RECORD, ExchangeTiming(began=10.0, sent=10.5, ended=11.0), 0)
     assert counted(metrics, "added_seconds_count") == [({}, 1)]
     assert counted(metrics, "upstream_seconds_count") == []
 
@@ -147,13 +147,13 @@ def test_what_leaves_the_rules_leaves_the_metrics(metrics: Metrics) -> None:
 
 def test_a_reload_forgets_without_anybody_asking(metrics: Metrics) -> None:
     metrics.exchange(KEY, RECORD, TIMING, 0)
-    metrics.keep(EMPTY)
+    metrics.keep(EMPTY_POLICY)
     assert counted(metrics, "requests_total") == []
 
 
 def test_a_rule_that_leaves_is_forgotten_and_its_entry_stays(metrics: Metrics) -> None:
     metrics.exchange(KEY, RECORD, TIMING, 0)
-    metrics.exchange(KEY, DENIED, Timing(), 0)
+    metrics.exchange(KEY, DENIED, ExchangeTiming(), 0)
     other = policy(RULES.replace("id: read", "id: look"))
     assert [labels["rule"] for labels, _ in counted(metrics, "requests_total", other)] == [""]
 
@@ -183,7 +183,9 @@ def test_a_label_cannot_end_itself(metrics: Metrics) -> None:
 def test_top_denies_are_rules_too(metrics: Metrics) -> None:
     rules = policy(f"{RULES}deny:\n  - {{id: never, paths: ['/admin/**']}}\n")
     ref = rules.deny[0].ref
-    metrics.exchange(KEY, replace(RECORD, verdict=Verdict.DENY, code="rule.denied", rule=ref), Timing(), 0)
+    metrics.exchange(
+        KEY, replace(RECORD, verdict=Verdict.DENY, code="rule.denied", rule=ref), ExchangeTiming(), 0
+    )
     assert [labels["rule"] for labels, _ in counted(metrics, "requests_total", rules)] == [str(ref)]
 
 
@@ -191,7 +193,7 @@ def test_top_denies_are_rules_too(metrics: Metrics) -> None:
 
 
 def test_everything_that_is_looked_up_is_told(metrics: Metrics) -> None:
-    now = Standing(
+    now = ProxyStatus(
         "1.2.3",
         policy(),
         is_ready=False,
@@ -230,7 +232,7 @@ def test_everything_that_is_looked_up_is_told(metrics: Metrics) -> None:
         "egress_added_seconds_count": 0,
     }
     assert found["egress_carried"] == [({"lane": "full"}, 6), ({"lane": "tunnel"}, 7)]
-    assert len(found["egress_added_seconds_bucket"]) == len(ADDED) + 1
+    assert len(found["egress_added_seconds_bucket"]) == len(ADDED_BUCKETS) + 1
 
 
 def test_what_is_not_known_is_not_told(metrics: Metrics) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from egress.errors import UsageError
 from egress.proxy import settings
-from egress.proxy.settings import Effective, Listen, Settings, read
+from egress.proxy.settings import EffectiveSettings, ListenAddress, Settings, read
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/you")
 
 
-def shown(effective: Effective) -> dict[str, tuple[str, str]]:
+def shown(effective: EffectiveSettings) -> dict[str, tuple[str, str]]:
     return {flag: (value, origin) for flag, value, origin in effective.rows()}
 
 
@@ -62,7 +62,7 @@ def test_no_file_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     """A repository must not set anything by a `.env`."""
     monkeypatch.chdir(tmp_path)
     Path(".env").write_text("EGRESS_LISTEN=0.0.0.0:1\nEGRESS_NETWORK=true\n", encoding="utf-8")
-    assert read({}).values.listen == (Listen("127.0.0.1", 3128),)
+    assert read({}).values.listen == (ListenAddress("127.0.0.1", 3128),)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,10 @@ def test_a_variable_that_is_no_setting_is_found_with_the_one_that_was_meant() ->
         "PATH": "x",
         "EGRESS_RUNTIME": "x",
     }
-    assert list(settings.strangers(environ)) == [("EGRESS_LISTNE", "EGRESS_LISTEN"), ("EGRESS_WHATEVER", "")]
+    assert list(settings.unknown_variables(environ)) == [
+        ("EGRESS_LISTNE", "EGRESS_LISTEN"),
+        ("EGRESS_WHATEVER", ""),
+    ]
 
 
 def test_every_setting_says_what_it_is_in_one_line() -> None:

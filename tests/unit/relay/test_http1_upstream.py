@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.relay.orders import CLIENT
+from egress.relay.ports import CLIENT_WIRE
 from tests.unit.relay.wires import Lab, get, head, post, response
 
 
@@ -55,9 +55,9 @@ def test_an_upstream_that_is_behind_holds_the_client() -> None:
     lab.says(post(b"hello")[:-1])
     wire = lab.opens()
     lab.blocks(wire)
-    assert not lab.relay.reads(CLIENT)
+    assert not lab.relay.reads(CLIENT_WIRE)
     lab.drains(wire)
-    assert lab.relay.reads(CLIENT)
+    assert lab.relay.reads(CLIENT_WIRE)
 
 
 def test_what_is_wrong_is_the_upstreams_fault() -> None:
@@ -67,7 +67,7 @@ def test_what_is_wrong_is_the_upstreams_fault() -> None:
     lab.answers(b"SSH-2.0-OpenSSH\r\n\r\n")
     (answer,) = lab.responses()
     assert answer.code == "upstream.malformed"
-    assert b"SSH" not in lab.sent[CLIENT]
+    assert b"SSH" not in lab.sent[CLIENT_WIRE]
     assert lab.ended[wire] == "closed"
 
 
@@ -83,8 +83,8 @@ def test_a_body_that_runs_to_the_end_is_whole_only_if_the_end_is_clean(clean: bo
     lab.hangs_up(wire, clean=clean)
     assert lab.codes == [code]
     assert lab.responses()[0].is_whole is clean
-    assert lab.sent[CLIENT].endswith(b"0\r\n\r\n") is clean
-    assert (lab.ended.get(CLIENT) == "reset") is not clean
+    assert lab.sent[CLIENT_WIRE].endswith(b"0\r\n\r\n") is clean
+    assert (lab.ended.get(CLIENT_WIRE) == "reset") is not clean
 
 
 def test_a_body_that_runs_to_the_end_and_is_empty_so_far_may_be_cut_too() -> None:

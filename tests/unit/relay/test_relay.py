@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.relay.orders import CLIENT, Close, Open, Reset, Write
+from egress.relay.ports import CLIENT_WIRE, Close, Open, Reset, Write
 from tests.unit.relay.wires import NOTHING, SECRET, Lab, get, h2_lab, head, policy_of, response
 
 
@@ -21,18 +21,18 @@ def test_what_follows_on_a_wire_joins_what_is_ordered_unless_it_is_long() -> Non
     relay = Lab().relay
     relay.order(Open(1, ()))
     for size in (10, 10, 70_000, 10, 70_000):
-        relay.write(CLIENT, b"x" * size)
-    relay.write(CLIENT, b"")
+        relay.write(CLIENT_WIRE, b"x" * size)
+    relay.write(CLIENT_WIRE, b"")
     relay.write(1, b"y")
-    relay.write(CLIENT, b"z")
-    orders = relay.received(CLIENT, b"")
+    relay.write(CLIENT_WIRE, b"z")
+    orders = relay.received(CLIENT_WIRE, b"")
     assert [(o.wire, len(o.data)) for o in orders if isinstance(o, Write)] == [
-        (CLIENT, 20),
-        (CLIENT, 70_000),
-        (CLIENT, 10),
-        (CLIENT, 70_000),
+        (CLIENT_WIRE, 20),
+        (CLIENT_WIRE, 70_000),
+        (CLIENT_WIRE, 10),
+        (CLIENT_WIRE, 70_000),
         (1, 1),
-        (CLIENT, 1),
+        (CLIENT_WIRE, 1),
     ]
 
 
@@ -43,9 +43,9 @@ def test_a_wire_is_closed_once_and_written_to_no_more() -> None:
     relay.close(5)
     relay.reset(5)
     relay.write(5, b"late")
-    assert relay.received(CLIENT, b"") == [Open(5, ()), Open(6, ()), Close(5)]
+    assert relay.received(CLIENT_WIRE, b"") == [Open(5, ()), Open(6, ()), Close(5)]
     relay.reset(6)
-    assert relay.received(CLIENT, b"") == [Reset(6)]
+    assert relay.received(CLIENT_WIRE, b"") == [Reset(6)]
 
 
 def test_with_the_client_goes_everything() -> None:
@@ -53,7 +53,7 @@ def test_with_the_client_goes_everything() -> None:
     lab.says(get())
     lab.do(lab.relay.gone())
     assert lab.relay.is_closed
-    assert lab.ended == {CLIENT: "closed", 1: "closed"}
+    assert lab.ended == {CLIENT_WIRE: "closed", 1: "closed"}
     assert lab.codes == ["client.left"]
 
 
@@ -62,10 +62,10 @@ def test_nothing_comes_of_what_happens_after_the_end(protocol: str) -> None:
     lab = Lab() if protocol == "http/1.1" else h2_lab()[0]
     lab.shuts("proxy.stopping")
     relay, policy = lab.relay, policy_of(NOTHING)
-    assert relay.received(CLIENT, get()) == []
+    assert relay.received(CLIENT_WIRE, get()) == []
     assert relay.received(1, response()) == []
-    assert relay.ended(CLIENT) == relay.opened(1, "h2") == relay.failed(1, "upstream.tls") == []
-    assert relay.fetched(1, {"api": SECRET}) == relay.blocked(CLIENT, blocked=True) == relay.tick() == []
+    assert relay.ended(CLIENT_WIRE) == relay.opened(1, "h2") == relay.failed(1, "upstream.tls") == []
+    assert relay.fetched(1, {"api": SECRET}) == relay.blocked(CLIENT_WIRE, blocked=True) == relay.tick() == []
     assert relay.recheck(policy, 0) == relay.drain() == relay.gone() == relay.shut("internal") == []
     assert lab.codes == []
 
@@ -87,13 +87,13 @@ def test_shut_answers_what_can_still_be_answered() -> None:
     lab.shuts("proxy.stopping")
     (answer,) = lab.responses()
     assert (answer.code, answer.headers["connection"]) == ("proxy.stopping", "close")
-    assert lab.ended == {CLIENT: "closed", 1: "closed"}
+    assert lab.ended == {CLIENT_WIRE: "closed", 1: "closed"}
     lab = Lab()
     lab.says(get())
     lab.opens()
     lab.answers(head("content-length: 5") + b"he")
     lab.shuts("proxy.stopping")
-    assert lab.ended[CLIENT] == "reset"
+    assert lab.ended[CLIENT_WIRE] == "reset"
     assert lab.codes == ["proxy.stopping"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egress.relay.orders import CLIENT
+from egress.relay.ports import CLIENT_WIRE
 from tests.unit.relay.wires import Lab, Peer, get, h2_lab, response
 
 
@@ -88,7 +88,7 @@ def test_connections_are_used_again_and_closed_with_the_client() -> None:
         lab.answers(response())
     assert len(lab.requests()) == 3
     lab.leaves()
-    assert lab.ended == {CLIENT: "closed", 1: "closed"}
+    assert lab.ended == {CLIENT_WIRE: "closed", 1: "closed"}
 
 
 def test_a_drained_relay_keeps_no_connection() -> None:

@@ -8,9 +8,9 @@ import pytest
 from wsproto.frame_protocol import FrameProtocol, Opcode
 from wsproto.utilities import generate_accept_token
 
-from egress.credentials import Canaries, Watch
-from egress.exchange import Cut, Destination, Exchange, NeedSecrets, Request, Response
-from egress.relay.websocket import MOST_SMALL, Frames, Pace, _goodbye
+from egress.credentials import Canaries, CanaryScan
+from egress.exchange import CutExchange, Destination, Exchange, NeedSecrets, Request, Response
+from egress.relay.websocket import MAX_SMALL_FRAMES, FramePacer, WebSocketFrames, _goodbye
 from egress.types import Place, RuleRef
 from tests.unit.relay.wires import IDENTITY, NAME, NEEDLES, NOW, RULES, SECRET, VALUE, policy_of
 
@@ -20,7 +20,7 @@ ASKED = (("host", NAME), ("sec-websocket-key", KEY))
 ANSWERED = (("sec-websocket-accept", ACCEPT),)
 
 
-def exchange(watch: Watch | None = None) -> Exchange:
+def exchange(watch: CanaryScan | None = None) -> Exchange:
     """An exchange that has just switched."""
     to = Destination("https", NAME, 443)
     made = Exchange(policy_of(RULES), IDENTITY, to, needles=NEEDLES, watch=watch)
@@ -31,8 +31,8 @@ def exchange(watch: Watch | None = None) -> Exchange:
     return made
 
 
-def frames() -> Frames:
-    made = Frames.agreed(exchange(), ASKED, ANSWERED)
+def frames() -> WebSocketFrames:
+    made = WebSocketFrames.agreed(exchange(), ASKED, ANSWERED)
     assert made is not None
     return made
 
@@ -51,7 +51,7 @@ def frames() -> Frames:
 def test_heads_that_do_not_agree(
     asked: tuple[tuple[str, str], ...], answered: tuple[tuple[str, str], ...]
 ) -> None:
-    assert Frames.agreed(exchange(), asked, answered) is None
+    assert WebSocketFrames.agreed(exchange(), asked, answered) is None
 
 
 def test_each_direction_goes_its_way_and_is_framed_anew() -> None:
@@ -82,7 +82,7 @@ def test_each_direction_goes_its_way_and_is_framed_anew() -> None:
 def test_a_canary_is_found_over_frames_of_its_kind(said: str, is_seen: bool) -> None:
     canaries = Canaries.of(bytes(32), [(RuleRef("canaries", "decoy", Place("a", 1, 1)), "github", False)])
     first, second = canaries.all[0].value[:20], canaries.all[0].value[20:]
-    both, client = Frames(exchange(Watch(canaries))), FrameProtocol(True, [])
+    both, client = WebSocketFrames(exchange(CanaryScan(canaries))), FrameProtocol(True, [])
     ping, pong, send = client.ping, client.pong, client.send_data
     frames = {
         "half, ping, half": [send(first), ping(b"x"), send(second, fin=True)],
@@ -94,7 +94,7 @@ def test_a_canary_is_found_over_frames_of_its_kind(said: str, is_seen: bool) -> 
         "half, ping": [send(first), ping(b"x")],
     }
     outcome = both.from_client(b"".join(frames[said]))
-    assert (outcome == Cut("canary.seen")) is is_seen
+    assert (outcome == CutExchange("canary.seen")) is is_seen
 
 
 def test_a_goodbye_of_both_ends_it() -> None:
@@ -105,13 +105,13 @@ def test_a_goodbye_of_both_ends_it() -> None:
     both.from_upstream(bytes(server.close(1000, "")))
     assert (both.is_closing, both.is_closed) == (True, True)
     assert both.from_upstream(b"anything") == (b"", b"")
-    assert both.farewell() == (b"", b"")
+    assert both.close_frames() == (b"", b"")
 
 
 def test_a_farewell_is_said_to_whoever_has_not_heard_one() -> None:
     both, client = frames(), FrameProtocol(True, [])
     both.from_client(bytes(client.close(1000, "")))
-    up, down = both.farewell()
+    up, down = both.close_frames()
     assert up == b""
     client.receive_bytes(down)
     (said,) = client.received_frames()
@@ -119,8 +119,8 @@ def test_a_farewell_is_said_to_whoever_has_not_heard_one() -> None:
 
 
 def test_bytes_that_are_no_frames_are_a_fault_of_their_sender() -> None:
-    assert frames().from_client(b"\xff" * 20) == Cut("request.malformed")
-    assert frames().from_upstream(b"\xff" * 20) == Cut("upstream.malformed")
+    assert frames().from_client(b"\xff" * 20) == CutExchange("request.malformed")
+    assert frames().from_upstream(b"\xff" * 20) == CutExchange("upstream.malformed")
 
 
 def test_a_goodbye_without_a_code_is_said_as_a_normal_one() -> None:
@@ -137,19 +137,19 @@ def test_bytes_are_cut_only_between_frames_and_none_is_lost() -> None:
     longest = b"\x82\x7f" + (70_000).to_bytes(8, "big") + b"w" * 70_000
     data = (tiny * 100 + longer + masked * 100 + longest + tiny * 100) * 2
     for size in (1, 2, 3, 7, 1000, len(data)):
-        pace, back = Pace(), b""
+        pace, back = FramePacer(), b""
         for at in range(0, len(data), size):
             for piece in pace.cut(data[at : at + size]):
                 pace.passed()
                 back += piece
         assert back == data
         assert pace._small == 600, size
-    assert [len(piece) for piece in Pace().cut(tiny * 300)] == [384, 384, 132]
+    assert [len(piece) for piece in FramePacer().cut(tiny * 300)] == [384, 384, 132]
 
 
 def test_too_many_small_frames_in_a_second_are_too_many_until_it_is_over() -> None:
-    pace = Pace()
-    pieces = pace.cut(b"\x82\x01x" * MOST_SMALL)
+    pace = FramePacer()
+    pieces = pace.cut(b"\x82\x01x" * MAX_SMALL_FRAMES)
     for _ in pieces[:-1]:
         assert not pace.is_full
         pace.passed()

@@ -24,16 +24,25 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes, Settings
 
-from egress.credentials import NO_PLACEHOLDERS, Placeholders, Watch
+from egress.credentials import NO_PLACEHOLDERS, CanaryScan, Placeholders
 from egress.errors import CODES
-from egress.exchange import Destination, Record, Spend
+from egress.exchange import Destination, ExchangeRecord, Spend
 from egress.relay.limits import RelayLimits
-from egress.relay.orders import CLIENT, Again, Close, Fetch, Open, Order, Reset, Write
-from egress.relay.relay import DEFAULT_LIMITS, Protocol, Relay
-from egress.relay.service import Timing
-from egress.rules.limits import Taken
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.relay.ports import (
+    CLIENT_WIRE,
+    Close,
+    ExchangeTiming,
+    Fetch,
+    Open,
+    RelayOrder,
+    Reset,
+    Write,
+    YieldTurn,
+)
+from egress.relay.relay import DEFAULT_LIMITS, ClientProtocol, Relay
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.limits import LimitResult
+from egress.rules.decide.policy import Policy
 from egress.scrub import Needles
 from egress.types import Identity, Limit, Scheme, Secret
 
@@ -72,15 +81,15 @@ hosts:
 
 @lru_cache
 def policy_of(text: str) -> Policy:
-    loaded = load([Source("hosts.yaml", text)], {}, 0)
+    loaded = load([RuleText("hosts.yaml", text)], {}, 0)
     if loaded.policy is None:
         raise ValueError("; ".join(str(finding) for finding in loaded.findings))
     return loaded.policy
 
 
-def always(limits: tuple[Limit, ...]) -> Taken:
+def always(limits: tuple[Limit, ...]) -> LimitResult:
     """A count that never ends."""
-    return Taken(allowed=True)
+    return LimitResult(allowed=True)
 
 
 @dataclass(slots=True)
@@ -97,9 +106,9 @@ class Desk:
     begun: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
     left: list[object] = field(default_factory=list)
     """The tickets of exchanges whose first byte went upstream."""
-    records: list[Record] = field(default_factory=list)
+    records: list[ExchangeRecord] = field(default_factory=list)
     recorded: list[str] = field(default_factory=list)
-    timings: list[Timing] = field(default_factory=list)
+    timings: list[ExchangeTiming] = field(default_factory=list)
     spent: list[object] = field(default_factory=list)
     asked: int = 0
     fails_at: str = ""
@@ -123,7 +132,7 @@ class Desk:
         self._may_fail("placeholders")
         return NO_PLACEHOLDERS
 
-    def watch(self, policy: Policy) -> Watch | None:
+    def watch(self, policy: Policy) -> CanaryScan | None:
         return None
 
     def needles(self, policy: Policy) -> Needles | None:
@@ -147,7 +156,9 @@ class Desk:
         assert ticket in {request for request, _, _ in self.begun}
         self.left.append(ticket)
 
-    def finish(self, ticket: object | None, request: str, record: Record, timing: Timing) -> None:
+    def finish(
+        self, ticket: object | None, request: str, record: ExchangeRecord, timing: ExchangeTiming
+    ) -> None:
         self.recorded.append(request)
         self.records.append(record)
         self.timings.append(timing)
@@ -171,7 +182,7 @@ class Lab:
         self,
         rules: str = RULES,
         *,
-        protocol: Protocol = "http/1.1",
+        protocol: ClientProtocol = "http/1.1",
         single: bool = False,
         limits: RelayLimits = DEFAULT_LIMITS,
         at_hand: bool = True,
@@ -188,13 +199,13 @@ class Lab:
             single=single,
             limits=limits,
         )
-        self.sent: dict[int, bytearray] = {CLIENT: bytearray()}
+        self.sent: dict[int, bytearray] = {CLIENT_WIRE: bytearray()}
         self.ended: dict[int, str] = {}
         self.opening: dict[int, tuple[str, ...]] = {}
         self.standing: list[int] = []
         """Upstream wires that are open, oldest first."""
         self.fetching: list[Fetch] = []
-        self.orders: list[Order] = []
+        self.orders: list[RelayOrder] = []
         self.turns = 0
         """How often the relay asked for another turn."""
         self.is_slow = False
@@ -207,7 +218,7 @@ class Lab:
 
     def says(self, data: bytes) -> None:
         """The client sends."""
-        self.do(self.relay.received(CLIENT, data))
+        self.do(self.relay.received(CLIENT_WIRE, data))
 
     def opens(self, alpn: str = "", *, wire: int = 0) -> int:
         """An upstream connection that was asked for stands."""
@@ -235,17 +246,17 @@ class Lab:
 
     def leaves(self) -> None:
         """The client closes its side."""
-        self.do(self.relay.ended(CLIENT))
+        self.do(self.relay.ended(CLIENT_WIRE))
 
     def fetches(self, secrets: Mapping[str, Secret] | None = None) -> None:
         """The values of secrets come; or what there is of them."""
         ticket = self.fetching.pop(0).ticket
         self.do(self.relay.fetched(ticket, {"api": SECRET} if secrets is None else secrets))
 
-    def blocks(self, wire: int = CLIENT) -> None:
+    def blocks(self, wire: int = CLIENT_WIRE) -> None:
         self.do(self.relay.blocked(wire, blocked=True))
 
-    def drains(self, wire: int = CLIENT) -> None:
+    def drains(self, wire: int = CLIENT_WIRE) -> None:
         self.do(self.relay.blocked(wire, blocked=False))
 
     def waits(self, seconds: float, *, steps: int = 1) -> None:
@@ -261,7 +272,7 @@ class Lab:
         """It is the relay's turn again."""
         self.do(self.relay.again())
 
-    def do(self, orders: Iterable[Order]) -> None:
+    def do(self, orders: Iterable[RelayOrder]) -> None:
         """Carry out orders."""
         for order in orders:
             self.orders.append(order)
@@ -272,7 +283,7 @@ class Lab:
                 self.opening[order.wire] = order.alpn
             elif isinstance(order, Fetch):
                 self.fetching.append(order)
-            elif isinstance(order, Again):
+            elif isinstance(order, YieldTurn):
                 self.turns += 1
                 if not self.is_slow:
                     self.do(self.relay.again())
@@ -284,8 +295,8 @@ class Lab:
         assert order.wire in self.sent, "a write on a wire that does not stand"
         assert order.data
         self.sent[order.wire] += order.data
-        if order.wire == CLIENT and self._is_strict:
-            assert VALUE not in self.sent[CLIENT], "the secret goes to the client"
+        if order.wire == CLIENT_WIRE and self._is_strict:
+            assert VALUE not in self.sent[CLIENT_WIRE], "the secret goes to the client"
 
     def _end(self, order: Close | Reset) -> None:
         assert order.wire not in self.ended, "a wire is closed twice"
@@ -296,7 +307,7 @@ class Lab:
 
     # What is there to see
 
-    def new(self, wire: int = CLIENT) -> bytes:
+    def new(self, wire: int = CLIENT_WIRE) -> bytes:
         """What went out on a wire since the last call."""
         data = bytes(self.sent[wire][self._taken.get(wire, 0) :])
         self._taken[wire] = len(self.sent[wire])
@@ -304,7 +315,7 @@ class Lab:
 
     def closed(self) -> bool:
         """The client's wire is closed."""
-        return CLIENT in self.ended
+        return CLIENT_WIRE in self.ended
 
     @property
     def codes(self) -> list[str]:
@@ -312,14 +323,14 @@ class Lab:
         return [record.code for record in self.desk.records]
 
     @property
-    def record(self) -> Record:
+    def record(self) -> ExchangeRecord:
         """The one record."""
         (record,) = self.desk.records
         return record
 
     def responses(self, *methods: str) -> list[Answer]:
         """What the client was answered, as h11 reads it; GET where no method is named."""
-        return read_responses(bytes(self.sent[CLIENT]), methods, is_closed=self.closed())
+        return read_responses(bytes(self.sent[CLIENT_WIRE]), methods, is_closed=self.closed())
 
     def requests(self, wire: int = 0) -> list[Asked]:
         """What an upstream was asked, as h11 reads it."""
@@ -484,19 +495,19 @@ class Peer:
         self,
         lab: Lab,
         *,
-        wire: int = CLIENT,
+        wire: int = CLIENT_WIRE,
         settings: Mapping[SettingCodes, int] | None = None,
         reads: bool = True,
     ) -> None:
         """`reads`: acknowledge what comes, so that more may."""
         config = H2Configuration(
-            client_side=wire == CLIENT,
+            client_side=wire == CLIENT_WIRE,
             header_encoding="latin-1",
             validate_outbound_headers=False,
             normalize_outbound_headers=False,
         )
         self.h2 = H2Connection(config)
-        self.h2.local_settings = Settings(client=wire == CLIENT, initial_values=dict(settings or {}))
+        self.h2.local_settings = Settings(client=wire == CLIENT_WIRE, initial_values=dict(settings or {}))
         self.lab = lab
         self.wire = wire
         self.reads = reads

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from egress.audit import Durations, Sink
-from egress.exchange import Destination, Record
+from egress.exchange import Destination, ExchangeRecord
 from egress.types import Identity, Place, RuleRef, Slot, Verdict
 from tests.unit.audit.sample import DENIED, FACTS, KEY, MOMENT, NAME, OPENING, RECORD, TUNNEL, Clock, opened
 
@@ -32,7 +32,7 @@ class Writing:
         self.clock.ns += HOUR
         self.clock.seconds += 3600
 
-    def exchange(self, request: str, record: Record = RECORD, took: int = 53_100) -> None:
+    def exchange(self, request: str, record: ExchangeRecord = RECORD, took: int = 53_100) -> None:
         ticket = self.sink.begin(replace(OPENING, request=request))
         facts = replace(FACTS, request=request, durations=Durations(total=took))
         self.sink.exchange(ticket, record, facts)

@@ -6,13 +6,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 from egress.review.blocks import Block, Odd, Total
-from egress.review.shapes import Shape
-from egress.review.swift import Form
+from egress.review.fast_parse import Form
+from egress.review.line_shape import LineShape
 from tests.unit.audit.sample import files
 from tests.unit.review.sample import write
 
 
-def number(form: Form | Shape) -> tuple[int, int]:
+def number(form: Form | LineShape) -> tuple[int, int]:
     return (1 if isinstance(form, Form) else 2), 7
 
 
@@ -51,7 +51,7 @@ def test_it_adds_up_by_hour_and_group(tmp_path: Path) -> None:
 
 
 def test_pieces_without_a_number_are_read_the_slow_way(tmp_path: Path) -> None:
-    def fussy(form: Form | Shape) -> tuple[int, int]:
+    def fussy(form: Form | LineShape) -> tuple[int, int]:
         if isinstance(form, Form):
             raise ValueError  # noqa: TRY004 - what pieces that make no shape raise
         return 2, 7

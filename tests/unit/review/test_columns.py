@@ -7,23 +7,23 @@ from array import array
 
 import pytest
 
-from egress.review.columns import DamagedError, Numbers, Places, unpacked
+from egress.review.columns import DamagedError, NumberColumns, PlaceColumns, unpacked
 
 
 def test_places_and_numbers_come_back() -> None:
-    places = Places(array("I", [0, 900]), array("I", [1, 2]), array("q", [-5, 2**60]))
-    assert Places.unpacked(places.packed(), 2) == places
-    numbers = Numbers(*(array("Q", [value, 2**60]) for value in range(4)))
-    assert Numbers.unpacked(numbers.packed(), 2) == numbers
-    assert Numbers.unpacked(Numbers().packed(), 0) == Numbers()
+    places = PlaceColumns(array("I", [0, 900]), array("I", [1, 2]), array("q", [-5, 2**60]))
+    assert PlaceColumns.unpacked(places.packed(), 2) == places
+    numbers = NumberColumns(*(array("Q", [value, 2**60]) for value in range(4)))
+    assert NumberColumns.unpacked(numbers.packed(), 2) == numbers
+    assert NumberColumns.unpacked(NumberColumns().packed(), 0) == NumberColumns()
 
 
 @pytest.mark.parametrize("data", [b"", b"no", zlib.compress(b"x"), zlib.compress(bytes(10_000_000))])
 def test_what_was_not_packed_here_is_damage(data: bytes) -> None:
     with pytest.raises(DamagedError):
-        Places.unpacked(data, 2)
+        PlaceColumns.unpacked(data, 2)
     with pytest.raises(DamagedError):
-        Numbers.unpacked(data, 2)
+        NumberColumns.unpacked(data, 2)
 
 
 def test_texts_are_unpacked_within_bounds() -> None:

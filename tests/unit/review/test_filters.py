@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.review.filters import FilterError, Filters, trigrams
-from egress.review.shapes import shape_of
+from egress.review.line_shape import shape_of
 
 
 @pytest.mark.parametrize(

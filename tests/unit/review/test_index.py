@@ -14,7 +14,7 @@ import pytest
 from egress.errors import UnreadableError
 from egress.review import Cursor, Filters, Index
 from egress.review.index import LOCK
-from egress.review.moments import DAY
+from egress.review.timestamps import DAY
 from tests.unit.audit.sample import FACTS, NAME, RECORD, TUNNEL, files
 from tests.unit.review.sample import START, Writing, write
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egress.review.merkle import NOTHING, Node, Tree, leaf, rebuilt
+from egress.review.merkle import EMPTY_ROOT, MerkleNode, MerkleTree, hash_leaf, rebuild_root
 
 LINES = st.lists(st.tuples(st.binary(max_size=5), st.booleans()), max_size=40)
 
@@ -23,10 +23,10 @@ def by_the_book(lines: list[bytes]) -> bytes:
     return hashlib.sha256(b"\1" + by_the_book(lines[:split]) + by_the_book(lines[split:])).digest()
 
 
-def grown(lines: list[tuple[bytes, bool]]) -> tuple[bytes, list[Node]]:
-    tree = Tree()
+def grown(lines: list[tuple[bytes, bool]]) -> tuple[bytes, list[MerkleNode]]:
+    tree = MerkleTree()
     for line, is_shown in lines:
-        tree.add(leaf(line), is_shown=is_shown)
+        tree.add(hash_leaf(line), is_shown=is_shown)
     root = tree.root()
     return root, sorted(tree.proof, key=lambda node: node.at)
 
@@ -40,7 +40,7 @@ def test_it_is_the_tree_of_the_rfc(lines: list[tuple[bytes, bool]]) -> None:
 def test_the_lines_that_are_shown_and_the_proof_make_the_whole(lines: list[tuple[bytes, bool]]) -> None:
     root, proof = grown(lines)
     shown = [line for line, is_shown in lines if is_shown]
-    assert rebuilt(iter(proof), iter(shown), len(lines)) == root
+    assert rebuild_root(iter(proof), iter(shown), len(lines)) == root
     assert sum(node.size for node in proof) + len(shown) == len(lines)
 
 
@@ -50,7 +50,7 @@ def test_no_other_lines_do(lines: list[tuple[bytes, bool]], data: st.DataObject)
     shown = [line for line, is_shown in lines if is_shown]
     other = data.draw(st.lists(st.binary(max_size=5), max_size=len(shown) + 1))
     if other != shown:
-        assert rebuilt(iter(proof), iter(other), len(lines)) != root
+        assert rebuild_root(iter(proof), iter(other), len(lines)) != root
 
 
 def test_a_proof_is_small() -> None:
@@ -58,6 +58,8 @@ def test_a_proof_is_small() -> None:
     assert len(proof) < 20
 
 
-@pytest.mark.parametrize("node", [Node(0, 3, NOTHING), Node(0, 0, NOTHING), Node(0, 8, NOTHING)])
-def test_a_part_that_cannot_stand_there_is_refused(node: Node) -> None:
-    assert rebuilt(iter([node]), iter([b"x"] * 9), 5) is None
+@pytest.mark.parametrize(
+    "node", [MerkleNode(0, 3, EMPTY_ROOT), MerkleNode(0, 0, EMPTY_ROOT), MerkleNode(0, 8, EMPTY_ROOT)]
+)
+def test_a_part_that_cannot_stand_there_is_refused(node: MerkleNode) -> None:
+    assert rebuild_root(iter([node]), iter([b"x"] * 9), 5) is None

@@ -8,8 +8,8 @@ import pytest
 
 from egress.review import Filters, Index
 from egress.review.filters import FilterError
-from egress.review.moments import DAY, HOUR, SECOND
 from egress.review.stats import BYS, fitting
+from egress.review.timestamps import DAY, HOUR, SECOND
 from tests.unit.review.sample import START, write
 
 

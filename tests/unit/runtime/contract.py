@@ -28,10 +28,10 @@ from egress.runtime.errors import (
     SpecError,
 )
 from egress.runtime.protocol import Output, Runtime
-from egress.runtime.spec import MIB, Command, Event, ExecResult, Limits, Spec
+from egress.runtime.spec import MIB, Command, Event, ExecResult, SandboxLimits, Spec
 
 
-class Bench(Protocol):
+class RuntimeBench(Protocol):
     """A runtime, and what it takes for an image."""
 
     runtime: Runtime
@@ -39,7 +39,7 @@ class Bench(Protocol):
     def spec(self, name: str, **values: object) -> Spec: ...
 
 
-Case = Callable[[Bench], None]
+Case = Callable[[RuntimeBench], None]
 CASES: list[Case] = []
 
 
@@ -48,13 +48,13 @@ def case(function: Case) -> Case:
     return function
 
 
-def running(bench: Bench, name: str = "one", **values: object) -> Runtime:
+def running(bench: RuntimeBench, name: str = "one", **values: object) -> Runtime:
     bench.runtime.create(bench.spec(name, **values))
     bench.runtime.start(name)
     return bench.runtime
 
 
-def run(bench: Bench, *words: str, **values: object) -> ExecResult:
+def run(bench: RuntimeBench, *words: str, **values: object) -> ExecResult:
     return bench.runtime.exec("one", Command(argv=words, **values))  # type: ignore[arg-type]
 
 
@@ -73,7 +73,7 @@ def archive(**files: bytes) -> io.BytesIO:
 
 
 @case
-def it_goes_from_created_to_running_to_stopped_and_back(bench: Bench) -> None:
+def it_goes_from_created_to_running_to_stopped_and_back(bench: RuntimeBench) -> None:
     runtime = bench.runtime
     assert runtime.create(bench.spec("one", profile=None)).state == "created"
     assert runtime.start("one").state == "running"
@@ -84,7 +84,7 @@ def it_goes_from_created_to_running_to_stopped_and_back(bench: Bench) -> None:
 
 
 @case
-def a_name_is_taken_until_it_is_removed(bench: Bench) -> None:
+def a_name_is_taken_until_it_is_removed(bench: RuntimeBench) -> None:
     runtime = running(bench)
     with pytest.raises(SandboxExistsError):
         runtime.create(bench.spec("one"))
@@ -96,7 +96,7 @@ def a_name_is_taken_until_it_is_removed(bench: Bench) -> None:
 
 
 @case
-def what_is_not_there_is_said_to_be_missing(bench: Bench) -> None:
+def what_is_not_there_is_said_to_be_missing(bench: RuntimeBench) -> None:
     runtime = bench.runtime
     for act in (
         runtime.start, runtime.stop, runtime.pause, runtime.resume, runtime.info,
@@ -113,7 +113,7 @@ def what_is_not_there_is_said_to_be_missing(bench: Bench) -> None:
 
 
 @case
-def it_is_found_by_its_labels(bench: Bench) -> None:
+def it_is_found_by_its_labels(bench: RuntimeBench) -> None:
     runtime = bench.runtime
     runtime.create(bench.spec("two", labels={"team": "a", "kind": "x"}))
     runtime.create(bench.spec("one", labels={"team": "a"}))
@@ -125,7 +125,7 @@ def it_is_found_by_its_labels(bench: Bench) -> None:
 
 
 @case
-def only_what_runs_takes_commands(bench: Bench) -> None:
+def only_what_runs_takes_commands(bench: RuntimeBench) -> None:
     runtime = bench.runtime
     runtime.create(bench.spec("one"))
     with pytest.raises(SandboxStateError):
@@ -149,7 +149,7 @@ def only_what_runs_takes_commands(bench: Bench) -> None:
 
 
 @case
-def what_happens_is_told(bench: Bench) -> None:
+def what_happens_is_told(bench: RuntimeBench) -> None:
     runtime = bench.runtime
     with runtime.events() as events:
         runtime.create(bench.spec("one"))
@@ -171,7 +171,7 @@ def what_happens_is_told(bench: Bench) -> None:
 
 
 @case
-def a_command_has_a_status_and_two_streams(bench: Bench) -> None:
+def a_command_has_a_status_and_two_streams(bench: RuntimeBench) -> None:
     running(bench)
     assert run(bench, "echo", "a  b").stdout == b"a  b\n"
     failed = run(bench, "cat", "nothing-here")
@@ -184,14 +184,14 @@ def a_command_has_a_status_and_two_streams(bench: Bench) -> None:
 
 
 @case
-def words_are_words_whatever_is_in_them(bench: Bench) -> None:
+def words_are_words_whatever_is_in_them(bench: RuntimeBench) -> None:
     running(bench)
     words = ("$HOME", "`id`", "; rm", "a\nb", "-n'\"", "ü", "*")
     assert run(bench, "echo", *words).stdout == " ".join(words).encode() + b"\n"
 
 
 @case
-def a_command_starts_where_it_is_told(bench: Bench) -> None:
+def a_command_starts_where_it_is_told(bench: RuntimeBench) -> None:
     running(bench)
     assert run(bench, "pwd").text == "/workspace\n"
     assert run(bench, "pwd", cwd="/tmp").text == "/tmp\n"
@@ -200,7 +200,7 @@ def a_command_starts_where_it_is_told(bench: Bench) -> None:
 
 
 @case
-def its_environment_is_that_of_the_sandbox_and_its_own(bench: Bench) -> None:
+def its_environment_is_that_of_the_sandbox_and_its_own(bench: RuntimeBench) -> None:
     running(bench, env={"ONE": "1", "TWO": "2", "HTTPS_PROXY": "http://elsewhere"})
     found = run(bench, "env", env={"TWO": "two", "THREE": "3 3"}).text.splitlines()
     assert {"ONE=1", "TWO=two", "THREE=3 3"} <= set(found)
@@ -209,7 +209,7 @@ def its_environment_is_that_of_the_sandbox_and_its_own(bench: Bench) -> None:
 
 
 @case
-def input_comes_from_bytes_or_a_file_or_not_at_all(bench: Bench) -> None:
+def input_comes_from_bytes_or_a_file_or_not_at_all(bench: RuntimeBench) -> None:
     running(bench)
     assert run(bench, "cat", input=b"x" * 300_000).stdout == b"x" * 300_000
     assert run(bench, "cat", input=io.BytesIO(b"from a file")).stdout == b"from a file"
@@ -218,7 +218,7 @@ def input_comes_from_bytes_or_a_file_or_not_at_all(bench: Bench) -> None:
 
 
 @case
-def output_is_told_as_it_comes_and_kept_up_to_a_size(bench: Bench) -> None:
+def output_is_told_as_it_comes_and_kept_up_to_a_size(bench: RuntimeBench) -> None:
     runtime = running(bench)
     told: list[bytes] = []
     command = Command(argv=("cat",), input=b"y" * 100_000, most_output=10)
@@ -230,7 +230,7 @@ def output_is_told_as_it_comes_and_kept_up_to_a_size(bench: Bench) -> None:
 
 
 @case
-def time_that_is_over_is_124(bench: Bench) -> None:
+def time_that_is_over_is_124(bench: RuntimeBench) -> None:
     running(bench)
     late = run(bench, "sleep", "60", timeout=0.2)
     assert (late.exit_code, late.timed_out) == (124, True)
@@ -242,7 +242,7 @@ def time_that_is_over_is_124(bench: Bench) -> None:
 
 
 @case
-def a_process_is_written_to(bench: Bench) -> None:
+def a_process_is_written_to(bench: RuntimeBench) -> None:
     runtime = running(bench)
     process = runtime.spawn("one", Command(argv=("cat",)))
     with pytest.raises(TimeoutError):
@@ -255,7 +255,7 @@ def a_process_is_written_to(bench: Bench) -> None:
 
 
 @case
-def a_process_is_killed(bench: Bench) -> None:
+def a_process_is_killed(bench: RuntimeBench) -> None:
     runtime = running(bench)
     process = runtime.spawn("one", Command(argv=("sleep", "infinity")))
     process.kill()
@@ -267,7 +267,7 @@ def a_process_is_killed(bench: Bench) -> None:
 
 
 @case
-def what_is_under_way_settles_when_the_sandbox_ends(bench: Bench) -> None:
+def what_is_under_way_settles_when_the_sandbox_ends(bench: RuntimeBench) -> None:
     runtime = running(bench)
     for end in (runtime.stop, runtime.remove):
         runtime.start("one")
@@ -278,7 +278,7 @@ def what_is_under_way_settles_when_the_sandbox_ends(bench: Bench) -> None:
 
 
 @case
-def several_commands_run_side_by_side(bench: Bench) -> None:
+def several_commands_run_side_by_side(bench: RuntimeBench) -> None:
     runtime = running(bench)
     found: dict[int, bytes] = {}
 
@@ -297,7 +297,7 @@ def several_commands_run_side_by_side(bench: Bench) -> None:
 
 
 @case
-def a_port_on_which_nothing_listens_is_closed(bench: Bench) -> None:
+def a_port_on_which_nothing_listens_is_closed(bench: RuntimeBench) -> None:
     bench.runtime.create(bench.spec("one"))
     with pytest.raises(SandboxStateError):
         bench.runtime.dial("one", 8000)
@@ -311,7 +311,7 @@ def a_port_on_which_nothing_listens_is_closed(bench: Bench) -> None:
 
 
 @case
-def what_is_kept_ready_is_bounded_and_ends(bench: Bench) -> None:
+def what_is_kept_ready_is_bounded_and_ends(bench: RuntimeBench) -> None:
     for count in (-1, 65):
         with pytest.raises(SpecError):
             bench.runtime.prepare(bench.spec("one"), count)
@@ -331,7 +331,7 @@ def what_is_kept_ready_is_bounded_and_ends(bench: Bench) -> None:
 
 
 @case
-def files_come_and_go_as_archives(bench: Bench) -> None:
+def files_come_and_go_as_archives(bench: RuntimeBench) -> None:
     runtime = running(bench)
     runtime.put("one", "/workspace", archive(a=b"first", b__c=b"second"))
     assert run(bench, "cat", "a", "b/c").stdout == b"firstsecond"
@@ -345,7 +345,7 @@ def files_come_and_go_as_archives(bench: Bench) -> None:
 
 
 @case
-def places_that_are_not_there_are_named(bench: Bench) -> None:
+def places_that_are_not_there_are_named(bench: RuntimeBench) -> None:
     runtime = running(bench)
     with pytest.raises(PathNotFoundError, match="/nowhere"):
         runtime.put("one", "/nowhere", archive(a=b""))
@@ -354,7 +354,7 @@ def places_that_are_not_there_are_named(bench: Bench) -> None:
 
 
 @case
-def an_archive_that_leads_out_is_refused(bench: Bench) -> None:
+def an_archive_that_leads_out_is_refused(bench: RuntimeBench) -> None:
     runtime = running(bench)
     run(bench, "mkdir", "/workspace/in")
     with pytest.raises(ArchiveError):
@@ -365,7 +365,7 @@ def an_archive_that_leads_out_is_refused(bench: Bench) -> None:
 
 
 @case
-def what_was_written_outlives_a_stop_and_not_a_removal(bench: Bench) -> None:
+def what_was_written_outlives_a_stop_and_not_a_removal(bench: RuntimeBench) -> None:
     runtime = running(bench)
     runtime.put("one", "/workspace", archive(a=b"kept"))
     runtime.stop("one")
@@ -377,8 +377,8 @@ def what_was_written_outlives_a_stop_and_not_a_removal(bench: Bench) -> None:
 
 
 @case
-def a_bounded_disk_has_an_end_and_is_empty_after_a_stop(bench: Bench) -> None:
-    runtime = running(bench, limits=Limits(disk_mib=1))
+def a_bounded_disk_has_an_end_and_is_empty_after_a_stop(bench: RuntimeBench) -> None:
+    runtime = running(bench, limits=SandboxLimits(disk_mib=1))
     with pytest.raises(SandboxStateError, match="not all of the archive"):
         runtime.put("one", "/workspace", archive(large=bytes(2 * MIB)))
     runtime.stop("one")
@@ -392,8 +392,8 @@ def a_bounded_disk_has_an_end_and_is_empty_after_a_stop(bench: Bench) -> None:
 
 
 @case
-def what_is_ready_is_bounded_for_whoever_asked_for_that_alone(bench: Bench) -> None:
-    bounded = Limits(disk_mib=1)
+def what_is_ready_is_bounded_for_whoever_asked_for_that_alone(bench: RuntimeBench) -> None:
+    bounded = SandboxLimits(disk_mib=1)
     bench.runtime.prepare(bench.spec("ready", limits=bounded), 1)
     running(bench).put("one", "/workspace", archive(large=bytes(2 * MIB)))
     runtime = running(bench, "two", limits=bounded)

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egress.errors import UsageError
-from egress.runtime.environ import NEUTRAL, Asked, Environment, Kind, environment, read_asked
+from egress.runtime.environ import (
+    NEUTRAL_VARIABLES,
+    Environment,
+    RequestedVariable,
+    SandboxKind,
+    build_environment,
+    read_requested,
+)
 from egress.scrub import Needles
 from egress.types import Secret
 
@@ -45,23 +52,23 @@ CALLER = {
 
 def given_to(
     *texts: str,
-    kind: Kind = Kind.CONTAINER,
+    kind: SandboxKind = SandboxKind.CONTAINER,
     caller: dict[str, str] = CALLER,
     kit: dict[str, str] = KIT,
     needles: Needles = NEEDLES,
     own: tuple[str, ...] = (),
     sources: tuple[str, ...] = (),
 ) -> Environment:
-    asked = read_asked(texts)
-    return environment(caller, kit, needles, kind=kind, asked=asked, own=own, sources=sources)
+    asked = read_requested(texts)
+    return build_environment(caller, kit, needles, kind=kind, asked=asked, own=own, sources=sources)
 
 
 # What enters by itself --------------------------------------------------------------------------
 
 
 def test_fourteen_names_are_neutral() -> None:
-    assert len(NEUTRAL) == 14
-    assert set(NEUTRAL) == set(CALLER) - {"AWS_PROFILE", "SSH_AUTH_SOCK", "HTTPS_PROXY", "TOKEN"}
+    assert len(NEUTRAL_VARIABLES) == 14
+    assert set(NEUTRAL_VARIABLES) == set(CALLER) - {"AWS_PROFILE", "SSH_AUTH_SOCK", "HTTPS_PROXY", "TOKEN"}
 
 
 def test_a_container_is_told_how_text_and_time_are_shown_and_nothing_of_the_place() -> None:
@@ -73,14 +80,14 @@ def test_a_container_is_told_how_text_and_time_are_shown_and_nothing_of_the_plac
 
 
 def test_a_namespace_runs_the_callers_programs_so_it_is_told_where_they_are() -> None:
-    found = given_to(kind=Kind.NAMESPACE).variables
+    found = given_to(kind=SandboxKind.NAMESPACE).variables
     assert set(found) - set(given_to().variables) == {"PATH", "SHELL"}
     assert found["PATH"] == CALLER["PATH"]
 
 
 @pytest.mark.parametrize("name", ["HOME", "USER", "LOGNAME", "HOSTNAME", "TMPDIR", "TMP", "TEMP"])
-@pytest.mark.parametrize("kind", Kind)
-def test_who_the_caller_is_and_where_he_works_enters_nowhere(name: str, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", SandboxKind)
+def test_who_the_caller_is_and_where_he_works_enters_nowhere(name: str, kind: SandboxKind) -> None:
     assert name not in given_to(kind=kind).variables
 
 
@@ -89,7 +96,7 @@ def test_a_locale_that_an_image_may_not_have_stays_outside(name: str) -> None:
     """Bash and perl would complain each time they begin; on the caller's own system it is there."""
     caller = {name: "de_DE.UTF-8"}
     assert name not in given_to(caller=caller).variables
-    assert given_to(caller=caller, kind=Kind.NAMESPACE).variables[name] == "de_DE.UTF-8"
+    assert given_to(caller=caller, kind=SandboxKind.NAMESPACE).variables[name] == "de_DE.UTF-8"
 
 
 def test_what_is_not_set_does_not_enter() -> None:
@@ -146,13 +153,13 @@ def test_what_is_not_set_cannot_be_copied() -> None:
 def test_what_does_not_begin_with_a_name_is_refused_by_its_number(text: str) -> None:
     """It is not quoted: it may well be a value whose name was forgotten."""
     with pytest.raises(UsageError, match="--env number 2 does not begin with the name") as caught:
-        read_asked(["GOOD=1", text])
+        read_requested(["GOOD=1", text])
     assert not text.strip("= ") or text not in caught.value.message
 
 
 def test_a_name_is_checked_wherever_it_comes_from() -> None:
     with pytest.raises(UsageError, match="not a name for a variable"):
-        environment({}, {}, NONE, kind=Kind.CONTAINER, asked=[Asked("A B", "x")])
+        build_environment({}, {}, NONE, kind=SandboxKind.CONTAINER, asked=[RequestedVariable("A B", "x")])
 
 
 @pytest.mark.parametrize(
@@ -294,24 +301,24 @@ TEXTS = st.text(max_size=20) | st.just(SECRET) | st.just(basic(SECRET))
 @given(
     st.lists(st.tuples(NAMES, TEXTS | st.none())),
     st.dictionaries(NAMES, TEXTS),
-    st.sampled_from(Kind),
+    st.sampled_from(SandboxKind),
     st.sets(NAMES),
 )
 def test_no_secret_enters_and_the_kit_stands_whatever_is_asked_for(
-    asked: list[tuple[str, str | None]], caller: dict[str, str], kind: Kind, own: set[str]
+    asked: list[tuple[str, str | None]], caller: dict[str, str], kind: SandboxKind, own: set[str]
 ) -> None:
-    variables, told = tried([Asked(*each) for each in asked], caller, kind, own)
+    variables, told = tried([RequestedVariable(*each) for each in asked], caller, kind, own)
     whole = "\n".join(f"{name}={value}" for name, value in variables.items())
     assert not NEEDLES.occur_in(f"{told}\n{whole}".encode("utf-8", "surrogateescape"))
     assert {name for name, value in KIT.items() if variables[name] != value} <= own
 
 
 def tried(
-    asked: list[Asked], caller: dict[str, str], kind: Kind, own: set[str]
+    asked: list[RequestedVariable], caller: dict[str, str], kind: SandboxKind, own: set[str]
 ) -> tuple[Mapping[str, str], str]:
     """The variables, and what was said; where it was refused there is nothing but the kit."""
     try:
-        found = environment(caller, KIT, NEEDLES, kind=kind, asked=asked, own=own)
+        found = build_environment(caller, KIT, NEEDLES, kind=kind, asked=asked, own=own)
     except UsageError as error:
         return KIT, f"{error} {error.hint}"
     return found.variables, " ".join(f"{notice.message} {notice.hint}" for notice in found.notices)

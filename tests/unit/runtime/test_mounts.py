@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from egress.runtime.errors import MountError
-from egress.runtime.mounts import checked, refuse_moved
+from egress.runtime.mounts import check_mounts, refuse_moved
 from egress.runtime.spec import Mount
 
 
 def judged(source: Path | str, *guarded: Path, target: str = "/inside") -> Mount:
-    [found] = checked([Mount(source=Path(source), target=target)], guarded, ["/.egress"])
+    [found] = check_mounts([Mount(source=Path(source), target=target)], guarded, ["/.egress"])
     return found
 
 
@@ -68,9 +68,9 @@ def test_links_of_roots_are_followed_unless_a_sandbox_can_write_there(tmp_path: 
     (tmp_path / "project/data").symlink_to(tmp_path / "private")
     project = Mount(source=tmp_path / "project", target="/project", writable=True)
     data = Mount(source=tmp_path / "project/data", target="/data")
-    assert checked([data], [])[0].source == tmp_path / "private"
+    assert check_mounts([data], [])[0].source == tmp_path / "private"
     with pytest.raises(MountError, match="leads out of its folder"):
-        checked([project, data], [])
+        check_mounts([project, data], [])
 
 
 def test_a_link_on_the_way_to_what_is_closed_is_not_written(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_a_link_on_the_way_to_what_is_closed_is_not_written(tmp_path: Path) -> N
     guarded = [tmp_path / "project/log"]
     project = Mount(source=tmp_path / "project", target="/project", writable=True)
     with pytest.raises(MountError, match=r"holds, or lies in, .*/log"):
-        checked([project], guarded)
-    checked([replace(project, writable=False)], guarded)
-    checked([replace(project, source=tmp_path / "project/src")], guarded)
+        check_mounts([project], guarded)
+    check_mounts([replace(project, writable=False)], guarded)
+    check_mounts([replace(project, source=tmp_path / "project/src")], guarded)
 
 
 def test_what_became_a_link_since_it_was_mounted_is_refused(tmp_path: Path) -> None:
@@ -193,6 +193,6 @@ def test_nothing_is_mounted_where_a_guarded_place_leads_in_a_circle(tmp_path: Pa
     (tmp_path / "ours").symlink_to("ours")
     (tmp_path / "lent").mkdir()
     mount = Mount(source=tmp_path / "lent", target="/lent")
-    assert checked([mount], [tmp_path / "elsewhere"])
+    assert check_mounts([mount], [tmp_path / "elsewhere"])
     with pytest.raises(MountError, match="cannot be followed to its end"):
-        checked([mount], [tmp_path / "ours"])
+        check_mounts([mount], [tmp_path / "ours"])

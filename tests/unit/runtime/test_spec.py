@@ -10,8 +10,8 @@ from egress.runtime.errors import CommandError, ExecTimeoutError, SpecError
 from egress.runtime.spec import (
     Command,
     ExecResult,
-    Limits,
     Mount,
+    SandboxLimits,
     Spec,
     Terminal,
     check_name,
@@ -81,24 +81,24 @@ def test_a_mount_has_whole_paths(source: str, target: str) -> None:
 )  # fmt: skip
 def test_limits_are_within_reason(values: Values) -> None:
     with pytest.raises(SpecError, match=r"^limits"):
-        Limits(**values)  # type: ignore[arg-type]
+        SandboxLimits(**values)  # type: ignore[arg-type]
 
 
 def test_bounds_are_told_as_people_write_numbers() -> None:
     with pytest.raises(SpecError) as caught:
-        Limits(memory_mib=1)
+        SandboxLimits(memory_mib=1)
     assert caught.value.hint == "give a number from 16 to 16777216"
     with pytest.raises(SpecError) as caught:
-        Limits(cpus=0)
+        SandboxLimits(cpus=0)
     assert caught.value.hint == "give a number from 0.01 to 4096"
 
 
 @pytest.mark.parametrize(
     ("values", "is_closed"),
-    [({}, False), ({"read_only": True}, True), ({"limits": Limits(disk_mib=1)}, True)],
+    [({}, False), ({"read_only": True}, True), ({"limits": SandboxLimits(disk_mib=1)}, True)],
 )
 def test_what_is_bounded_leaves_its_image_as_it_is(values: Values, is_closed: bool) -> None:
-    assert Spec(name="one", image="any", **values).is_closed is is_closed  # type: ignore[arg-type]
+    assert Spec(name="one", image="any", **values).has_read_only_image is is_closed  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_path_that_is_none_is_never_asked_for() -> None:
 
 
 def test_what_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "_MOST_RAW", 100)
+    monkeypatch.setattr(transfer, "_MAX_RAW_BYTES", 100)
     with pytest.raises(ArchiveError), transfer.get(Sandbox(0, out=archive().getvalue()).run, "one", "/x"):
         pass
 
@@ -115,7 +115,7 @@ def test_a_machine_without_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_an_archive_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was read for ever before, and left out."""
-    monkeypatch.setattr(transfer, "_MOST_RAW", 100)
+    monkeypatch.setattr(transfer, "_MAX_RAW_BYTES", 100)
     pieces = itertools.count()
 
     def run(_: Command, output: Output) -> ExecResult:

@@ -9,7 +9,7 @@ import pytest
 
 from egress.runtime.fake import FakeRuntime
 from egress.sandbox.handle import Sandbox
-from tests.unit.sandbox.local import LocalRuntime
+from tests.unit.sandbox.local_runtime import LocalRuntime
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from egress.sandbox.process import Process, Stream
 from egress.sandbox.session import Session
 from egress.sandbox.terminal import Pty
 from egress.sandbox.watch import Change
-from tests.unit.sandbox.local import LocalRuntime
+from tests.unit.sandbox.local_runtime import LocalRuntime
 
 TWINS: list[tuple[type, type]] = [
     (Sandbox, aio.AsyncSandbox),

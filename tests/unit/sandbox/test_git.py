@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.runtime.errors import SandboxError, SpecError, UnsupportedError
-from egress.runtime.fake import Call, FakeRuntime
+from egress.runtime.fake import FakeRuntime, ProgramCall
 from egress.sandbox.errors import (
     GitDeniedError,
     GitError,
@@ -30,7 +30,7 @@ class Shell:
         self.calls: list[tuple[str, ...]] = []
         self.env: dict[str, str] = {}
 
-    def __call__(self, call: Call) -> int:
+    def __call__(self, call: ProgramCall) -> int:
         if call.argv[4] == "resolve":
             call.write(f"/workspace/{call.argv[6]}/".encode())
             return 0

@@ -9,7 +9,7 @@ import pytest
 from egress.errors import UsageError
 from egress.fleet import Fleet
 from egress.fleet.errors import SandboxDiffersError
-from egress.fleet.protocol import About
+from egress.fleet.protocol import FleetInfo
 from egress.runtime.errors import (
     SandboxDiedError,
     SandboxNotFoundError,
@@ -18,7 +18,7 @@ from egress.runtime.errors import (
     UnsupportedError,
 )
 from egress.runtime.fake import FakeRuntime
-from egress.runtime.spec import MOST_READY, Info, Spec
+from egress.runtime.spec import MAX_READY, Info, Spec
 from egress.sandbox import options
 from egress.sandbox.handle import Sandbox
 from tests.unit.sandbox.contract import CASES, Case
@@ -68,7 +68,7 @@ def test_it_is_found_by_name_and_label(fake: FakeRuntime) -> None:
 
 
 def test_in_a_fleet_the_same_again_is_the_one_that_is_there(fake: FakeRuntime) -> None:
-    fleet = Fleet(fake, about=About(kind="fake"), tick=None)
+    fleet = Fleet(fake, about=FleetInfo(kind="fake"), tick=None)
     one = Sandbox.create(name="one", image="any", memory="1g", timeout=60, runtime=fleet)
     again = Sandbox.create(name="one", image="any", memory=1024, timeout=60, runtime=fleet)
     assert one.info() == again.info()
@@ -148,12 +148,12 @@ def test_what_is_made_ahead_is_of_the_kind_that_is_made_then() -> None:
 
 def test_more_than_are_kept_is_an_error(fake: FakeRuntime) -> None:
     with pytest.raises(SpecError, match="count"):
-        Sandbox.prepare(MOST_READY + 1, image="any", runtime=fake)
+        Sandbox.prepare(MAX_READY + 1, image="any", runtime=fake)
 
 
 def test_it_is_whoever_makes_it_that_runs_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that what is mounted can be written; as `egress run` has it."""
-    monkeypatch.setattr(options, "whose", lambda: (501, 20))
+    monkeypatch.setattr(options, "caller_ids", lambda: (501, 20))
     runtime = Recording()
     Sandbox.create(image="any", runtime=runtime)
     assert (runtime.made[0].user, runtime.made[0].group) == (501, 20)

@@ -9,13 +9,13 @@ import pytest
 
 from egress.errors import UsageError
 from egress.runtime.errors import SpecError
-from egress.runtime.spec import Limits, Mount
+from egress.runtime.spec import Mount, SandboxLimits
 from egress.sandbox import options
 
 
 def test_a_text_is_for_the_shell_and_a_sequence_is_not() -> None:
-    assert options.words("a | b") == ("/bin/sh", "-c", "a | b")
-    assert options.words(["a", "| b"]) == ("a", "| b")
+    assert options.command_words("a | b") == ("/bin/sh", "-c", "a | b")
+    assert options.command_words(["a", "| b"]) == ("a", "| b")
     with pytest.raises(SpecError):
         options.command([])
 
@@ -35,8 +35,8 @@ def test_what_is_no_size_is_refused(size: str) -> None:
 
 
 def test_limits_are_the_usual_unless_said() -> None:
-    assert options.limits() == Limits()
-    assert options.limits(memory="1g", cpus=0.5, pids=64, size="3g", temporary=64) == Limits(
+    assert options.limits() == SandboxLimits()
+    assert options.limits(memory="1g", cpus=0.5, pids=64, size="3g", temporary=64) == SandboxLimits(
         memory_mib=1024, cpus=0.5, processes=64, disk_mib=3072, temporary_mib=64
     )
 
@@ -94,13 +94,13 @@ def test_the_environment_is_not_looked_at_without_need() -> None:
 
 
 def test_names_are_not_made_up_twice() -> None:
-    assert options.made_up_name() != options.made_up_name()
+    assert options.random_name() != options.random_name()
 
 
 def test_nobody_is_root_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 0)
     monkeypatch.setattr(os, "getgid", lambda: 0)
-    assert options.whose() == (1000, 1000)
+    assert options.caller_ids() == (1000, 1000)
     monkeypatch.setattr(os, "getuid", lambda: 501)
     monkeypatch.setattr(os, "getgid", lambda: 20)
-    assert options.whose() == (501, 20)
+    assert options.caller_ids() == (501, 20)

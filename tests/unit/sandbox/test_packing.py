@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.runtime import room
-from egress.runtime.archive import Bounds
+from egress.runtime import disk_space
 from egress.runtime.errors import ArchiveError, SandboxStateError
 from egress.runtime.spec import MIB
+from egress.runtime.tar_filter import ArchiveLimits
 from egress.sandbox import packing
 
 OUTSIDE = "not to be seen"
@@ -21,7 +21,7 @@ OUTSIDE = "not to be seen"
 
 def contents(source: Path, name: str = "") -> dict[str, str]:
     """What is packed: names, and what is behind them."""
-    with packing.packed(source, name) as file, tarfile.open(fileobj=file) as tar:
+    with packing.pack(source, name) as file, tarfile.open(fileobj=file) as tar:
         found = {}
         for member in tar:
             data = tar.extractfile(member) if member.isreg() else None
@@ -36,7 +36,7 @@ def test_a_folder_is_packed_without_owners_and_odd_things(tmp_path: Path) -> Non
     (tmp_path / "hard").hardlink_to(tmp_path / "deep/file")
     (tmp_path / "link").symlink_to("deep/file")
     os.mkfifo(tmp_path / "pipe")
-    with packing.packed(tmp_path) as file, tarfile.open(fileobj=file) as tar:
+    with packing.pack(tmp_path) as file, tarfile.open(fileobj=file) as tar:
         assert tar.getnames() == ["deep", "deep/file", "hard", "link"]
         assert {(member.uid, member.uname) for member in tar} == {(0, "")}
         assert tar.getmember("deep").isdir()
@@ -61,25 +61,25 @@ def test_a_file_is_packed_under_the_name_it_is_to_have(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_packed_is_named(tmp_path: Path, source: str, name: str, why: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UnreadableError, match=why), packing.packed(tmp_path / source, name):
+    with pytest.raises(UnreadableError, match=why), packing.pack(tmp_path / source, name):
         pass
 
 
 def test_a_pipe_is_no_file_and_nobody_waits_at_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnreadableError, match="it is no file"), packing.packed(tmp_path / "pipe", "n"):
+    with pytest.raises(UnreadableError, match="it is no file"), packing.pack(tmp_path / "pipe", "n"):
         pass
 
 
 def test_folders_lie_in_one_another_for_so_long_and_no_longer(tmp_path: Path) -> None:
     top = at = tmp_path / "top"
     at.mkdir()
-    for _ in range(packing._DEEPEST - 1):
+    for _ in range(packing._MAX_DEPTH - 1):
         at /= "x"
         at.mkdir()
-    assert len(contents(top)) == packing._DEEPEST - 1
+    assert len(contents(top)) == packing._MAX_DEPTH - 1
     (at / "x").mkdir()
-    with pytest.raises(UnreadableError, match="more than 200 folders"), packing.packed(top):
+    with pytest.raises(UnreadableError, match="more than 200 folders"), packing.pack(top):
         pass
 
 
@@ -140,10 +140,10 @@ def test_more_than_an_archive_may_hold_is_not_packed(tmp_path: Path) -> None:
     """H-3: a file with holes takes nothing in the folder of a sandbox, and all of its size here."""
     (tmp_path / "a").write_text("x")
     os.truncate(tmp_path / "a", 600)
-    with packing.packed(tmp_path, bounds=Bounds(1, 600)):
+    with packing.pack(tmp_path, bounds=ArchiveLimits(1, 600)):
         pass
-    for bounds in (Bounds(1, 599), Bounds(0, 600)):
-        with pytest.raises(ArchiveError, match="to be copied"), packing.packed(tmp_path, bounds=bounds):
+    for bounds in (ArchiveLimits(1, 599), ArchiveLimits(0, 600)):
+        with pytest.raises(ArchiveError, match="to be copied"), packing.pack(tmp_path, bounds=bounds):
             pass
 
 
@@ -151,7 +151,7 @@ def test_packing_leaves_room_on_this_machine(tmp_path: Path, monkeypatch: pytest
     """H-3."""
     (tmp_path / "big").touch()
     os.truncate(tmp_path / "big", 3 * MIB)
-    monkeypatch.setattr(room, "_SPARE", 1 << 80)
-    monkeypatch.setattr(room, "_PART", 1)
-    with pytest.raises(SandboxStateError, match="more room"), packing.packed(tmp_path):
+    monkeypatch.setattr(disk_space, "_MIN_FREE_BYTES", 1 << 80)
+    monkeypatch.setattr(disk_space, "_MIN_FREE_DIVISOR", 1)
+    with pytest.raises(SandboxStateError, match="more room"), packing.pack(tmp_path):
         pass

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from egress.runtime.protocol import SILENT
+from egress.runtime.protocol import NO_OUTPUT
 from egress.sandbox.handle import Sandbox
 from egress.sandbox.session import _Call
 from tests.unit.sandbox.contract import CASES, Case
@@ -26,7 +26,7 @@ def test_a_command_that_speaks_for_the_shell_is_no_more_than_wrong(box: Sandbox)
 
 def test_a_program_that_says_the_mark_again_and_again_fills_no_memory() -> None:
     """H-5: each of them was kept, and nothing counted them."""
-    call = _Call(SILENT)
+    call = _Call(NO_OUTPUT)
     said = f"{call.mark} {'0' * 200}\n".encode() * 20
     tracemalloc.start()
     try:

@@ -8,7 +8,7 @@ from egress.runtime.errors import SandboxStateError
 from egress.sandbox import watch
 from egress.sandbox.errors import OutputLostError
 from egress.sandbox.handle import Sandbox
-from egress.sandbox.watch import read
+from egress.sandbox.watch import read_listing
 from tests.unit.sandbox.contract import CASES, Case
 
 
@@ -20,17 +20,17 @@ def test_a_promise_is_kept(promise: Case, box: Sandbox) -> None:
 def test_a_list_that_somebody_else_wrote_is_refused() -> None:
     """Programs in the sandbox know the mark, by the words of the command."""
     good = b"mark1 81a4 3 then\n./one\nmark2 41ed 4 now\n.\n"
-    assert set(read(good, b"mark")) == {"one", "."}
+    assert set(read_listing(good, b"mark")) == {"one", "."}
     for bad in (b"mark", b"mark1\n./x\n", b"mark1 file\n./x\n", good + b"markb\n"):
         with pytest.raises(SandboxStateError, match="list of files"):
-            read(bad, b"mark")
+            read_listing(bad, b"mark")
 
 
 def test_a_list_without_an_end_is_refused(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_KEPT", 100_000)
+    monkeypatch.setattr(watch, "_MAX_KEPT_BYTES", 100_000)
     with box.files.watch(interval=0.05) as changes:
         box.files.write("made", "")
         assert next(changes).path == "made"
-    monkeypatch.setattr(watch, "_SCRIPT", "printf '%send\\n' \"$3\"; while :; do echo x; done")
+    monkeypatch.setattr(watch, "_WATCH_SCRIPT", "printf '%send\\n' \"$3\"; while :; do echo x; done")
     with box.files.watch() as changes, pytest.raises((SandboxStateError, OutputLostError)):
         next(changes)

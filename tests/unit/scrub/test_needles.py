@@ -6,7 +6,7 @@ import pytest
 
 from egress.errors import SecretValueError
 from egress.scrub import Masked, Needles
-from egress.scrub.needles import LONGEST_NEEDLE
+from egress.scrub.needles import MAX_NEEDLE_BYTES
 from egress.types import Secret
 
 TOKEN = Secret("token", b"s3cr3t-value-0001")
@@ -105,10 +105,10 @@ def test_no_secrets_find_nothing() -> None:
 
 
 def test_cuts_a_long_secret_and_masks_all_of_it() -> None:
-    value = bytes(0x21 + (number * number + number // 90) % 90 for number in range(3 * LONGEST_NEEDLE + 5))
+    value = bytes(0x21 + (number * number + number // 90) % 90 for number in range(3 * MAX_NEEDLE_BYTES + 5))
     needles = Needles.of([Secret("key", value)])
-    assert needles.longest <= LONGEST_NEEDLE
-    assert min(map(len, needles)) > LONGEST_NEEDLE // 2
+    assert needles.longest <= MAX_NEEDLE_BYTES
+    assert min(map(len, needles)) > MAX_NEEDLE_BYTES // 2
     for text in (value, value.hex().encode()):
         assert needles.mask(b"[" + text + b"]").data == b"[" + b"*" * len(text) + b"]"
 
@@ -136,10 +136,10 @@ def test_open_tail_sees_every_beginning_of_a_needle(needle: bytes) -> None:
 def test_looks_for_the_needles_of_one_secret_alone() -> None:
     needles = Needles.of([TOKEN, OTHER])
     for secret, foreign in ((TOKEN, OTHER), (OTHER, TOKEN)):
-        assert needles.finds(secret.name, b"<" + secret.reveal() + b">")
-        assert needles.finds(secret.name, secret.reveal().hex().encode())
-        assert not needles.finds(secret.name, foreign.reveal())
-    assert not needles.finds("stranger", TOKEN.reveal() + OTHER.reveal())
+        assert needles.finds_secret(secret.name, b"<" + secret.reveal() + b">")
+        assert needles.finds_secret(secret.name, secret.reveal().hex().encode())
+        assert not needles.finds_secret(secret.name, foreign.reveal())
+    assert not needles.finds_secret("stranger", TOKEN.reveal() + OTHER.reveal())
 
 
 def test_open_tail_sees_a_beginning_that_overlaps_a_false_one() -> None:

@@ -10,7 +10,7 @@ import urllib.parse
 import pytest
 
 from egress.errors import SecretValueError
-from egress.scrub.spellings import SHORTEST_SECRET, spellings
+from egress.scrub.spellings import MIN_SECRET_BYTES, spellings
 from egress.types import Secret
 
 PLAIN = b"ghp_Zm9vYmFyMTIzNDU2Nzg5MGFiY2Rl"
@@ -189,7 +189,7 @@ def test_a_plain_secret_needs_few_spellings() -> None:
 
 def test_no_spelling_is_short_enough_to_be_innocent() -> None:
     shortest = min(map(len, spellings(Secret("token", b"abcdefgh"))))
-    assert shortest >= SHORTEST_SECRET
+    assert shortest >= MIN_SECRET_BYTES
 
 
 @pytest.mark.parametrize("value", [b"", b"1234567"])

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from egress.scrub import Needles, Scrubber
-from egress.scrub.needles import LONGEST_NEEDLE
+from egress.scrub.needles import MAX_NEEDLE_BYTES
 from egress.types import Secret
 
 VALUE = b"s3cr3t-value-0001"
@@ -96,7 +96,7 @@ def test_counts_an_occurrence_inside_what_is_held_back_once() -> None:
 def test_nothing_stands_before_the_beginning_of_a_stream() -> None:
     needles = Needles({b"Xsecret-value": ("n",)})
     for stream in (Scrubber(needles), Scrubber(Needles({}))):
-        stream.learn(needles)
+        stream.update_needles(needles)
         assert b"".join(stream.feed(b"secret-value") + stream.finish()) == b"secret-value"
     assert b"".join(Scrubber(needles).feed(b"secret-value-")) == b"secret-value-"
 
@@ -106,7 +106,7 @@ def test_keeps_a_bounded_state_whatever_the_secret_and_the_stream() -> None:
     stream = Scrubber(Needles.of([Secret("long", long)]))
     for chunk in (long[:1999], long * 20, long[:5]):
         stream.feed(chunk)
-        assert stream.held < LONGEST_NEEDLE
+        assert stream.held < MAX_NEEDLE_BYTES
         assert sum(sys.getsizeof(getattr(stream, name)) for name in ("_came", "_goes", "_past")) < 64 * 1024
 
 
@@ -123,7 +123,7 @@ BOTH = Needles.of([TOKEN, Secret("late", LATE)])
 def test_finds_what_it_learns_about_from_then_on() -> None:
     stream = Scrubber(Needles({}))
     assert stream.feed(LATE) == [LATE]
-    stream.learn(BOTH)
+    stream.update_needles(BOTH)
     assert stream.feed(LATE + b"!") == [b"*" * len(LATE) + b"!"]
     assert stream.found == {"late": 1}
 
@@ -135,7 +135,7 @@ def test_masks_what_is_left_of_a_value_that_had_begun_before_it_was_known(cut: i
     stream = Scrubber(Needles.of([TOKEN]))
     data = b"x" * 5000 + b"a " + LATE[:cut]
     sent = b"".join(piece for at in range(0, len(data), size) for piece in stream.feed(data[at : at + size]))
-    stream.learn(BOTH)
+    stream.update_needles(BOTH)
     rest = b"".join([*stream.feed(LATE[cut:] + b" b"), *stream.finish()])
     gone = len(sent) - len(data) + cut
     expected = b"*" * (len(LATE) - gone) if gone < len(LATE) else b""
@@ -144,17 +144,17 @@ def test_masks_what_is_left_of_a_value_that_had_begun_before_it_was_known(cut: i
 
 
 def test_remembers_enough_for_the_last_byte_of_the_longest_needle() -> None:
-    longest = bytes(33 + number % 90 for number in range(LONGEST_NEEDLE))
+    longest = bytes(33 + number % 90 for number in range(MAX_NEEDLE_BYTES))
     stream = Scrubber(Needles({}))
     assert stream.feed(b"x" * 9000 + longest[:-1])
-    stream.learn(Needles({longest: ("late",)}))
+    stream.update_needles(Needles({longest: ("late",)}))
     assert b"".join(stream.feed(longest[-1:]) + stream.finish()) == b"*"
 
 
 def test_masks_what_was_held_back_as_the_beginning_of_another_one() -> None:
     stream = Scrubber(Needles({b"-abcdef-ghi": ("one",)}))
     assert stream.feed(b"x-abcdef-g") == [b"x"]
-    stream.learn(Needles({b"-abcdef-ghi": ("one",), b"abcdef": ("two",)}))
+    stream.update_needles(Needles({b"-abcdef-ghi": ("one",), b"abcdef": ("two",)}))
     assert stream.hits == 1
     assert stream.finish() == [b"-******-g"]
 
@@ -162,7 +162,7 @@ def test_masks_what_was_held_back_as_the_beginning_of_another_one() -> None:
 def test_counts_an_occurrence_once_although_it_learns_after_it() -> None:
     stream = Scrubber(Needles({b"abab": ("n",)}))
     out = stream.feed(b"xabab")
-    stream.learn(Needles({b"abab": ("n",), b"zzzz": ("z",)}))
+    stream.update_needles(Needles({b"abab": ("n",), b"zzzz": ("z",)}))
     out += stream.feed(b"c") + stream.finish()
     assert b"".join(out) == b"x****c"
     assert stream.found == {"n": 1}
@@ -172,5 +172,5 @@ def test_does_not_find_a_value_across_the_end_of_a_message() -> None:
     stream = Scrubber(Needles({}))
     stream.feed(LATE[:9])
     stream.finish()
-    stream.learn(BOTH)
+    stream.update_needles(BOTH)
     assert stream.feed(LATE[9:] + b"~") == [LATE[9:] + b"~"]

@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.secrets.command import CommandSource
-from egress.secrets.surroundings import Surroundings
-from tests.unit.secrets.rig import SYSTEM_PATH, TOKEN, script
+from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.command import CommandSecretSource
+from tests.unit.secrets.secret_samples import SYSTEM_PATH, TOKEN, script
 
 
 def source(
     *argv: str, home: Path | str = "/", path: str = SYSTEM_PATH, timeout: float = 60.0
-) -> CommandSource:
-    return CommandSource(argv, Surroundings({"PATH": path, "HOME": str(home)}), timeout)
+) -> CommandSecretSource:
+    return CommandSecretSource(argv, ChildEnvironment({"PATH": path, "HOME": str(home)}), timeout)
 
 
-def value(command: CommandSource) -> bytes:
-    return command.look().named("x").reveal()
+def value(command: CommandSecretSource) -> bytes:
+    return command.fetch().secret_named("x").reveal()
 
 
-def fault(command: CommandSource) -> UnreadableError:
+def fault(command: CommandSecretSource) -> UnreadableError:
     with pytest.raises(UnreadableError) as caught:
-        command.look()
+        command.fetch()
     return caught.value
 
 
@@ -75,7 +75,7 @@ def test_a_program_that_hangs_is_told(tmp_path: Path) -> None:
 
 def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
     assert "there is no program" in fault(source(str(tmp_path / "gone"))).message
-    assert "there is no program" in fault(CommandSource((), Surroundings({}))).message
+    assert "there is no program" in fault(CommandSecretSource((), ChildEnvironment({}))).message
     program = script(tmp_path, "")
     program.write_text("#!/no/such/interpreter\n", encoding="utf-8")
     assert "cannot be started" in fault(source(str(program))).message

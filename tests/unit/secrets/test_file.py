@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.secrets.file import MOST_BYTES, FileSource
-from tests.unit.secrets.rig import OTHER, TOKEN, put
+from egress.secrets.file import MAX_FILE_BYTES, FileSecretSource
+from tests.unit.secrets.secret_samples import OTHER, TOKEN, put
 
 
 def look(path: Path | str, home: str = "") -> bytes:
-    return FileSource(str(path), {"HOME": home}).look().named("x").reveal()
+    return FileSecretSource(str(path), {"HOME": home}).fetch().secret_named("x").reveal()
 
 
 def test_reads_the_value(tmp_path: Path) -> None:
@@ -29,11 +29,11 @@ def test_a_tilde_is_the_home_of_the_user(tmp_path: Path) -> None:
 
 def test_every_look_sees_the_file_as_it_is_now(tmp_path: Path) -> None:
     """Two writes of equal length within one tick of the file system's clock included."""
-    source = FileSource(str(tmp_path / "token"), {})
+    source = FileSecretSource(str(tmp_path / "token"), {})
     for number in range(50):
         value = b"token-%08d" % number
         (tmp_path / "token").write_bytes(value)
-        assert source.look().named("x").reveal() == value
+        assert source.fetch().secret_named("x").reveal() == value
 
 
 def test_follows_the_swap_of_a_kubernetes_volume(tmp_path: Path) -> None:
@@ -43,11 +43,11 @@ def test_follows_the_swap_of_a_kubernetes_volume(tmp_path: Path) -> None:
         (tmp_path / version / "token").write_bytes(value)
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "token").symlink_to("..data/token")
-    source = FileSource(str(tmp_path / "token"), {})
-    assert source.look().named("x").reveal() == TOKEN
+    source = FileSecretSource(str(tmp_path / "token"), {})
+    assert source.fetch().secret_named("x").reveal() == TOKEN
     (tmp_path / "..new").symlink_to("..2")
     (tmp_path / "..new").rename(tmp_path / "..data")
-    assert source.look().named("x").reveal() == OTHER
+    assert source.fetch().secret_named("x").reveal() == OTHER
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_refuses_a_pipe_put_there_between_two_looks_at_it(
 
 
 def test_refuses_a_file_that_is_too_large(tmp_path: Path) -> None:
-    assert len(look(put(tmp_path / "token", b"x" * MOST_BYTES))) == MOST_BYTES
+    assert len(look(put(tmp_path / "token", b"x" * MAX_FILE_BYTES))) == MAX_FILE_BYTES
     with pytest.raises(UnreadableError, match="larger than 64 KiB"):
-        look(put(tmp_path / "token", b"x" * (MOST_BYTES + 1)))
+        look(put(tmp_path / "token", b"x" * (MAX_FILE_BYTES + 1)))
 
 
 def test_refuses_a_file_that_every_user_can_write(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_gives_up_on_a_file_that_never_rests(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize(("ttl", "due", "end"), [(None, 1.0, 3.0), (1, 0.8, 1.0), (900, 1.0, 900.0)])
 def test_is_looked_at_every_second_whatever_the_ttl(ttl: int | None, due: float, end: float) -> None:
-    assert FileSource("/x", {}).lifetime(ttl) == (due, end)
+    assert FileSecretSource("/x", {}).lifetime(ttl) == (due, end)
 
 
 def test_a_path_that_is_none_is_said(tmp_path: Path) -> None:

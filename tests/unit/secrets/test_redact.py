@@ -13,16 +13,18 @@ import pytest
 import structlog
 
 from egress.scrub import Needles
+from egress.secrets.needle_cache import compile_needles
 from egress.secrets.redact import Redactor
-from egress.secrets.searches import compiled
-from egress.secrets.trail import Known
-from egress.secrets.value import Value
-from tests.unit.secrets.rig import OTHER, TOKEN
+from egress.secrets.source_value import SourceValue
+from egress.secrets.value_history import KnownValue
+from tests.unit.secrets.secret_samples import OTHER, TOKEN
 
 TEXT = TOKEN.decode()
 HIGH = "grüße-geheim".encode("latin-1")
 WIDE = "straße-geheim".encode()
-NEEDLES = compiled(tuple(Known(f"s{n}", Value(v), None) for n, v in enumerate((TOKEN, HIGH, WIDE))))
+NEEDLES = compile_needles(
+    tuple(KnownValue(f"s{n}", SourceValue(v), None) for n, v in enumerate((TOKEN, HIGH, WIDE)))
+)
 
 
 def redacted(**event: object) -> dict[str, object]:
@@ -108,7 +110,7 @@ def test_what_is_clean_stays_the_same() -> None:
 
 
 def test_a_number_can_be_a_secret() -> None:
-    needles = compiled((Known("pin", Value(b"8273645546372819"), None),))
+    needles = compile_needles((KnownValue("pin", SourceValue(b"8273645546372819"), None),))
     assert "8273645546372819" not in repr(
         Redactor(lambda: needles)(None, "info", {"event": 8273645546372819})
     )

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import structlog
 
-from egress.rules.hosts import pattern
-from egress.rules.policy import Binding, SecretSpec
-from egress.secrets import Resolver
-from egress.secrets.file import FileSource
-from egress.secrets.resolver import _asked
-from egress.secrets.trail import KEPT
+from egress.rules.decide.policy import Binding, SecretSpec
+from egress.rules.language.hosts import parse_host_pattern
+from egress.secrets import SecretResolver
+from egress.secrets.file import FileSecretSource
+from egress.secrets.resolver import _fetch_value
+from egress.secrets.value_history import REPLACED_VALUE_LIFETIME
 from egress.types import Secret
-from tests.unit.secrets.rig import (
+from tests.unit.secrets.secret_samples import (
     OTHER,
     TOKEN,
     HandClock,
@@ -34,7 +34,7 @@ from tests.unit.secrets.rig import (
 type Events = list[structlog.typing.EventDict]
 
 ENV = spec("github", "env", "TOKEN")
-AT_A = replace(ENV, bindings=(Binding(pattern("a.example"), 443),))
+AT_A = replace(ENV, bindings=(Binding(parse_host_pattern("a.example"), 443),))
 
 
 @pytest.fixture
@@ -52,13 +52,13 @@ def revealed(secrets: dict[str, Secret] | None) -> dict[str, bytes]:
     return {name: secret.reveal() for name, secret in (secrets or {}).items()}
 
 
-async def value(of: Resolver, *specs: SecretSpec) -> bytes | None:
+async def value(of: SecretResolver, *specs: SecretSpec) -> bytes | None:
     """The value of the first one."""
     found = await of.resolve(specs)
     return found[specs[0].name].reveal() if specs[0].name in found else None
 
 
-def finds(of: Resolver, specs: Iterable[SecretSpec], data: bytes) -> bool:
+def finds(of: SecretResolver, specs: Iterable[SecretSpec], data: bytes) -> bool:
     return bool(of.needles(specs).mask(data).hits)
 
 
@@ -409,7 +409,7 @@ async def test_a_mistake_of_our_own_is_a_missing_secret_too(
     def fail(*_: object) -> None:
         raise RuntimeError(TOKEN.decode())
 
-    monkeypatch.setattr("egress.secrets.resolver._asked", fail)
+    monkeypatch.setattr("egress.secrets.resolver._fetch_value", fail)
     assert await resolver(clock).resolve([file_spec(put(tmp_path / "token", TOKEN))]) == {}
     assert events[0]["cause"] == "the source failed with RuntimeError"
     assert "tok_" not in repr(events)
@@ -429,7 +429,7 @@ async def test_replaced_values_are_searched_for_a_while_longer(clock: HandClock,
     await of.resolve([one])
     assert finds(of, [one], TOKEN)
     assert finds(of, [one], OTHER)
-    clock.advance(KEPT)
+    clock.advance(REPLACED_VALUE_LIFETIME)
     assert not finds(of, [one], TOKEN)
     assert finds(of, [one], OTHER)
 
@@ -463,10 +463,10 @@ async def test_after_a_reload_the_value_of_the_old_reference_is_searched_for(
     assert finds(of, [new], TOKEN)
     assert finds(of, [new], OTHER)
     assert await value(of, ENV) == TOKEN
-    clock.advance(KEPT)
+    clock.advance(REPLACED_VALUE_LIFETIME)
     assert finds(of, [new], OTHER)
     await of.warm([new])
-    clock.advance(KEPT)
+    clock.advance(REPLACED_VALUE_LIFETIME)
     assert finds(of, [new], OTHER)
     assert not finds(of, [new], TOKEN)
 
@@ -476,7 +476,7 @@ async def test_a_secret_that_left_the_policy_is_searched_for_an_hour(clock: Hand
     await of.warm([ENV])
     await of.warm([])
     assert of.all_needles().mask(TOKEN).hits
-    clock.advance(KEPT)
+    clock.advance(REPLACED_VALUE_LIFETIME)
     assert not of.all_needles().mask(TOKEN).hits
 
 
@@ -490,7 +490,7 @@ async def test_a_secret_that_left_the_policy_while_it_was_waited_for_is_not_put_
     await of.warm([])
     await let_go(tmp_path)
     assert await waiter == {}
-    assert of.lacking([slow]) == ()
+    assert of.unavailable([slow]) == ()
     assert not of._held
 
 
@@ -522,7 +522,9 @@ async def test_the_version_grows_with_whatever_there_is_to_look_for(clock: HandC
         await of.resolve([one])
 
     async def bind() -> None:
-        of.needles_at("b.example", 443, [replace(one, bindings=(Binding(pattern("b.example"), 443),))])
+        of.needles_at(
+            "b.example", 443, [replace(one, bindings=(Binding(parse_host_pattern("b.example"), 443),))]
+        )
 
     for step in (warm, rotate, bind):
         await step()
@@ -542,7 +544,7 @@ async def test_what_left_the_policy_is_searched_for_at_its_destinations(clock: H
     assert found is not None
     assert found.mask(TOKEN).hits
     assert of.needles_at("b.example", 443, []) is None
-    clock.advance(KEPT)
+    clock.advance(REPLACED_VALUE_LIFETIME)
     assert of.needles_at("a.example", 443, []) is None
     await of.warm([])
     assert not of._trails, "nothing is kept of it for ever"
@@ -551,14 +553,14 @@ async def test_what_left_the_policy_is_searched_for_at_its_destinations(clock: H
 async def test_what_a_running_exchange_carries_is_searched_for_until_it_is_over(clock: HandClock) -> None:
     of = resolver(clock, captured({"TOKEN": TOKEN}))
     await of.warm([AT_A])
-    carried = of.carry(("github", "unknown"))
+    carried = of.begin_use(("github", "unknown"))
     for _ in range(3):
         await of.warm([])
-        clock.advance(KEPT)
+        clock.advance(REPLACED_VALUE_LIFETIME)
     found = of.needles_at("a.example", 443, [])
     assert found is not None
     assert found.mask(TOKEN).hits
-    of.let_go(carried)
+    of.end_use(carried)
     assert of.needles_at("a.example", 443, []) is None
 
 
@@ -568,16 +570,16 @@ async def test_an_exchange_carries_the_value_that_is_in_use_when_it_is_sent(
     one = file_spec(put(tmp_path / "token", TOKEN))
     of = resolver(clock)
     await of.warm([one])
-    first = of.carry(("github",))
+    first = of.begin_use(("github",))
     put(tmp_path / "token", OTHER)
     clock.advance(3)
     await of.resolve([one])
-    second = of.carry(("github",))
-    assert [known.value.named("x").reveal() for known in (*first, *second)] == [TOKEN, OTHER]
-    of.let_go(second)
-    clock.advance(KEPT)
+    second = of.begin_use(("github",))
+    assert [known.value.secret_named("x").reveal() for known in (*first, *second)] == [TOKEN, OTHER]
+    of.end_use(second)
+    clock.advance(REPLACED_VALUE_LIFETIME)
     assert finds(of, [one], TOKEN)
-    of.let_go(first)
+    of.end_use(first)
     assert not finds(of, [one], TOKEN)
     assert finds(of, [one], OTHER)
 
@@ -591,7 +593,7 @@ async def test_a_revoked_value_is_missing_until_the_source_gives_another(
     one = file_spec(put(tmp_path / "token", TOKEN))
     of = resolver(clock)
     await of.resolve([one])
-    assert of.forget("github")
+    assert of.revoke_by_name("github")
     assert of.cached([one]) is None
     for _ in range(2):
         assert await of.resolve([one]) == {}
@@ -605,7 +607,7 @@ async def test_a_revoked_value_is_missing_until_the_source_gives_another(
 
 
 async def test_an_unknown_name_is_not_revoked(clock: HandClock) -> None:
-    assert not resolver(clock).forget("github")
+    assert not resolver(clock).revoke_by_name("github")
 
 
 async def test_a_look_that_began_before_does_not_bring_a_revoked_value_back(
@@ -615,25 +617,25 @@ async def test_a_look_that_began_before_does_not_bring_a_revoked_value_back(
     of = resolver(clock)
     waiter = asyncio.create_task(of.resolve([one]))
     await begun(tmp_path)
-    assert of.forget("vault")
+    assert of.revoke_by_name("vault")
     await let_go(tmp_path)
     assert await waiter == {}
 
 
 async def test_dropping_revokes_what_was_never_asked_for_and_a_pardon_ends_it(clock: HandClock) -> None:
     of = resolver(clock, captured({"TOKEN": TOKEN}))
-    of.drop([ENV])
+    of.revoke([ENV])
     assert await of.resolve([ENV]) == {}
-    of.pardon()
+    of.restore()
     assert await value(of, ENV) == TOKEN
 
 
 async def test_a_revocation_outlives_a_policy_without_the_secret(clock: HandClock) -> None:
     of = resolver(clock, captured({"TOKEN": TOKEN}))
     await of.warm([ENV])
-    of.forget("github")
+    of.revoke_by_name("github")
     await of.warm([])
-    assert not of.forget("github")
+    assert not of.revoke_by_name("github")
     await of.warm([ENV])
     assert of.cached([ENV]) is None
 
@@ -669,10 +671,10 @@ async def test_all_variables_are_known_before_the_first_command_runs(
 
 
 async def test_the_costly_parts_are_made_before_the_loop_sees_the_value(tmp_path: Path) -> None:
-    source = FileSource(str(put(tmp_path / "token", TOKEN)), {})
-    first = _asked(source, None, "x")
+    source = FileSecretSource(str(put(tmp_path / "token", TOKEN)), {})
+    first = _fetch_value(source, None, "x")
     assert first._spellings is not None
-    assert _asked(source, first, "x") is first
+    assert _fetch_value(source, first, "x") is first
 
 
 async def test_a_look_that_has_just_ended_is_not_waited_for(clock: HandClock, tmp_path: Path) -> None:
@@ -699,9 +701,9 @@ async def test_what_cannot_be_had_is_told_with_its_cause_and_its_cure(
     lost, short = file_spec(tmp_path / "none", "lost"), spec("short", "env", "SHORT")
     of = resolver(clock, captured({"TOKEN": TOKEN, "SHORT": b"1234567"}))
     specs = [there, gone, lost, short]
-    assert of.lacking(specs) == (), "nobody was asked yet"
+    assert of.unavailable(specs) == (), "nobody was asked yet"
     await of.warm(specs)
-    told = of.lacking(specs)
+    told = of.unavailable(specs)
     assert [(lack.name, lack.scheme) for lack in told] == [
         ("gone", "env"),
         ("lost", "file"),
@@ -711,11 +713,11 @@ async def test_what_cannot_be_had_is_told_with_its_cause_and_its_cure(
     assert "fewer than 8 bytes" in told[2].cause
     assert all(lack.cure for lack in told)
     assert "1234567" not in repr(told)
-    assert [lack.name for lack in of.lacking(specs, {"short"})] == ["gone", "lost"]
+    assert [lack.name for lack in of.unavailable(specs, {"short"})] == ["gone", "lost"]
     put(tmp_path / "none", OTHER)
     clock.advance(3)
     await of.resolve([lost])
-    assert [lack.name for lack in of.lacking(specs)] == ["gone", "short"]
+    assert [lack.name for lack in of.unavailable(specs)] == ["gone", "short"]
 
 
 async def test_the_variables_that_it_was_started_with_are_told_by_name(clock: HandClock) -> None:

@@ -5,50 +5,50 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import UnreadableError
-from egress.rules.secrets import SCHEMES
-from egress.secrets.command import CommandSource
-from egress.secrets.file import FileSource
-from egress.secrets.source import LATER, Sources, unresolvable
-from egress.secrets.surroundings import Surroundings
-from egress.secrets.variable import VariableSource
-from tests.unit.secrets.rig import captured, spec
+from egress.rules.compile.secrets import SCHEMES
+from egress.secrets.child_environment import ChildEnvironment
+from egress.secrets.command import CommandSecretSource
+from egress.secrets.file import FileSecretSource
+from egress.secrets.source import RESERVED_SCHEMES, SourceFactory, VariableSecretSource, unresolvable_secrets
+from tests.unit.secrets.secret_samples import captured, spec
 
 
-def sources(*, container: bool = False) -> Sources:
-    return Sources(captured(), Surroundings({}), container, 1.0)
+def sources(*, container: bool = False) -> SourceFactory:
+    return SourceFactory(captured(), ChildEnvironment({}), container, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("scheme", "kind"), [("env", VariableSource), ("file", FileSource), ("command", CommandSource)]
+    ("scheme", "kind"),
+    [("env", VariableSecretSource), ("file", FileSecretSource), ("command", CommandSecretSource)],
 )
 def test_each_scheme_of_this_version_has_its_source(scheme: str, kind: type) -> None:
     assert isinstance(sources().of(spec("x", scheme, "/x")), kind)
-    assert unresolvable([spec("x", scheme, "/x")]) == ()
+    assert unresolvable_secrets([spec("x", scheme, "/x")]) == ()
 
 
-@pytest.mark.parametrize("scheme", sorted(LATER))
+@pytest.mark.parametrize("scheme", sorted(RESERVED_SCHEMES))
 def test_a_scheme_of_later_says_so_and_names_the_cure(scheme: str) -> None:
     """Listed for the start, and said again by the source itself."""
-    (found,) = unresolvable([spec("x", scheme, "y")])
+    (found,) = unresolvable_secrets([spec("x", scheme, "y")])
     assert (found.name, found.cause) == ("x", f"`{scheme}:` is not resolved by this version")
     assert "`command:`" in found.cure
     source = sources().of(spec("x", scheme, "y"))
     with pytest.raises(UnreadableError, match="not resolved by this version"):
-        source.look()
+        source.fetch()
     source.stop()
     assert source.lifetime(60) == (0, 0)
 
 
 def test_every_scheme_of_the_rule_language_is_known() -> None:
-    told = {item.name: item.cause for item in unresolvable(spec(s, s, "/x") for s in SCHEMES)}
-    assert set(told) == LATER
-    (odd,) = unresolvable([spec("x", "gopher", "y")])
+    told = {item.name: item.cause for item in unresolvable_secrets(spec(s, s, "/x") for s in SCHEMES)}
+    assert set(told) == RESERVED_SCHEMES
+    (odd,) = unresolvable_secrets([spec("x", "gopher", "y")])
     assert "knows no source" in odd.cause
 
 
 def test_a_variable_is_refused_in_a_container() -> None:
-    (found,) = unresolvable([spec("x", "env", "TOKEN"), spec("y", "file", "/y")], container=True)
+    (found,) = unresolvable_secrets([spec("x", "env", "TOKEN"), spec("y", "file", "/y")], container=True)
     assert found.name == "x"
     assert "`file:`" in found.cure
     with pytest.raises(UnreadableError, match="refused in a container"):
-        sources(container=True).of(spec("x", "env", "TOKEN")).look()
+        sources(container=True).of(spec("x", "env", "TOKEN")).fetch()

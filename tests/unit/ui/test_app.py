@@ -9,11 +9,11 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from egress.errors import ContentError, UsageError
-from egress.ui import Desk, Watch, make
+from egress.ui import ChainWatch, IndexPool, make
 from egress.ui.app import status_of
-from egress.ui.desk import BusyError, TooSlowError
-from egress.ui.site import STATIC, NotFoundError
-from tests.unit.ui.asking import NOW, app, ask, line, write
+from egress.ui.index_pool import BusyError, TooSlowError
+from egress.ui.page_context import STATIC_TYPES, NotFoundError
+from tests.unit.ui.page_app import NOW, app, ask, line, write
 
 
 def test_an_unknown_address_is_told_on_a_page(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_an_error_has_its_status() -> None:
 
 
 def test_a_log_that_is_not_there_is_told(tmp_path: Path) -> None:
-    site = make(Desk(tmp_path / "none"), Watch(()), [], lambda: NOW, is_watching=False)
+    site = make(IndexPool(tmp_path / "none"), ChainWatch(()), [], lambda: NOW, is_watching=False)
     answer = ask(site, "/")
     assert answer.status == 500
     assert "audit log" in answer.text
@@ -39,15 +39,15 @@ def test_a_log_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_files_are_served_by_name_alone(tmp_path: Path) -> None:
     site = app(tmp_path)
-    for name, kind in STATIC.items():
+    for name, kind in STATIC_TYPES.items():
         assert ask(site, f"/static/{name}").headers["content-type"] == kind
     for name in ("../site.py", "htmx.LICENSE", "", "..%2fsite.py"):
         assert ask(site, f"/static/{name}").status == 404
 
 
 def test_the_chain_is_checked_while_it_is_served(tmp_path: Path) -> None:
-    watch = Watch([sys.executable, "-c", "print('{\"ok\": true}')"])
-    site = make(Desk(write(tmp_path, [line(1)])), watch, [], lambda: NOW)
+    watch = ChainWatch([sys.executable, "-c", "print('{\"ok\": true}')"])
+    site = make(IndexPool(write(tmp_path, [line(1)])), watch, [], lambda: NOW)
     assert isinstance(site, Starlette)
 
     async def serve() -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from egress.review import Numbers
+from egress.review import TrafficTotals
 from egress.ui.charts import HEIGHT, WIDTH, charts
 
 MINUTE = 60_000_000
 START = 1_772_357_400_000_000
-BUSY = Numbers(requests=10, denied=4, bytes_up=100, bytes_down=300, p50_us=1000, p95_us=4000)
-STEPS = ((START, BUSY), (START + MINUTE, Numbers()), (START + 2 * MINUTE, Numbers(requests=1)))
+BUSY = TrafficTotals(requests=10, denied=4, bytes_up=100, bytes_down=300, p50_us=1000, p95_us=4000)
+STEPS = ((START, BUSY), (START + MINUTE, TrafficTotals()), (START + 2 * MINUTE, TrafficTotals(requests=1)))
 
 
 def test_there_is_a_chart_of_each_kind() -> None:
     assert [chart.name for chart in charts(STEPS, BUSY)] == ["Requests", "Denials", "Bytes", "Latency"]
-    assert charts((), Numbers()) == ()
+    assert charts((), TrafficTotals()) == ()
 
 
 def test_bars_stay_within_the_chart() -> None:
@@ -33,7 +33,9 @@ def test_heights_are_as_the_numbers() -> None:
 
 
 def test_what_is_there_is_seen_however_little_it_is() -> None:
-    one = charts(((START, Numbers(requests=1_000_000)), (START + MINUTE, Numbers(requests=1))), BUSY)[0]
+    one = charts(
+        ((START, TrafficTotals(requests=1_000_000)), (START + MINUTE, TrafficTotals(requests=1))), BUSY
+    )[0]
     assert one.columns[1].bars[0].height == 1.5
 
 

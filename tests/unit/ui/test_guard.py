@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.ui import Guard, Session
-from tests.unit.ui.asking import app, ask, guarded
+from egress.ui import LoginSession, RequestGuard
+from tests.unit.ui.page_app import app, ask, guarded
 
 TOKEN = "a-token-of-some-length"
 
@@ -31,7 +31,7 @@ def test_refuses_two_hosts(tmp_path: Path) -> None:
 
 
 def test_another_name_is_one_that_was_given(tmp_path: Path) -> None:
-    assert ask(Guard(app(tmp_path), ["Review.example"]), "/", host="review.example:80").status == 200
+    assert ask(RequestGuard(app(tmp_path), ["Review.example"]), "/", host="review.example:80").status == 200
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_refuses_an_endless_address(tmp_path: Path) -> None:
 
 
 def test_every_answer_carries_the_policy(tmp_path: Path) -> None:
-    site = guarded(tmp_path, Session(TOKEN))
+    site = guarded(tmp_path, LoginSession(TOKEN))
     answers = [ask(site, "/"), ask(site, "/", host="evil.example"), ask(site, "/static/style.css")]
     answers += [ask(site, "/static/none.css"), ask(site, "/", method="POST"), ask(site, "/login?token=no")]
     for answer in answers:
@@ -88,7 +88,7 @@ def test_every_answer_carries_the_policy(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_log_is_shown_without_a_login(tmp_path: Path) -> None:
-    site = guarded(tmp_path, Session(TOKEN))
+    site = guarded(tmp_path, LoginSession(TOKEN))
     for path in ("/", "/lines", "/charts", "/chain", "/request?id=r-1", "/none", "/login", "/login?token="):
         answer = ask(site, path)
         assert answer.status == 401
@@ -96,7 +96,7 @@ def test_nothing_of_the_log_is_shown_without_a_login(tmp_path: Path) -> None:
 
 
 def test_the_token_is_taken_for_a_cookie(tmp_path: Path) -> None:
-    site = guarded(tmp_path, Session(TOKEN))
+    site = guarded(tmp_path, LoginSession(TOKEN))
     answer = ask(site, f"/login?token={TOKEN}")
     assert (answer.status, answer.headers["location"]) == (303, "/")
     cookie = answer.headers["set-cookie"].split(";")[0]
@@ -106,7 +106,7 @@ def test_the_token_is_taken_for_a_cookie(tmp_path: Path) -> None:
 
 
 def test_a_wrong_token_gets_no_cookie_and_is_not_repeated(tmp_path: Path) -> None:
-    answer = ask(guarded(tmp_path, Session(TOKEN)), f"/login?token={TOKEN}x")
+    answer = ask(guarded(tmp_path, LoginSession(TOKEN)), f"/login?token={TOKEN}x")
     assert answer.status == 401
     assert "set-cookie" not in answer.headers
     assert TOKEN not in answer.text

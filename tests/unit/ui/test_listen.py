@@ -21,14 +21,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cannot_be_is_told(tmp_path: Path, taken: None) -> None:
     with pytest.raises(UnreadableError, match="cannot listen there: address already in use"):
-        listen.port("127.0.0.1", 80)
+        listen.listen_on_port("127.0.0.1", 80)
     with pytest.raises(UnreadableError, match="cannot be made: address already in use"):
-        listen.unix(tmp_path / "review.sock")
+        listen.listen_on_socket(tmp_path / "review.sock")
 
 
 def test_a_file_that_is_no_socket_stays(tmp_path: Path, taken: None) -> None:
     file = tmp_path / "review.sock"
     file.write_text("mine")
     with pytest.raises(UnreadableError):
-        listen.unix(file)
+        listen.listen_on_socket(file)
     assert file.read_text() == "mine"

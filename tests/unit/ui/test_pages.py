@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from egress.ui.pages import KINDS, LIMIT, MOST_NEAR, PAGES
-from tests.unit.ui.asking import app, ask, denied, line, rules, write
+from egress.ui.pages import KINDS, MAX_NEAR_LINES, PAGE_LINES, PAGES
+from tests.unit.ui.page_app import app, ask, denied, line, rules, write
 
 BAD = "<script>window.pwned=1</script>\"'>\u202e\x1b[2J&lt;"
 """What a sandbox or an upstream may choose."""
@@ -58,7 +58,7 @@ def test_a_wrong_filter_is_told_beside_what_was_typed(tmp_path: Path) -> None:
 
 
 def test_older_lines_are_on_another_page(tmp_path: Path) -> None:
-    site = app(tmp_path, [line(n, path=f"/item-{n}.") for n in range(1, LIMIT + 11)])
+    site = app(tmp_path, [line(n, path=f"/item-{n}.") for n in range(1, PAGE_LINES + 11)])
     first = ask(site, "/").text
     found = re.search(r'id="older" href="([^"]+)"', first)
     assert found is not None
@@ -278,4 +278,4 @@ def test_nothing_of_a_line_is_markup_on_any_page(tmp_path: Path) -> None:
 
 def test_a_connection_of_days_does_not_make_a_page_of_days(tmp_path: Path) -> None:
     site = app(tmp_path, [line(n, connection="c-1") for n in range(1, 200)])
-    assert ask(site, "/request?id=r-150").text.count("<tr class=") == MOST_NEAR
+    assert ask(site, "/request?id=r-150").text.count("<tr class=") == MAX_NEAR_LINES

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from egress.proxy import engine
-from egress.review import Numbers
+from egress.proxy.lanes import engine
+from egress.review import TrafficTotals
 from egress.ui.rulebook import CANARIES, around, read, rows
-from tests.unit.ui.asking import RULES, rules
+from tests.unit.ui.page_app import RULES, rules
 
 HITS = {
-    "api.github.com#read": Numbers(requests=7),
-    "gone.example.com#old": Numbers(requests=2),
-    "": Numbers(3),
+    "api.github.com#read": TrafficTotals(requests=7),
+    "gone.example.com#old": TrafficTotals(requests=2),
+    "": TrafficTotals(3),
 }
 
 
@@ -40,7 +40,7 @@ hosts:
 def test_a_canary_is_a_deny_and_one_that_nothing_sent_is_as_it_should_be(tmp_path: Path) -> None:
     file = rules(tmp_path)
     file.write_text(UNREAD)
-    hits = {f"{engine.CANARIES}#key": Numbers(requests=2, denied=2)}
+    hits = {f"{engine.CANARIES_KEY_NAME}#key": TrafficTotals(requests=2, denied=2)}
     found = {row.name: row for row in rows(read([file], 0), hits)}
     seen, quiet = found[f"{CANARIES}#key"], found[f"{CANARIES}#quiet"]
     assert (seen.verdict, seen.numbers.requests, seen.marks) == ("deny", 2, ())
@@ -54,9 +54,9 @@ def test_what_passes_unread_is_counted_by_its_hosts(tmp_path: Path) -> None:
     file.write_text(UNREAD)
     at_hand = read([file], 0)
     tunnels = {
-        "pinned.example.com": Numbers(3),
-        "read.example.com": Numbers(9),
-        "elsewhere.example.org": Numbers(9),
+        "pinned.example.com": TrafficTotals(3),
+        "read.example.com": TrafficTotals(9),
+        "elsewhere.example.org": TrafficTotals(9),
     }
     found = {row.name: row for row in rows(at_hand, {}, tunnels)}
     used = found["pinned.example.com#host"]

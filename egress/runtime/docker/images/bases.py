@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from egress.runtime.docker import local_image
-from egress.runtime.docker.engine import Engine
-from egress.runtime.docker.images.builder import Say, silent
-from egress.runtime.docker.local_image import Tree
+from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.images.builder import ProgressCallback, ignore_progress
+from egress.runtime.docker.local_image import ImageTree
 from egress.runtime.errors import ImageMissingError, UnsupportedError
 
-PYTHON: Final = "egress-base-python"
-DEBIAN: Final = "egress-base-debian"
-PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_CHANGES: Final = (f"ENV PATH={PATH}", 'CMD ["python3"]')
-LIBRARIES: Final = (
+PYTHON_BASE: Final = "egress-base-python"
+DEBIAN_BASE: Final = "egress-base-debian"
+PROGRAM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_IMAGE_SETTINGS: Final = (f"ENV PATH={PROGRAM_PATH}", 'CMD ["python3"]')
+BASE_LIBRARIES: Final = (
     *(
         "libc.so.6",
         "libdl.so.2",
@@ -42,30 +42,32 @@ LIBRARIES: Final = (
     *("libatomic.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"),
 )
 """What compiled packages for Linux take for granted (PEP 600)."""
-_LEFT_OUT: Final = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*")
+_EXCLUDED_PATHS: Final = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*")
 
 
-def of_python(engine: Engine, say: Say = silent) -> str:
+def find_or_make_python(engine: DockerEngine, say: ProgressCallback = ignore_progress) -> str:
     """The name of a base with this Python, its library, pip, and nothing else; no shell."""
-    return imported(engine, python_tree(), PYTHON, _CHANGES, say)
+    return import_tree(engine, python_tree(), PYTHON_BASE, _IMAGE_SETTINGS, say)
 
 
-def python_tree() -> Tree:
+def python_tree() -> ImageTree:
     """The files of that base."""
-    tree = local_image.for_people(())
-    for name in LIBRARIES:
+    tree = local_image.small_system_tree(())
+    for name in BASE_LIBRARIES:
         if found := library(name):
             tree.module(f"usr/lib/{name}", found)
-    folder = Path(local_image.PYTHON).parent.parent / "lib" / Path(local_image.PYTHON).name
+    folder = Path(local_image.PYTHON_PATH).parent.parent / "lib" / Path(local_image.PYTHON_PATH).name
     with zipfile.ZipFile(_pip()) as wheel:
         for name in wheel.namelist():
             tree.text(f"{str(folder).removeprefix('/')}/site-packages/{name}", wheel.read(name))
     return tree
 
 
-def imported(engine: Engine, tree: Tree, repository: str, changes: tuple[str, ...], say: Say) -> str:
+def import_tree(
+    engine: DockerEngine, tree: ImageTree, repository: str, changes: tuple[str, ...], say: ProgressCallback
+) -> str:
     """The name of the image with these files, which is made where there is none."""
-    with local_image.spooled(tree) as (archive, digest):
+    with local_image.spool_archive(tree) as (archive, digest):
         # Not the settings: they belong to the files of this version, and both change together.
         name = f"{repository}:{digest[:16]}"
         try:
@@ -76,31 +78,31 @@ def imported(engine: Engine, tree: Tree, repository: str, changes: tuple[str, ..
     return name
 
 
-def of_debian(engine: Engine, say: Say = silent) -> str:
+def find_or_make_debian(engine: DockerEngine, say: ProgressCallback = ignore_progress) -> str:
     """The name of a base of Debian's packages, which takes half a minute and root where there is none.
 
     It is made once for each release; remove the image to have a newer one. Raises `UnsupportedError`.
     """
-    mirror, release = _source()
-    name = f"{DEBIAN}:{release}"
+    mirror, release = _package_source()
+    name = f"{DEBIAN_BASE}:{release}"
     try:
         engine.image_id(name)
     except ImageMissingError:
-        _need_debootstrap()
+        _require_debootstrap()
         say(f"making {name} of packages, about half a minute")
-        with _bootstrapped(mirror, release) as archive:
-            engine.import_image(archive, DEBIAN, release, ('CMD ["/bin/sh"]',))
+        with _bootstrap(mirror, release) as archive:
+            engine.import_image(archive, DEBIAN_BASE, release, ('CMD ["/bin/sh"]',))
     return name
 
 
-def _need_debootstrap() -> None:
-    if shutil.which("debootstrap", path=f"{os.defpath}:{PATH}") is None:
+def _require_debootstrap() -> None:
+    if shutil.which("debootstrap", path=f"{os.defpath}:{PROGRAM_PATH}") is None:
         raise UnsupportedError("debootstrap is missing", "apt-get install debootstrap, or name a base")
     if os.geteuid() != 0:
         raise UnsupportedError("a base of packages is made by root alone", "be root, or name a base")
 
 
-def _source() -> tuple[str, str]:
+def _package_source() -> tuple[str, str]:
     """From where this machine gets its packages, and of which release they are."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"]
     try:
@@ -114,11 +116,11 @@ def _source() -> tuple[str, str]:
 
 
 @contextmanager
-def _bootstrapped(mirror: str, release: str) -> Iterator[BinaryIO]:
+def _bootstrap(mirror: str, release: str) -> Iterator[BinaryIO]:
     with tempfile.TemporaryDirectory(prefix="egress-base-") as place, tempfile.TemporaryFile() as archive:
         root = Path(place, "root")
         include = "--include=ca-certificates"
-        environ = {"PATH": PATH, "LC_ALL": "C"}
+        environ = {"PATH": PROGRAM_PATH, "LC_ALL": "C"}
         command = ["debootstrap", "--variant=minbase", include, release, str(root), mirror]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
         _unmount(root)
@@ -126,7 +128,7 @@ def _bootstrapped(mirror: str, release: str) -> Iterator[BinaryIO]:
             raise UnsupportedError(
                 "debootstrap made no system of packages", f"try `debootstrap {release} FOLDER` by itself"
             )
-        left_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+        left_out = [f"--exclude={pattern}" for pattern in _EXCLUDED_PATHS]
         subprocess.run(["tar", "-C", str(root), *left_out, "-c", "."], stdout=archive, check=True)  # noqa: S607
         archive.seek(0)
         yield archive

@@ -15,33 +15,33 @@ from typing import Final
 from docker import APIClient
 from docker.errors import DockerException
 
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images.recipes import Recipe
 from egress.runtime.errors import EngineError
 
-type Say = Callable[[str], None]
+type ProgressCallback = Callable[[str], None]
 
-LABEL: Final = "egress.image"
+IMAGE_LABEL: Final = "egress.image"
 """Every image that was built here has it, with the name of what it is."""
-_PATIENCE: Final = 900
-_LAST_LINES: Final = 5
-_FAILED: Final = "put right what the last step says"
-_NO_BASE: Final = "name a base that the engine has; or none, and one is made here, without a registry"
-_BASE: Final = re.compile(r"Step \d+/\d+ : FROM ")
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_BUILD_TIMEOUT: Final = 900
+_MAX_ERROR_LINES: Final = 5
+_FAILED_HINT: Final = "put right what the last step says"
+_NO_BASE_HINT: Final = "name a base that the engine has; or none, and one is made here, without a registry"
+_BASE_STEP: Final = re.compile(r"Step \d+/\d+ : FROM ")
+_COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def silent(_: str) -> None:
+def ignore_progress(_: str) -> None:
     """Say nothing."""
 
 
 def build(
-    engine: Engine,
+    engine: DockerEngine,
     recipe: Recipe,
     name: str,
     arguments: Mapping[str, str],
     more: Mapping[str, Path] | None = None,
-    say: Say = silent,
+    say: ProgressCallback = ignore_progress,
     *,
     is_offline: bool,
 ) -> str:
@@ -54,7 +54,7 @@ def build(
     with tempfile.TemporaryFile() as context:
         recipe.write(context, more)
         context.seek(0)
-        api = APIClient(f"unix://{engine.socket}", version=engine.api_version, timeout=_PATIENCE)
+        api = APIClient(f"unix://{engine.socket}", version=engine.api_version, timeout=_BUILD_TIMEOUT)
         try:
             said: Iterable[Mapping[str, object]] = api.build(
                 fileobj=context,
@@ -62,7 +62,7 @@ def build(
                 dockerfile=recipe.file,
                 tag=name,
                 buildargs=dict(arguments),
-                labels={LABEL: name.partition(":")[0]},
+                labels={IMAGE_LABEL: name.partition(":")[0]},
                 rm=True,
                 forcerm=True,
                 decode=True,
@@ -81,25 +81,27 @@ def build(
     return name
 
 
-def _follow(said: Iterable[Mapping[str, object]], say: Say) -> None:
+def _follow(said: Iterable[Mapping[str, object]], say: ProgressCallback) -> None:
     lines: list[str] = []
     pulling: set[str] = set()
     for each in said:
         if "error" in each:
-            text = " | ".join([*lines[-_LAST_LINES:], _plain(str(each["error"]))])
-            has_base = not lines or not _BASE.match(lines[-1])
-            raise EngineError(f"the image could not be built: {text}", _FAILED if has_base else _NO_BASE)
+            text = " | ".join([*lines[-_MAX_ERROR_LINES:], _strip_colours(str(each["error"]))])
+            has_base = not lines or not _BASE_STEP.match(lines[-1])
+            raise EngineError(
+                f"the image could not be built: {text}", _FAILED_HINT if has_base else _NO_BASE_HINT
+            )
         for line in str(each.get("stream", "")).splitlines():
-            if text := _plain(line):
+            if text := _strip_colours(line):
                 lines.append(text)
                 say(text)
         # Of a base that is fetched: each stage once, not each piece of each layer.
-        stage = _plain(str(each.get("status", "")))
+        stage = _strip_colours(str(each.get("status", "")))
         if stage and stage not in pulling:
             pulling.add(stage)
             say(stage)
 
 
-def _plain(line: str) -> str:
+def _strip_colours(line: str) -> str:
     """Without colours, and whatever else moves a terminal."""
-    return "".join(letter for letter in _COLOUR.sub("", line) if letter.isprintable()).strip()
+    return "".join(letter for letter in _COLOUR_CODE.sub("", line) if letter.isprintable()).strip()

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from egress.runtime.docker import local_image, remembered
-from egress.runtime.docker.engine import Engine
+from egress.runtime.docker import image_cache, local_image
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.images import bases
-from egress.runtime.docker.images.builder import silent
-from egress.runtime.docker.local_image import Tree
+from egress.runtime.docker.images.builder import ignore_progress
+from egress.runtime.docker.local_image import ImageTree
 
 REPOSITORY: Final = "egress-demo"
-WORKSPACE: Final = "/workspace"
-USER: Final = 1000
-PROGRAMS: Final = (
+WORKSPACE_FOLDER: Final = "/workspace"
+DEMO_USER_ID: Final = 1000
+DEMO_PROGRAMS: Final = (
     *("sh", "bash", "env", "find", "grep", "sed", "awk", "tar", "gzip", "xargs", "curl", "git", "rg", "jq"),
     *("basename", "cat", "chmod", "cp", "cut", "date", "dd", "df", "diff", "dirname", "du", "echo", "expr"),
     *("false", "getent", "head", "hostname", "id", "kill", "ln", "ls", "mkdir", "mkfifo", "mktemp", "mv"),
@@ -29,45 +29,45 @@ PROGRAMS: Final = (
     *("setsid", "sha256sum", "sleep", "sort", "stat", "stty", "tail", "tee", "test", "timeout", "touch"),
     *("tr", "true", "tty", "uname", "uniq", "wc", "whoami", "yes"),
 )
-_NAME_SERVICES: Final = ("libnss_files.so.2", "libnss_dns.so.2")
+_NAME_SERVICE_LIBRARIES: Final = ("libnss_files.so.2", "libnss_dns.so.2")
 """Programs from elsewhere, built against an older C library, load these by name."""
-_CHANGES: Final = (
+_IMAGE_SETTINGS: Final = (
     "ENV PATH=/usr/local/bin:/usr/bin:/bin",
     "ENV HOME=/home/sandbox",
-    f"WORKDIR {WORKSPACE}",
-    f"USER {USER}",
+    f"WORKDIR {WORKSPACE_FOLDER}",
+    f"USER {DEMO_USER_ID}",
     'CMD ["/bin/sh"]',
 )
 
 
-def demo_image(engine: Engine, say: Callable[[str], None] | None = None) -> str:
+def demo_image(engine: DockerEngine, say: Callable[[str], None] | None = None) -> str:
     """The name of the image, which is made where the engine has none with these contents.
 
     `say` is called once when it has to be made. Raises `EngineError`, or `UnsupportedError` where this Python
     cannot be copied.
     """
-    seen = remembered.fingerprint(_sources(), _CHANGES)
-    return remembered.image(
+    seen = image_cache.fingerprint(_sources(), _IMAGE_SETTINGS)
+    return image_cache.find_or_make(
         engine,
         REPOSITORY,
         seen,
-        lambda: bases.imported(engine, demo_tree(), REPOSITORY, _CHANGES, say or silent),
+        lambda: bases.import_tree(engine, demo_tree(), REPOSITORY, _IMAGE_SETTINGS, say or ignore_progress),
     )
 
 
-def demo_tree() -> Tree:
+def demo_tree() -> ImageTree:
     """The files of it."""
-    tree = local_image.for_people(PROGRAMS)
+    tree = local_image.small_system_tree(DEMO_PROGRAMS)
     _add_git(tree)
-    for name in (*bases.LIBRARIES, *_NAME_SERVICES):
+    for name in (*bases.BASE_LIBRARIES, *_NAME_SERVICE_LIBRARIES):
         if found := bases.library(name):
             tree.library(found)
             tree.libraries(found)
-    tree.folder(WORKSPACE.removeprefix("/"), owner=USER)
+    tree.folder(WORKSPACE_FOLDER.removeprefix("/"), owner=DEMO_USER_ID)
     return tree
 
 
-def _add_git(tree: Tree) -> None:
+def _add_git(tree: ImageTree) -> None:
     """What git runs to reach a server; the rest of it is in the one program."""
     helpers = _git_helpers()
     for helper in helpers:
@@ -89,6 +89,6 @@ def _git_helpers() -> list[Path]:
 def _sources() -> Iterator[Path]:
     """The files that it is made of, but libraries."""
     yield from (Path(__file__), Path(bases.__file__))
-    yield from (Path(found).resolve() for name in PROGRAMS if (found := shutil.which(name)))
+    yield from (Path(found).resolve() for name in DEMO_PROGRAMS if (found := shutil.which(name)))
     yield from _git_helpers()
     yield from local_image.modules()

@@ -19,10 +19,17 @@ from typing import BinaryIO, Final
 import egress
 from egress.runtime.errors import UnsupportedError
 
-_PACKAGE: Final = Path(egress.__file__).parent
-_LOCK: Final = "requirements.lock"
-_RECIPES: Final = "container"
-_RUNNING: Final = ("compose.yaml", "kubernetes.yaml", "resolv.conf", "rules/*", "shipping/*", "workload/*")
+_PACKAGE_FOLDER: Final = Path(egress.__file__).parent
+_LOCK_NAME: Final = "requirements.lock"
+_RECIPES_FOLDER: Final = "container"
+_DEPLOYMENT_FILES: Final = (
+    "compose.yaml",
+    "kubernetes.yaml",
+    "resolv.conf",
+    "rules/*",
+    "shipping/*",
+    "workload/*",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class Recipe:
 
 def folder() -> Path:
     """Where the recipes are. Raises `UnsupportedError` where they were left out."""
-    for place in (_PACKAGE / _RECIPES, _PACKAGE.parent / _RECIPES):
+    for place in (_PACKAGE_FOLDER / _RECIPES_FOLDER, _PACKAGE_FOLDER.parent / _RECIPES_FOLDER):
         if (place / "proxy.Dockerfile").is_file():
             return place
     raise UnsupportedError("this installation has no recipes for images", "install the package again, whole")
@@ -62,16 +69,16 @@ def folder() -> Path:
 
 def lock() -> Path:
     """The file that names every package of the proxy, with its hashes."""
-    for place in (folder() / _LOCK, folder().parent / _LOCK):
+    for place in (folder() / _LOCK_NAME, folder().parent / _LOCK_NAME):
         if place.is_file():
             return place
-    raise UnsupportedError(f"this installation has no {_LOCK}", "install the package again, whole")
+    raise UnsupportedError(f"this installation has no {_LOCK_NAME}", "install the package again, whole")
 
 
 def for_proxy() -> Recipe:
     """The proxy: needs the packages of the lock file besides, or an index to get them from."""
     files = {f"container/{name}": folder() / name for name in _own("proxy.Dockerfile", "proxy/*.py")}
-    return Recipe("container/proxy.Dockerfile", {**files, _LOCK: lock(), **_package()})
+    return Recipe("container/proxy.Dockerfile", {**files, _LOCK_NAME: lock(), **_package()})
 
 
 def for_sandbox() -> Recipe:
@@ -81,14 +88,14 @@ def for_sandbox() -> Recipe:
 
 def for_door() -> Recipe:
     """The door, for a base of one's own; Egress itself makes one without any recipe."""
-    program = "egress/runtime/door/program.py"
+    program = "egress/runtime/door/socket_opener.py"
     file = "container/door/Dockerfile"
-    return Recipe(file, {file: folder() / "door/Dockerfile", program: _PACKAGE.parent / program})
+    return Recipe(file, {file: folder() / "door/Dockerfile", program: _PACKAGE_FOLDER.parent / program})
 
 
-def for_running() -> Mapping[str, Path]:
+def deployment_files() -> Mapping[str, Path]:
     """What runs images and is there to be edited, by the path within a folder of its own."""
-    return {name: folder() / name for name in sorted(_own(*_RUNNING))}
+    return {name: folder() / name for name in sorted(_own(*_DEPLOYMENT_FILES))}
 
 
 def _own(*patterns: str) -> Iterator[str]:
@@ -98,6 +105,6 @@ def _own(*patterns: str) -> Iterator[str]:
 
 
 def _package() -> dict[str, Path]:
-    found = (path for path in _PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    inside = ((path, path.relative_to(_PACKAGE)) for path in found)
-    return {f"egress/{name.as_posix()}": path for path, name in inside if name.parts[0] != _RECIPES}
+    found = (path for path in _PACKAGE_FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    inside = ((path, path.relative_to(_PACKAGE_FOLDER)) for path in found)
+    return {f"egress/{name.as_posix()}": path for path, name in inside if name.parts[0] != _RECIPES_FOLDER}

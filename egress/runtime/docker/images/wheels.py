@@ -16,7 +16,7 @@ from typing import Final
 
 from egress.runtime.errors import UnsupportedError
 
-_OPTIONS: Final = (
+_PIP_OPTIONS: Final = (
     "--quiet",
     "--disable-pip-version-check",
     "--no-input",
@@ -27,7 +27,7 @@ _OPTIONS: Final = (
 
 def fetch(lock: Path, into: Path) -> list[Path]:
     """Put what the lock file names for this Python into a folder. Raises `UnsupportedError`."""
-    command = [*_pip(), "download", *_OPTIONS, "--requirement", str(lock), "--dest", str(into)]
+    command = [*_pip(), "download", *_PIP_OPTIONS, "--requirement", str(lock), "--dest", str(into)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnsupportedError(

@@ -21,17 +21,17 @@ from typing import Final, NoReturn
 
 from egress.runtime.namespace.inside import kernel
 
-NOT_BEGUN: Final = 125
-_NOT_A_PROGRAM: Final = 126
-_NO_PROGRAM: Final = 127
-_USER: Final = 0x10000000
-_EXPENDABLE: Final = "500"
+NOT_BEGUN_STATUS: Final = 125
+_NOT_A_PROGRAM_STATUS: Final = 126
+_NO_PROGRAM_STATUS: Final = 127
+_USER_NAMESPACE_FLAG: Final = 0x10000000
+_OOM_SCORE_ADJUSTMENT: Final = "500"
 """What is ended first where there is no memory: never the first process."""
-_WITHOUT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+_DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Confinement:
     """What all commands of a sandbox share."""
 
     users: int
@@ -48,19 +48,19 @@ class Cell:
 
 
 def begin(
-    cell: Cell, request: Mapping[str, object], streams: Sequence[int], teller: socket.socket
+    cell: Confinement, request: Mapping[str, object], streams: Sequence[int], teller: socket.socket
 ) -> NoReturn:
     """Become the command. `streams` are three, or the one of a terminal. What fails is told, and ends it."""
     try:
         os.setsid()
         _take_streams(streams)
-        _enter(cell)
-        _settle_signals()
-        _go(str(request["folder"]), teller)
+        _enter_confinement(cell)
+        _reset_signals()
+        _change_folder(str(request["folder"]), teller)
         kernel.filter_calls(cell.filter)
     except OSError as error:
         _tell(teller, "room" if error.errno in (errno.EAGAIN, errno.ENOMEM) else "rights")
-        os._exit(NOT_BEGUN)
+        os._exit(NOT_BEGUN_STATUS)
     _run(_words(request["argv"]), _variables(request["env"]), teller)
 
 
@@ -74,9 +74,9 @@ def _take_streams(streams: Sequence[int]) -> None:
     kernel.close_on_exec(3)
 
 
-def _enter(cell: Cell) -> None:
+def _enter_confinement(cell: Confinement) -> None:
     kernel.be_readable(by_others=True)
-    kernel.write("/proc/self/oom_score_adj", _EXPENDABLE)
+    kernel.write("/proc/self/oom_score_adj", _OOM_SCORE_ADJUSTMENT)
     # Until the program begins what is open here is that of the first process, and other commands are the same
     # user.
     kernel.be_readable(by_others=False)
@@ -89,7 +89,7 @@ def _enter(cell: Cell) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (cell.bounds["data"],) * 2)
     if "processes" in cell.bounds:
         resource.setrlimit(resource.RLIMIT_NPROC, (cell.bounds["processes"],) * 2)
-    os.setns(cell.users, _USER)
+    os.setns(cell.users, _USER_NAMESPACE_FLAG)
     kernel.drop_groups()
     kernel.forget_capabilities()
     os.setresgid(cell.group, cell.group, cell.group)
@@ -104,36 +104,36 @@ def _bound_files(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _settle_signals() -> None:
+def _reset_signals() -> None:
     # Also what whoever made the sandbox ignores: one that was begun in the background, for instance.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _go(folder: str, teller: socket.socket) -> None:
+def _change_folder(folder: str, teller: socket.socket) -> None:
     try:
         os.chdir(os.fsencode(folder))
     except OSError:
         _tell(teller, "folder")
-        os._exit(NOT_BEGUN)
+        os._exit(NOT_BEGUN_STATUS)
 
 
 def _run(words: Sequence[bytes], variables: Mapping[bytes, bytes], teller: socket.socket) -> NoReturn:
-    status = _NO_PROGRAM
+    status = _NO_PROGRAM_STATUS
     for path in _candidates(words[0], variables):
         try:
             os.execve(path, list(words), dict(variables))  # noqa: S606 - that is the point
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.ENOMEM):
                 _tell(teller, "room")
-                os._exit(NOT_BEGUN)
+                os._exit(NOT_BEGUN_STATUS)
             if error.errno == errno.ENOEXEC:
                 with suppress(OSError):
                     os.execve(b"/bin/sh", [b"sh", path, *words[1:]], dict(variables))  # noqa: S606
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                status = _NOT_A_PROGRAM
-    reason = b"not found" if status == _NO_PROGRAM else b"cannot be run"
+                status = _NOT_A_PROGRAM_STATUS
+    reason = b"not found" if status == _NO_PROGRAM_STATUS else b"cannot be run"
     with suppress(OSError):
         os.write(2, words[0] + b": " + reason + b"\n")
     os._exit(status)
@@ -142,7 +142,7 @@ def _run(words: Sequence[bytes], variables: Mapping[bytes, bytes], teller: socke
 def _candidates(program: bytes, variables: Mapping[bytes, bytes]) -> list[bytes]:
     if b"/" in program:
         return [program]
-    folders = variables.get(b"PATH", _WITHOUT_PATH.encode()).split(b":")
+    folders = variables.get(b"PATH", _DEFAULT_PATH.encode()).split(b":")
     return [(folder or b".") + b"/" + program for folder in folders]
 
 

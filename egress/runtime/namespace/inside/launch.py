@@ -18,21 +18,21 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from egress.runtime.door import program as door
-from egress.runtime.namespace.inside import filter as calls
-from egress.runtime.namespace.inside import kernel, network, root, users, wire
-from egress.runtime.namespace.inside.command import Cell
-from egress.runtime.namespace.inside.first import First
+from egress.runtime.door import socket_opener as door
+from egress.runtime.namespace.inside import kernel, messages, network, root_mounts, user_namespaces
+from egress.runtime.namespace.inside import syscall_filter as calls
+from egress.runtime.namespace.inside.command import Confinement
+from egress.runtime.namespace.inside.init import InitProcess
 
-_MOUNTS, _NETWORK = 0x00020000, 0x40000000
-_RUN: Final = 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | _MOUNTS
+_MOUNT_NAMESPACE_FLAG, _NETWORK_NAMESPACE_FLAG = 0x00020000, 0x40000000
+_RUN_NAMESPACE_FLAGS: Final = 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | _MOUNT_NAMESPACE_FLAG
 """Cgroup, UTS, IPC and PID, and mounts once more, for each run."""
-_ENCODINGS: Final = ("ascii", "utf-8", "latin-1", "unicode_escape", "idna")
+_PRELOADED_ENCODINGS: Final = ("ascii", "utf-8", "latin-1", "unicode_escape", "idna")
 
 Plan = dict[str, object]
 
 
-class Launch:
+class Launcher:
     """One sandbox, from its namespaces to their end."""
 
     def __init__(self, plan: Plan, runtime: socket.socket) -> None:
@@ -68,13 +68,13 @@ class Launch:
             raise KeyError("sources")
         has_rights = bool(plan["maps"])
         self._stage = "mounts"
-        trees = root.Trees(sources) if has_rights else None
+        trees = root_mounts.HostTrees(sources) if has_rights else None
         self._stage = "namespaces"
-        users.enter(_MOUNTS | _NETWORK, _strings(plan["maps"]))
+        user_namespaces.enter(_MOUNT_NAMESPACE_FLAG | _NETWORK_NAMESPACE_FLAG, _strings(plan["maps"]))
         self._stage = "network"
         network.prepare(str(plan["address"]))
         self._stage = "mounts"
-        root.build(trees or root.Trees(sources), steps)
+        root_mounts.build(trees or root_mounts.HostTrees(sources), steps)
 
     def _serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -90,13 +90,13 @@ class Launch:
                 ready = {number for number, _ in poll.poll()}
                 if wake in ready:
                     with suppress(BlockingIOError):
-                        os.read(wake, wire.MOST)
+                        os.read(wake, messages.MAX_MESSAGE_BYTES)
                     self._reap()
                 if self._runtime.fileno() in ready and not self._obey():
                     break
                 # The keeper waits for each answer before it asks again, so nothing is left in between.
                 if self._keeper.fileno() in ready:
-                    line = lines.readline(door.MOST_LINE)
+                    line = lines.readline(door.MAX_LINE_BYTES)
                     if not line:
                         break
                     door.obey(self._keeper, line)
@@ -105,7 +105,7 @@ class Launch:
     # The first process
 
     def _obey(self) -> bool:
-        message, descriptors = wire.receive(self._runtime, 4)
+        message, descriptors = messages.receive(self._runtime, 4)
         if message == b"start" and descriptors:
             self._begin(socket.socket(fileno=descriptors[0]))
         elif message == b"end":
@@ -118,7 +118,7 @@ class Launch:
         hears, tells = os.pipe()
         between = os.fork()
         if between == 0:
-            self._become_first(control, tells)
+            self._become_init(control, tells)
         control.close()
         os.close(tells)
         self._first = int.from_bytes(os.read(hears, 4), "big")
@@ -126,24 +126,24 @@ class Launch:
         _, status = os.waitpid(between, 0)
         self._tell({"begun": self._first} if self._first else {"ended": status})
 
-    def _become_first(self, control: socket.socket, tells: int) -> None:
+    def _become_init(self, control: socket.socket, tells: int) -> None:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.unshare(_RUN)
+            os.unshare(_RUN_NAMESPACE_FLAGS)
             number = os.fork()
             if number:
                 os.write(tells, number.to_bytes(4, "big"))
                 os._exit(0)
             os.close(tells)
-            self._run_first(control)
+            self._run_init(control)
         except OSError as error:
             with suppress(OSError):
                 control.send(json.dumps({"errno": error.errno}).encode())
         finally:
             os._exit(1)
 
-    def _run_first(self, control: socket.socket) -> None:
+    def _run_init(self, control: socket.socket) -> None:
         for each in (self._keeper, self._runtime):
             each.close()
         os.close(self._lives)
@@ -151,23 +151,25 @@ class Launch:
         socket.sethostname(str(plan["hostname"]))
         disks = plan["disks"]
         if isinstance(disks, list):
-            root.add_disks(disks, _number(plan["outer"]))
-        root.complete(str(plan["shared"]))
-        inner = users.Inner(_number(plan["user"]), _number(plan["group"]), _number(plan["outer"]))
-        namespace = users.inner(inner)
-        freezer = users.checked_freezer(self._freezer)
-        root.close()
+            root_mounts.add_disks(disks, _number(plan["outer"]))
+        root_mounts.complete(str(plan["shared"]))
+        inner = user_namespaces.InnerUser(
+            _number(plan["user"]), _number(plan["group"]), _number(plan["outer"])
+        )
+        namespace = user_namespaces.inner(inner)
+        freezer = user_namespaces.checked_freezer(self._freezer)
+        root_mounts.close()
         bounds = plan["bounds"]
-        cell = Cell(
+        cell = Confinement(
             users=namespace,
             user=inner.user,
             group=inner.group,
             terminal_owner=inner.outer,
             freezer=freezer,
             bounds=bounds if isinstance(bounds, dict) else {},
-            filter=calls.program(os.uname().machine),
+            filter=calls.filter_program(os.uname().machine),
         )
-        First(cell, control, self._life).run()
+        InitProcess(cell, control, self._life).run()
 
     def _reap(self) -> None:
         while True:
@@ -204,9 +206,9 @@ def _number(found: object) -> int:
 def main(line: int) -> None:
     """Do what standard input says, for the runtime at the other end of this descriptor."""
     os.set_inheritable(line, False)  # noqa: FBT003 - it has no name
-    for name in _ENCODINGS:
+    for name in _PRELOADED_ENCODINGS:
         # Python looks for one when it is used first, and there is no library to be found by then.
         codecs.lookup(name)
     plan = json.loads(sys.stdin.buffer.read())
     kernel.be_reaper()
-    Launch(plan, socket.socket(fileno=line)).run()
+    Launcher(plan, socket.socket(fileno=line)).run()

@@ -13,14 +13,14 @@ from typing import Final
 
 from egress.runtime.namespace.inside import kernel
 
-_SET_FLAGS: Final = 0x8914
-_SET_ADDRESS: Final = 0x8916
-_SET_MASK: Final = 0x891C
-_UP: Final = 0x1 | 0x40
-_NAME: Final = b"lo"
-_SECOND: Final = b"lo:door"
-_IPV6: Final = "/proc/sys/net/ipv6/conf/%s/disable_ipv6"
-_LOW_PORTS: Final = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+_SET_FLAGS_IOCTL: Final = 0x8914
+_SET_ADDRESS_IOCTL: Final = 0x8916
+_SET_MASK_IOCTL: Final = 0x891C
+_UP_FLAGS: Final = 0x1 | 0x40
+_LOOPBACK_NAME: Final = b"lo"
+_DOOR_ALIAS_NAME: Final = b"lo:door"
+_IPV6_SETTING_PATH: Final = "/proc/sys/net/ipv6/conf/%s/disable_ipv6"
+_LOW_PORTS_PATH: Final = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 
 
 def prepare(address: str) -> None:
@@ -28,14 +28,14 @@ def prepare(address: str) -> None:
     for name in ("all", "default", "lo"):
         # A kernel without IPv6 has nothing to turn off.
         with suppress(FileNotFoundError):
-            kernel.write(_IPV6 % name, "1")
-    kernel.write(_LOW_PORTS, "0")
+            kernel.write(_IPV6_SETTING_PATH % name, "1")
+    kernel.write(_LOW_PORTS_PATH, "0")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        fcntl.ioctl(sock, _SET_FLAGS, struct.pack("16sh22x", _NAME, _UP))
-        fcntl.ioctl(sock, _SET_ADDRESS, _with_address(address))
-        fcntl.ioctl(sock, _SET_MASK, _with_address("255.255.255.255"))
+        fcntl.ioctl(sock, _SET_FLAGS_IOCTL, struct.pack("16sh22x", _LOOPBACK_NAME, _UP_FLAGS))
+        fcntl.ioctl(sock, _SET_ADDRESS_IOCTL, _with_address(address))
+        fcntl.ioctl(sock, _SET_MASK_IOCTL, _with_address("255.255.255.255"))
 
 
 def _with_address(address: str) -> bytes:
     packed = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
-    return struct.pack("16s16s8x", _SECOND, packed)
+    return struct.pack("16s16s8x", _DOOR_ALIAS_NAME, packed)

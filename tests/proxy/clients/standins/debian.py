@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tests.proxy.clients.standins.shelf import CREDENTIAL, Files
+from tests.proxy.clients.standins.static_files import CREDENTIAL, Files
 from tests.proxy.clients.standins.tarball import tar
 
 CONTROL = """\

@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 
 from tests.proxy.clients.program import run
-from tests.proxy.clients.standins.shelf import Files
+from tests.proxy.clients.standins.static_files import Files
 from tests.proxy.clients.standins.tarball import tar, tar_gz
 
 

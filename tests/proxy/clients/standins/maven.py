@@ -10,7 +10,7 @@ import hashlib
 import io
 import zipfile
 
-from tests.proxy.clients.standins.shelf import CREDENTIAL, Files
+from tests.proxy.clients.standins.static_files import CREDENTIAL, Files
 
 GROUP = "test.lab"
 PROJECT = """\

@@ -6,9 +6,9 @@ import base64
 import hashlib
 import json
 
-from tests.proxy.clients.standins.shelf import shelve
+from tests.proxy.clients.standins.static_files import shelve
 from tests.proxy.clients.standins.tarball import tar_gz
-from tests.proxy.lab.raw import RawUpstream
+from tests.proxy.lab.raw_upstream import RawUpstream
 
 PACKAGE = "demo"
 TARBALL_PATH = f"/{PACKAGE}/-/{PACKAGE}-1.0.0.tgz"

@@ -6,8 +6,8 @@ import hashlib
 import io
 import zipfile
 
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 PACKAGE = "demo"
 WHEEL = f"{PACKAGE}-1.0-py3-none-any.whl"
@@ -21,10 +21,10 @@ def serve_index(upstream: RawUpstream, content: bytes, path: str = WHEEL_PATH) -
     digest = hashlib.sha256(wheel).hexdigest()
     page = f'<!doctype html><a href="{path}#sha256={digest}">{WHEEL}</a>\n'
 
-    async def list_files(visit: Visit) -> None:
+    async def list_files(visit: UpstreamRequest) -> None:
         await visit.answer(page.encode(), kind="text/html")
 
-    async def give(visit: Visit) -> None:
+    async def give(visit: UpstreamRequest) -> None:
         await visit.answer(wheel, kind="application/octet-stream")
 
     upstream.handle(PAGE_PATH, list_files)

@@ -12,8 +12,8 @@ import re
 from urllib.parse import parse_qsl, quote
 
 from tests.proxy.lab.http1 import Request
-from tests.proxy.lab.raw import RawUpstream
-from tests.proxy.lab.visit import Visit
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.upstream_request import UpstreamRequest
 
 KEY_ID = "AKIDEXAMPLE"
 KEY = "made-up-key-of-the-client"
@@ -28,7 +28,7 @@ _AUTHORIZATION = re.compile(
 def serve_objects(upstream: RawUpstream, path: str, content: bytes) -> None:
     """Offer one object, and take another one in its place."""
 
-    async def object_(visit: Visit) -> None:
+    async def object_(visit: UpstreamRequest) -> None:
         await visit.body()
         if not is_signed(visit.request):
             await visit.answer(b"<Error><Code>SignatureDoesNotMatch</Code></Error>", status="403 Forbidden")

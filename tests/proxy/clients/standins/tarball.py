@@ -7,7 +7,7 @@ import io
 import os
 import tarfile
 
-from tests.proxy.clients.standins.shelf import Files
+from tests.proxy.clients.standins.static_files import Files
 
 
 def tar(files: Files) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from egress.errors import ContentError, UsageError
-from egress.review import retention
+from egress.review import pruning
 from tests.unit.audit.sample import files, read
 from tests.unit.cli.log.sample import make, run
 
@@ -71,7 +71,7 @@ def test_force_is_on_the_record(log: Path) -> None:
 def test_what_cannot_be_written_now_is_left_to_the_next_start(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "record", lambda *_: False)
+    monkeypatch.setattr(pruning, "record_pruning", lambda *_: False)
     _, said, _ = run("prune", "--keep-files", "2")
     assert said.splitlines()[-1] == "note: the next start of the proxy writes the line that tells of it"
     _, said, _ = run("prune", "--keep-files", "2")

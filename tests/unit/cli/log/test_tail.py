@@ -52,7 +52,7 @@ def test_columns_line_up_and_grow_with_what_comes(log: Path, monkeypatch: pytest
 
 def test_many_lines_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     _, together, _ = run("tail")
-    monkeypatch.setattr("egress.cli.log.tail.MOST_WAITING", 1)
+    monkeypatch.setattr("egress.cli.log.tail.MAX_WAITING_LINES", 1)
     _, alone, _ = run("tail")
     assert alone.split() == together.split()
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from egress.audit import key as keys
-from egress.audit.head import FILE
+from egress.audit.checkpoint import FILE_NAME
 from egress.audit.sink import Sink
 from egress.cli.main import cli
 from egress.errors import UnreadableError
@@ -88,7 +88,7 @@ def test_the_folder_and_the_key_can_be_named(place: Path, monkeypatch: pytest.Mo
 
 
 def test_json_names_every_fault(place: Path) -> None:
-    (place / FILE).unlink()
+    (place / FILE_NAME).unlink()
     status, said = run("--json")
     told = json.loads(said)
     assert status == 1

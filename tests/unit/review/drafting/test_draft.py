@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from egress.review.drafting.draft import draft
-from egress.review.drafting.outline import MOST_RULES
+from egress.review.drafting.outline import MAX_RULES
 from egress.review.drafting.traffic import Traffic
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.policy import Policy
 from tests.unit.review.drafting.sample import GITHUB, NOW, denied, exchange, tunnel
 
 RULES = """\
@@ -30,7 +30,7 @@ deny:
 
 
 def rules(text: str = RULES) -> Policy:
-    loaded = load([Source("hosts.yaml", text)])
+    loaded = load([RuleText("hosts.yaml", text)])
     assert loaded.policy is not None, loaded.findings
     return loaded.policy
 
@@ -188,7 +188,7 @@ def test_whoever_asked_may_give_up_at_every_step() -> None:
 
 
 def test_of_too_many_rules_at_a_host_the_least_used_are_left_out_with_their_secrets() -> None:
-    lines = [exchange(f"M{number}", path=f"/{number}") for number in range(MOST_RULES) for _ in range(2)]
+    lines = [exchange(f"M{number}", path=f"/{number}") for number in range(MAX_RULES) for _ in range(2)]
     made = draft(Traffic.of([*lines, exchange("PUT", path="/put", injected=GITHUB)]), None, NOW)
     assert [(one.reason, one.count) for one in made.left_out] == [("one rule of too many different ones", 1)]
     assert "/put" not in made.text

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from egress.review.drafting.outline import LeftOut, Outline, outlines
+from egress.review.drafting.outline import HostOutline, LeftOut, outline_hosts
 from egress.review.drafting.traffic import Traffic
 from tests.unit.review.drafting.sample import GITHUB, denied, exchange, tunnel
 
 
-def made(*lines: dict[str, object]) -> tuple[list[Outline], list[LeftOut]]:
-    return outlines(Traffic.of(lines))
+def made(*lines: dict[str, object]) -> tuple[list[HostOutline], list[LeftOut]]:
+    return outline_hosts(Traffic.of(lines))
 
 
 def rules(*lines: dict[str, object]) -> list[tuple[str, tuple[str, ...], list[str] | None]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from egress.review.drafting.replay import Replay, replay
 from egress.review.drafting.traffic import Traffic
-from egress.rules.load import Source, load
+from egress.rules.compile.load import RuleText, load
 from tests.unit.review.drafting.sample import GITHUB, NOW, denied, exchange, refusal, tunnel
 
 SECRET = "secrets: {github: {from: 'env:T', hosts: [api.example.com]}}\n"
 
 
 def replayed(hosts: str, *lines: dict[str, object], top: str = "") -> Replay:
-    loaded = load([Source("hosts.yaml", f"version: 1\n{top}hosts:\n{hosts}")])
+    loaded = load([RuleText("hosts.yaml", f"version: 1\n{top}hosts:\n{hosts}")])
     assert loaded.policy is not None, loaded.findings
     return replay(Traffic.of(lines), loaded.policy, NOW)
 

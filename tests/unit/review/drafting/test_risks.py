@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from egress.review.drafting.risks import MOST_SHOWN, opened, refusal, risks
-from egress.rules.load import Source, load
-from egress.rules.policy import Policy
+from egress.review.drafting.risks import MAX_SHOWN, opened, refusal, risks
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.policy import Policy
 from egress.types import Decision, Effects, Head, InjectHeader, Verdict
 
 
@@ -70,16 +70,14 @@ def test_wildcards_sockets_clear_text_and_addresses() -> None:
 
 
 def test_a_whole_entry_is_told_with_a_bound() -> None:
-    rules = "".join(
-        f"      - {{ id: r{n}, paths: [/{n}], websocket: true }}\n" for n in range(MOST_SHOWN + 2)
-    )
-    paths = ", ".join(f"/{n}" for n in range(MOST_SHOWN + 1))
+    rules = "".join(f"      - {{ id: r{n}, paths: [/{n}], websocket: true }}\n" for n in range(MAX_SHOWN + 2))
+    paths = ", ".join(f"/{n}" for n in range(MAX_SHOWN + 1))
     text = (
         f"version: 1\nhosts:\n  a.example.com:\n    allow:\n{rules}"
         f"  b.example.com: {{ paths: [{paths}] }}\n  c.example.com: {{ allow: [] }}\n"
         "networks: [{ cidr: 192.0.2.0/24, allow: all }]\n"
     )
-    policy = load([Source("hosts.yaml", text)]).policy
+    policy = load([RuleText("hosts.yaml", text)]).policy
     assert policy is not None
     entries = {entry.key: entry for entry in policy.entries.values()}
     (many,) = opened(entries["a.example.com"], "here")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from egress.review.drafting.seen import seen
+from egress.review.drafting.observation import observe
 from egress.review.drafting.suggest import Suggestion, suggest
-from egress.rules.load import Source, load
+from egress.rules.compile.load import RuleText, load
 from tests.unit.review.drafting.sample import NOW, denied, exchange, refusal
 
 RULES = """\
@@ -40,9 +40,9 @@ def written(entry: tuple[str, ...], secret: str) -> str:
 
 
 def asked(line: dict[str, object], rules: str = RULES, address: str = "") -> Suggestion:
-    one = seen(line)
+    one = observe(line)
     assert one is not None
-    return suggest(one, address, [Source("hosts.yaml", rules)], {}, NOW)
+    return suggest(one, address, [RuleText("hosts.yaml", rules)], {}, NOW)
 
 
 def test_a_rule_goes_in_front_of_those_that_are_there() -> None:
@@ -265,8 +265,8 @@ def test_a_secret_is_bound_to_the_port_that_is_opened_for_it(line: dict[str, obj
         in answer.risks
     )
     # Written as it says, the file loads; without the second step it does not.
-    assert load([Source("hosts.yaml", written(entry.yaml, secret.yaml[0]))], {}, NOW).policy is not None
-    assert load([Source("hosts.yaml", written(entry.yaml, SECRET))], {}, NOW).policy is None
+    assert load([RuleText("hosts.yaml", written(entry.yaml, secret.yaml[0]))], {}, NOW).policy is not None
+    assert load([RuleText("hosts.yaml", written(entry.yaml, SECRET))], {}, NOW).policy is None
 
 
 def test_a_secret_that_is_bound_to_the_port_already_is_left_as_it_is() -> None:

@@ -9,33 +9,32 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime import disk
-from egress.runtime.docker import lifeline
+from egress.runtime import tmpfs
+from egress.runtime.docker import death_pipe
+from egress.runtime.docker.bridge_network import BridgeNetwork, NetworkAddresses
 from egress.runtime.docker.container import (
-    WAITER,
-    Placing,
+    WAITER_USER,
+    Placement,
     config,
     has_own_workspace,
     resolver,
-    unwritten,
     variables,
+    volumes_to_cover,
 )
 from egress.runtime.docker.engine import Json
 from egress.runtime.docker.isolation import Isolation
-from egress.runtime.docker.networks import Network
-from egress.runtime.docker.subnets import Addresses
-from egress.runtime.protocol import Outfit
-from egress.runtime.spec import Limits, Mount, Spec
+from egress.runtime.protocol import Provisions
+from egress.runtime.spec import Mount, SandboxLimits, Spec
 
-PLACING = Placing(
+PLACING = Placement(
     image="sha256:1",
-    network=Network("net", Addresses(IPv4Network("198.18.0.8/29"))),
+    network=BridgeNetwork("net", NetworkAddresses(IPv4Network("198.18.0.8/29"))),
     workspace="volume",
     lease="/run/boxes/l.lease",
     cpus=8,
     files={"/etc/resolv.conf": Path("/run/boxes/1/files/0")},
 )
-OUTFIT = Outfit(variables={"HTTPS_PROXY": "http://198.18.0.10:3128"})
+OUTFIT = Provisions(variables={"HTTPS_PROXY": "http://198.18.0.10:3128"})
 
 
 def made(**values: object) -> Json:
@@ -51,9 +50,9 @@ def host(found: Json) -> Json:
 
 def test_nothing_of_the_image_decides_how_it_is_run() -> None:
     found = made(user=7, group=8)
-    assert (found["Image"], found["User"], found["Cmd"]) == ("sha256:1", WAITER, [])
+    assert (found["Image"], found["User"], found["Cmd"]) == ("sha256:1", WAITER_USER, [])
     assert found["Healthcheck"] == {"Test": ["NONE"]}
-    assert found["Entrypoint"] == ["/bin/sh", "-c", lifeline.WAIT]
+    assert found["Entrypoint"] == ["/bin/sh", "-c", death_pipe.WAIT_SCRIPT]
 
 
 def test_it_has_one_network_and_one_name_server() -> None:
@@ -67,11 +66,11 @@ def test_it_has_one_network_and_one_name_server() -> None:
 
 
 def test_limits_are_passed_on() -> None:
-    found = host(made(limits=Limits(memory_mib=64, cpus=1.5, processes=9)))
+    found = host(made(limits=SandboxLimits(memory_mib=64, cpus=1.5, processes=9)))
     assert (found["Memory"], found["MemorySwap"]) == (64 * 2**20, 64 * 2**20)
     assert (found["NanoCpus"], found["PidsLimit"]) == (1_500_000_000, 9)
     # An engine refuses more than the machine has.
-    assert host(made(limits=Limits(cpus=99)))["NanoCpus"] == 8_000_000_000
+    assert host(made(limits=SandboxLimits(cpus=99)))["NanoCpus"] == 8_000_000_000
 
 
 def test_the_way_to_the_proxy_is_not_the_users_to_change() -> None:
@@ -115,7 +114,7 @@ def test_read_only_leaves_a_folder_for_what_is_temporary(read_only: bool) -> Non
     assert set(in_memory(read_only=read_only)) == ({"/tmp"} if read_only else set())
 
 
-DISK = Limits(memory_mib=64, disk_mib=10, temporary_mib=3)
+DISK = SandboxLimits(memory_mib=64, disk_mib=10, temporary_mib=3)
 HERE = Path("/data")
 
 
@@ -133,7 +132,7 @@ def test_a_bounded_disk_is_of_memory_that_is_there_besides() -> None:
         "/tmp": "rw,exec,nosuid,nodev,size=3m,nr_inodes=768,mode=1777",
         "/workspace": "rw,exec,nosuid,nodev,size=10m,nr_inodes=2560,mode=0755,uid=7,gid=8",
     }
-    assert found["Memory"] == found["MemorySwap"] == disk.memory(DISK)
+    assert found["Memory"] == found["MemorySwap"] == tmpfs.memory_limit(DISK)
 
 
 @pytest.mark.parametrize("values", [{}, {"read_only": True}, {"limits": DISK}])
@@ -180,11 +179,11 @@ def test_what_an_image_declares_as_a_volume_is_shown_to_be_read() -> None:
     """An engine would let each be written, on its disk."""
     volumes = ("/data/", "/workspace", "/tmp", "/more")
     spec = Spec(name="one", image="any", limits=DISK, mounts=(Mount(source=HERE, target="/more/"),))
-    assert unwritten(spec, volumes) == ("/data",)
-    assert unwritten(replace(spec, limits=Limits(), read_only=True), volumes) == ("/data",)
-    assert unwritten(replace(spec, limits=Limits()), volumes) == ()
+    assert volumes_to_cover(spec, volumes) == ("/data",)
+    assert volumes_to_cover(replace(spec, limits=SandboxLimits(), read_only=True), volumes) == ("/data",)
+    assert volumes_to_cover(replace(spec, limits=SandboxLimits()), volumes) == ()
     elsewhere = replace(spec, mounts=(Mount(source=HERE, target="/workspace"),))
-    assert unwritten(elsewhere, ("/home/sandbox", "/home")) == ("/home",)
+    assert volumes_to_cover(elsewhere, ("/home/sandbox", "/home")) == ("/home",)
     placing = replace(PLACING, shown={"/data": "shown"})
     mounted = host(config(spec, placing, ()))["Mounts"]
     assert isinstance(mounted, list)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from egress.errors import UnreadableError
-from egress.runtime.docker.isolation import USUAL, Isolation, cautions, read_profile
+from egress.runtime.docker.isolation import DEFAULT_ISOLATION, Isolation, cautions, read_profile
 from egress.runtime.errors import SpecError
 
 PROFILE = {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": []}
@@ -21,7 +21,7 @@ def test_a_profile_is_passed_on_as_it_is(tmp_path: Path) -> None:
     [option] = isolation.options
     assert json.loads(option.removeprefix("seccomp=")) == PROFILE
     assert "\n" not in option
-    assert USUAL.options == ()
+    assert DEFAULT_ISOLATION.options == ()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "unconfined", '{"defaultAction": 1}', "[" * 100_000, "\0"])
@@ -43,7 +43,7 @@ def test_a_profile_that_is_not_there_or_too_large_is_named(tmp_path: Path) -> No
 
 
 def test_an_old_engine_is_cautioned_of_until_somebody_saw_to_it() -> None:
-    assert "AF_VSOCK" in cautions(20, "20.10.24", USUAL)[0]
-    assert cautions(23, "23.0.1", USUAL) == ()
+    assert "AF_VSOCK" in cautions(20, "20.10.24", DEFAULT_ISOLATION)[0]
+    assert cautions(23, "23.0.1", DEFAULT_ISOLATION) == ()
     assert cautions(20, "20.10.24", Isolation(seccomp="{}")) == ()
     assert cautions(20, "20.10.24", Isolation(runtime="runsc"))

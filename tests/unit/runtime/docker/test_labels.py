@@ -6,5 +6,5 @@ from egress.runtime.docker import labels
 
 
 def test_everything_names_its_role_and_its_owner() -> None:
-    found = labels.marked(labels.ROLE_DOOR, "/run/l.lease")
+    found = labels.owner_labels(labels.ROLE_DOOR, "/run/l.lease")
     assert found == {"egress.role": "door", "egress.lease": "/run/l.lease"}

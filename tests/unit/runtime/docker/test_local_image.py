@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker import doors, local_image
-from egress.runtime.docker.local_image import Tree, for_people, for_program, spooled
+from egress.runtime.docker import door_container, local_image
+from egress.runtime.docker.local_image import ImageTree, program_tree, small_system_tree, spool_archive
 from egress.runtime.errors import UnsupportedError
 
 
-def members(tree: Tree) -> dict[str, tarfile.TarInfo]:
-    with spooled(tree) as (archive, _), tarfile.open(fileobj=archive) as tar:
+def members(tree: ImageTree) -> dict[str, tarfile.TarInfo]:
+    with spool_archive(tree) as (archive, _), tarfile.open(fileobj=archive) as tar:
         return {each.name: each for each in tar.getmembers()}
 
 
 def test_the_door_has_what_its_program_imports_and_little_else() -> None:
-    found = members(for_program(doors.PROGRAM))
-    assert {"program.py", local_image.PYTHON.removeprefix("/")} <= found.keys()
+    found = members(program_tree(door_container.PROGRAM_FILE))
+    assert {"program.py", local_image.PYTHON_PATH.removeprefix("/")} <= found.keys()
     names = {Path(name).name.split(".")[0] for name in found}
     assert {"socket", "_socket", "selectors", "os"} <= names
     assert not names & {"ssl", "subprocess", "http", "ctypes", "sh"}
@@ -31,14 +31,17 @@ def test_the_door_has_what_its_program_imports_and_little_else() -> None:
 
 @pytest.mark.system("chroot", "coreutils")
 def test_a_program_runs_in_it_alone(tmp_path: Path) -> None:
-    with spooled(for_program(doors.PROGRAM)) as (archive, _), tarfile.open(fileobj=archive) as tar:
+    with (
+        spool_archive(program_tree(door_container.PROGRAM_FILE)) as (archive, _),
+        tarfile.open(fileobj=archive) as tar,
+    ):
         tar.extractall(tmp_path, filter="fully_trusted")
     command = [
         "unshare",
         "-Ur",
         "chroot",
         str(tmp_path),
-        local_image.PYTHON,
+        local_image.PYTHON_PATH,
         "-I",
         "-S",
         "/program.py",
@@ -53,17 +56,17 @@ def test_a_program_runs_in_it_alone(tmp_path: Path) -> None:
 def test_equal_contents_have_equal_digests() -> None:
     digests = []
     for _ in range(2):
-        with spooled(for_program(doors.PROGRAM)) as (_, digest):
+        with spool_archive(program_tree(door_container.PROGRAM_FILE)) as (_, digest):
             digests.append(digest)
-    other = for_program(doors.PROGRAM)
+    other = program_tree(door_container.PROGRAM_FILE)
     other.text("more", b"x")
-    with spooled(other) as (_, digest):
+    with spool_archive(other) as (_, digest):
         digests.append(digest)
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_programs_come_with_the_libraries_they_name() -> None:
-    found = members(for_people(["sh", "no-such-program"], python=False))
+    found = members(small_system_tree(["sh", "no-such-program"], python=False))
     assert found["usr/bin/sh"].mode == 0o755
     assert any("libc." in name or "libc-" in name for name in found)
     assert "usr/bin/no-such-program" not in found
@@ -74,7 +77,7 @@ def test_programs_come_with_the_libraries_they_name() -> None:
 def test_a_module_is_compiled_for_use_without_its_source(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("answer = 42\n")
     (tmp_path / "sample.py").write_text("this is no Python\n")
-    tree = Tree()
+    tree = ImageTree()
     tree.module("mine.py", tmp_path / "mine.py")
     tree.module("sample.py", tmp_path / "sample.py")
     out = io.BytesIO()
@@ -96,4 +99,4 @@ def test_a_module_is_compiled_for_use_without_its_source(tmp_path: Path) -> None
 def test_a_program_that_cannot_be_loaded_is_said(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
     with pytest.raises(UnsupportedError, match="cannot run the door"):
-        for_program(tmp_path / "broken.py")
+        program_tree(tmp_path / "broken.py")

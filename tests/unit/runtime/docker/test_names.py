@@ -13,12 +13,12 @@ CELL = "0123abcd"
     "sandbox", ["a", "one", "one-two", "door", "ready", "x.new", "workspace-1", "a" * 63]
 )
 def test_a_sandbox_is_found_by_the_name_of_its_container(sandbox: str) -> None:
-    for name, is_started in ((names.taken(sandbox, CELL), False), (names.started(sandbox, CELL), True)):
+    for name, is_started in ((names.assigned(sandbox, CELL), False), (names.started(sandbox, CELL), True)):
         assert (names.sandbox_of(name), names.is_started(name)) == (sandbox, is_started)
 
 
 @pytest.mark.parametrize(
-    "name", [names.waiting(CELL), names.network(CELL), "egress-one", "other-one-0123abcd", ""]
+    "name", [names.unassigned(CELL), names.network(CELL), "egress-one", "other-one-0123abcd", ""]
 )
 def test_what_nobody_has_taken_is_nobodys(name: str) -> None:
     assert names.sandbox_of(name) == ""
@@ -26,6 +26,6 @@ def test_what_nobody_has_taken_is_nobodys(name: str) -> None:
 
 
 def test_no_two_things_have_one_name() -> None:
-    kinds = (names.network, names.workspace, names.door, names.waiting)
-    shown = (names.shown(CELL, 0), names.shown(CELL, 1))
+    kinds = (names.network, names.workspace, names.door, names.unassigned)
+    shown = (names.image_volume(CELL, 0), names.image_volume(CELL, 1))
     assert len({*(kind(CELL) for kind in kinds), *shown}) == len(kinds) + len(shown)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from egress.runtime.fake import Call, FakeRuntime
+from egress.runtime.fake import FakeRuntime, ProgramCall
 from egress.runtime.spec import Command, Spec, Terminal
 
 
@@ -14,7 +14,7 @@ def test_a_program_goes_no_further_once_it_was_ended() -> None:
     begun, may_go_on = threading.Event(), threading.Event()
     reached: list[str] = []
 
-    def program(call: Call) -> None:
+    def program(call: ProgramCall) -> None:
         begun.set()
         may_go_on.wait(30)
         call.write(b"never")

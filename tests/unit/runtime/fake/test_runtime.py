@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from egress.rules.load import Source, load
-from egress.rules.policy import VALUE
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.policy import CANARY_VALUE_MARK
 from egress.runtime.errors import SandboxExistsError
-from egress.runtime.fake import Call, FakeGateway, FakeRuntime
-from egress.runtime.gateway import Canary
-from egress.runtime.protocol import Entrance, Outfit, Runtime
+from egress.runtime.fake import FakeProxyClient, FakeRuntime, ProgramCall
+from egress.runtime.protocol import Provisions, ProxyEndpoint, Runtime
+from egress.runtime.proxy_client import PlantedCanary
 from egress.runtime.spec import Command, Spec
-from tests.runtime import plantings
-from tests.unit.runtime.contract import CASES, Bench, Case
+from tests.runtime import planting_cases
+from tests.unit.runtime.contract import CASES, Case, RuntimeBench
 
 
 class InMemory:
     def __init__(self) -> None:
-        self.gateway = FakeGateway()
+        self.gateway = FakeProxyClient()
         self.runtime: Runtime = FakeRuntime(self.gateway, images={"any"})
 
     def spec(self, name: str, **values: object) -> Spec:
@@ -27,7 +27,7 @@ class InMemory:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench() -> Iterator[RuntimeBench]:
     bench = InMemory()
     yield bench
     bench.runtime.close()
@@ -35,7 +35,7 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
-def test_a_promise_is_kept(promise: Case, bench: Bench) -> None:
+def test_a_promise_is_kept(promise: Case, bench: RuntimeBench) -> None:
     promise(bench)
 
 
@@ -44,16 +44,16 @@ class Planted(InMemory):
 
     def plant(self, *items: str) -> None:
         text = "version: 1\ncanaries:\n" + "".join(f"  {item}\n" for item in items)
-        policy = load([Source("hosts.yaml", text)]).policy
+        policy = load([RuleText("hosts.yaml", text)]).policy
         assert policy is not None
-        self.gateway = FakeGateway(
+        self.gateway = FakeProxyClient(
             canaries=tuple(
-                Canary(
+                PlantedCanary(
                     each.name,
                     self.value("one", each.name),
                     each.env,
                     each.file,
-                    each.text.replace(VALUE, self.value("one", each.name)),
+                    each.text.replace(CANARY_VALUE_MARK, self.value("one", each.name)),
                 )
                 for each in policy.canaries
             )
@@ -64,13 +64,13 @@ class Planted(InMemory):
         return f"value-of-{canary}-in-{name}"
 
 
-@pytest.mark.parametrize("promise", plantings.CASES, ids=lambda case: case.__name__)
-def test_canaries_are_planted(promise: plantings.Case) -> None:
+@pytest.mark.parametrize("promise", planting_cases.CASES, ids=lambda case: case.__name__)
+def test_canaries_are_planted(promise: planting_cases.Case) -> None:
     promise(Planted())
 
 
 def test_programs_of_a_test_do_what_processes_do() -> None:
-    def count(call: Call) -> int:
+    def count(call: ProgramCall) -> int:
         call.files.write(call.path("count"), str(len(call.read())).encode())
         call.complain(b"counted\n")
         return 7
@@ -114,11 +114,11 @@ def test_a_program_waits_while_its_sandbox_is_paused() -> None:
 
 
 def test_it_is_dressed_and_admitted_as_a_real_one() -> None:
-    gateway = FakeGateway({"tracker": {"openai": "stand-in"}})
+    gateway = FakeProxyClient({"tracker": {"openai": "stand-in"}})
 
-    def dress(admission: object, entrance: Entrance) -> Outfit:
+    def dress(admission: object, entrance: ProxyEndpoint) -> Provisions:
         files = {"/etc/egress/ca.pem": b"certificate"}
-        return Outfit(files=files, overmounts={"/etc/ssl/x": "/etc/egress/ca.pem"}, variables={"A": "b"})
+        return Provisions(files=files, overmounts={"/etc/ssl/x": "/etc/egress/ca.pem"}, variables={"A": "b"})
 
     runtime = FakeRuntime(gateway, dress=dress)
     runtime.create(Spec(name="one", image="any", profile="coding"))

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from egress.runtime.kit.door import Door
-from egress.runtime.kit.folder import Folder
-from egress.runtime.kit.variables import ADDING, REPLACING, VARIABLES, variables
+from egress.runtime.kit.paths import KitPaths
+from egress.runtime.kit.proxy_address import ProxyAddress
+from egress.runtime.kit.variables import ADDING_VARIABLES, KIT_VARIABLES, REPLACING_VARIABLES, variables
 
-FOLDER = Folder("/kit")
-FOUND = variables(FOLDER, Door("10.9.8.7", 3000))
+FOLDER = KitPaths("/kit")
+FOUND = variables(FOLDER, ProxyAddress("10.9.8.7", 3000))
 URL = "http://10.9.8.7:3000"
 
 
@@ -60,7 +60,7 @@ def test_a_jvm_is_told_the_door_and_the_store() -> None:
 
 
 def test_a_jvm_is_told_an_ipv6_address_without_brackets() -> None:
-    found = variables(FOLDER, Door("fd00::5"))
+    found = variables(FOLDER, ProxyAddress("fd00::5"))
     assert "-Dhttps.proxyHost=fd00::5 " in found["JAVA_TOOL_OPTIONS"]
     assert found["HTTPS_PROXY"] == "http://[fd00::5]:3128"
 
@@ -81,11 +81,13 @@ def test_what_stops_programs_or_turns_verification_off_is_not_set(name: str) -> 
 
 
 def test_every_variable_has_one_place_and_says_who_reads_it() -> None:
-    names = [variable.name for variable in VARIABLES]
+    names = [variable.name for variable in KIT_VARIABLES]
     assert len(set(names)) == len(names) == len(FOUND)
-    assert all(variable.read_by for variable in VARIABLES)
+    assert all(variable.read_by for variable in KIT_VARIABLES)
     assert not [name for name, value in FOUND.items() if "{" in value or "}" in value]
 
 
 def test_what_replaces_and_what_adds_names_files_of_the_kit() -> None:
-    assert all(FOUND[variable.name].startswith("/kit/") for variable in (*REPLACING, *ADDING))
+    assert all(
+        FOUND[variable.name].startswith("/kit/") for variable in (*REPLACING_VARIABLES, *ADDING_VARIABLES)
+    )

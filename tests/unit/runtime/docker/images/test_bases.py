@@ -12,18 +12,18 @@ import pytest
 
 from egress.runtime.docker import local_image
 from egress.runtime.docker.images import bases
-from egress.runtime.docker.local_image import spooled
+from egress.runtime.docker.local_image import spool_archive
 from egress.runtime.errors import UnsupportedError
 
 
 def names() -> set[str]:
-    with spooled(bases.python_tree()) as (archive, _), tarfile.open(fileobj=archive) as tar:
+    with spool_archive(bases.python_tree()) as (archive, _), tarfile.open(fileobj=archive) as tar:
         return set(tar.getnames())
 
 
 def test_the_base_of_python_has_pip_and_no_shell() -> None:
     found = names()
-    assert local_image.PYTHON.removeprefix("/") in found
+    assert local_image.PYTHON_PATH.removeprefix("/") in found
     assert any(name.endswith("site-packages/pip/__main__.py") for name in found)
     assert not [name for name in found if name.endswith(("bin/sh", "bin/bash"))]
 
@@ -35,26 +35,26 @@ def test_the_base_of_python_has_what_compiled_packages_expect() -> None:
 
 def test_the_source_of_packages_is_that_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     answers("http://mirror.example.test/debian trixie\nhttp://other.example.test/ sid\n", monkeypatch)
-    assert bases._source() == ("http://mirror.example.test/debian", "trixie")
+    assert bases._package_source() == ("http://mirror.example.test/debian", "trixie")
 
 
 def test_a_machine_without_apt_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     answers("", monkeypatch)
     with pytest.raises(UnsupportedError, match="no apt"):
-        bases._source()
+        bases._package_source()
 
 
 def test_a_base_of_packages_needs_debootstrap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(UnsupportedError, match="debootstrap is missing"):
-        bases._need_debootstrap()
+        bases._require_debootstrap()
 
 
 def test_a_base_of_packages_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: "/usr/sbin/debootstrap")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UnsupportedError, match="root alone"):
-        bases._need_debootstrap()
+        bases._require_debootstrap()
 
 
 def answers(text: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.runtime.docker.images.builder import _follow, silent
+from egress.runtime.docker.images.builder import _follow, ignore_progress
 from egress.runtime.errors import EngineError
 
 
@@ -19,7 +19,7 @@ def test_each_step_is_told_as_a_plain_line() -> None:
 def test_a_build_that_failed_ends_with_its_last_lines() -> None:
     lines = [{"stream": f"line {number}\n"} for number in range(20)]
     with pytest.raises(EngineError) as caught:
-        _follow([*lines, {"error": "\x1b[91mno such thing\x1b[0m"}], silent)
+        _follow([*lines, {"error": "\x1b[91mno such thing\x1b[0m"}], ignore_progress)
     assert str(caught.value).endswith("line 18 | line 19 | no such thing")
     assert "line 3 " not in str(caught.value)
 
@@ -27,10 +27,10 @@ def test_a_build_that_failed_ends_with_its_last_lines() -> None:
 def test_a_base_that_nobody_has_is_told_with_what_to_do_without_a_registry() -> None:
     lines = ["Step 1/8 : ARG BASE_IMAGE=debian\n", "Step 2/8 : FROM ${BASE_IMAGE}\n"]
     with pytest.raises(EngineError, match="no such host") as caught:
-        _follow([*({"stream": line} for line in lines), {"error": "no such host"}], silent)
+        _follow([*({"stream": line} for line in lines), {"error": "no such host"}], ignore_progress)
     assert "without a registry" in caught.value.hint
     with pytest.raises(EngineError) as caught:
-        _follow([{"stream": "Step 3/8 : RUN true\n"}, {"error": "no such host"}], silent)
+        _follow([{"stream": "Step 3/8 : RUN true\n"}, {"error": "no such host"}], ignore_progress)
     assert caught.value.hint == "put right what the last step says"
 
 
@@ -46,5 +46,5 @@ def test_each_stage_of_a_base_that_is_fetched_is_told_once() -> None:
 def test_a_base_that_could_not_be_fetched_is_told_as_one() -> None:
     lines = [{"stream": "Step 2/8 : FROM ${BASE_IMAGE}\n"}, {"status": "Pulling from library/x"}]
     with pytest.raises(EngineError) as caught:
-        _follow([*lines, {"error": "unauthorized"}], silent)
+        _follow([*lines, {"error": "unauthorized"}], ignore_progress)
     assert "without a registry" in caught.value.hint

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tarfile
 
 from egress.runtime.docker.images import bases
-from egress.runtime.docker.images.demo import USER, demo_tree
-from egress.runtime.docker.local_image import spooled
+from egress.runtime.docker.images.demo import DEMO_USER_ID, demo_tree
+from egress.runtime.docker.local_image import spool_archive
 
 
 def members() -> dict[str, tarfile.TarInfo]:
-    with spooled(demo_tree()) as (archive, _), tarfile.open(fileobj=archive) as tar:
+    with spool_archive(demo_tree()) as (archive, _), tarfile.open(fileobj=archive) as tar:
         return {entry.name: entry for entry in tar.getmembers()}
 
 
@@ -21,7 +21,7 @@ def test_it_has_a_shell_the_small_tools_and_python() -> None:
 
 def test_its_user_owns_the_workspace() -> None:
     found = members()["workspace"]
-    assert (found.isdir(), found.uid, found.mode) == (True, USER, 0o755)
+    assert (found.isdir(), found.uid, found.mode) == (True, DEMO_USER_ID, 0o755)
 
 
 def test_git_finds_its_helpers_where_it_looks() -> None:
@@ -32,7 +32,7 @@ def test_git_finds_its_helpers_where_it_looks() -> None:
 
 
 def test_equal_files_are_one_image() -> None:
-    with spooled(demo_tree()) as (_, one), spooled(demo_tree()) as (_, two):
+    with spool_archive(demo_tree()) as (_, one), spool_archive(demo_tree()) as (_, two):
         assert one == two
 
 

@@ -76,7 +76,7 @@ def test_the_lock_file_is_found() -> None:
 
 
 def test_an_installation_without_recipes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipes, "_PACKAGE", tmp_path / "egress")
+    monkeypatch.setattr(recipes, "_PACKAGE_FOLDER", tmp_path / "egress")
     with pytest.raises(UnsupportedError, match="no recipes"):
         recipes.folder()
 
@@ -86,7 +86,7 @@ def test_an_installation_holds_them_in_the_package(tmp_path: Path, monkeypatch: 
     place = tmp_path / "egress/container"
     place.mkdir(parents=True)
     (place / "proxy.Dockerfile").touch()
-    monkeypatch.setattr(recipes, "_PACKAGE", tmp_path / "egress")
+    monkeypatch.setattr(recipes, "_PACKAGE_FOLDER", tmp_path / "egress")
     assert recipes.folder() == place
     with pytest.raises(UnsupportedError, match=r"no requirements\.lock"):
         recipes.lock()
@@ -101,6 +101,6 @@ def test_every_file_of_the_recipes_is_of_use_where_it_was_installed() -> None:
         for each in (for_proxy(), for_sandbox(), for_door())
         for name in each.files
     }
-    used |= recipes.for_running().keys() | {"README.md", "build"}
+    used |= recipes.deployment_files().keys() | {"README.md", "build"}
     found = {path.relative_to(recipes.folder()) for path in recipes.folder().rglob("*") if path.is_file()}
     assert {path.as_posix() for path in found if path.suffix != ".pyc"} <= used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from egress.runtime.namespace.inside import command
-from tests.unit.runtime.namespace.inner import said
+from tests.unit.runtime.namespace.inside_code import run_inside
 
 
 def test_a_program_is_looked_for_where_its_own_variables_say() -> None:
@@ -32,16 +32,16 @@ print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 
 
 def test_one_that_is_not_there_ends_as_a_shell_would_say() -> None:
-    assert said(_RUN, "no-such-program").splitlines() == ["no-such-program: not found", "127"]
-    assert said(_RUN, "/etc/passwd/x").splitlines() == ["/etc/passwd/x: not found", "127"]
-    assert said(_RUN, "/etc").splitlines() == ["/etc: cannot be run", "126"]
+    assert run_inside(_RUN, "no-such-program").splitlines() == ["no-such-program: not found", "127"]
+    assert run_inside(_RUN, "/etc/passwd/x").splitlines() == ["/etc/passwd/x: not found", "127"]
+    assert run_inside(_RUN, "/etc").splitlines() == ["/etc: cannot be run", "126"]
 
 
 def test_a_text_without_a_first_line_is_a_script(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("echo $0 $1; exit 3")
     script.chmod(0o755)
-    assert said(_RUN, str(script), "a").splitlines() == [f"{script} a", "3"]
+    assert run_inside(_RUN, str(script), "a").splitlines() == [f"{script} a", "3"]
 
 
 def test_a_folder_that_is_not_there_is_told() -> None:
@@ -52,4 +52,4 @@ if not number:
     command._go("/no/such", theirs)
 print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]), ours.recv(99).decode())
 """
-    assert said(code) == '125 {"refused": "folder"}\n'
+    assert run_inside(code) == '125 {"refused": "folder"}\n'

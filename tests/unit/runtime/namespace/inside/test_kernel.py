@@ -7,7 +7,7 @@ import os
 import pytest
 
 from egress.runtime.namespace.inside import kernel
-from tests.unit.runtime.namespace.inner import needs_namespaces, said
+from tests.unit.runtime.namespace.inside_code import needs_namespaces, run_inside
 
 
 def test_what_the_kernel_refuses_is_an_error_with_its_number() -> None:
@@ -26,7 +26,7 @@ except OSError as error:
 sys.stdout.flush()
 os.execv("/bin/sh", ["sh", "-c", "grep -E 'NoNewPrivs|Seccomp:' /proc/self/status"])
 """
-    assert said(code).split() == ["97", "NoNewPrivs:", "1", "Seccomp:", "2"]
+    assert run_inside(code).split() == ["97", "NoNewPrivs:", "1", "Seccomp:", "2"]
 
 
 def test_descriptors_are_closed_for_programs() -> None:
@@ -35,7 +35,7 @@ os.dup2(1, 7, inheritable=True)
 kernel.close_on_exec(3)
 os.execv("/bin/ls", ["ls", "/proc/self/fd"])
 """
-    assert said(code).split() == ["0", "1", "2", "3"]
+    assert run_inside(code).split() == ["0", "1", "2", "3"]
 
 
 def test_a_process_is_not_looked_into_by_its_own_user() -> None:
@@ -45,7 +45,7 @@ print(os.stat("/proc/self/environ").st_uid)
 kernel.be_readable(by_others=True)
 print(os.stat("/proc/self/environ").st_uid)
 """
-    assert said(code).split() == ["0", str(os.geteuid())]
+    assert run_inside(code).split() == ["0", str(os.geteuid())]
 
 
 def test_capabilities_are_given_up_for_good() -> None:
@@ -56,7 +56,7 @@ kernel.forget_capabilities()
 kernel.drop_capabilities()
 print(*[line.split()[1] for line in open("/proc/self/status") if line.startswith("Cap")])
 """
-    assert set(said(code).split()) == {"0" * 16}
+    assert set(run_inside(code).split()) == {"0" * 16}
 
 
 def test_mounts_are_made_bounded_and_taken_away() -> None:
@@ -77,4 +77,4 @@ try:
 except OSError as error:
     print(error.errno)
 """
-    assert said(code).split() == ["True", "True", "30"]
+    assert run_inside(code).split() == ["True", "True", "30"]

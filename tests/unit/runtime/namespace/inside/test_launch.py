@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from egress.runtime.namespace.inside import launch
-from tests.unit.runtime.namespace.inner import said
+from tests.unit.runtime.namespace.inside_code import run_inside
 
 
 def test_values_are_read_as_what_they_should_be() -> None:
@@ -18,7 +18,7 @@ ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 launch.Launch({"keeper": "/no/such/socket"}, theirs).run()
 print(ours.recv(999).decode())
 """
-    assert said(code) == '{"failed": "control groups", "errno": 2, "path": ""}\n'
+    assert run_inside(code) == '{"failed": "control groups", "errno": 2, "path": ""}\n'
 
 
 def test_a_plan_that_lacks_something_is_told() -> None:
@@ -27,4 +27,4 @@ ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 launch.Launch({}, theirs).run()
 print(ours.recv(999).decode())
 """
-    assert '"path": "\'keeper\'"' in said(code)
+    assert '"path": "\'keeper\'"' in run_inside(code)

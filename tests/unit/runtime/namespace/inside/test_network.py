@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.runtime.namespace.inner import needs_namespaces, said
+from tests.unit.runtime.namespace.inside_code import needs_namespaces, run_inside
 
 
 def test_there_is_loopback_with_the_doors_address_and_nothing_else() -> None:
@@ -20,4 +20,4 @@ for host in ("127.0.0.1", "198.18.0.2", "198.18.0.3"):
     except OSError as error:
         print(error.errno)
 """
-    assert said(code).splitlines() == ["['lo']", "True", "here", "here", "99"]
+    assert run_inside(code).splitlines() == ["['lo']", "True", "here", "here", "99"]

@@ -1,0 +1,344 @@
+"""The layer above TLS: it hands bytes to a `Relay` and carries out what the relay orders.
+
+One layer for HTTP/1.1, HTTP/2 and WebSocket alike; which of them it is, is the relay's affair. Every
+upstream connection is a small stack of its own: mitmproxy's TLS layer, and below it an `UpstreamEnd`
+that notes what comes out of it. What was noted is handed to the relay once the stack has returned, so
+that the relay is never entered twice at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Protocol
+
+from mitmproxy.connection import Connection, Server
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.commands import Command
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.events import Event
+from mitmproxy.proxy.layer import CommandGenerator, Layer, NextLayer
+
+from egress.addons.tls_layers import SandboxTlsLayer, UpstreamTlsLayer
+from egress.relay.ports import CLIENT_WIRE, Close, Fetch, Open, RelayOrder, Reset, Write, YieldTurn
+from egress.relay.relay import ClientProtocol, Relay
+from egress.types import Secret
+
+_RELAY_METHODS: Final = frozenset({"again", "recheck", "drain", "gone", "shut"})
+
+
+class ConnectionLost(events.ConnectionClosed):
+    """A connection broke, which is not an end that the peer has made: more may have been on its way."""
+
+
+class ConnectionOwner(Protocol):
+    """Whoever opens the connections: it knows what became of them."""
+
+    def is_fit(self, wire: int, server: Server) -> bool:
+        """Whether this connection may be used: it stands, and has proven who it is."""
+        ...
+
+    def failure_code(self, wire: int, server: Server, error: str) -> str:
+        """The code of the reason for which a connection could not be made."""
+        ...
+
+
+class UpstreamEnd(Layer):
+    """The inner end of an upstream stack: opens the connection, notes what it says."""
+
+    def __init__(self, context: Context, wire: int, inbox: list[tuple[int, str, bytes]]) -> None:
+        super().__init__(context)
+        self._wire = wire
+        self._inbox = inbox
+
+    def handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        if type(event) is events.DataReceived:
+            # Most of what happens; nothing is wanted in return.
+            self._inbox.append((self._wire, "data", event.data))
+            return _nothing()
+        return super().handle_event(event)
+
+    def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        if isinstance(event, events.ConnectionClosed):
+            self._inbox.append((self._wire, "lost" if isinstance(event, ConnectionLost) else "ended", b""))
+        elif isinstance(event, events.Start):
+            error = yield commands.OpenConnection(self.context.server)
+            self._inbox.append((self._wire, "failed" if error else "opened", str(error or "").encode()))
+
+
+def _nothing() -> CommandGenerator[None]:
+    yield from ()
+
+
+class UpstreamStack:
+    """One upstream connection: mitmproxy's view of it, and the layers on it."""
+
+    __slots__ = ("connection", "is_fit", "layer", "reads", "tls", "wire")
+
+    def __init__(self, wire: int, connection: Server, layer: Layer, tls: UpstreamTlsLayer | None) -> None:
+        self.wire = wire
+        self.connection = connection
+        self.layer = layer
+        self.tls = tls
+        self.reads = True
+        self.is_fit = False
+        """It stands and has proven who it is: only then anything is sent."""
+
+
+class HttpLayer(Layer):
+    """A relay among mitmproxy's layers."""
+
+    def __init__(self, context: Context, relay: Relay, keeper: ConnectionOwner) -> None:
+        super().__init__(context)
+        self.relay = relay
+        self._keeper = keeper
+        self._client = context.client
+        self._by_wire: dict[int, UpstreamStack] = {}
+        self._by_connection: dict[str, UpstreamStack] = {}
+        """By its id: to hash a connection itself is slow."""
+        self._waiting: dict[commands.Command, UpstreamStack] = {}
+        self._inbox: list[tuple[int, str, bytes]] = []
+        self._client_reads = True
+
+    def handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        # Not `_handle_event`: nothing here ever blocks the layer, which is what that one is for.
+        if type(event) is not events.DataReceived:
+            yield from self._carried_out(self._entered(event))
+            yield from self._upstream_event(event)
+        elif event.connection is self._client:
+            yield from self._carried_out(self.relay.received(CLIENT_WIRE, event.data))
+        else:
+            yield from self._upstream_event(event)
+        while self._inbox:
+            inbox = self._inbox.copy()
+            self._inbox.clear()
+            for wire, what, data in inbox:
+                yield from self._carried_out(self._noted(wire, what, data))
+        yield from self._gates()
+
+    def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        yield from self.handle_event(event)
+
+    # In
+
+    def _entered(self, event: events.Event) -> list[RelayOrder]:
+        relay = self.relay
+        if isinstance(event, events.ConnectionClosed):
+            return relay.ended(CLIENT_WIRE) if event.connection is self._client else []
+        if isinstance(event, WriteBlocked):
+            upstream = self._by_connection.get(event.connection.id)
+            wire = CLIENT_WIRE if upstream is None else upstream.wire
+            return relay.blocked(wire, blocked=event.blocked)
+        if isinstance(event, SecondPassed):
+            return relay.tick()
+        if isinstance(event, SecretsFetched):
+            return relay.fetched(event.ticket, event.secrets)
+        if isinstance(event, CallRelay) and event.name in _RELAY_METHODS:
+            return list(getattr(relay, event.name)(*event.arguments))
+        return relay.start() if isinstance(event, events.Start) else []
+
+    def _upstream_event(self, event: events.Event) -> CommandGenerator[None]:
+        if isinstance(event, events.ConnectionEvent):
+            upstream = self._by_connection.get(event.connection.id)
+        elif isinstance(event, events.CommandCompleted):
+            upstream = self._waiting.pop(event.command, None)
+        else:
+            upstream = None
+        if upstream is not None:
+            yield from self._through(upstream, event)
+
+    def _through(self, upstream: UpstreamStack, event: events.Event) -> CommandGenerator[None]:
+        for command in upstream.layer.handle_event(event):
+            if command.blocking:
+                self._waiting[command] = upstream
+            yield command
+
+    def _noted(self, wire: int, what: str, data: bytes) -> list[RelayOrder]:
+        upstream = self._by_wire.get(wire)
+        if upstream is None:
+            return []
+        if what == "data":
+            return self.relay.received(wire, data)
+        if what in {"ended", "lost"}:
+            # Over TLS anybody on the way can make the end of a connection, but not the goodbye before it.
+            clean = what == "ended" if upstream.tls is None else upstream.tls.has_said_goodbye
+            return self.relay.ended(wire, clean=clean)
+        server = upstream.connection
+        if what == "opened" and self._keeper.is_fit(wire, server):
+            upstream.is_fit = True
+            return self.relay.opened(wire, (server.alpn or b"").decode("latin-1"))
+        error = data.decode("utf-8", "replace")
+        return [Close(wire), *self.relay.failed(wire, self._keeper.failure_code(wire, server, error))]
+
+    # Out
+
+    def _carried_out(self, orders: list[RelayOrder]) -> Iterator[commands.Command]:
+        for order in orders:
+            if type(order) is Write:
+                if order.wire == CLIENT_WIRE:
+                    yield commands.SendData(self._client, order.data)
+                elif (command := self._written_up(order)) is not None:
+                    yield command
+            elif isinstance(order, Open):
+                yield from self._open(order)
+            elif isinstance(order, Close | Reset):
+                yield from self._close(order)
+            elif isinstance(order, Fetch):
+                yield FetchSecrets(order)
+            elif isinstance(order, YieldTurn):
+                yield TakeAnotherTurn()
+
+    def _written_up(self, order: Write) -> commands.Command | None:
+        upstream = self._by_wire.get(order.wire)
+        if upstream is None:
+            return None
+        if not upstream.is_fit:
+            raise RuntimeError("asked to write to an upstream that has not proven who it is")
+        data = order.data if upstream.tls is None else upstream.tls.encrypted(order.data)
+        return commands.SendData(upstream.connection, data) if data else None
+
+    def _open(self, order: Open) -> Iterator[commands.Command]:
+        destination = self.relay.destination
+        context = self.context.fork()
+        context.layers = []
+        server = Server(address=(destination.host, destination.port), sni=destination.host)
+        server.alpn_offers = tuple(name.encode("ascii") for name in order.alpn)
+        context.server = server
+        if destination.scheme == "https":
+            tls = UpstreamTlsLayer(context)
+            tls.child_layer = UpstreamEnd(context, order.wire, self._inbox)
+            upstream = UpstreamStack(order.wire, server, tls, tls)
+        else:
+            upstream = UpstreamStack(order.wire, server, UpstreamEnd(context, order.wire, self._inbox), None)
+        self._by_wire[order.wire] = upstream
+        self._by_connection[server.id] = upstream
+        yield from self._through(upstream, events.Start())
+
+    def _close(self, order: Close | Reset) -> Iterator[commands.Command]:
+        upstream = None if order.wire == CLIENT_WIRE else self._by_wire.get(order.wire)
+        if order.wire != CLIENT_WIRE and upstream is None:
+            return
+        connection = self._client if upstream is None else upstream.connection
+        if upstream is not None:
+            self._forget(upstream)
+        yield (AbortConnection if isinstance(order, Reset) else commands.CloseConnection)(connection)
+
+    def _forget(self, upstream: UpstreamStack) -> None:
+        self._by_wire.pop(upstream.wire, None)
+        self._by_connection.pop(upstream.connection.id, None)
+        self._waiting = {command: each for command, each in self._waiting.items() if each is not upstream}
+
+    def _gates(self) -> Iterable[commands.Command]:
+        """Say which connections may be read now, where that has changed."""
+        reads = self.relay.reads
+        changed = [each for each in self._by_wire.values() if reads(each.wire) is not each.reads]
+        if reads(CLIENT_WIRE) is self._client_reads and not changed:
+            return ()
+        return self._told(changed)
+
+    def _told(self, changed: list[UpstreamStack]) -> Iterator[commands.Command]:
+        reads = self.relay.reads(CLIENT_WIRE)
+        if reads is not self._client_reads:
+            self._client_reads = reads
+            yield SetReading(self._client, reads=reads)
+        for upstream in changed:
+            upstream.reads = not upstream.reads
+            yield SetReading(upstream.connection, reads=upstream.reads)
+
+
+# Which layer reads a connection: TLS, then HTTP, and nothing else.
+#
+# The door has settled where the connection goes and whether it is encrypted, so nothing is guessed from
+# bytes here. mitmproxy's own chooser would, and would relay what it does not know.
+HTTP2_ALPN: Final = b"h2"
+
+MakeLayer = Callable[[Context, ClientProtocol], HttpLayer]
+"""Makes the layer of a client connection, once it is known which protocol it speaks."""
+
+
+class RootLayer(Layer):
+    """The lowest layer: the destination is known, whatever comes is for the layer above."""
+
+    def __init__(self, context: Context, *, encrypted: bool) -> None:
+        super().__init__(context)
+        self.encrypted = encrypted
+        self.child_layer: Layer = NextLayer(context, ask_on_start=True)
+
+    def handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        return self.child_layer.handle_event(event)
+
+    def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
+        yield from self.handle_event(event)
+
+
+class NextLayerChooser:
+    """The add-on that answers mitmproxy's question for the next layer."""
+
+    def __init__(self, make: MakeLayer) -> None:
+        self._make = make
+
+    def next_layer(self, data: NextLayer) -> None:
+        """Choose. Where nothing fits no layer is set, and the guard ends the connection."""
+        context = data.context
+        below = context.layers[-1] if context.layers else None
+        if isinstance(below, RootLayer):
+            data.layer = SandboxTlsLayer(context) if below.encrypted else self._make(context, "http/1.1")
+        elif isinstance(below, SandboxTlsLayer):
+            data.layer = self._make(context, "h2" if context.client.alpn == HTTP2_ALPN else "http/1.1")
+
+
+# Commands and events of our own, beside those of mitmproxy: they pass through its layers untouched.
+#
+# They name a connection without being a `ConnectionCommand` or `ConnectionEvent`: its TLS layers take
+# every one of those for themselves, and know only their own.
+class FetchSecrets(Command):
+    """Get secrets; answered by `SecretsFetched`. Does not block: other exchanges go on."""
+
+    def __init__(self, order: Fetch) -> None:
+        self.order = order
+
+
+class AbortConnection(Command):
+    """Close at once, dropping what was not sent yet."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+
+class SetReading(Command):
+    """Stop or resume reading a connection."""
+
+    def __init__(self, connection: Connection, *, reads: bool) -> None:
+        self.connection = connection
+        self.reads = reads
+
+
+class TakeAnotherTurn(Command):
+    """Say `again` once everything that is ready now has had its turn."""
+
+
+class SecretsFetched(Event):
+    """The secrets that could be had."""
+
+    def __init__(self, ticket: int, secrets: Mapping[str, Secret]) -> None:
+        self.ticket = ticket
+        self.secrets = secrets
+
+
+class WriteBlocked(Event):
+    """A connection does not take what was written, or does again."""
+
+    def __init__(self, connection: Connection, *, blocked: bool) -> None:
+        self.connection = connection
+        self.blocked = blocked
+
+
+class SecondPassed(Event):
+    """A second has passed."""
+
+
+class CallRelay(Event):
+    """Something from outside of the connection: a reload, a drain, a kill."""
+
+    def __init__(self, name: str, *arguments: object) -> None:
+        self.name = name
+        self.arguments = arguments

@@ -1,0 +1,242 @@
+"""TLS on both sides of an intercepted connection, in place of mitmproxy's own add-on.
+
+The lane says on which terms a client is served; nothing a client sends changes them. A handshake begins
+only when the hello was looked at and fits: anything else leaves `ssl_conn` unset, and mitmproxy closes.
+Nothing is ever passed through unread, and no upstream is asked before the client's hello is accepted.
+
+It must not decide who may go where, read options, or answer requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary, WeakSet
+
+from mitmproxy.connection import Client, Connection, Server
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
+from mitmproxy.tls import ClientHello, ClientHelloData, TlsData
+from OpenSSL import SSL
+
+from egress.ca.authority import Authority
+from egress.errors import EgressError
+from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
+from egress.tls import contexts
+from egress.tls.contexts import ClientContexts, UpstreamContexts
+from egress.tls.pins import Pins
+from egress.tls.sessions import SessionKey, UpstreamSessions
+
+_SERVER_NAME_TYPE: Final = 0
+_MISMATCH_CODE: Final = "request.mismatch"
+_UNPROVEN_CODE: Final = "upstream.tls"
+_FAULT_CODE: Final = "internal"
+_FAILED_CODE: Final = "tls.failed"
+
+
+class TlsClock(Protocol):
+    """What is needed to know of time."""
+
+    def now(self) -> int: ...
+
+    def monotonic(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TlsTerms:
+    """On what terms a client connection is served; fixed before its first byte is read here."""
+
+    sandbox: str
+    authority: Authority
+    host: str
+    """The canonical destination: the name that is shown to the client and proven by the upstream."""
+    port: int
+    client_alpn: tuple[bytes, ...]
+    upstream_alpn: tuple[bytes, ...]
+    pins: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class HandshakeRefusal:
+    """A handshake did not come about. `code` is the reason for the sandbox, `reason` for the operator."""
+
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamProof:
+    """An upstream has proven to be the destination."""
+
+    version: str
+    cipher: str
+    alpn: bytes
+    resumed: bool
+    fingerprint: str
+    """SHA-256 of its certificate."""
+
+
+@dataclass(slots=True)
+class _UpstreamState:
+    """An upstream connection on its way, or in use."""
+
+    key: SessionKey
+    verified: float
+    pins: Pins | None
+    tls: SSL.Connection
+    proof: UpstreamProof | None = None
+
+
+class TlsHooks:
+    """The hooks. `about` gives the terms of a client, None for an unknown one; `tell` hears how it went."""
+
+    def __init__(
+        self,
+        about: Callable[[Client], TlsTerms | None],
+        tell: Callable[[Client, HandshakeRefusal | UpstreamProof], None],
+        upstream: UpstreamContexts,
+        clock: TlsClock,
+    ) -> None:
+        self._about = about
+        self._tell = tell
+        self._upstream = upstream
+        self._clock = clock
+        self._contexts = ClientContexts()
+        self._sessions = UpstreamSessions()
+        self._greeted: WeakSet[Client] = WeakSet()
+        self._begun: WeakKeyDictionary[Connection, _UpstreamState] = WeakKeyDictionary()
+
+    def proof(self, server: Server) -> UpstreamProof | None:
+        """What an upstream has proven; None before that, and then nothing may be sent to it."""
+        under = self._begun.get(server)
+        return under.proof if under else None
+
+    def forget(self, sandbox: str) -> None:
+        """Drop the sessions of a sandbox that has ended."""
+        self._sessions.forget(sandbox)
+
+    # Towards the client -----------------------------------------------------------------------
+
+    def tls_clienthello(self, data: ClientHelloData) -> None:
+        """Accept a hello that names the destination, or no host at all."""
+        # Set here and not only left: no hook before this one may have decided otherwise.
+        data.ignore_connection = False
+        data.establish_server_tls_first = False
+        client = data.context.client
+        self._greeted.discard(client)
+        terms = self._about(client)
+        if terms is None:
+            return
+        if not _names_host(data.client_hello, terms.host):
+            self._tell(
+                client,
+                HandshakeRefusal(_MISMATCH_CODE, "the TLS client names another host than the destination"),
+            )
+            return
+        self._greeted.add(client)
+
+    def tls_start_client(self, data: TlsData) -> None:
+        """Begin as the destination, once for each accepted hello."""
+        data.ssl_conn = None
+        client = data.conn
+        if data.is_dtls or not isinstance(client, Client) or client not in self._greeted:
+            return
+        # TLS inside TLS would be a second handshake on one client.
+        self._greeted.discard(client)
+        terms = self._about(client)
+        if terms is None:
+            return
+        try:
+            data.ssl_conn = self._contexts.accepting(
+                terms.authority, terms.host, terms.client_alpn, self._clock.now()
+            )
+        except EgressError as error:
+            self._tell(client, HandshakeRefusal(_FAILED_CODE, error.message))
+
+    # Towards the upstream ---------------------------------------------------------------------
+
+    def tls_start_server(self, data: TlsData) -> None:
+        """Begin with the destination as the name that is sent and verified, whatever the client named."""
+        data.ssl_conn = None
+        server = data.conn
+        terms = self._about(data.context.client)
+        if data.is_dtls or terms is None or not isinstance(server, Server):
+            return
+        # A proxy on the way would have a name of its own.
+        if server is not data.context.server or server.via is not None:
+            return
+        # A layer may ask for less than the terms allow: a WebSocket needs a connection of HTTP/1.1.
+        offers = tuple(server.alpn_offers)
+        alpn = offers if offers and set(offers) <= set(terms.upstream_alpn) else terms.upstream_alpn
+        try:
+            under = self._begin(terms, alpn)
+        except EgressError as error:
+            self._tell(data.context.client, HandshakeRefusal(_FAULT_CODE, error.message))
+            return
+        server.sni = None if is_address(terms.host) else terms.host
+        server.alpn_offers = alpn
+        self._begun[server] = under
+        data.ssl_conn = under.tls
+
+    def _begin(self, terms: TlsTerms, alpn: tuple[bytes, ...]) -> _UpstreamState:
+        now = self._clock.monotonic()
+        key = SessionKey(terms.sandbox, terms.host, terms.port, alpn, terms.pins)
+        pins = Pins(terms.pins) if terms.pins else None
+        kept = self._sessions.find(key, now)
+        tls = self._upstream.connecting(terms.host, alpn, pins, kept.session if kept else None)
+        return _UpstreamState(key, kept.verified if kept else now, pins, tls)
+
+    def tls_established_server(self, data: TlsData) -> None:
+        """Note the proof, after a second look at it; without one the connection is made unusable."""
+        under = self._begun.get(data.conn)
+        if under is None or data.ssl_conn is not under.tls or not contexts.is_verified(under.tls):
+            if data.ssl_conn is not None:
+                data.ssl_conn.set_shutdown(SSL.SENT_SHUTDOWN | SSL.RECEIVED_SHUTDOWN)
+            self._begun.pop(data.conn, None)
+            self._tell(data.context.client, HandshakeRefusal(_UNPROVEN_CODE, "the upstream was not verified"))
+            return
+        under.proof = _proof_of(under.tls)
+        if not under.proof.resumed:
+            under.verified = self._clock.monotonic()
+        self._tell(data.context.client, under.proof)
+
+    def tls_failed_server(self, data: TlsData) -> None:
+        """Say why an upstream was not accepted."""
+        under = self._begun.pop(data.conn, None)
+        if under is None:
+            return
+        if under.pins is not None and under.pins.failed:
+            reason = "no key in the verified chain of the upstream is pinned for it"
+        else:
+            reason = contexts.verification_failure(under.tls) or "the TLS handshake with the upstream failed"
+        self._tell(data.context.client, HandshakeRefusal(_UNPROVEN_CODE, reason))
+
+    def server_disconnected(self, data: ServerConnectionHookData) -> None:
+        """Keep the session of an upstream that was proven, for the next connection of this sandbox."""
+        under = self._begun.pop(data.server, None)
+        if under is not None and under.proof is not None:
+            self._sessions.keep(under.key, under.tls, under.verified)
+
+
+def _names_host(hello: ClientHello, host: str) -> bool:
+    """Whether the hello names this host, or none. One that cannot be read is not one that is missing."""
+    fields = [kind for kind, _ in hello.extensions if kind == _SERVER_NAME_TYPE]
+    if not fields:
+        return True
+    if len(fields) > 1 or hello.sni is None:
+        return False
+    try:
+        return hello.sni == host or canonical_wire_host(hello.sni) == host
+    except HostError:
+        return False
+
+
+def _proof_of(tls: SSL.Connection) -> UpstreamProof:
+    certificate = tls.get_peer_certificate()
+    return UpstreamProof(
+        version=tls.get_protocol_version_name(),
+        cipher=tls.get_cipher_name() or "",
+        alpn=tls.get_alpn_proto_negotiated(),
+        resumed=contexts.is_resumed(tls),
+        fingerprint=certificate.digest("sha256").decode() if certificate is not None else "",
+    )

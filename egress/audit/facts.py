@@ -1,0 +1,144 @@
+"""What the proxy tells the audit: plain values, names and numbers only.
+
+Nothing here can hold a secret, a query string, a body or a header value: there is no field for one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from egress.errors import EgressError
+from egress.types import Identity, Place, RuleRef, value_class
+
+
+class AuditStoppedError(EgressError):
+    """Nothing may be sent now, because it could not be recorded."""
+
+    code = "audit.stopped"
+    exit_status = 3
+
+
+@value_class
+class Intent:
+    """An exchange or a tunnel that is about to send something upstream."""
+
+    request: str
+    connection: str
+    sandbox: str
+    host: str
+    port: int
+    method: str = ""
+    secrets: tuple[str, ...] = ()
+    """The names of the secrets that it will carry."""
+
+
+class Ticket:
+    """The right to send one thing upstream. It is spent by the line that records what came of it."""
+
+    __slots__ = ("is_spent", "slot")
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+        self.is_spent = False
+
+
+@value_class
+class Durations:
+    """How long each stage took, in whole microseconds; 0 for a stage that did not happen."""
+
+    resolve: int = 0
+    connect: int = 0
+    tls: int = 0
+    secret: int = 0
+    first_byte: int = 0
+    total: int = 0
+
+
+NO_DURATIONS = Durations()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConnectionFacts:
+    """The connections that exchanges went over: the same for one after the other, and made once.
+
+    Empty text where there is nothing to say.
+    """
+
+    connection: str
+    listener: str
+    entry: str
+    """How the destination was named: `connect`, `absolute`, `sni`, `host`."""
+    address: str = ""
+    """The address that was checked and dialled."""
+    sni: str = ""
+    client_tls: str = ""
+    upstream_tls: str = ""
+    alpn: str = ""
+    upstream_alpn: str = ""
+
+
+@value_class
+class ExchangeFacts:
+    """What the connections know about an exchange."""
+
+    way: ConnectionFacts
+    request: str
+    durations: Durations = NO_DURATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalFacts:
+    """A connection that the door refused, or a name that DNS did not answer."""
+
+    identity: Identity
+    listener: str
+    entry: str
+    """As for `Way`, and `dns`."""
+    host: str
+    code: str
+    port: int = 0
+    connection: str = ""
+    sni: str = ""
+    rule: RuleRef | None = None
+    place: Place | None = None
+    policy: str = ""
+
+
+@dataclass(slots=True)
+class AuditCounts:
+    """What was recorded since the start, in numbers."""
+
+    exchanges: int = 0
+    """Requests, allowed or denied."""
+    tunnels: int = 0
+    refused: int = 0
+    """Denied requests, refused connections, and names that were not answered."""
+    with_secret: int = 0
+    """Requests that were sent with a credential."""
+    unrecorded: int = 0
+    """What is in no line: dropped where the settings say so, or for a mistake of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelFacts:
+    """A finished tunnel: bytes that were passed on unread."""
+
+    identity: Identity
+    listener: str
+    entry: str
+    connection: str
+    request: str
+    """The id under which its ticket was taken."""
+    host: str
+    port: int
+    code: str
+    """Why it was allowed; or why it was cut."""
+    address: str = ""
+    sni: str = ""
+    rule: RuleRef | None = None
+    place: Place | None = None
+    observed: bool = False
+    bytes_up: int = 0
+    bytes_down: int = 0
+    durations: Durations = NO_DURATIONS
+    policy: str = ""

@@ -1,0 +1,90 @@
+"""Writing a file that was not there: whole or not at all, and never over something unasked."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from egress.errors import ContentError, UnreadableError
+
+FILE_MODE = 0o644
+"""Readable by all: what is written here holds no secret."""
+
+
+def write(path: Path, text: str, *, replace: bool, option: str = "--output") -> None:
+    """Write `text` to `path` in one step. `option` is how the path was named, for hints.
+
+    Raises `ContentError` when something stands there and `replace` is false, `UnreadableError` when it
+    cannot be written. Only a plain file or a symbolic link is ever replaced, the link not followed.
+    """
+    try:
+        _refuse_taken(path, replace=replace, option=option)
+        scratch = _scratch(path.parent, text)
+        try:
+            _put(scratch, path, replace=replace)
+        finally:
+            scratch.unlink(missing_ok=True)
+    except FileExistsError:
+        raise _taken(path, option) from None
+    except OSError as error:
+        raise _unwritable(path, error, option) from None
+    except ValueError:
+        raise UnreadableError(f"{path} is not a path", "a path has no NUL character in it") from None
+
+
+def _refuse_taken(path: Path, *, replace: bool, option: str) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise UnreadableError(f"{path} is a directory", f"name a file in it with {option}")
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise UnreadableError(f"{path} is not a plain file", f"name another one with {option}")
+    if not replace:
+        raise _taken(path, option)
+
+
+def _scratch(folder: Path, text: str) -> Path:
+    """The text in a new file beside its destination, safely on the disk."""
+    handle, name = tempfile.mkstemp(prefix=".egress-", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), FILE_MODE)
+            os.fsync(file.fileno())
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
+
+
+def _put(scratch: Path, path: Path, *, replace: bool) -> None:
+    if not replace:
+        try:
+            # A link refuses a name that was taken meanwhile; a rename would not.
+            path.hardlink_to(scratch)
+        except FileExistsError:
+            raise
+        except OSError:
+            # Some file systems have no links; that nothing stood there was seen a moment ago.
+            pass
+        else:
+            return
+    scratch.replace(path)
+
+
+def _taken(path: Path, option: str) -> ContentError:
+    return ContentError(
+        f"{path} exists and was left alone", f"use --force to replace it, or {option} to name another file"
+    )
+
+
+def _unwritable(path: Path, error: OSError, option: str) -> UnreadableError:
+    if isinstance(error, FileNotFoundError):
+        return UnreadableError(f"the directory {path.parent} does not exist", "make it first")
+    reason = (error.strerror or type(error).__name__).lower()
+    return UnreadableError(f"{path} cannot be written: {reason}", f"name another file with {option}")

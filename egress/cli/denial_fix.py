@@ -1,0 +1,184 @@
+"""What to write so that a denied request is allowed: a sentence, and the YAML for it.
+
+Pure, and advice only: it may be incomplete where several things stand in the way. The YAML is the
+narrowest that fits the request, because a hint that is pasted unread should open little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from egress.errors import CODES
+from egress.rules.compile.policy_writer import Fields, flow
+from egress.rules.compile.rules import IMPLICIT_RULE_ID
+from egress.rules.decide.entry import Entry
+from egress.rules.decide.explain import Explanation
+from egress.rules.decide.globs import GlobError, path_glob
+from egress.rules.decide.policy import Policy
+from egress.rules.language.hosts import is_address
+from egress.rules.language.report import did_you_mean
+from egress.types import Head, Verdict
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
+
+
+@dataclass(frozen=True, slots=True)
+class DenialFix:
+    """A sentence for a person; `yaml` is what to add, line by line, or empty."""
+
+    sentence: str
+    yaml: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedRequest:
+    """What was asked, of which rules, and what came out."""
+
+    policy: Policy
+    head: Head
+    answer: Explanation
+
+
+def find_fix(policy: Policy, head: Head, answer: Explanation) -> DenialFix:
+    """What would turn a denial around. Never asks for less than what the rules say elsewhere."""
+    code = answer.decision.code
+    if code in _ADVICE:
+        return _ADVICE[code](DeniedRequest(policy, head, answer))
+    hint = CODES[code].hint if code in CODES else ""
+    return DenialFix(hint[:1].lower() + hint[1:].removesuffix("."))
+
+
+def _unknown_host(asked: DeniedRequest) -> DenialFix:
+    near = f" (or is it {', '.join(asked.answer.near)}?)" if asked.answer.near else ""
+    return DenialFix(
+        f"to allow the whole host, add it to the rules{near}:",
+        ("hosts:", f"  {flow(asked.head.host)}: {flow(_port_fields(asked.head))}"),
+    )
+
+
+def _port_fields(head: Head) -> Fields:
+    if head.scheme == "http":
+        return {"ports": [], "http": [head.port]}
+    return {} if head.port == 443 else {"ports": [head.port]}
+
+
+def _literal(asked: DeniedRequest) -> DenialFix:
+    if not is_address(asked.head.host):
+        return DenialFix("use the name of the host")
+    bits = 128 if ":" in asked.head.host else 32
+    return DenialFix(
+        "to allow the address itself, which can get no secret, add it:",
+        (
+            "networks:",
+            f"  - {flow({'cidr': f'{asked.head.host}/{bits}', **_port_fields(asked.head), 'allow': 'all'})}",
+        ),
+    )
+
+
+def _port(asked: DeniedRequest) -> DenialFix:
+    entry = asked.answer.entry
+    ports = sorted({asked.head.port, *(entry.ports if entry else ())})
+    return DenialFix(f"to open the port, write {_at(entry)}:", (f"ports: {ports}",))
+
+
+def _clear_text(asked: DeniedRequest) -> DenialFix:
+    entry = asked.answer.entry
+    if entry is not None and entry.inject:
+        return DenialFix("use https: a host that gets a credential is never opened for clear text")
+    ports = sorted({asked.head.port, *(entry.clear_ports if entry else ())})
+    return DenialFix(f"use https; or, to open clear text, write {_at(entry)}:", (f"http: {ports}",))
+
+
+def _closed(asked: DeniedRequest) -> DenialFix:
+    if any(item.kind is Verdict.ALLOW for item in asked.answer.considered):
+        return DenialFix("no allow rule is in force: see the reasons above")
+    return DenialFix(f"`allow: []` closes the host; write an allow rule {_at(asked.answer.entry)}")
+
+
+def _excluded(asked: DeniedRequest) -> DenialFix:
+    profile = (asked.policy.profiles or {}).get(asked.answer.profile or "")
+    where = f" ({profile.place})" if profile else ""
+    key = asked.answer.entry.key if asked.answer.entry else asked.head.host
+    return DenialFix(
+        f"to include it, add {flow(key)} to `hosts` of the profile {asked.answer.profile}{where}"
+    )
+
+
+def _unknown_profile(asked: DeniedRequest) -> DenialFix:
+    names = ", ".join(asked.policy.profiles or ())
+    if asked.answer.profile == "default":
+        return DenialFix(f"there is no profile `default`; name one with --profile: {names}")
+    return DenialFix(
+        did_you_mean(asked.answer.profile or "", asked.policy.profiles or ()) or f"there are: {names}"
+    )
+
+
+def _method(asked: DeniedRequest) -> DenialFix:
+    if asked.head.method.upper() in _METHODS and asked.head.method not in _METHODS:
+        return DenialFix(f"methods are upper case: ask about {asked.head.method.upper()}")
+    return DenialFix("use another method: this one is never forwarded, whatever a rule says")
+
+
+def _denied(asked: DeniedRequest) -> DenialFix:
+    rule = asked.answer.decision.rule
+    if rule is None:
+        return DenialFix("")
+    if rule.place.via:
+        return DenialFix(
+            "a deny wins over every allow, and this one belongs to the preset: without the preset, "
+            "an entry of your own can do without it (`egress rules show` prints what the preset stands for)"
+        )
+    return DenialFix(f"a deny wins over every allow: narrow {rule} or take it out")
+
+
+def _no_rule(asked: DeniedRequest) -> DenialFix:
+    entry = asked.answer.entry
+    if entry is None:
+        return DenialFix("")
+    if [rule.ref.id for rule in entry.allow] == [IMPLICIT_RULE_ID]:
+        return DenialFix(f"widen what stands {_at(entry)}, or give it a list of allow rules")
+    path = asked.answer.decision.target.partition("?")[0]
+    if not _is_its_own_pattern(path):
+        return DenialFix(
+            f"to allow it, add a rule {_at(entry)}; no pattern in `paths` says exactly this path"
+        )
+    fields: Fields = {"id": "new", "methods": [asked.head.method], "paths": [path]}
+    if "%2F" in path:
+        fields["encoded_slash"] = "data"
+    rule = f"- {flow(fields)}"
+    if entry.place.via:
+        lines = ("hosts:", f"  {flow(entry.key)}:", "    allow:", f"      {rule}")
+        return DenialFix("to allow just this, add to what the preset allows:", lines)
+    return DenialFix(f"to allow just this, add {_at(entry)}:", ("allow:", f"  {rule}"))
+
+
+def _is_its_own_pattern(path: str) -> bool:
+    """Whether the path means itself when it is written as a pattern; a wider rule is not ours to propose."""
+    try:
+        return path_glob(path, encoded_slash=True).is_literal
+    except GlobError:
+        return False
+
+
+def _no_websocket(_: DeniedRequest) -> DenialFix:
+    return DenialFix("to allow WebSockets, write `websocket: true` on the rule that allows the request")
+
+
+def _at(entry: Entry | None) -> str:
+    return f"under {flow(entry.key)} ({entry.place})" if entry else "under the host"
+
+
+_ADVICE: dict[str, Callable[[DeniedRequest], DenialFix]] = {
+    "host.unknown": _unknown_host,
+    "host.literal": _literal,
+    "host.port": _port,
+    "host.cleartext": _clear_text,
+    "host.closed": _closed,
+    "profile.excluded": _excluded,
+    "profile.unknown": _unknown_profile,
+    "method.refused": _method,
+    "rule.denied": _denied,
+    "rule.none": _no_rule,
+    "rule.websocket": _no_websocket,
+}

@@ -1,0 +1,116 @@
+"""A line of the log on a screen, as JSON and as CSV.
+
+Whoever wrote the text in a line may want to command the terminal, the program or the spreadsheet that
+shows it. `render` neutralises what a terminal would obey; what a spreadsheet would calculate is quoted here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from egress.cli import render
+from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD, PLAIN, Cell, Style
+
+if TYPE_CHECKING:
+    from egress.review import LogEntry
+
+STYLES: dict[str, Style] = {"allow": GOOD, "deny": BAD}
+COLUMNS = (
+    *("seq", "time", "event", "sandbox", "profile", "method", "host", "port", "path", "status", "verdict"),
+    *("code", "rule", "place", "secrets", "bytes_up", "bytes_down", "total_us", "connection", "request"),
+)
+MAX_TEXT_CHARS = 120
+
+# A spreadsheet may cut lines at other characters than we do, and quotes do not keep a cell together then:
+# what begins a formula is disarmed wherever a cell could begin. It may be written in full width.
+_FORMULA = re.compile(r"""(?:^|(?<=[ ,;|"]))(?=[=+@\-\uff1d\uff0b\uff20\uff0d])""")
+
+
+def cells(entry: LogEntry, *, is_short: bool = False) -> list[Cell]:
+    """A line as cells of a table; the short form leaves the day out."""
+    verdict = entry.verdict
+    time = entry.time[11:23] if is_short else f"{entry.time[:10]} {entry.time[11:19]}"
+    return [
+        (time, DIM),
+        (entry.text("sandbox"), BOLD),
+        (verdict or entry.event, STYLES.get(verdict, DOUBT)),
+        _answer(entry),
+        _what(entry),
+        (_why(entry), DIM),
+        (entry.request or entry.text("connection"), DIM),
+    ]
+
+
+def _answer(entry: LogEntry) -> Cell:
+    status = entry.number("status")
+    return (str(status), BAD if status >= 500 else PLAIN) if status else ""
+
+
+def _what(entry: LogEntry) -> str:
+    if entry.verdict or entry.text("host"):
+        port = entry.number("port")
+        where = entry.text("host") + (f":{port}" if port not in (0, 80, 443) else "")
+        return _cut(f"{entry.text('method')} {where}{entry.text('path')}".strip())
+    told = [f"{name} {value}" for name, value in entry.fields.items() if name not in _OWN and value]
+    return _cut(", ".join(told))
+
+
+_OWN = frozenset(("seq", "time", "event", "mac", "sandbox", "previous", "policy", "policy_before"))
+
+
+def _why(entry: LogEntry) -> str:
+    parts = [entry.text("rule").rpartition("#")[2], entry.reason]
+    parts += [f"with {', '.join(entry.secrets)}"] if entry.secrets else []
+    parts += [f"{entry.number('count')} times"] if entry.event == "folded" else []
+    return _cut(" ".join(part for part in parts if part))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_CHARS else f"{text[: MAX_TEXT_CHARS - 1]}…"
+
+
+def as_json(entry: LogEntry) -> None:
+    """The line as one object, as it stands in the log."""
+    text = json.dumps(dict(entry.fields), ensure_ascii=True, separators=(",", ":"))
+    # The one character of ASCII that JSON leaves as it is and a terminal may not.
+    render.text(text.replace("\x7f", "\\u007f") + "\n")
+
+
+def refuse_both(*, as_json: bool, as_csv: bool) -> None:
+    """Raise `UsageError` where two forms are wanted at once."""
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv are two forms of one thing; give one of them.")
+
+
+def as_csv(entries: Sequence[LogEntry], *, with_head: bool = True) -> None:
+    """Lines as CSV, with a line of names in front."""
+    rows = [[_value(entry, name) for name in COLUMNS] for entry in entries]
+    table_as_csv([COLUMNS, *rows] if with_head else rows)
+
+
+def table_as_csv(rows: Iterable[Sequence[str | int]]) -> None:
+    """A table as CSV. What a text is from elsewhere has to be `harmless` before."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    render.text(file.getvalue())
+
+
+def _value(entry: LogEntry, name: str) -> str:
+    if name == "secrets":
+        return harmless(" ".join(entry.secrets))
+    if name == "verdict":
+        return entry.verdict
+    found = entry.fields.get(name)
+    return str(entry.number(name)) if isinstance(found, int) else harmless(entry.text(name))
+
+
+def harmless(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return _FORMULA.sub("'", render.printable(text))

@@ -1,0 +1,102 @@
+"""A server on loopback that stands for somebody's API, and remembers who asked it with which credential.
+
+Its authority is its own and ends with it; only the proxy of the trial is told to trust it.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Final, Self, override
+
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from egress.ca import Authority
+
+HOST: Final = "api.doctor.test"
+_BODY: Final = b"{}\n"
+_MAX_REQUESTS: Final = 1000
+
+
+class TrialUpstream:
+    """Serves from `with` to its end."""
+
+    def __init__(self, folder: Path, now: int) -> None:
+        """`folder` is of this user alone: the key is there for as long as it takes to read it."""
+        authority = Authority.create("egress doctor", now)
+        self.trusted = folder / "upstream-ca.pem"
+        self.trusted.write_bytes(authority.certificate_pem)
+        self._seen: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
+        self._server = _Server(self)
+        tls = _tls(authority, folder / "upstream.pem", now)
+        self._server.socket = tls.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="egress-upstream", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def seen(self, name: str) -> frozenset[str]:
+        """The credentials with which the page of this name was asked for; empty where nobody did."""
+        with self._lock:
+            return frozenset(self._seen.get(name, ()))
+
+    def note(self, path: str, credential: str) -> None:
+        name = path.removeprefix("/").partition("/")[0].partition("?")[0].removesuffix(".git")
+        with self._lock:
+            if len(self._seen) < _MAX_REQUESTS:
+                self._seen.setdefault(name, set()).add(credential)
+
+
+def _tls(authority: Authority, place: Path, now: int) -> ssl.SSLContext:
+    leaf = authority.leaf(HOST, now)
+    key = leaf.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    place.touch(0o600)
+    place.write_bytes(leaf.certificate_pem + key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(place)
+    place.unlink()
+    return tls
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, owner: TrialUpstream) -> None:
+        self.owner = owner
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients that go away are no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        self.server.owner.note(self.path, self.headers.get("authorization", ""))
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(_BODY)))
+        self.end_headers()
+        self.wfile.write(_BODY)
+
+    @override
+    def log_message(self, *_: object) -> None:
+        """Nothing."""

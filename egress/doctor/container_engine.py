@@ -1,0 +1,93 @@
+"""The container engine of this machine, where one answers: whether it is recent enough to hold sandboxes.
+
+Its version is asked for over its unix socket, and nothing else. That none is there is no fault: the proxy
+needs none. A remote engine is never asked: its address can lead anywhere.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from egress.doctor.diagnosis import Diagnosis, note, ok, warning
+from egress.doctor.proxy_setup import ProxySetup
+from egress.runtime.unix_http import UnixHttpConnection, connect_unix
+from egress.secrets.daemon_thread import run_in_thread
+
+MIN_ENGINE_VERSION: Final = 23
+ANSWER_TIMEOUT: Final = 2.0
+"""Seconds for one socket."""
+
+_SOCKET: Final = "docker.sock"
+_MAX_ANSWER_BYTES: Final = 256 * 1024
+_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[\w.+~-]{0,40}", re.ASCII)
+
+
+async def check(patient: ProxySetup) -> list[Diagnosis]:
+    """Look at the engine that `docker` would talk to."""
+    named = patient.environ.get("DOCKER_HOST", "")
+    if named and not named.startswith("unix://"):
+        return [note("docker", "DOCKER_HOST names a remote engine, which was not asked")]
+    places = [Path(named.removeprefix("unix://"))] if named else _usual(patient.environ)
+    return [await run_in_thread(lambda: _first(places))]
+
+
+def _usual(environ: Mapping[str, str]) -> list[Path]:
+    """Where engines listen when nobody says otherwise: that of the system, and that of the user."""
+    own = environ.get("XDG_RUNTIME_DIR", "")
+    return [Path("/var/run") / _SOCKET, *([Path(own) / _SOCKET] if own.startswith("/") else [])]
+
+
+def _first(places: Sequence[Path]) -> Diagnosis:
+    """What the first engine that answers says."""
+    found = note("docker", "no engine answers here, and the proxy needs none")
+    for place in filter(_is_socket, places):
+        try:
+            return judged(place, _version(place))
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
+            found = note(
+                "docker", f"{place} does not answer: {reason}", "start the engine, or join its group"
+            )
+    return found
+
+
+def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
+    """Judge what an engine says of itself."""
+    parts = answer.get("Components")
+    names = [part.get("Name") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    match = _VERSION.fullmatch(str(answer.get("Version")))
+    if any("podman" in str(name).lower() for name in names):
+        return note("docker", f"Podman answers at {place}, whose versions were not compared")
+    if match is None:
+        return warning(
+            "docker", f"{place} answers, and does not say which version it is", "see `docker version`"
+        )
+    if int(match[1]) < MIN_ENGINE_VERSION:
+        return warning(
+            "docker",
+            f"{match[0]} at {place} lets sandboxes open sockets of AF_VSOCK",
+            f"upgrade the engine to {MIN_ENGINE_VERSION} or newer, or give containers a profile with --seccomp",
+        )
+    return ok("docker", f"{match[0]} at {place}")
+
+
+def _is_socket(place: Path) -> bool:
+    try:
+        return place.is_socket()
+    except OSError:
+        return False
+
+
+def _version(place: Path) -> Mapping[str, object]:
+    connection = UnixHttpConnection("engine", lambda: connect_unix(place, ANSWER_TIMEOUT))
+    try:
+        connection.request("GET", "/version")
+        found = json.loads(connection.getresponse().read(_MAX_ANSWER_BYTES))
+    finally:
+        connection.close()
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,78 @@
+"""IPv6 that is there by half: names have such addresses, and connections to them go nowhere.
+
+The proxy gets along with it, because it tries the families in turn. It costs every new connection a part of a
+second, and programs that try one family alone fail. So hosts that answer over IPv4 are asked once more, over
+IPv6 alone; nothing is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from egress.doctor.diagnosis import Diagnosis, Level, list_some, note, ok, warning
+from egress.doctor.proxy_setup import ProxySetup
+from egress.doctor.upstreams import ProbeResult, ProbeTarget, dialer_of, targets
+from egress.proxy.lanes.dial import DialError
+from egress.proxy.lanes.resolve import FixedResolver, NameResolver, UnresolvedError
+from egress.rules.language.hosts import is_address
+
+CONNECT_TIMEOUT: Final = 3.0
+MAX_HOSTS: Final = 4
+"""Hosts that are asked: one that answers is proof enough."""
+
+
+async def check(
+    patient: ProxySetup, resolver: NameResolver, reached: Sequence[ProbeResult]
+) -> list[Diagnosis]:
+    """Look at the hosts that answered."""
+    answering = {one.diagnosis.name for one in reached if one.diagnosis.level is Level.OK}
+    if not answering:
+        return []
+    found: list[tuple[ProbeTarget, tuple[str, ...]]] = []
+    for target in targets(patient):
+        sixes = await _sixes(target, resolver) if target.name in answering else ()
+        if sixes:
+            found.append((target, sixes))
+        if len(found) == MAX_HOSTS:
+            break
+    if not found:
+        return [note("IPv6", "not tried: no host that answers has addresses of both families")]
+    tried = await asyncio.gather(*(_connects(patient, resolver, *one) for one in found))
+    names = [target.destination.host for target, _ in found]
+    if any(tried):
+        working = [name for name, works in zip(names, tried, strict=True) if works]
+        return [ok("IPv6", f"connects to {list_some(working)}")]
+    return [
+        warning(
+            "IPv6",
+            f"{list_some(names)} have such addresses, and answer over IPv4 alone: new connections may wait for it",
+            "give this machine a route for IPv6, or turn it off: `sysctl net.ipv6.conf.all.disable_ipv6=1`",
+        )
+    ]
+
+
+async def _sixes(target: ProbeTarget, resolver: NameResolver) -> tuple[str, ...]:
+    """The IPv6 addresses of a host that has addresses of both families."""
+    if is_address(target.destination.host):
+        return ()
+    try:
+        addresses = await resolver.resolve(target.destination.host)
+    except UnresolvedError:
+        return ()
+    sixes = tuple(address for address in addresses if ":" in address)
+    return sixes if len(sixes) < len(addresses) else ()
+
+
+async def _connects(
+    patient: ProxySetup, resolver: NameResolver, target: ProbeTarget, sixes: tuple[str, ...]
+) -> bool:
+    dialer = dialer_of(patient, FixedResolver({target.destination.host: sixes}, resolver))
+    end = patient.clock.monotonic() + CONNECT_TIMEOUT
+    try:
+        connected = await dialer.connect(target.destination, target.decision, deadline=end)
+    except DialError:
+        return False
+    connected.socket.close()
+    return True

@@ -1,0 +1,320 @@
+"""One request of a browser to a port of a sandbox, and its answer: read strictly, written anew.
+
+A connection carries one exchange, and both heads say so. A second request on it could not be looked at
+after the first was passed on, and would bring the cookie into the sandbox. After a switch of protocols, which
+is how a WebSocket begins, bytes are bytes.
+
+Two threads are at work: the caller's reads from the browser, one more from the sandbox.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from egress.errors import WireError
+from egress.fleet.preview_access import (
+    PreviewDecision,
+    PreviewForward,
+    PreviewRedirect,
+    PreviewRefusal,
+    ShownPort,
+)
+from egress.http1 import (
+    Data,
+    End,
+    Framing,
+    Informational,
+    MessageLimits,
+    RequestHead,
+    RequestReader,
+    RequestWriter,
+    ResponseHead,
+    ResponseReader,
+    ResponseWriter,
+    framing_for,
+    strip_hop_by_hop,
+)
+from egress.runtime.errors import SandboxError
+from egress.types import Headers
+
+_HEAD_LIMITS: Final = MessageLimits(head=32 * 1024, target=8 * 1024)
+_HEAD_TIMEOUT: Final = 15.0
+"""Seconds for a head to arrive, and for an answer of ours to be taken."""
+_BROWSER_CHECK_INTERVAL: Final = 1.0
+"""Seconds between two looks at whether a browser that waits is still there."""
+_READ_BYTES: Final = 64 * 1024
+_REASON_PHRASES: Final = {303: "See Other", 400: "Bad Request", 403: "Forbidden", 421: "Misdirected Request"}
+
+DecideCall = Callable[[RequestHead], PreviewDecision]
+DialCall = Callable[[str, int], socket.socket]
+TouchCall = Callable[[str], object]
+
+
+class PreviewExchange:
+    """One connection of a browser."""
+
+    def __init__(self, sock: socket.socket, judge: DecideCall, dial: DialCall, touch: TouchCall) -> None:
+        self._browser = sock
+        self._judge = judge
+        self._dial = dial
+        self._touch = touch
+        self._reader = RequestReader(_HEAD_LIMITS)
+        self._lock = threading.Lock()
+        self._inside: socket.socket | None = None
+        self._is_over = False
+        self.shown: ShownPort | None = None
+        """Where it leads, once that is known."""
+
+    def run(self) -> None:
+        """Carry the exchange to its end. Never raises for what either side does."""
+        try:
+            self._browser.settimeout(_HEAD_TIMEOUT)
+            with suppress(OSError):
+                self._exchange()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End it, from any thread."""
+        with self._lock:
+            self._is_over = True
+            for sock in (self._browser, self._inside):
+                if sock is not None:
+                    # Closing alone would not wake who waits.
+                    with suppress(OSError):
+                        sock.shutdown(socket.SHUT_RDWR)
+                    sock.close()
+
+    # The steps
+
+    def _exchange(self) -> None:
+        try:
+            found = self._head()
+            if found is None:
+                return
+            head, events = found
+            verdict = self._judge(head)
+        except WireError as error:
+            self._answer(error.status, error.message)
+            return
+        if isinstance(verdict, PreviewRedirect):
+            more = (("location", verdict.location), ("set-cookie", verdict.cookie))
+            self._answer(303, "", (*more, ("referrer-policy", "no-referrer")))
+        elif isinstance(verdict, PreviewRefusal):
+            self._answer(verdict.status, verdict.text)
+        else:
+            self._pass(head, events, verdict)
+
+    def _head(self) -> tuple[RequestHead, list[Data | End]] | None:
+        while data := self._browser.recv(_READ_BYTES):
+            head, *rest = self._reader.feed(data) or (None,)
+            if isinstance(head, RequestHead):
+                return head, [each for each in rest if isinstance(each, Data | End)]
+        return None
+
+    def _pass(self, head: RequestHead, events: list[Data | End], passed: PreviewForward) -> None:
+        self.shown = passed.to
+        # From here on it is found by whoever ends this preview; before, it could have been missed.
+        if not isinstance(self._judge(head), PreviewForward):
+            return
+        try:
+            inside = self._dial(passed.to.sandbox, passed.to.port)
+        except SandboxError as error:
+            self._answer(502, error.message)
+            return
+        with self._lock:
+            self._inside = inside
+            if self._is_over:
+                inside.close()
+                return
+        self._browser.settimeout(None)
+        inside.settimeout(None)
+        writer = RequestWriter()
+        try:
+            line = writer.head(
+                head.method,
+                passed.target,
+                passed.headers,
+                head.framing,
+                close=not head.upgrade,
+                upgrade=head.upgrade,
+                expect_continue=head.expect_continue,
+            )
+        except WireError as error:
+            self._answer(400, error.message)
+            return
+        inside.sendall(line)
+        back = _ResponseRelay(self._browser, inside, head, lambda: self._touch(passed.to.sandbox))
+        back.start()
+        try:
+            self._forward(inside, writer, events, back, passed.to.sandbox)
+        except (WireError, OSError, SandboxError):
+            self.close()
+        finally:
+            back.join()
+
+    def _forward(
+        self,
+        inside: socket.socket,
+        writer: RequestWriter,
+        events: list[Data | End],
+        back: _ResponseRelay,
+        sandbox: str,
+    ) -> None:
+        while True:
+            if not _send_body(inside, writer, events):
+                # It wants no more of this; the answer that says so may be on its way.
+                return
+            if self._reader.waiting:
+                break
+            data = self._browser.recv(_READ_BYTES)
+            self._touch(sandbox)
+            found = self._reader.feed(data) if data else self._reader.eof()
+            events = [each for each in found if isinstance(each, Data | End)]
+        if not back.has_switched():
+            return
+        pending = self._reader.detach()
+        while pending or (pending := self._browser.recv(_READ_BYTES)):
+            self._touch(sandbox)
+            inside.sendall(pending)
+            pending = b""
+        with suppress(OSError):
+            inside.shutdown(socket.SHUT_WR)
+
+    def _answer(self, status: int, text: str, headers: Headers = ()) -> None:
+        """Say something ourselves."""
+        body = f"{text}\n".encode() if text else b""
+        writer = ResponseWriter()
+        writer.answer(None)
+        fields = (*headers, ("cache-control", "no-store"), ("content-type", "text/plain; charset=utf-8"))
+        head = writer.head(
+            status, _REASON_PHRASES.get(status, "Refused"), fields, Framing.sized(len(body)), close=True
+        )
+        self._browser.settimeout(_HEAD_TIMEOUT)
+        self._browser.sendall(head + writer.data(body) + writer.end())
+        # What it still sends would reset the connection before it has read this.
+        with suppress(OSError):
+            self._browser.shutdown(socket.SHUT_WR)
+            while self._browser.recv(_READ_BYTES):
+                pass
+
+
+def _send_body(inside: socket.socket, writer: RequestWriter, events: list[Data | End]) -> bool:
+    """Pass a body on; false where nobody takes it."""
+    for event in events:
+        data = writer.data(event.data) if isinstance(event, Data) else writer.end()
+        try:
+            # Sending nothing fails as well where the other side has closed.
+            if data:
+                inside.sendall(data)
+        except OSError:
+            return False
+    return True
+
+
+class _ResponseRelay:
+    """The way from the sandbox to the browser."""
+
+    def __init__(
+        self, browser: socket.socket, inside: socket.socket, head: RequestHead, touch: Callable[[], object]
+    ) -> None:
+        self._browser = browser
+        self._inside = inside
+        self._touch = touch
+        self._reader = ResponseReader(_HEAD_LIMITS)
+        self._reader.expect(head.method, upgrade=head.upgrade)
+        self._writer = ResponseWriter()
+        self._writer.answer(head)
+        self._version = head.version
+        self._decided = threading.Event()
+        self._switched = False
+        self._pieces = 0
+        self._thread = threading.Thread(target=self._run, name="egress-preview-back", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def has_switched(self) -> bool:
+        """Wait for the answer, and say whether it switches to another protocol.
+
+        Raises `OSError` where the browser has gone, and nothing comes: what listens in the sandbox could keep
+        a connection for ever, and those of all sandboxes are counted together.
+        """
+        look = select.poll()
+        try:
+            look.register(self._browser, select.POLLRDHUP)
+        except ValueError:
+            # It was closed from outside.
+            raise ConnectionAbortedError from None
+        while not self._decided.wait(_BROWSER_CHECK_INTERVAL):
+            seen = self._pieces
+            if look.poll(0) and not self._decided.wait(_HEAD_TIMEOUT) and seen == self._pieces:
+                raise ConnectionAbortedError
+        return self._switched
+
+    def _run(self) -> None:
+        with suppress(OSError, SandboxError):
+            try:
+                self._respond()
+            except WireError:
+                self._send_bad_gateway()
+        self._decided.set()
+        # The browser learns that there is no more; what it still sends goes nowhere.
+        with suppress(OSError):
+            self._browser.shutdown(socket.SHUT_RDWR)
+
+    def _respond(self) -> None:
+        while not self._reader.waiting:
+            data = self._inside.recv(_READ_BYTES)
+            self._pieces += 1
+            self._touch()
+            for event in self._reader.feed(data) if data else self._reader.eof():
+                self._browser.sendall(self._written(event))
+        if not self._switched:
+            return
+        pending = self._reader.detach()
+        self._decided.set()
+        while pending or (pending := self._inside.recv(_READ_BYTES)):
+            self._touch()
+            self._browser.sendall(pending)
+            pending = b""
+
+    def _written(self, event: ResponseHead | Informational | Data | End) -> bytes:
+        match event:
+            case Informational():
+                headers = strip_hop_by_hop(event.headers)
+                return self._writer.informational(event.status, event.reason, headers)
+            case ResponseHead():
+                self._switched = event.status == 101
+                framing = event.framing if self._switched else framing_for(event.framing, self._version)
+                return self._writer.head(
+                    event.status,
+                    event.reason,
+                    strip_hop_by_hop(event.headers),
+                    framing,
+                    close=not self._switched,
+                    upgrade=event.upgrade if self._switched else (),
+                )
+            case Data():
+                return self._writer.data(event.data)
+            case End():
+                if not self._switched:
+                    self._decided.set()
+                return self._writer.end(event.trailers)
+
+    def _send_bad_gateway(self) -> None:
+        """Say that the answer was none, where nothing of it has been passed on."""
+        if self._writer.open or self._switched:
+            return
+        body = b"What listens on this port does not answer with HTTP.\n"
+        with suppress(WireError):
+            head = self._writer.head(502, "Bad Gateway", (), Framing.sized(len(body)), close=True)
+            self._browser.sendall(head + self._writer.data(body) + self._writer.end())

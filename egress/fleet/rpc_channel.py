@@ -1,0 +1,99 @@
+"""One end of a conversation: frames over a connected unix socket, read by one thread, written by any."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Self
+
+from egress.fleet.rpc_frames import FrameParser, RpcFrame, encode, protocol_error
+
+_READ_BYTES: Final = 256 * 1024
+_DESCRIPTOR_FORMAT: Final = struct.Struct("=i")
+_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4 * _DESCRIPTOR_FORMAT.size)
+"""For more than one descriptor, so that one too many is seen, and closed, instead of lost."""
+
+
+class ChannelLostError(OSError):
+    """The other side has gone. Never reaches a user: others say who that was."""
+
+
+class RpcChannel:
+    """Closes its socket at the end."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._parser = FrameParser()
+        self._frames: deque[RpcFrame] = deque()
+        self._descriptors: list[int] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, *frames: RpcFrame, sock: socket.socket | None = None) -> None:
+        """Send frames, and with them a socket. Raises `ChannelLostError` where the other side has gone."""
+        data = b"".join(map(encode, frames))
+        with self._lock, _lost_errors():
+            if sock is not None:
+                # With the first byte alone: what is left over of a short write must not carry it again.
+                socket.send_fds(self._sock, [data[:1]], [sock.fileno()])
+                data = data[1:]
+            self._sock.sendall(data)
+
+    def receive(self) -> RpcFrame | None:
+        """The next frame; None where the other side has ended. Raises `FleetProtocolError`, `ChannelLostError`."""
+        while not self._frames:
+            data = self._read()
+            if not data:
+                if not self._parser.is_between:
+                    raise protocol_error()
+                return None
+            self._frames.extend(self._parser.feed(data))
+        return self._frames.popleft()
+
+    def socket(self) -> socket.socket:
+        """The socket that came with the last frame. Raises `FleetProtocolError` where none did."""
+        if len(self._descriptors) != 1:
+            raise protocol_error()
+        return socket.socket(fileno=self._descriptors.pop())
+
+    def end(self) -> None:
+        """Let whoever reads here, or there, come to an end."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.end()
+        self._sock.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _read(self) -> bytes:
+        with _lost_errors():
+            # Not by `recv_fds`: it drops the flag, and children would inherit what came.
+            data, found, flags, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+        for level, kind, raw in found:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                whole = len(raw) - len(raw) % _DESCRIPTOR_FORMAT.size
+                self._descriptors += [number for (number,) in _DESCRIPTOR_FORMAT.iter_unpack(raw[:whole])]
+        if flags & socket.MSG_CTRUNC or len(self._descriptors) > 1:
+            raise protocol_error()
+        return data
+
+
+@contextmanager
+def _lost_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ChannelLostError(error.errno, error.strerror) from None

@@ -1,0 +1,216 @@
+"""What a fleet answers to a call from another process: one conversation, from the first frame to the last."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import BinaryIO, Final, cast, override
+
+import structlog
+
+from egress.errors import EgressError
+from egress.fleet import rpc_codec
+from egress.fleet.errors import FleetProtocolError
+from egress.fleet.fleet import Fleet
+from egress.fleet.json_fields import JsonFields
+from egress.fleet.rpc_channel import RpcChannel
+from egress.fleet.rpc_codec import write_error
+from egress.fleet.rpc_exec import serve_exec
+from egress.fleet.rpc_frames import (
+    MAX_PIECE_BYTES,
+    RPC_VERSION,
+    FrameKind,
+    RpcFrame,
+    make_head,
+    protocol_error,
+    split_pieces,
+)
+
+_log = structlog.get_logger(__name__)
+
+Json = rpc_codec.Json
+PlainCall = Callable[[JsonFields], Json]
+"""A call that is over with its answer."""
+StreamedCall = Callable[[RpcChannel, JsonFields], None]
+"""One that answers by itself, as it goes."""
+
+
+class RpcDispatcher:
+    """All calls that there are."""
+
+    def __init__(self, fleet: Fleet, on_end: Callable[[], object]) -> None:
+        self._fleet = fleet
+        self._on_end = on_end
+        self._plain: Final[dict[str, PlainCall]] = {
+            "about": lambda _: rpc_codec.write_about(fleet.about),
+            "create": self._create,
+            "start": lambda fields: rpc_codec.write_info(fleet.start(fields.text("name"))),
+            "pause": _single_sandbox_call(fleet.pause),
+            "resume": _single_sandbox_call(fleet.resume),
+            "stop": _single_sandbox_call(fleet.stop),
+            "remove": _single_sandbox_call(fleet.remove),
+            "touch": _single_sandbox_call(fleet.touch),
+            "info": lambda fields: rpc_codec.write_info(fleet.info(fields.text("name"))),
+            "standing": lambda fields: rpc_codec.write_status(fleet.status(fields.text("name"))),
+            "list": self._list,
+            "open_ports": self._open_ports,
+            "prepare": self._prepare,
+            "expose": self._expose,
+            "unexpose": self._unexpose,
+            "previews": self._previews,
+        }
+        self._streamed: Final[dict[str, StreamedCall]] = {
+            "command": lambda link, fields: serve_exec(fleet, link, fields),
+            "put": self._put,
+            "get": self._get,
+            "dial": self._dial,
+            "events": self._events,
+            "end": self._end,
+        }
+
+    def answer(self, link: RpcChannel) -> None:
+        """Hold one conversation. Never raises for what the other side does."""
+        with suppress(OSError):
+            try:
+                self._converse(link)
+            except EgressError as error:
+                link.send(make_head(version=RPC_VERSION, error=write_error(error)))
+            except OSError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a mistake here must not end the fleet
+                _log.exception("fleet.call_failed")
+                link.send(make_head(version=RPC_VERSION, error=write_error(error)))
+
+    def _converse(self, link: RpcChannel) -> None:
+        frame = link.receive()
+        if frame is None:
+            return
+        call = JsonFields(frame.head)
+        version = call.integer("version")
+        if version != RPC_VERSION:
+            raise FleetProtocolError(
+                f"this fleet speaks version {RPC_VERSION} of its protocol, and was asked in version {version}",
+                "bring both to one version of egress",
+            )
+        name, given = call.text("call"), call.inner("with")
+        call.end()
+        if name in self._streamed:
+            self._streamed[name](link, given)
+        elif name in self._plain:
+            done = self._plain[name](given)
+            link.send(make_head(version=RPC_VERSION, done=done))
+        else:
+            raise protocol_error()
+
+    # Plain calls
+
+    def _create(self, fields: JsonFields) -> Json:
+        spec, terms = (
+            rpc_codec.read_spec(fields.inner("spec")),
+            rpc_codec.read_lifetime(fields.inner("terms")),
+        )
+        return rpc_codec.write_info(self._fleet.create(spec, terms))
+
+    def _list(self, fields: JsonFields) -> Json:
+        return {"all": [rpc_codec.write_info(each) for each in self._fleet.list(fields.values("labels"))]}
+
+    def _open_ports(self, fields: JsonFields) -> Json:
+        self._fleet.open_ports(fields.text("name"), fields.integers("ports"))
+        return {}
+
+    def _prepare(self, fields: JsonFields) -> Json:
+        self._fleet.prepare(rpc_codec.read_spec(fields.inner("spec")), fields.integer("count"))
+        return {}
+
+    def _expose(self, fields: JsonFields) -> Json:
+        return {"url": self._fleet.expose(fields.text("name"), fields.integer("port"))}
+
+    def _unexpose(self, fields: JsonFields) -> Json:
+        self._fleet.unexpose(fields.text("name"), fields.integer("port"))
+        return {}
+
+    def _previews(self, _: JsonFields) -> Json:
+        return {"all": [rpc_codec.write_preview(each) for each in self._fleet.previews()]}
+
+    # Calls with streams
+
+    def _put(self, link: RpcChannel, fields: JsonFields) -> None:
+        name, path = fields.text("name"), fields.text("path")
+        self._fleet.put(name, path, cast("BinaryIO", _ArchiveInput(link)))
+        link.send(make_head(version=RPC_VERSION, done={}))
+
+    def _get(self, link: RpcChannel, fields: JsonFields) -> None:
+        with self._fleet.get(fields.text("name"), fields.text("path")) as archive:
+            link.send(make_head(version=RPC_VERSION, done={}))
+            while piece := archive.read(MAX_PIECE_BYTES):
+                link.send(*split_pieces(FrameKind.OUTPUT, piece))
+        link.send(RpcFrame(FrameKind.END))
+
+    def _dial(self, link: RpcChannel, fields: JsonFields) -> None:
+        with self._fleet.dial(fields.text("name"), fields.integer("port")) as sock:
+            link.send(make_head(version=RPC_VERSION, done={}), sock=sock)
+
+    def _end(self, link: RpcChannel, _: JsonFields) -> None:
+        # Afterwards there may be nobody to answer.
+        link.send(make_head(version=RPC_VERSION, done={}))
+        self._on_end()
+
+    def _events(self, link: RpcChannel, _: JsonFields) -> None:
+        with self._fleet.subscribe() as subscription:
+            link.send(make_head(version=RPC_VERSION, done={}))
+
+            def until_gone() -> None:
+                with suppress(OSError, FleetProtocolError):
+                    link.receive()
+                subscription.close()
+
+            threading.Thread(target=until_gone, name="egress-fleet-watch", daemon=True).start()
+            for event in subscription:
+                link.send(make_head(event=rpc_codec.write_event(event)))
+
+
+class _ArchiveInput(io.RawIOBase):
+    """An archive as it comes in, a piece at a time. One that breaks off is an error, and no end."""
+
+    def __init__(self, link: RpcChannel) -> None:
+        super().__init__()
+        self._link = link
+        self._piece = b""
+        self._is_over = False
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: memoryview | bytearray, /) -> int:  # type: ignore[override]
+        if not self._piece and not self._is_over:
+            self._next()
+        count = min(len(buffer), len(self._piece))
+        buffer[:count] = self._piece[:count]
+        self._piece = self._piece[count:]
+        return count
+
+    def _next(self) -> None:
+        frame = self._link.receive()
+        if frame is None:
+            raise ConnectionResetError("whoever sent this has gone")
+        if frame.kind is FrameKind.END:
+            self._is_over = True
+        elif frame.kind is FrameKind.INPUT and frame.data:
+            self._piece = frame.data
+            self._link.send(RpcFrame(FrameKind.TAKEN))
+        else:
+            raise protocol_error()
+
+
+def _single_sandbox_call(does: Callable[[str], object]) -> PlainCall:
+    """A call that is about one sandbox, and has nothing to tell."""
+
+    def call(fields: JsonFields) -> Json:
+        does(fields.text("name"))
+        return {}
+
+    return call

@@ -1,0 +1,227 @@
+"""Sandboxes that come and go while the proxy runs: added by name, with listeners that are handed over.
+
+Each gets an authority, and keys for its stand-ins and its canaries. All exist in memory alone and end with
+it, so nothing that one was given is worth anything to another, or to a later one of the same name. Only the
+key of its canaries can be handed in: they lie in the sandbox, and a proxy that returns has to know them.
+
+Who may add one is settled by the sockets on which it is asked for. The sandbox of the settings is none of
+these: it is not added, not removed, and takes no listeners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, ip_address
+from typing import Final
+
+from egress.addons.tls_hooks import TlsHooks
+from egress.ca.authority import Authority
+from egress.ca.constraints import Constraints
+from egress.ca.issue import DAY_SECONDS
+from egress.credentials.placeholder import MIN_KEY_BYTES
+from egress.errors import UsageError
+from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.ingress.listener import Listener
+from egress.proxy.ingress.server import IngressServer
+from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
+from egress.proxy.settings import PLAIN_NAME, is_plain_name
+from egress.rules.decide.decision import profile_of
+from egress.types import Identity
+
+MAX_SANDBOXES: Final = 256
+"""Sandboxes at a time."""
+MAX_LISTENERS: Final = 256
+"""Listeners of one sandbox."""
+AUTHORITY_LIFETIME: Final = 30 * DAY_SECONDS
+"""Of an authority: a sandbox that lives longer has to be added anew."""
+_POLL_INTERVAL: Final = 0.02
+_CLOSE_TIMEOUT: Final = 2.0
+"""Seconds for connections that were closed to be recorded."""
+_REVOKED_CODE: Final = "access.withdrawn"
+
+
+@dataclass(slots=True)
+class _Added:
+    """One sandbox, as far as it is known here."""
+
+    listeners: list[Listener] = field(default_factory=list)
+    is_shut: bool = False
+    """It was taken back, and gets no listener until it is given back."""
+
+
+class DynamicSandboxes:
+    """Those that were added, by name."""
+
+    def __init__(
+        self, engine: ProxyEngine, door: IngressServer, names: DnsListeners, tls: TlsHooks, *, constrain: bool
+    ) -> None:
+        """`constrain` limits each authority to the hosts that the rules name when it is made."""
+        self._engine = engine
+        self._door = door
+        self._names = names
+        self._tls = tls
+        self._constrain = constrain
+        self._added: dict[str, _Added] = {}
+        self._closing: Counter[str] = Counter()
+        """Names whose listeners are being closed: who comes in the meantime would lose his."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._added
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._added)
+
+    def listeners(self, name: str) -> list[str]:
+        """The names of the listeners that a sandbox was handed."""
+        added = self._added.get(name)
+        return [item.name for item in added.listeners] if added else []
+
+    # Coming and going
+
+    def add(self, name: str, profile: str | None = None, seed: bytes = b"") -> ServedSandbox:
+        """Make a sandbox. Raises `UsageError` for a name or a profile that cannot be.
+
+        `seed` is what the canaries are made from that it holds already: another proxy gave it.
+        """
+        self._check(name, profile)
+        now, policy = self._engine.clock.now(), self._engine.policy
+        limits = Constraints.for_policy(policy, profile) if self._constrain else None
+        sandbox = ServedSandbox(
+            Identity(name, profile),
+            Authority.create(name, now, limits, AUTHORITY_LIFETIME),
+            secrets.token_bytes(MIN_KEY_BYTES),
+            seed or secrets.token_bytes(MIN_KEY_BYTES),
+        )
+        # What the last one of this name left is nothing of this one.
+        self._forget(name)
+        self._record("sandbox.added", sandbox=name, profile=profile, authority=sandbox.authority.fingerprint)
+        self._added[name] = _Added()
+        self._engine.sandboxes[name] = sandbox
+        return sandbox
+
+    async def remove(self, name: str) -> int:
+        """End a sandbox: its listeners, connections, authority, counts; returns how many were cut.
+
+        Raises `UsageError` for one that was not added.
+        """
+        if name not in self._added:
+            raise UsageError("there is no sandbox of this name that was added", "look at GET /status")
+        del self._added[name]
+        # First: what is at the door meanwhile belongs to nobody.
+        del self._engine.sandboxes[name]
+        with self._until_closed(name):
+            await self._close_listeners(name)
+            cut = [carried for carried in self._engine.live if carried.arrival.identity.sandbox == name]
+            for carried in cut:
+                carried.close(_REVOKED_CODE)
+            await self._until_gone(name)
+            self._forget(name)
+            self._record("sandbox.removed", sandbox=name, connections=len(cut))
+        return len(cut)
+
+    @contextmanager
+    def _until_closed(self, name: str) -> Iterator[None]:
+        """Let nobody come under this name until all is over that goes by it."""
+        self._closing[name] += 1
+        try:
+            yield
+        finally:
+            self._closing[name] -= 1
+            if not self._closing[name]:
+                del self._closing[name]
+
+    def _check(self, name: str, profile: str | None) -> None:
+        if not is_plain_name(name):
+            raise UsageError("this is not a name for a sandbox", PLAIN_NAME)
+        if name in self._engine.sandboxes:
+            raise UsageError(
+                "there is a sandbox of this name already", "remove it first, or take another name"
+            )
+        if self._door.connections(name) or self._closing[name]:
+            raise UsageError("connections of the last sandbox of this name are still closing", "try again")
+        if len(self._added) >= MAX_SANDBOXES:
+            raise UsageError(f"there are {MAX_SANDBOXES} sandboxes already", "remove one first")
+        self._check_profile(Identity(name, profile))
+
+    def _check_profile(self, identity: Identity) -> None:
+        """Refuse a sandbox that could get nowhere, or that asks for less than the rules can say."""
+        policy = self._engine.policy
+        if policy.profiles is None:
+            if identity.profile is not None:
+                raise UsageError("the rules have no profiles", "leave the profile out")
+        elif profile_of(policy, identity) is None:
+            there = ", ".join(sorted(policy.profiles))
+            raise UsageError("the rules have no such profile", f"name one of: {there}")
+
+    def _forget(self, name: str) -> None:
+        self._tls.forget(name)
+        self._engine.counts.forget(name)
+
+    async def _until_gone(self, name: str) -> None:
+        end = self._engine.clock.monotonic() + _CLOSE_TIMEOUT
+        while self._door.connections(name):
+            if self._engine.clock.monotonic() > end:
+                return
+            await asyncio.sleep(_POLL_INTERVAL)
+
+    # Listeners
+
+    async def adopt(self, listener: Listener) -> None:
+        """Serve a listener that was handed over. Raises `UsageError` where that cannot be."""
+        added = self._added.get(listener.sandbox)
+        if added is None:
+            raise UsageError("There is no such sandbox.", "Add it first.")
+        if added.is_shut:
+            raise UsageError("The sandbox was taken back.", "Give it back with `egress kill --undo`.")
+        if len(added.listeners) >= MAX_LISTENERS:
+            raise UsageError(f"The sandbox has {MAX_LISTENERS} listeners already.", "Close them first.")
+        if listener.kind in ("dns-udp", "dns-tcp"):
+            await self._names.open(listener, _own_address(listener))
+        else:
+            await self._door.open(listener)
+        added.listeners.append(listener)
+
+    async def release(self, name: str) -> None:
+        """Close the listeners of a sandbox; what is inside a lane goes on."""
+        if name not in self._added:
+            raise UsageError("There is no such sandbox.", "Add it first.")
+        with self._until_closed(name):
+            await self._close_listeners(name)
+
+    async def shut(self, name: str) -> None:
+        """Take the listeners of a sandbox away, and take no other ones for it."""
+        if name in self._added:
+            self._added[name].is_shut = True
+            with self._until_closed(name):
+                await self._close_listeners(name)
+
+    def reopen(self, name: str) -> None:
+        """Take listeners for it again: those it had are closed, and have to be handed over anew."""
+        if name in self._added:
+            self._added[name].is_shut = False
+
+    async def _close_listeners(self, name: str) -> None:
+        if name in self._added:
+            self._added[name].listeners.clear()
+        await self._door.close_sandbox(name)
+        await self._names.close_sandbox(name)
+
+    def _record(self, kind: str, **facts: str | int | None) -> None:
+        self._engine.audit.event(kind, **facts, policy=self._engine.policy.digest)
+        self._engine.audit.flush()
+
+
+def _own_address(listener: Listener) -> IPv4Address:
+    """Where the listener itself is: a door answers names with its own address."""
+    address = ip_address(listener.sock.getsockname()[0])
+    if not isinstance(address, IPv4Address) or address.is_unspecified:
+        raise UsageError(
+            "The socket names no IPv4 address to answer with.",
+            "Bind it to the address that names are to have.",
+        )
+    return address

@@ -1,0 +1,256 @@
+"""Taking back what is allowed, at once, while the proxy runs: a host, a secret, a sandbox.
+
+A host that was taken back is denied by a rule of its own on top of the rules of the files, so everything
+that asks the rules sees it, and it outlasts a reload. A secret is revoked where values are held. A sandbox
+loses its listeners. In each case what is open and concerned is closed now.
+
+It ends with a restart, with `undo`, and for a secret with the next reload that somebody asks for: a file
+that is merely saved again gives nothing back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from typing import Literal, Protocol, get_args
+
+from egress.errors import ContentError, UsageError
+from egress.proxy.lanes.connection import LiveConnection
+from egress.rules.compile.load import RuleText, load
+from egress.rules.decide.policy import Policy, SecretSpec
+from egress.rules.language.hosts import (
+    HostError,
+    HostPattern,
+    candidate_patterns,
+    is_address,
+    parse_host_pattern,
+)
+
+RevocationKind = Literal["sandbox", "host", "secret"]
+REVOCATION_KINDS: tuple[RevocationKind, ...] = get_args(RevocationKind)
+REVOKED_CODE = "access.withdrawn"
+
+# The loader makes the rule; the host stands for those that are put in its place.
+_DENY_RULE = "version: 1\ndeny:\n  - {id: killed, hosts: [killed.invalid]}\n"
+
+
+class RevocableSecrets(Protocol):
+    """Where values are held."""
+
+    def revoke(self, specs: Iterable[SecretSpec]) -> None: ...
+
+    def restore(self) -> None: ...
+
+
+class RevocationEngine(Protocol):
+    """The engine, as far as it is needed here."""
+
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def secrets(self) -> RevocableSecrets: ...
+    @property
+    def live(self) -> Iterable[LiveConnection]: ...
+    @property
+    def sandboxes(self) -> Iterable[str]: ...
+
+    def swap(self, policy: Policy) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationResult:
+    """What was taken back, or given back."""
+
+    kind: RevocationKind
+    name: str
+    connections: int = 0
+    """How many open ones were closed for it."""
+    was_known: bool = True
+    """False where giving back changed nothing."""
+
+
+class Revocations:
+    """What is taken back at the moment. It stands between the files and the engine."""
+
+    def __init__(
+        self,
+        engine: RevocationEngine,
+        shut: Callable[[str], Awaitable[None]],
+        reopen: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`shut` takes the listeners of a sandbox away, `reopen` brings them back."""
+        self._engine = engine
+        self._shut = shut
+        self._reopen = reopen
+        self._of: dict[RevocationKind, dict[str, None]] = {kind: {} for kind in REVOCATION_KINDS}
+        self.policy = engine.policy
+        """What the files say; the engine's own has the withdrawals on top."""
+
+    def all(self) -> dict[str, list[str]]:
+        """Return the names that are taken back, by kind."""
+        return {kind: sorted(names) for kind, names in self._of.items()}
+
+    def swap(self, policy: Policy) -> None:
+        """Put the rules of the files in force, less what is taken back."""
+        self.policy = policy
+        self._engine.swap(with_denied_hosts(policy, self._of["host"]))
+        self._revoke()
+
+    def restore_secrets(self) -> None:
+        """Give the secrets back: somebody asked for a reload."""
+        self._of["secret"].clear()
+        self._engine.secrets.restore()
+
+    def forget(self, sandbox: str) -> None:
+        """A sandbox has ended; a later one of its name is another one."""
+        self._of["sandbox"].pop(sandbox, None)
+
+    def find(self, name: str, kind: RevocationKind | None = None) -> tuple[RevocationKind, str]:
+        """Return what is called that, and its one spelling.
+
+        Raises `UsageError` where nothing is, or more than one thing.
+        """
+        kinds = [
+            found for found in REVOCATION_KINDS if kind in (None, found) and self._is_known(name, found, kind)
+        ]
+        if not kinds and kind is None and _looks_like_host(name):
+            # Nobody has to look into the rules first: this is for the moment in which something goes wrong.
+            kinds = ["host"]
+        if not kinds:
+            raise UsageError(
+                f"there is no {kind or 'sandbox, host or secret'} of this name here", self._ways(kind)
+            )
+        if len(kinds) > 1:
+            raise UsageError(
+                f"the name stands for a {' and for a '.join(kinds)}",
+                f"say which with {' or '.join(f'--{found}' for found in kinds)}",
+            )
+        return kinds[0], _spelt(name, kinds[0])
+
+    def _ways(self, kind: RevocationKind | None) -> str:
+        if kind == "host":
+            return (
+                "write a host like api.example.com, or a pattern like '*.example.com', without port or path"
+            )
+        there = self._engine.sandboxes if kind != "secret" else self.policy.secrets
+        names = (
+            f"the {'secrets' if kind == 'secret' else 'sandboxes'} are: {', '.join(sorted(there)) or 'none'}"
+        )
+        return (
+            names
+            if kind
+            else f"{names}; a host is written without port and path, and one without a dot needs --host"
+        )
+
+    async def revoke(self, kind: RevocationKind, name: str) -> RevocationResult:
+        """Take it back, and close what is open and concerned. `kind` and `name` come from `find`."""
+        self._of[kind][name] = None
+        if kind == "sandbox":
+            # First: what is at the door meanwhile must not be in a lane afterwards.
+            await self._shut(name)
+            if name not in self._of[kind]:
+                # It has ended meanwhile; one that has its name by now did nothing.
+                return RevocationResult(kind, name)
+        concerned = [carried for carried in self._engine.live if _concerns(carried, kind, name)]
+        if kind == "host":
+            self.swap(self.policy)
+        elif kind == "secret":
+            self._revoke()
+        for carried in concerned:
+            carried.close(REVOKED_CODE)
+        return RevocationResult(kind, name, len(concerned))
+
+    async def restore(self, kind: RevocationKind, name: str) -> RevocationResult:
+        """Undo `withdraw`."""
+        if name not in self._of[kind]:
+            return RevocationResult(kind, name, was_known=False)
+        if kind == "sandbox":
+            await self._reopen(name)
+        del self._of[kind][name]
+        if kind == "host":
+            self.swap(self.policy)
+        elif kind == "secret":
+            self._engine.secrets.restore()
+            self._revoke()
+        return RevocationResult(kind, name)
+
+    def _revoke(self) -> None:
+        """Revoke every secret that is taken back: by new rules one may come from another source."""
+        known = self.policy.secrets
+        revoked = [known[name] for name in self._of["secret"] if name in known]
+        if revoked:
+            self._engine.secrets.revoke(revoked)
+
+    def _is_known(self, name: str, kind: RevocationKind, asked: RevocationKind | None) -> bool:
+        if name in self._of[kind]:
+            return True
+        if kind == "sandbox":
+            return name in self._engine.sandboxes
+        if kind == "secret":
+            return name in self.policy.secrets
+        try:
+            host = _pattern(name)
+        except HostError:
+            return False
+        # Whoever says that it is a host may close one before it is ever asked for.
+        return asked == "host" or self._has_host(host)
+
+    def _has_host(self, host: HostPattern) -> bool:
+        entries = self.policy.entries
+        if is_address(host.suffix):
+            address = ip_address(host.suffix)
+            return any(address in item.network for item in self.policy.networks)
+        if host in entries or (
+            not host.stars and any(other in entries for other in candidate_patterns(host.suffix))
+        ):
+            return True
+        return any(_concerns(carried, "host", str(host)) for carried in self._engine.live)
+
+
+def with_denied_hosts(policy: Policy, hosts: Iterable[str]) -> Policy:
+    """Return the policy with a deny rule for these hosts on top, under a digest of its own."""
+    names = sorted(hosts)
+    if not names:
+        return policy
+    extra = load([RuleText("egress kill", _DENY_RULE)]).policy
+    if extra is None:
+        raise ContentError("these hosts cannot be taken back", "stop the proxy instead")
+    patterns = tuple(_pattern(name) for name in names)
+    deny = [replace(rule, predicates=replace(rule.predicates, hosts=patterns)) for rule in extra.deny]
+    digest = hashlib.sha256(f"{policy.digest} killed {' '.join(names)}".encode()).hexdigest()
+    # Routes are made from the rules; those of the other policy do not know this one.
+    return replace(policy, deny=(*policy.deny, *deny), digest=digest, routes={}, shared_routes={})
+
+
+def _pattern(name: str) -> HostPattern:
+    """The pattern of a host, or of an address, which rules would write as a network; raises `HostError`."""
+    try:
+        address = str(ip_address(name))
+    except ValueError:
+        return parse_host_pattern(name)
+    if not is_address(address):
+        raise HostError("an address with a zone is never dialled")
+    return HostPattern(0, address)
+
+
+def _looks_like_host(name: str) -> bool:
+    """Whether a name can only be meant for a host: it has a dot, a star or a colon, and is one."""
+    try:
+        _pattern(name)
+    except HostError:
+        return False
+    return not set(name).isdisjoint(".*:")
+
+
+def _spelt(name: str, kind: RevocationKind) -> str:
+    return str(_pattern(name)) if kind == "host" else name
+
+
+def _concerns(carried: LiveConnection, kind: RevocationKind, name: str) -> bool:
+    if kind == "sandbox":
+        return carried.arrival.identity.sandbox == name
+    if kind == "secret":
+        return name in carried.secrets
+    return _pattern(name).matches(carried.arrival.destination.host)

@@ -1,0 +1,105 @@
+"""Replacing the rules of a running proxy: read, check, swap; and never anything in between.
+
+What is read in a thread comes back as a whole policy or not at all. Rules that cannot be used, that are
+missing, untrusted or empty change nothing: the last good ones stay in force, and that is logged and
+recorded. So the proxy never runs without rules, and never by a part of some.
+
+However often it is asked, one reload runs at a time and at most one waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from egress.errors import EgressError
+from egress.rules.compile.load import LoadResult
+from egress.rules.decide.policy import Policy
+from egress.types import Finding, Severity
+
+ReloadResult = Literal["loaded", "unchanged", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadOutcome:
+    """What came of one reload."""
+
+    result: ReloadResult
+    digest: str
+    """Of the rules that are in force now."""
+    message: str = ""
+    """Why they were refused, when no finding says it."""
+    hint: str = ""
+    findings: tuple[Finding, ...] = ()
+    before: str = ""
+    """The digest of the rules that were in force until then; empty where they still are."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why they were refused, a line each: findings with their place, or the one message."""
+        errors = tuple(str(item) for item in self.findings if item.severity is Severity.ERROR)
+        return errors if self.result == "refused" and errors else tuple(filter(None, [self.message]))
+
+
+class PolicyHolder(Protocol):
+    """Where rules stand while the proxy runs; the engine is one."""
+
+    @property
+    def policy(self) -> Policy:
+        """What is decided by now."""
+        ...
+
+    def swap(self, policy: Policy) -> None:
+        """Decide by this from now on."""
+        ...
+
+
+class RuleReloader:
+    """Reloads one set of rules, one after the other."""
+
+    def __init__(
+        self,
+        rules: PolicyHolder,
+        read: Callable[[], LoadResult],
+        told: Callable[[ReloadOutcome, str], Awaitable[None]],
+    ) -> None:
+        """`read` runs in a thread; `told` is awaited after each reload, with why it was asked for."""
+        self._rules = rules
+        self._read = read
+        self._told = told
+        self._running = asyncio.Lock()
+        self._waiting: asyncio.Task[ReloadOutcome] | None = None
+        self.last: ReloadOutcome | None = None
+
+    async def reload(self, why: str) -> ReloadOutcome:
+        """Reload, or share the reload that has not begun yet. Never raises."""
+        if self._waiting is None:
+            self._waiting = asyncio.create_task(self._next(why))
+        # Who gives up waiting must not take the reload away from the others.
+        return await asyncio.shield(self._waiting)
+
+    async def _next(self, why: str) -> ReloadOutcome:
+        async with self._running:
+            # From here on what changes is too late for this one.
+            self._waiting = None
+            outcome = self.last = await self._reload()
+            await self._told(outcome, why)
+            return outcome
+
+    async def _reload(self) -> ReloadOutcome:
+        now = self._rules.policy.digest
+        try:
+            loaded = await asyncio.to_thread(self._read)
+        except EgressError as error:
+            return ReloadOutcome("refused", now, error.message, error.hint)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong, the last good rules stay
+            name = type(error).__name__
+            return ReloadOutcome("refused", now, f"the rules could not be read ({name})", "look at the files")
+        if loaded.policy is None:
+            return ReloadOutcome("refused", now, findings=loaded.findings)
+        if loaded.policy.digest == now:
+            return ReloadOutcome("unchanged", now, findings=loaded.findings)
+        self._rules.swap(loaded.policy)
+        return ReloadOutcome("loaded", loaded.policy.digest, findings=loaded.findings, before=now)

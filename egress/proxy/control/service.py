@@ -1,0 +1,408 @@
+"""What a running proxy tells about itself, and does when it is told to: the answers of the control socket.
+
+`Service` keeps what changes while the proxy runs and is no part of serving a connection: when what was
+loaded, what was taken back, whether it is ready. It tells names and numbers, never a value of a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+import structlog
+
+from egress import __version__
+from egress.errors import EgressError
+from egress.proxy import metrics
+from egress.proxy.control import rule_warnings
+from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
+from egress.proxy.control.revocation import REVOCATION_KINDS, RevocationKind, RevocationResult, Revocations
+from egress.proxy.control.rule_reload import ReloadOutcome, RuleReloader
+from egress.proxy.control.sandbox_routes import SandboxRoutes
+from egress.proxy.control.server import Body, ControlReply, Routes
+from egress.proxy.ingress.configured_listeners import ConfiguredListeners
+from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
+from egress.proxy.lanes.tunnel_connection import TunnelConnection
+from egress.rules.compile.load import LoadResult
+from egress.types import Severity
+
+_log = structlog.get_logger(__name__)
+
+
+class ConnectionCounter(Protocol):
+    """Where connections come in."""
+
+    def connections(self, sandbox: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessHooks:
+    """What the process around it does for a service."""
+
+    files: Callable[[], Sequence[str]]
+    """Names the rule files."""
+    read: Callable[[], LoadResult]
+    """Loads them; runs in a thread."""
+    stop: Callable[[str], None]
+    """Is told why."""
+    remark: Callable[[], None]
+    """Says what is to be known about the rules in force."""
+
+
+class ControlService:
+    """One running proxy, as its operator sees it."""
+
+    def __init__(
+        self,
+        engine: ProxyEngine,
+        door: ConnectionCounter,
+        listening: ConfiguredListeners,
+        process: ProcessHooks,
+        sandboxes: DynamicSandboxes | None = None,
+    ) -> None:
+        """Without `sandboxes` none can be added while it runs."""
+        self.engine = engine
+        self.withdrawals = Revocations(engine, self._shut, self._reopen)
+        self._door = door
+        self._listening = listening
+        self._sandboxes = sandboxes
+        self._files, self._stop, self._remark = process.files, process.stop, process.remark
+        self._since = self._loaded_at = engine.clock.now()
+        self._results: dict[str, int] = {"loaded": 0, "unchanged": 0, "refused": 0}
+        self._reloader = RuleReloader(self.withdrawals, process.read, self._told)
+        self._enrolment = SandboxRoutes(engine, sandboxes, self.withdrawals.forget)
+        self._warming: set[asyncio.Task[None]] = set()
+        self._guilty: dict[str, ServedSandbox] = {}
+        """Those that sent a canary which stops them, until they are removed, or given back."""
+        engine.on_canary = self._on_canary
+
+    # Reloading
+
+    async def reload(self, why: str, *, asked: bool) -> ReloadOutcome:
+        """Reload the rules. Revoked secrets are given back when somebody has `asked`."""
+        if asked:
+            self.withdrawals.restore_secrets()
+        return await self._reloader.reload(why)
+
+    async def _told(self, outcome: ReloadOutcome, why: str) -> None:
+        self._results[outcome.result] += 1
+        try:
+            if outcome.result == "loaded":
+                self._say_loaded(outcome, why)
+            elif outcome.result == "refused":
+                self._say_refused(outcome, why)
+            else:
+                _log.info("rules.unchanged", why=why, policy=outcome.digest[:12])
+            if outcome.result == "loaded" or self._listening.failed:
+                await self._follow()
+        except EgressError as error:
+            _log.error("rules.not_recorded", error=error.message)
+        # After a refusal too: what was pardoned is wanted again. A slow source holds up no further rules.
+        warming = asyncio.get_running_loop().create_task(self.warm())
+        self._warming.add(warming)
+        warming.add_done_callback(self._warming.discard)
+
+    def _say_loaded(self, outcome: ReloadOutcome, why: str) -> None:
+        self._loaded_at = self.engine.clock.now()
+        self.engine.metrics.keep(self.withdrawals.policy)
+        warnings = sum(finding.severity is Severity.WARNING for finding in outcome.findings)
+        _log.info("rules.loaded", why=why, policy=outcome.digest[:12], warnings=warnings)
+        rule_warnings.log_findings(outcome.findings)
+        self._event(
+            "reloaded", policy=outcome.digest, policy_before=outcome.before, files=", ".join(self._files())
+        )
+        self._remark()
+
+    async def _follow(self) -> None:
+        """Open the ports that the rules name now, and close the others."""
+        for failed in await self._listening.follow():
+            _log.error("listener.failed", at=str(failed.at), cause=failed.reason, hint=failed.hint)
+            self._event(
+                "listener.failed",
+                sandbox=self._listening.sandbox,
+                address=failed.at.host,
+                port=failed.at.port,
+                reason=failed.reason,
+                policy=self.engine.policy.digest,
+            )
+
+    def _say_refused(self, outcome: ReloadOutcome, why: str) -> None:
+        errors = [finding for finding in outcome.findings if finding.severity is Severity.ERROR]
+        kept = f"the rules of {_moment(self._loaded_at)} ({outcome.digest[:12]}) stay in force"
+        hints = [finding.hint for finding in errors] or [outcome.hint]
+        for problem, hint in zip(outcome.problems, hints, strict=True):
+            cure = {"hint": hint} if hint else {}
+            _log.error("rules.refused", why=why, problem=problem, **cure, kept=kept)
+        first = errors[0] if errors else None
+        self._event(
+            "reload.refused",
+            policy=outcome.digest,
+            file=first.place.file if first else None,
+            line=first.place.line if first else None,
+            column=first.place.column if first else None,
+            reason=first.message if first else outcome.message,
+        )
+
+    async def warm(self) -> None:
+        """Ask for the secrets of the rules, so that the first request does not have to wait."""
+        policy = self.engine.policy
+        await self.engine.secrets.warm(policy.secrets.values(), rule_warnings.unscrubbed_secrets(policy))
+
+    async def _shut(self, sandbox: str) -> None:
+        # First: this marks it before anything else can happen.
+        if self._sandboxes is not None:
+            await self._sandboxes.shut(sandbox)
+        await self._listening.shut(sandbox)
+
+    async def _reopen(self, sandbox: str) -> None:
+        await self._listening.reopen(sandbox)
+        if self._sandboxes is not None:
+            self._sandboxes.reopen(sandbox)
+
+    def _event(self, kind: str, /, **facts: str | int | None) -> None:
+        self.engine.audit.event(kind, **facts)
+        self.engine.audit.flush()
+
+    # The control socket
+
+    def routes(self) -> Routes:
+        """Everything that can be asked for."""
+        return {
+            ("GET", "/healthz"): self._healthz,
+            ("GET", "/readyz"): self._readyz,
+            ("GET", "/status"): self._status,
+            ("GET", "/metrics"): self._metrics,
+            ("GET", "/placeholders"): self._placeholders,
+            ("GET", "/stopped"): self._stopped_by_canary,
+            ("POST", "/held"): self._held,
+            ("POST", "/reload"): self._reload,
+            ("POST", "/kill"): self._kill,
+            ("POST", "/stop"): self._stopped,
+            **self._enrolment.routes(),
+        }
+
+    async def _healthz(self, _: Body) -> ControlReply:
+        return ControlReply(200, {"status": "alive", "version": __version__})
+
+    async def _readyz(self, _: Body) -> ControlReply:
+        problems = self.problems()
+        return ControlReply(503 if problems else 200, {"ready": not problems, "problems": problems})
+
+    def problems(self) -> list[str]:
+        """Why it cannot serve just now; empty when it can."""
+        found = []
+        if self.engine.stopping:
+            found.append("it is stopping")
+        elif self._listening.is_shut:
+            found.append("no listener is open")
+        found += [
+            f"the audit log takes nothing more for {name}"
+            for name in self.engine.sandboxes
+            if not self.engine.audit.may_work(name)
+        ]
+        return found
+
+    async def _status(self, _: Body) -> ControlReply:
+        problems = self.problems()
+        return ControlReply(
+            200,
+            {
+                "version": __version__,
+                "pid": os.getpid(),
+                "since": _moment(self._since),
+                "ready": not problems,
+                "problems": problems,
+                "rules": self._rules(),
+                "sandboxes": [self._sandbox(name) for name in sorted(self.engine.sandboxes)],
+                "connections": len(self.engine.live),
+                "requests": asdict(self.engine.audit.tally),
+                "killed": self.withdrawals.all(),
+            },
+        )
+
+    async def _held(self, body: Body) -> ControlReply:
+        """Which of these texts hold a secret: their places alone, and neither names nor values."""
+        texts = body.get("texts")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            return ControlReply(400, {"error": "there are no texts", "hint": 'say {"texts": ["..."]}'})
+        policy = self.withdrawals.policy
+        await self.engine.secrets.resolve(policy.secrets.values(), rule_warnings.unscrubbed_secrets(policy))
+        needles = self.engine.secrets.all_needles()
+        data = [text.encode("utf-8", "surrogatepass") for text in texts]
+        found = [at for at, each in enumerate(data) if needles.mask(each).hits]
+        return ControlReply(200, {"texts": len(texts), "held": found})
+
+    def _rules(self) -> dict[str, object]:
+        policy, last = self.withdrawals.policy, self._reloader.last
+        refused = last is not None and last.result == "refused"
+        return {
+            "files": list(self._files()),
+            "digest": policy.digest,
+            "in_force": self.engine.policy.digest,
+            "loaded": _moment(self._loaded_at),
+            "mode": policy.mode,
+            "hosts": len(policy.entries),
+            "networks": len(policy.networks),
+            "secrets": sorted(policy.secrets),
+            "variables": {
+                name: "set" if is_set else "not set"
+                for name, is_set in self.engine.secrets.variables(policy.secrets.values()).items()
+            },
+            "reloads": dict(self._results),
+            "refused": list(last.problems) if last is not None and refused else [],
+        }
+
+    def _sandbox(self, name: str) -> dict[str, object]:
+        sandbox = self.engine.sandboxes[name]
+        return {
+            "name": name,
+            "profile": sandbox.identity.profile,
+            **self._listeners(name),
+            "connections": self._door.connections(name),
+            "carried": sum(carried.arrival.identity.sandbox == name for carried in self.engine.live),
+            "authority": sandbox.authority.fingerprint,
+            "authority_until": _moment(sandbox.authority.not_after),
+            "authority_lacks": list(rule_warnings.unsignable_hosts(self.engine).get(name, ())),
+        }
+
+    def _listeners(self, name: str) -> dict[str, object]:
+        if self._sandboxes is not None and name in self._sandboxes:
+            return {"listeners": self._sandboxes.listeners(name)}
+        found = self._listening
+        return {
+            "listeners": [str(at) for at in found.addresses.get(name, ())],
+            "transparent": [str(at) for at in found.transparent],
+            "dns": [str(at) for at in found.names],
+            "failed": [failed.reason for failed in found.failed],
+        }
+
+    async def _metrics(self, body: Body) -> ControlReply:
+        """The text of Prometheus; within JSON for those who ask for that, as all else here is."""
+        text = self.engine.metrics.text(self._standing())
+        if body.get("as") == "json":
+            return ControlReply(200, {"text": text})
+        return ControlReply(200, text=text, content_type=metrics.CONTENT_TYPE)
+
+    def _standing(self) -> metrics.ProxyStatus:
+        engine, policy = self.engine, self.withdrawals.policy
+        specs = policy.secrets.values()
+        lacking = {
+            each.name for each in engine.secrets.unavailable(specs, rule_warnings.unscrubbed_secrets(policy))
+        }
+        tunnels = sum(isinstance(carried, TunnelConnection) for carried in engine.live)
+        flushed = engine.metrics.flushed
+        return metrics.ProxyStatus(
+            version=__version__,
+            policy=policy,
+            is_ready=not self.problems(),
+            began=self._since,
+            loaded=self._loaded_at,
+            reloads=self._results,
+            sandboxes=len(engine.sandboxes),
+            connections=sum(self._door.connections(name) for name in engine.sandboxes),
+            lanes={"full": len(engine.live) - tunnels, "tunnel": tunnels},
+            available={spec.name: spec.name not in lacking for spec in specs},
+            ages=engine.secrets.ages(specs),
+            newest=engine.audit.newest,
+            is_damaged=engine.audit.is_damaged,
+            is_writable=not engine.audit.trouble,
+            lag=0.0 if flushed is None else engine.clock.monotonic() - flushed,
+            unrecorded=engine.audit.tally.unrecorded,
+        )
+
+    async def _placeholders(self, _: Body) -> ControlReply:
+        """The stand-ins of every sandbox: what it is meant to hold, so no secret."""
+        policy = self.engine.policy
+        return ControlReply(
+            200,
+            {
+                name: [
+                    {"secret": each.secret, "like": each.like, "value": each.value}
+                    for each in sandbox.placeholders(policy).all
+                ]
+                + [
+                    {"canary": each.canary.name, "like": each.canary.like, "value": each.value}
+                    for each in sandbox.planted(policy)
+                ]
+                for name, sandbox in self.engine.sandboxes.items()
+            },
+        )
+
+    async def _reload(self, _: Body) -> ControlReply:
+        outcome = await self.reload("the control socket", asked=True)
+        status = 409 if outcome.result == "refused" else 200
+        problems = {"problems": list(outcome.problems), "hint": outcome.hint} if status == 409 else {}
+        return ControlReply(status, {"result": outcome.result, "policy": outcome.digest, **problems})
+
+    async def _kill(self, body: Body) -> ControlReply:
+        name, kind, undo = body.get("name"), body.get("kind"), body.get("undo", False)
+        if (
+            not isinstance(name, str)
+            or not name
+            or kind not in (None, *REVOCATION_KINDS)
+            or not isinstance(undo, bool)
+        ):
+            return ControlReply(400, {"error": "a kill names a sandbox, a host or a secret"})
+        wanted: RevocationKind | None = next((known for known in REVOCATION_KINDS if known == kind), None)
+        try:
+            found = self.withdrawals.find(name, wanted)
+        except EgressError as error:
+            return ControlReply(409, {"error": error.message, "hint": error.hint})
+        act: Callable[[RevocationKind, str], Awaitable[RevocationResult]]
+        act = self.withdrawals.restore if undo else self.withdrawals.revoke
+        try:
+            done = await act(*found)
+        except EgressError as error:
+            return ControlReply(500, {"error": error.message, "hint": error.hint})
+        self._say_killed(done, undo=undo)
+        return ControlReply(
+            200,
+            {"kind": done.kind, "name": done.name, "connections": done.connections, "known": done.was_known},
+        )
+
+    def _on_canary(self, sandbox: ServedSandbox) -> None:
+        """A sandbox has sent a canary that stops it. Its own lane says so: the rest comes after."""
+        stopping = asyncio.get_running_loop().create_task(self._stop_sandbox(sandbox))
+        self._warming.add(stopping)
+        stopping.add_done_callback(self._warming.discard)
+
+    async def _stop_sandbox(self, sandbox: ServedSandbox) -> None:
+        name = sandbox.identity.sandbox
+        # By itself, and not by its name: another one may have that by now.
+        if self.engine.sandboxes.get(name) is not sandbox:
+            return
+        self._guilty[name] = sandbox
+        if name in self.withdrawals.all()["sandbox"]:
+            return
+        try:
+            self._say_killed(await self.withdrawals.revoke("sandbox", name), undo=False)
+        except EgressError as error:
+            _log.error("sandbox.not_stopped", sandbox=name, error=error.message)
+
+    async def _stopped_by_canary(self, _: Body) -> ControlReply:
+        """The sandboxes that sent a canary which stops them: whoever runs them ends their processes."""
+        there, killed = self.engine.sandboxes, self.withdrawals.all()["sandbox"]
+        self._guilty = {
+            name: each for name, each in self._guilty.items() if there.get(name) is each and name in killed
+        }
+        return ControlReply(200, {"sandboxes": sorted(self._guilty)})
+
+    def _say_killed(self, done: RevocationResult, *, undo: bool) -> None:
+        if not done.was_known:
+            return
+        event = "kill.undone" if undo else "killed"
+        _log.warning(event, kind=done.kind, name=done.name, connections=done.connections)
+        cut = {} if undo else {"connections": done.connections}
+        self._event(event, kind=done.kind, name=done.name, **cut, policy=self.engine.policy.digest)
+
+    async def _stopped(self, _: Body) -> ControlReply:
+        self._stop("the control socket")
+        return ControlReply(200, {"status": "stopping"})
+
+
+def _moment(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

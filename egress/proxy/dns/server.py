@@ -1,0 +1,233 @@
+"""The name server of a sandbox: every name it may reach is the door, and nothing is ever forwarded.
+
+A name that the rules allow has one address, the one this listener was told to give; any other type of record
+has no data, so there is nothing about encrypted hellos or QUIC to be had. Every other name does not exist. No
+question leaves this process, so a name that carries data carries it nowhere.
+
+Who asks is known by the listener. What is refused is told to `on_refused`, one call a message, also where it
+is no question, or no DNS at all: names are the oldest way out of a closed network. Everything is bounded:
+bytes, questions a second, connections, time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from egress.proxy.clock import Clock
+from egress.proxy.dns import wire_format
+from egress.proxy.dns.wire_format import DnsFault, DnsQuestion, Rcode
+from egress.rules.decide.decision import decide_host
+from egress.rules.decide.policy import Policy
+from egress.types import HostDecision, Identity
+
+OnRefused = Callable[[Identity, str, str, HostDecision | None], None]
+"""Identity, name, code, and the decision where the rules were asked.
+
+The name is canonical, or as spelled where it has no such form, and empty where none was read.
+"""
+
+_MAX_DATAGRAMS_PER_TURN: Final = 32
+_LENGTH_PREFIX: Final = struct.Struct(">H")
+
+
+@dataclass(frozen=True, slots=True)
+class DnsLimits:
+    """What one listener takes."""
+
+    per_second: int = 500
+    burst: int = 1000
+    connections: int = 32
+    questions: int = 100
+    """Most questions on one connection."""
+    patience: float = 10.0
+    """Seconds within which each next question on a connection must have arrived, and its answer left."""
+
+
+class Responder:
+    """One message in, one message out or nothing. Knows no socket."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        address: IPv4Address,
+        policy: Callable[[], Policy],
+        clock: Clock,
+        on_refused: OnRefused,
+        caught: Callable[[str], HostDecision | None] = lambda _: None,
+    ) -> None:
+        """`caught` gives the denial of a name that no rule is asked about."""
+        self._identity = identity
+        self._address = address
+        self._policy = policy
+        self._clock = clock
+        self._on_refused = on_refused
+        self._caught = caught
+
+    def reply(self, data: bytes) -> bytes | None:
+        """Answer a message; None for what gets no answer."""
+        message = wire_format.read_query(data)
+        if message is None:
+            self.note("protocol.refused")
+            return None
+        if isinstance(message, DnsFault):
+            is_malformed = message.rcode is Rcode.FORMERR
+            self.note("request.malformed" if is_malformed else "protocol.refused", message.name)
+            return wire_format.encode_fault(message)
+        return self._answer(message)
+
+    def note(self, code: str, name: str = "") -> None:
+        """Tell of what was refused without a look at any rule."""
+        self._on_refused(self._identity, name, code, None)
+
+    def _answer(self, question: DnsQuestion) -> bytes:
+        name = question.name or question.spelled
+        # A name without a canonical spelling goes to the rules too: they know why it is refused.
+        decision = self._caught(name) or decide_host(
+            self._policy(), self._identity, question.name, None, self._clock.now()
+        )
+        if not decision.allowed:
+            self._on_refused(self._identity, name, decision.code, decision)
+            return wire_format.encode_answer(question, Rcode.NXDOMAIN)
+        address = self._address if question.kind == wire_format.TYPE_A else None
+        return wire_format.encode_answer(question, Rcode.NOERROR, address)
+
+
+class DnsServer:
+    """Serves a responder on sockets that somebody else has opened, and closes them in the end."""
+
+    def __init__(self, responder: Responder, clock: Clock, bounds: DnsLimits | None = None) -> None:
+        self._responder = responder
+        self._bounds = bounds or DnsLimits()
+        self._budget = _QuestionRate(clock, self._bounds.per_second, self._bounds.burst)
+        self._udp: socket.socket | None = None
+        self._tcp: asyncio.Server | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def start(self, udp: socket.socket | None = None, tcp: socket.socket | None = None) -> None:
+        """Answer on a bound datagram socket, on a bound stream socket, or on both."""
+        if udp is not None:
+            udp.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+            self._udp = udp
+            self._listen(udp)
+        if tcp is not None:
+            self._tcp = await asyncio.start_server(
+                self._serve, sock=tcp, limit=wire_format.MAX_MESSAGE_BYTES * 2
+            )
+
+    async def close(self) -> None:
+        """Stop at once; a second call does nothing."""
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._udp is not None:
+            asyncio.get_running_loop().remove_reader(self._udp)
+            self._udp.close()
+            self._udp = None
+        if self._tcp is not None:
+            self._tcp.close()
+            self._tcp = None
+        for writer in self._open:
+            writer.close()
+
+    # Datagrams ----------------------------------------------------------------------------------
+
+    def _listen(self, udp: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(udp, self._drain, udp)
+
+    def _drain(self, udp: socket.socket) -> None:
+        """Answer what has come, some at a time; a flood waits in the kernel, and is lost there."""
+        for _ in range(_MAX_DATAGRAMS_PER_TURN):
+            wait = self._budget.wait()
+            if wait:
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(udp)
+                self._pause = loop.call_later(wait, self._listen, udp)
+                return
+            try:
+                # One byte more than is taken: what is longer is seen to be.
+                data, peer = udp.recvfrom(wire_format.MAX_MESSAGE_BYTES + 1)
+            except OSError:
+                # Nothing is left, or an earlier answer could not be delivered.
+                return
+            self._budget.spend()
+            reply = self._responder.reply(data)
+            if reply is not None:
+                # An answer that does not fit in the kernel's buffer is lost, as datagrams are.
+                with contextlib.suppress(OSError):
+                    udp.sendto(reply, peer)
+
+    # Streams ------------------------------------------------------------------------------------
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            if len(self._open) <= self._bounds.connections:
+                await self._converse(reader, writer)
+            else:
+                self._responder.note("limit.connections")
+        except (OSError, TimeoutError):
+            # The peer is gone, or does not read.
+            return
+        finally:
+            self._open.discard(writer)
+            writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in range(self._bounds.questions):
+            data = await self._message(reader, is_first=not number)
+            if data is None:
+                return
+            async with asyncio.timeout(self._bounds.patience):
+                await asyncio.sleep(self._budget.wait())
+                self._budget.spend()
+                reply = self._responder.reply(data)
+                if reply is None:
+                    return
+                writer.write(_LENGTH_PREFIX.pack(len(reply)) + reply)
+                await writer.drain()
+
+    async def _message(self, reader: asyncio.StreamReader, *, is_first: bool) -> bytes | None:
+        """Return the next message; None where no whole one comes."""
+        head = b""
+        try:
+            async with asyncio.timeout(self._bounds.patience):
+                head = await reader.readexactly(_LENGTH_PREFIX.size)
+                (length,) = _LENGTH_PREFIX.unpack(head)
+                if length <= wire_format.MAX_MESSAGE_BYTES:
+                    return await reader.readexactly(length)
+            self._responder.note("request.malformed")
+        except asyncio.IncompleteReadError as error:
+            # Whoever leaves between two questions is nobody's fault.
+            if head or error.partial:
+                self._responder.note("request.malformed")
+        except TimeoutError:
+            # As is whoever is slow to leave.
+            if head or is_first:
+                self._responder.note("request.timeout")
+        return None
+
+
+class _QuestionRate:
+    """So many questions a second, and a burst of them at once."""
+
+    __slots__ = ("_burst", "_clock", "_cost", "_free_at")
+
+    def __init__(self, clock: Clock, per_second: int, burst: int) -> None:
+        self._clock = clock
+        self._cost = 1 / per_second
+        self._burst = burst / per_second
+        self._free_at = float("-inf")
+
+    def wait(self) -> float:
+        """Seconds until the next question may be taken; 0 is now."""
+        return max(0.0, self._free_at - self._burst + self._cost - self._clock.monotonic())
+
+    def spend(self) -> None:
+        self._free_at = max(self._free_at, self._clock.monotonic()) + self._cost

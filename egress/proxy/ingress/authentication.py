@@ -1,0 +1,86 @@
+"""Whether the peer of a connection is the sandbox that its listener serves.
+
+The listener says who the sandbox is; what is asked here is only whether this peer may be it. Nothing a
+client sends changes the answer, but for the one kind of listener that asks for a password. Elsewhere
+Proxy-Authorization means nothing: it is not looked at, and it does not travel on.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from base64 import b64decode
+from binascii import Error as Base64Error
+from typing import Final
+
+from egress.http1 import RequestHead
+from egress.proxy.ingress.limits import IngressLimits
+from egress.proxy.ingress.listener import Listener, password_digest
+from egress.proxy.ingress.peer_uid import owner_of
+from egress.proxy.ingress.pending_connection import IngressRefusal
+
+_BASIC_SCHEME: Final = "basic "
+_PASSWORD_FIELD: Final = "proxy-authorization"
+
+
+def is_expected_owner(listener: Listener, sock: socket.socket) -> bool:
+    """Whether the user who owns the other end is the one this listener serves."""
+    if listener.authentication != "owner-uid":
+        return True
+    try:
+        peer, local = sock.getpeername(), sock.getsockname()
+    except OSError:
+        return False
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    return owner_of(peer[:2], local[:2]) == listener.owner
+
+
+class PasswordGuard:
+    """Asks for passwords, and loses patience with wrong ones.
+
+    Patience is counted by listener: whoever reaches it can use it up, and then the right password has
+    to wait as well. Without that a wrong one could be told from a right one, however many are tried.
+    """
+
+    __slots__ = ("_bounds", "_spent_until")
+
+    def __init__(self, bounds: IngressLimits) -> None:
+        self._bounds = bounds
+        self._spent_until: dict[Listener, float] = {}
+
+    def refusal(self, listener: Listener, head: RequestHead, now: float) -> IngressRefusal | None:
+        """Return why a request may not pass, or None where it may; `now` is in monotonic seconds."""
+        if listener.authentication != "password":
+            return None
+        given = [value for name, value in head.headers if name == _PASSWORD_FIELD]
+        if not given:
+            # Many clients ask once without, to learn what is wanted: that is no guess.
+            return IngressRefusal("proxy.authentication")
+        pace = self._bounds.wrong_password_time
+        until = max(self._spent_until.get(listener, now), now)
+        if until + pace > now + pace * self._bounds.wrong_passwords:
+            return IngressRefusal("limit.requests", retry_after=max(1, round(pace)))
+        if len(given) == 1 and _is_right(given[0], listener.password):
+            return None
+        self._spent_until[listener] = until + pace
+        return IngressRefusal("proxy.authentication")
+
+    def forget(self, listener: Listener) -> None:
+        """Forget a listener that is gone."""
+        self._spent_until.pop(listener, None)
+
+
+def _is_right(value: str, digest: bytes) -> bool:
+    """Whether a field holds the password. The user name beside it says nothing and is not looked at."""
+    return hmac.compare_digest(password_digest(_password(value)), digest)
+
+
+def _password(value: str) -> str:
+    if value[: len(_BASIC_SCHEME)].lower() != _BASIC_SCHEME:
+        return ""
+    try:
+        decoded = b64decode(value[len(_BASIC_SCHEME) :].strip(" "), validate=True).decode()
+    except (Base64Error, ValueError):
+        return ""
+    return decoded.partition(":")[2]

@@ -1,0 +1,86 @@
+"""Reading the first message of a client, bounded in bytes and time: a request head or a ClientHello.
+
+What was read stays with the client for the lane to read again; only the head of a CONNECT, which is
+for the door alone, is dropped. None means that the client left, which is nobody's fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from egress.errors import WireError
+from egress.http1 import MessageLimits, RequestHead, RequestReader
+from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection
+from egress.tls.client_hello import ClientHello, HelloReader
+
+_TOKEN_BYTES: Final = frozenset(
+    b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+
+def begins_http(first: int) -> bool:
+    """Whether a request can begin with this byte."""
+    return first in _TOKEN_BYTES
+
+
+async def read_first(visit: PendingConnection) -> int | IngressRefusal | None:
+    """Wait for the first byte, which tells what the client speaks; it stays with the client."""
+    try:
+        return await visit.client.peek_first_byte(visit.bounds.first_byte)
+    except TimeoutError:
+        return IngressRefusal("request.timeout")
+
+
+async def read_head(visit: PendingConnection) -> RequestHead | IngressRefusal | None:
+    """Read a request head. From here on refusals are pages."""
+    visit.speaks = "http"
+    try:
+        async with asyncio.timeout(visit.bounds.head_time):
+            visit.head = await _head(visit)
+    except TimeoutError:
+        return IngressRefusal("request.timeout")
+    except WireError as error:
+        return IngressRefusal("request.malformed", status=error.status)
+    return visit.head
+
+
+async def _head(visit: PendingConnection) -> RequestHead | None:
+    client = visit.client
+    reader = RequestReader(MessageLimits(head=visit.bounds.head))
+    data = bytes(client.kept)
+    while True:
+        for event in reader.feed(data):
+            if isinstance(event, RequestHead):
+                if event.method == "CONNECT":
+                    client.kept[:] = reader.detach()
+                return event
+        data = await client.read_more()
+        if not data:
+            reader.eof()
+            return None
+
+
+async def read_hello(visit: PendingConnection) -> ClientHello | IngressRefusal | None:
+    """Read a ClientHello. From here on refusals are alerts."""
+    visit.speaks = "tls"
+    try:
+        async with asyncio.timeout(visit.bounds.hello_time):
+            return await _hello(visit)
+    except TimeoutError:
+        return IngressRefusal("request.timeout")
+    except WireError:
+        return IngressRefusal("protocol.refused")
+
+
+async def _hello(visit: PendingConnection) -> ClientHello | None:
+    client = visit.client
+    reader = HelloReader()
+    data = bytes(client.kept)
+    while True:
+        hello = reader.feed(data)
+        if hello is not None:
+            return hello
+        data = await client.read_more()
+        if not data:
+            raise WireError("The connection ends inside the ClientHello.")

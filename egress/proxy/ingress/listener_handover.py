@@ -1,0 +1,288 @@
+r"""Listeners that somebody else opened, in a network that this process is not in.
+
+The door container of a sandbox, or a process inside its network namespace, binds the sockets and passes
+their descriptors over a unix socket; the proxy accepts on them from where it is. So nothing of the
+proxy, no rule and no secret, is ever inside a sandbox's network.
+
+A conversation is any number of messages, each one line of JSON, each answered by one line before the
+next may be sent. A message that hands over a socket carries exactly one descriptor:
+
+    {"sandbox": "box", "kind": "transparent", "port": 443, "name": "box-443"}
+    {"close": "box"}
+
+    {"ok": true, "error": ""}
+    {"ok": false, "error": "There is no such sandbox."}
+
+Only processes of the users named are listened to. What is handed over is looked at before it is used:
+a descriptor can be anything.
+
+It opens no listener itself; it gives them to `adopt`, and sandboxes that go to `release`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Container
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from egress.errors import EgressError, UnreadableError, UsageError
+from egress.proxy.ingress.acceptor import Acceptor
+from egress.proxy.ingress.listener import Listener, ListenerKind
+
+_MAX_MESSAGE_BYTES: Final = 4096
+_MAX_PATH_BYTES: Final = 100
+_MAX_DESCRIPTORS: Final = 8
+"""More room than a message may use, so that one too many is seen, and closed, instead of lost."""
+_MAX_CONVERSATIONS: Final = 64
+_PEER_CREDENTIALS: Final = struct.Struct("=iII")
+_MESSAGE_KEYS: Final = frozenset({"sandbox", "kind", "port", "name"})
+_DESCRIPTOR: Final = struct.Struct("=i")
+_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_MAX_DESCRIPTORS * _DESCRIPTOR.size)
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverTarget:
+    """Who gets what is handed over."""
+
+    sandboxes: Container[str]
+    """The names of those that exist."""
+    adopt: Callable[[Listener], Awaitable[object]]
+    """Serve this listener from now on. May refuse it with an `EgressError`."""
+    release: Callable[[str], Awaitable[object]]
+    """Close the listeners of this sandbox."""
+
+
+def handover_path(runtime_dir: Path) -> Path:
+    """Where the socket is: alone in a folder, so that a door can be given that folder and nothing else."""
+    return runtime_dir / "doors" / "handover.sock"
+
+
+class HandoverServer:
+    """The unix socket, from `open` to `close`."""
+
+    def __init__(self, path: Path, adoption: HandoverTarget, users: tuple[int, ...] = ()) -> None:
+        """`users` are the uids that may hand over; without any, only our own."""
+        self._path = path
+        self._adoption = adoption
+        self._users = users or (os.geteuid(),)
+        self._acceptor: Acceptor | None = None
+        self._conversations: set[asyncio.Task[None]] = set()
+
+    def open(self) -> None:
+        """Listen. Raises `UnreadableError` where that cannot be.
+
+        Whoever calls owns the folder: a socket that stands there was left behind, and is replaced.
+        """
+        if len(os.fsencode(self._path)) > _MAX_PATH_BYTES:
+            raise UnreadableError(
+                "the path of the hand-over socket is too long", "name a shorter folder with --runtime-dir"
+            )
+        try:
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            if self._path.is_socket():
+                self._path.unlink()
+            sock = _bound(self._path)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UnreadableError(
+                f"the hand-over socket {self._path} cannot be made: {reason}", "name another folder"
+            ) from None
+        self._acceptor = Acceptor(sock, self._take, pause=1.0)
+
+    async def close(self) -> None:
+        """Take nothing more, and take the socket away. What was handed over stays."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+            self._acceptor = None
+            self._path.unlink(missing_ok=True)
+        conversations = list(self._conversations)
+        for task in conversations:
+            task.cancel()
+        await asyncio.gather(*conversations, return_exceptions=True)
+
+    def _take(self, sock: socket.socket) -> None:
+        if not _is_of(sock, self._users) or len(self._conversations) >= _MAX_CONVERSATIONS:
+            sock.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._talk(sock))
+        self._conversations.add(task)
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._conversations.discard(task)
+            sock.close()
+
+        task.add_done_callback(end)
+
+    # One conversation
+
+    async def _talk(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while (reply := await self._reply(sock)) is not None:
+                await loop.sock_sendall(sock, json.dumps({"ok": not reply, "error": reply}).encode() + b"\n")
+
+    async def _reply(self, sock: socket.socket) -> str | None:
+        """Do what the next message says; return why not, empty where it is done, None where none comes."""
+        descriptors: list[int] = []
+        try:
+            line = await _line(sock, descriptors)
+            if line is None:
+                return None
+            await self._obey(_parsed(line), descriptors)
+        except EgressError as error:
+            return error.message
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return ""
+
+    async def _obey(self, message: dict[str, object], descriptors: list[int]) -> None:
+        if message.keys() == {"close"} and not descriptors:
+            await self._adoption.release(_text(message, "close"))
+            return
+        if message.keys() != _MESSAGE_KEYS or len(descriptors) != 1:
+            raise UsageError(
+                "The message is no hand-over of one descriptor.", "Send the keys and one socket."
+            )
+        sandbox, name = _text(message, "sandbox"), _text(message, "name")
+        kind, port = _kind(message), _port(message)
+        if sandbox not in self._adoption.sandboxes:
+            raise UsageError("There is no such sandbox.", "Add it first.")
+        sock = _socket(descriptors.pop(), kind)
+        try:
+            await self._adoption.adopt(Listener(name, kind, sandbox, sock, given_port=port))
+        except BaseException:
+            sock.close()
+            raise
+
+
+# The socket -------------------------------------------------------------------------------------
+
+
+def _bound(path: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The file takes over this mode: at no moment is it open to others.
+        os.fchmod(sock.fileno(), 0o600)
+        sock.bind(str(path))
+        sock.listen()
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _is_of(sock: socket.socket, users: Container[int]) -> bool:
+    """Whether the process at the other end belongs to one of these users."""
+    _, uid, _ = _PEER_CREDENTIALS.unpack(
+        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+    )
+    return uid in users
+
+
+# Messages ---------------------------------------------------------------------------------------
+
+
+async def _line(sock: socket.socket, descriptors: list[int]) -> bytes | None:
+    """Read one message, and append the descriptors that came with it; None at the end."""
+    data = b""
+    while not data.endswith(b"\n"):
+        await _readable(sock)
+        try:
+            # Not `recv_fds`: it forgets the flag, and a child would inherit what came.
+            more, attached, flags, _ = sock.recvmsg(
+                _MAX_MESSAGE_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            continue
+        descriptors += _descriptors(attached)
+        data += more
+        if not more:
+            return None
+        if len(data) > _MAX_MESSAGE_BYTES or flags & socket.MSG_CTRUNC or len(descriptors) > 1:
+            # Nobody knows any more where the next message begins.
+            return None
+    return data
+
+
+def _descriptors(attached: list[tuple[int, int, bytes]]) -> list[int]:
+    return [
+        descriptor
+        for level, kind, data in attached
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+        for (descriptor,) in _DESCRIPTOR.iter_unpack(data[: len(data) // _DESCRIPTOR.size * _DESCRIPTOR.size])
+    ]
+
+
+async def _readable(sock: socket.socket) -> None:
+    is_readable = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sock, is_readable.set)
+    try:
+        await is_readable.wait()
+    finally:
+        loop.remove_reader(sock)
+
+
+def _parsed(line: bytes) -> dict[str, object]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        raise UsageError("The message is not one line of JSON with keys.", "Send one message at a time.")
+    return message
+
+
+def _text(message: dict[str, object], key: str) -> str:
+    value = message[key]
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"The value of `{key}` is not a name.", "Send text there.")
+    return value
+
+
+def _kind(message: dict[str, object]) -> ListenerKind:
+    match message["kind"]:
+        case "proxy" | "transparent" | "dns-udp" | "dns-tcp" as kind:
+            return kind
+        case _:
+            raise UsageError(
+                "There is no such kind of listener.", "Name proxy, transparent, dns-udp or dns-tcp."
+            )
+
+
+def _port(message: dict[str, object]) -> int:
+    port = message["port"]
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 65536:
+        raise UsageError("The port is none.", "Send the port that the sandbox dials.")
+    return port
+
+
+def _socket(descriptor: int, kind: ListenerKind) -> socket.socket:
+    """Return the socket of a descriptor if it is one of that kind; else close it and raise `UsageError`."""
+    try:
+        sock = socket.socket(fileno=descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise UsageError("The descriptor is no socket.", "Send a listening socket.") from None
+    if not _is_fit(sock, kind):
+        sock.close()
+        raise UsageError("The socket does not fit its kind.", "Send a listening TCP or a bound UDP socket.")
+    return sock
+
+
+def _is_fit(sock: socket.socket, kind: ListenerKind) -> bool:
+    if sock.family not in (socket.AF_INET, socket.AF_INET6) or not sock.getsockname()[1]:
+        return False
+    if kind == "dns-udp":
+        return sock.type == socket.SOCK_DGRAM and sock.proto == socket.IPPROTO_UDP
+    # Another protocol of streams, such as MPTCP, would keep asyncio from sending at once.
+    is_tcp = sock.type == socket.SOCK_STREAM and sock.proto == socket.IPPROTO_TCP
+    return is_tcp and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))

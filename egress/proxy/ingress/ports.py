@@ -1,0 +1,75 @@
+"""What the door is wired to: the lanes behind it, and the engine as far as it needs one.
+
+The engine also holds resolvers, authorities and dialers, with which the door has no business. Naming
+only this much keeps it so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from egress.audit.facts import RefusalFacts
+from egress.proxy.clock import Clock
+from egress.proxy.lanes.connection import AdmittedConnection
+from egress.rules.decide.policy import Policy
+from egress.types import HostDecision, Identity, Limit
+
+Carry = Callable[[AdmittedConnection, asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
+"""A lane: it carries the connection to its end. The bytes are those read from the client already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The ways behind the door."""
+
+    tunnel: Carry
+    """Bytes only, for hosts that are not intercepted."""
+    full: Carry
+    """Everything is read."""
+
+
+class KnownSandbox(Protocol):
+    """A sandbox that exists."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+
+class ConnectionCounts(Protocol):
+    """The open connections that limits of the rules count."""
+
+    def acquire(self, sandbox: str, bounds: tuple[Limit, ...]) -> bool: ...
+
+    def release(self, sandbox: str, bounds: tuple[Limit, ...]) -> None: ...
+
+
+class RefusalAudit(Protocol):
+    """Where refusals are recorded."""
+
+    def may_work(self, sandbox: str) -> bool: ...
+
+    def refusal(self, refusal: RefusalFacts) -> None: ...
+
+
+class IngressEngine(Protocol):
+    """The engine, as far as the door knows it."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def counts(self) -> ConnectionCounts: ...
+    @property
+    def audit(self) -> RefusalAudit: ...
+    @property
+    def sandboxes(self) -> Mapping[str, KnownSandbox]: ...
+    @property
+    def stopping(self) -> bool: ...
+    @property
+    def new_id(self) -> Callable[[], str]: ...
+
+    def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None: ...

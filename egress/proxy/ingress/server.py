@@ -1,0 +1,254 @@
+"""The door: every connection of a sandbox passes here, and leaves with one allowed destination.
+
+It holds the listeners and the connections. A connection first needs a place, because the process and
+each sandbox may have only so many; then it goes through the steps of `passage`. Whatever goes wrong
+anywhere closes it and is recorded, once. No exception of one connection reaches another.
+
+The door resolves nothing and dials nothing, so a connection that is refused has touched nothing
+beyond this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import socket
+import traceback
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from egress.audit.facts import RefusalFacts
+from egress.errors import UsageError
+from egress.proxy.ingress.acceptor import Acceptor
+from egress.proxy.ingress.admission import ConnectionAdmission
+from egress.proxy.ingress.authentication import PasswordGuard
+from egress.proxy.ingress.client_stream import READ_SIZE, ClientStream
+from egress.proxy.ingress.limits import IngressLimits
+from egress.proxy.ingress.listener import Listener, check_listener
+from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection
+from egress.proxy.ingress.ports import IngressEngine, Lanes
+from egress.proxy.ingress.refusal_response import refusal_page, send_refusal
+from egress.proxy.metrics import Metrics
+from egress.types import Identity
+
+_log = logging.getLogger(__name__)
+
+
+class IngressServer:
+    """All listeners of the proxy, and every connection until it is closed."""
+
+    def __init__(
+        self,
+        engine: IngressEngine,
+        lanes: Lanes,
+        bounds: IngressLimits | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`metrics` count what is refused here."""
+        self._engine = engine
+        self._metrics = metrics or Metrics()
+        self._bounds = bounds or IngressLimits()
+        self._occupancy = ConnectionSlots(self._bounds.connections, self._bounds.sandbox_connections)
+        self._guard = PasswordGuard(self._bounds)
+        self._passage = ConnectionAdmission(engine, lanes, self._guard)
+        self._acceptors: dict[Listener, Acceptor] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._outside: dict[asyncio.Task[None], Listener] = {}
+        """Those whose connection is not inside a lane."""
+
+    # Listeners
+
+    async def open(self, listener: Listener) -> tuple[str, int]:
+        """Accept connections of this listener from now on; returns the address it is bound to.
+
+        Raises `UsageError` for a listener of nobody, or one that cannot tell its peers.
+        """
+        check_listener(listener)
+        if listener.sandbox not in self._engine.sandboxes:
+            raise UsageError("The listener belongs to no sandbox.", "Add the sandbox first.")
+        host, port = listener.sock.getsockname()[:2]
+        self._acceptors[listener] = Acceptor(
+            listener.sock, functools.partial(self.take, listener), self._bounds.accept_pause
+        )
+        return host, port
+
+    async def close_sandbox(self, sandbox: str) -> None:
+        """Close the listeners of one sandbox, and its connections that are not inside a lane."""
+        await self._close(lambda listener: listener.sandbox == sandbox)
+
+    async def close_listeners(self, listeners: Collection[Listener]) -> None:
+        """Close these, and the connections that came in by them and are not inside a lane."""
+        await self._close(lambda listener: listener in listeners)
+
+    async def close(self) -> None:
+        """Close every listener, and every connection that is not inside a lane."""
+        await self._close(lambda _: True)
+
+    def connections(self, sandbox: str) -> int:
+        """How many connections of a sandbox are open."""
+        return self._occupancy.count(sandbox)
+
+    async def _close(self, is_meant: Callable[[Listener], bool]) -> None:
+        for listener in [listener for listener in self._acceptors if is_meant(listener)]:
+            self._acceptors.pop(listener).close()
+            self._guard.forget(listener)
+        ended = [task for task, listener in self._outside.items() if is_meant(listener)]
+        for task in ended:
+            task.cancel()
+        await asyncio.gather(*ended, return_exceptions=True)
+
+    # Connections
+
+    def take(self, listener: Listener, sock: socket.socket) -> asyncio.Task[None]:
+        """Serve one accepted connection to its end, in a task of its own."""
+        task = asyncio.get_running_loop().create_task(self._serve(listener, sock))
+        self._tasks.add(task)
+        self._outside[task] = listener
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            self._outside.pop(task, None)
+            # A task that is cancelled before it begins closes nothing itself.
+            sock.close()
+
+        task.add_done_callback(end)
+        return task
+
+    async def _serve(self, listener: Listener, sock: socket.socket) -> None:
+        """Let nothing escape but cancellation."""
+        with self._occupancy.acquire(listener.sandbox) as has_place:
+            try:
+                if has_place:
+                    await self._receive(listener, sock)
+                else:
+                    self._turn_away(listener, sock)
+            except Exception as error:  # noqa: BLE001 - the last guard of a connection
+                _report(error)
+
+    def _turn_away(self, listener: Listener, sock: socket.socket) -> None:
+        """Where floods end: nothing is read, nothing is kept, nobody is waited for."""
+        refused = IngressRefusal("limit.connections")
+        connection = self._record(listener, refused)
+        if listener.kind == "proxy":
+            with contextlib.suppress(OSError):
+                sock.send(refusal_page(refused, connection))
+
+    async def _receive(self, listener: Listener, sock: socket.socket) -> None:
+        try:
+            client = await _streams(sock)
+        except OSError:
+            # Gone before it was looked at.
+            return
+        engine = self._engine
+        identity, started = self._identity(listener), engine.clock.monotonic()
+        visit = PendingConnection(engine.new_id(), listener, identity, client, self._bounds, started)
+        try:
+            refused = await self._guarded(visit, sock)
+            if refused is None:
+                await client.close(self._bounds.close_time)
+            else:
+                self._record(listener, refused, visit)
+                await send_refusal(visit, refused)
+        finally:
+            client.abort()
+
+    async def _guarded(self, visit: PendingConnection, sock: socket.socket) -> IngressRefusal | None:
+        task = asyncio.current_task()
+        leave = functools.partial(self._outside.pop, task, None)
+        try:
+            return await self._passage.admit(visit, sock, leave)
+        except asyncio.CancelledError:
+            # Inside of a lane it is the lane that records.
+            if task in self._outside and visit.asked is not None:
+                code = "proxy.stopping" if self._engine.stopping else "access.withdrawn"
+                self._record(visit.listener, IngressRefusal(code), visit)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it was, the answer is no
+            _report(error)
+            return IngressRefusal("internal")
+
+    # Records
+
+    def _identity(self, listener: Listener) -> Identity:
+        known = self._engine.sandboxes.get(listener.sandbox)
+        return known.identity if known else Identity(listener.sandbox)
+
+    def _record(
+        self, listener: Listener, refused: IngressRefusal, visit: PendingConnection | None = None
+    ) -> str:
+        """Record a refusal, and return the id of the connection."""
+        asked = visit.asked if visit else None
+        decision = refused.decision
+        connection = visit.id if visit else self._engine.new_id()
+        self._engine.audit.refusal(
+            RefusalFacts(
+                identity=visit.identity if visit else self._identity(listener),
+                listener=listener.name,
+                entry=asked.entry if asked else refused.entry,
+                host=asked.host if asked else refused.host,
+                port=asked.port if asked else refused.port,
+                code=refused.code,
+                connection=connection,
+                sni=refused.sni or (asked.hello.sni if asked and asked.hello else ""),
+                rule=decision.rule if decision else None,
+                place=decision.place if decision else None,
+                policy=self._engine.policy.digest,
+            )
+        )
+        self._metrics.refused(refused.code)
+        return connection
+
+
+def _report(error: Exception) -> None:
+    """Say where something broke, but not what it said: that could hold what a peer sent."""
+    steps = [f"{frame.f_code.co_qualname}:{line}" for frame, line in traceback.walk_tb(error.__traceback__)]
+    _log.error("a connection ended by %s in %s", type(error).__name__, steps[-1] if steps else "nowhere")
+
+
+async def _streams(sock: socket.socket) -> ClientStream:
+    """Return reader and writer of a connection; raises OSError where it is gone already."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=READ_SIZE, loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
+    return ClientStream(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+
+
+# How many connections are open, over all and by sandbox.
+#
+# Counting only: it never closes anything. What the rules say about connections to one host is counted
+# elsewhere; this protects the process itself, before anybody knows where a connection wants to go.
+class ConnectionSlots:
+    """Places in the house: so many in all, and so many for one sandbox."""
+
+    __slots__ = ("_by_sandbox", "_most", "_most_of_sandbox", "_total")
+
+    def __init__(self, most: int, most_of_sandbox: int) -> None:
+        self._most = most
+        self._most_of_sandbox = most_of_sandbox
+        self._total = 0
+        self._by_sandbox: Counter[str] = Counter()
+
+    def count(self, sandbox: str) -> int:
+        """The open connections of one sandbox."""
+        return self._by_sandbox[sandbox]
+
+    @contextmanager
+    def acquire(self, sandbox: str) -> Iterator[bool]:
+        """Take a place until the block ends; yields False, and takes none, where there is no room."""
+        if self._total >= self._most or self._by_sandbox[sandbox] >= self._most_of_sandbox:
+            yield False
+            return
+        self._total += 1
+        self._by_sandbox[sandbox] += 1
+        try:
+            yield True
+        finally:
+            self._total -= 1
+            self._by_sandbox[sandbox] -= 1
+            if not self._by_sandbox[sandbox]:
+                # Sandboxes come and go; their names must not pile up.
+                del self._by_sandbox[sandbox]

@@ -1,0 +1,217 @@
+"""The full lane: TLS on both sides by mitmproxy, HTTP by our own relay, every exchange decided.
+
+It wires together what one intercepted connection needs: mitmproxy's master with our few add-ons, the
+guard around them, and a `Handler` for each client connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+import structlog
+from mitmproxy.connection import Client
+from mitmproxy.proxy.context import Context
+from mitmproxy.tls import TlsData
+
+from egress.addons.guard import HookGuard
+from egress.addons.http_layers import HttpLayer, NextLayerChooser
+from egress.addons.mitm_master import build_master
+from egress.addons.tls_hooks import HandshakeRefusal, TlsHooks, TlsTerms, UpstreamProof
+from egress.environment import read_environment
+from egress.errors import UsageError
+from egress.proxy.lanes.connection import AdmittedConnection
+from egress.proxy.lanes.dial import ConnectedSocket, DialError
+from egress.proxy.lanes.engine import ProxyEngine
+from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_services import InterceptLimits
+from egress.proxy.lanes.relay_services import RelayServices
+from egress.relay.relay import ClientProtocol
+from egress.rules.decide.decision import decide_host
+from egress.rules.decide.policy import Policy
+from egress.tls.contexts import UpstreamContexts
+from egress.tls.openssl_environment import check_environment
+from egress.types import HostDecision
+
+log = structlog.get_logger(__name__)
+
+_HTTP1_0: Final = b"http/1.0"
+_HTTP1: Final = b"http/1.1"
+_HTTP2: Final = b"h2"
+
+
+DEFAULT_LIMITS: Final = InterceptLimits()
+NO_PINS: Final[Mapping[str, frozenset[str]]] = {}
+_UNPINNED: Final[frozenset[str]] = frozenset()
+
+
+class InterceptLane:
+    """Carries intercepted connections."""
+
+    def __init__(
+        self,
+        engine: ProxyEngine,
+        upstream: UpstreamContexts,
+        limits: InterceptLimits = DEFAULT_LIMITS,
+        pins: Mapping[str, frozenset[str]] = NO_PINS,
+    ) -> None:
+        """`upstream` says whom to trust, `pins` which keys a host is held to beside that.
+
+        Must be called inside of a running loop. Raises `UsageError` where the environment configures OpenSSL.
+        """
+        check_environment(read_environment())
+        self.engine = engine
+        self.limits = limits
+        self.pins = pins
+        self._handlers: dict[Client, InterceptHandler] = {}
+        self._upstream = upstream
+        self.tls = TlsHooks(self._terms, self._told, upstream, engine.clock)
+        failed = FailedHandshakes(self._failed)
+        self.addons: Sequence[object] = (NextLayerChooser(self._http), self.tls, failed)
+        self.guard = HookGuard(self.addons)
+        self.options = build_master(self.addons).options
+
+    async def carry(
+        self,
+        arrival: AdmittedConnection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ahead: bytes,
+    ) -> None:
+        """Carry a connection to its end; `ahead` is what was read of it already."""
+        sandbox = self.engine.sandboxes.get(arrival.identity.sandbox)
+        if sandbox is None or sandbox.identity != arrival.identity:
+            raise UsageError("a connection of a sandbox that is not known reached the lane")
+        transport = writer.transport
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a lane carries streams of sockets")
+        transport.pause_reading()
+        # All that the stream holds: after an end is fed, `read` returns without waiting.
+        reader.feed_eof()
+        # What a client that is lost already had said asks for nothing any more.
+        with contextlib.suppress(OSError):
+            ahead += await reader.read()
+        handler = InterceptHandler(self, RelayServices(self.engine, arrival, sandbox))
+        try:
+            self._handlers[handler.client] = handler
+            self.engine.live.enter(handler)
+            handler.start(transport, ahead)
+            await handler.gone
+        finally:
+            try:
+                handler.leave()
+            finally:
+                self.engine.live.leave(handler)
+                del self._handlers[handler.client]
+
+    def tick(self) -> None:
+        """A second, or so, has passed: look for what takes too long."""
+        now = self.engine.clock.monotonic()
+        for handler in list(self._handlers.values()):
+            handler.tick(now)
+
+    # What handlers ask
+
+    async def dial(self, arrival: AdmittedConnection) -> ConnectedSocket:
+        """Connect to the destination, at an address that is allowed now: rules change under a connection."""
+        engine, policy = self.engine, self.engine.policy
+        decision = _decide(arrival, policy, engine.clock.now())
+        if not (decision.allowed and decision.intercept):
+            raise _withdrawn(arrival)
+        to = arrival.destination
+        if to.scheme == "https" and not self._upstream.can_prove(to.host):
+            raise DialError("upstream.tls", f"OpenSSL verifies no name like {to.host}")
+        connected = await engine.dialer.connect(
+            arrival.destination,
+            decision,
+            deadline=engine.clock.monotonic() + self.limits.dial,
+            owner=arrival.identity.sandbox,
+        )
+        if engine.policy is not policy and not self.still_allows(
+            arrival, engine.policy, engine.clock.now(), (connected.address,)
+        ):
+            # Nobody has seen this address in use yet, so no recheck has looked at it.
+            connected.socket.close()
+            raise _withdrawn(arrival)
+        return connected
+
+    def still_allows(
+        self, arrival: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
+    ) -> bool:
+        """Whether this policy would let the connection be made now, in this lane, to these addresses."""
+        decision = _decide(arrival, policy, now)
+        if not (decision.allowed and decision.intercept):
+            return False
+        try:
+            self.engine.dialer.check(arrival.destination.host, decision, tuple(addresses))
+        except DialError:
+            return False
+        return True
+
+    # What the add-ons ask
+
+    def _http(self, context: Context, protocol: ClientProtocol) -> HttpLayer:
+        return self._handlers[context.client].http(context, protocol)
+
+    def _terms(self, client: Client) -> TlsTerms | None:
+        handler = self._handlers.get(client)
+        if handler is None:
+            return None
+        arrival, sandbox = handler.arrival, handler.desk.sandbox
+        return TlsTerms(
+            sandbox=sandbox.identity.sandbox,
+            authority=sandbox.authority,
+            host=arrival.destination.host,
+            port=arrival.destination.port,
+            client_alpn=_offer(arrival),
+            upstream_alpn=(_HTTP2, _HTTP1) if client.alpn == _HTTP2 else (_HTTP1,),
+            pins=self.pins.get(arrival.destination.host, _UNPINNED),
+        )
+
+    def _failed(self, client: Client) -> None:
+        handler = self._handlers.get(client)
+        if handler is not None:
+            log.info("tls.failed", connection=handler.arrival.id, host=handler.arrival.destination.host)
+            handler.reason = "tls.failed"
+
+    def _told(self, client: Client, what: HandshakeRefusal | UpstreamProof) -> None:
+        handler = self._handlers.get(client)
+        if handler is not None and isinstance(what, HandshakeRefusal):
+            to = handler.arrival.destination
+            log.info(
+                "tls.refused", connection=handler.arrival.id, host=to.host, code=what.code, reason=what.reason
+            )
+            if handler.relay is None:
+                handler.reason, handler.was_refused = what.code, True
+
+
+class FailedHandshakes:
+    """The add-on that hears of handshakes with clients: most that fail do not trust our certificate."""
+
+    def __init__(self, tell: Callable[[Client], None]) -> None:
+        self._tell = tell
+
+    def tls_failed_client(self, data: TlsData) -> None:
+        # Without a connection of OpenSSL none has begun, and the reason is told elsewhere.
+        if data.ssl_conn is not None:
+            self._tell(data.context.client)
+
+
+def _decide(arrival: AdmittedConnection, policy: Policy, now: int) -> HostDecision:
+    to = arrival.destination
+    return decide_host(policy, arrival.identity, to.host, to.port, now, scheme=to.scheme)
+
+
+def _withdrawn(arrival: AdmittedConnection) -> DialError:
+    return DialError("access.withdrawn", f"the rules do not allow {arrival.destination.host} any more")
+
+
+def _offer(arrival: AdmittedConnection) -> tuple[bytes, ...]:
+    """The protocols for a client: HTTP/2 where a rule asks for it, or where it speaks nothing else."""
+    offered = arrival.hello.alpn if arrival.hello else ()
+    only_http2 = "h2" in offered and "http/1.1" not in offered
+    # Clients that speak 1.0 say so, and offer nothing else.
+    http1 = (_HTTP1, _HTTP1_0)
+    return (_HTTP2, *http1) if arrival.decision.http2 or only_http2 else http1

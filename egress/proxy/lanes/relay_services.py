@@ -1,0 +1,231 @@
+"""What the relay of one client connection asks for: policy, secrets, ids, and the audit of each exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from egress.audit.facts import (
+    AuditStoppedError,
+    ConnectionFacts,
+    Durations,
+    ExchangeFacts,
+    Intent,
+    RefusalFacts,
+    Ticket,
+)
+from egress.credentials import CanaryScan, Placeholders
+from egress.exchange import ExchangeRecord, Spend
+from egress.proxy.lanes.connection import AdmittedConnection
+from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
+from egress.relay.ports import ExchangeTiming
+from egress.rules.decide.policy import Policy, SecretSpec
+from egress.scrub import Needles
+from egress.secrets.value_history import KnownValue
+from egress.types import Secret
+
+_MICROSECONDS = 1_000_000
+MAX_ROUTES = 256
+"""Kept of one client connection before those that are closed are looked for."""
+
+
+@dataclass(slots=True)
+class UpstreamRoute:
+    """What is known about one upstream connection."""
+
+    address: str = ""
+    resolve: int = 0
+    connect: int = 0
+    tls: int = 0
+    tls_version: str = ""
+    alpn: str = ""
+    is_told: bool = False
+    """An exchange has recorded how long it took to make; the next ones found it made."""
+    way: ConnectionFacts | None = None
+    """What the records say of it, once one was written."""
+
+
+@dataclass(slots=True)
+class RelayServices:
+    """The `Service` of one relay."""
+
+    engine: ProxyEngine
+    arrival: AdmittedConnection
+    sandbox: ServedSandbox
+    client_tls: str = ""
+    alpn: str = ""
+    routes: dict[int, UpstreamRoute] = field(default_factory=dict)
+    """By the wire that the relay gave the connection."""
+    finished: int = 0
+    """How many exchanges have their record."""
+    _nowhere: UpstreamRoute = field(default_factory=UpstreamRoute)
+    """Of exchanges that never left."""
+    _spend: Spend | None = None
+    _version: int = -1
+    _needles: dict[str, tuple[Policy, Needles | None]] = field(default_factory=dict)
+    """By digest, of policies that exchanges go by, and good for one version."""
+    _carried: dict[Ticket, tuple[KnownValue, ...]] = field(default_factory=dict)
+    """What the exchanges that run were sent with."""
+
+    # What is in force
+
+    def policy(self) -> Policy:
+        return self.engine.policy
+
+    def now(self) -> int:
+        return self.engine.clock.now()
+
+    def monotonic(self) -> float:
+        return self.engine.clock.monotonic()
+
+    def request_id(self) -> str:
+        return self.engine.new_id()
+
+    @property
+    def spend(self) -> Spend:
+        if self._spend is None:
+            self._spend = self.engine.counts.spender(self.sandbox.identity.sandbox)
+        return self._spend
+
+    # Secrets
+
+    def placeholders(self, policy: Policy) -> Placeholders:
+        return self.sandbox.placeholders(policy)
+
+    def watch(self, policy: Policy) -> CanaryScan | None:
+        # Asked with every request: most policies have no canaries.
+        canaries = self.sandbox.canaries(policy) if policy.canaries else None
+        return None if canaries is None else CanaryScan(canaries)
+
+    def needles(self, policy: Policy) -> Needles | None:
+        secrets = self.engine.secrets
+        if secrets.version == self._version:
+            known = self._needles.get(policy.digest)
+            if known is not None and known[0] is policy:
+                return known[1]
+        to = self.arrival.destination
+        needles = secrets.needles_at(to.host, to.port, self.bound(policy))
+        if secrets.version != self._version:
+            # Behind the question, which may bring news itself.
+            self._needles.clear()
+            self._version = secrets.version
+        self._needles[policy.digest] = (policy, needles)
+        return needles
+
+    def secrets(
+        self, policy: Policy, names: tuple[str, ...], *, unscrubbed: bool
+    ) -> Mapping[str, Secret] | None:
+        return self.engine.secrets.cached(secret_specs(policy, names), names if unscrubbed else ())
+
+    def bound(self, policy: Policy) -> tuple[SecretSpec, ...]:
+        """The secrets that may go to this destination, and so may come back from it."""
+        to = self.arrival.destination
+        return tuple([spec for spec in policy.secrets.values() if spec.is_bound_to(to.host, to.port)])
+
+    # The upstream connections
+
+    def keep(self, wire: int, route: UpstreamRoute, open_routes: Collection[UpstreamRoute]) -> None:
+        """Note the route of a wire; those that are closed are let go of when there are many."""
+        if len(self.routes) >= MAX_ROUTES:
+            alive = {id(each) for each in open_routes}
+            self.routes = {number: each for number, each in self.routes.items() if id(each) in alive}
+        self.routes[wire] = route
+
+    # The audit
+
+    def begin(self, request: str, method: str, secrets: tuple[str, ...]) -> Ticket | None:
+        arrival = self.arrival
+        to = arrival.destination
+        opening = Intent(request, arrival.id, arrival.identity.sandbox, to.host, to.port, method, secrets)
+        try:
+            ticket = self.engine.audit.begin(opening)
+        except AuditStoppedError:
+            return None
+        if secrets:
+            self._carried[ticket] = self.engine.secrets.begin_use(secrets)
+        return ticket
+
+    def sent(self, ticket: object) -> None:
+        if isinstance(ticket, Ticket):
+            self.engine.audit.sent(ticket)
+
+    def finish(
+        self, ticket: object | None, request: str, record: ExchangeRecord, timing: ExchangeTiming
+    ) -> None:
+        try:
+            facts = self._facts(request, timing)
+            self.engine.audit.exchange(ticket if isinstance(ticket, Ticket) else None, record, facts)
+        except BaseException:
+            # Whoever asked may not be able to say so any more.
+            self.refuse("internal")
+            raise
+        finally:
+            self.finished += 1
+            if record.code == "canary.stopped":
+                self.engine.on_canary(self.sandbox)
+            if isinstance(ticket, Ticket):
+                self.engine.secrets.end_use(self._carried.pop(ticket, ()))
+        # Last: what goes wrong in counting changes no record.
+        took = facts.durations
+        connecting = took.resolve + took.connect + took.tls
+        self.engine.metrics.exchange(self.arrival.decision.entry, record, timing, connecting)
+
+    def refuse(self, code: str) -> None:
+        """Record that this connection ended without an exchange to tell of it."""
+        arrival = self.arrival
+        to, decision = arrival.destination, arrival.decision
+        self.engine.audit.refusal(
+            RefusalFacts(
+                identity=arrival.identity,
+                listener=arrival.listener,
+                entry=arrival.entry,
+                host=to.host,
+                port=to.port,
+                code=code,
+                connection=arrival.id,
+                sni=arrival.hello.sni if arrival.hello else "",
+                rule=decision.rule,
+                place=decision.place,
+                policy=arrival.policy.digest,
+            )
+        )
+        self.engine.metrics.refused(code)
+
+    def _facts(self, request: str, timing: ExchangeTiming) -> ExchangeFacts:
+        route = self.routes.get(timing.wire) or self._nowhere
+        facts = ExchangeFacts(self._way(route), request, _durations(timing, route))
+        route.is_told = True
+        return facts
+
+    def _way(self, route: UpstreamRoute) -> ConnectionFacts:
+        if route.way is None:
+            arrival = self.arrival
+            route.way = ConnectionFacts(
+                connection=arrival.id,
+                listener=arrival.listener,
+                entry=arrival.entry,
+                address=route.address,
+                sni=arrival.hello.sni if arrival.hello else "",
+                client_tls=self.client_tls,
+                upstream_tls=route.tls_version,
+                alpn=self.alpn,
+                upstream_alpn=route.alpn,
+            )
+        return route.way
+
+
+def secret_specs(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ...]:
+    """What the policy says about these secrets; the loader has seen to it that it names them all."""
+    return tuple([policy.secrets[name] for name in names if name in policy.secrets])
+
+
+def _durations(timing: ExchangeTiming, route: UpstreamRoute) -> Durations:
+    fresh = not route.is_told
+    return Durations(
+        resolve=route.resolve if fresh else 0,
+        connect=route.connect if fresh else 0,
+        tls=route.tls if fresh else 0,
+        secret=int(timing.secret_wait * _MICROSECONDS),
+        first_byte=int((timing.answered - timing.sent) * _MICROSECONDS) if timing.answered else 0,
+        total=int((timing.ended - timing.began) * _MICROSECONDS),
+    )

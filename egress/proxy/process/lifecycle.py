@@ -1,0 +1,349 @@
+"""The life of a proxy: start, run, reload, drain, stop.
+
+Order of a start, each step only after the one before: the control socket (which also keeps a second proxy
+out), the audit log, the authority and everything behind the door, the listeners. Only then it is ready.
+
+Order of a stop: take nothing new, let requests under way come to their end for a bounded time, close what
+is left, write the last line. A second signal ends the waiting.
+
+What runs beside the connections must never end by itself: if it does, the proxy stops, because a proxy that
+no longer records or reloads is not the one that was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import itertools
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import structlog
+
+from egress import __version__
+from egress.errors import EgressError
+from egress.policy.profile_check import refuse_without_profiles
+from egress.policy.rule_file_reader import printable_path
+from egress.policy.rule_files import find_rule_files
+from egress.policy.rule_source import read_rules
+from egress.proxy.clock import Clock
+from egress.proxy.control import rule_warnings
+from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
+from egress.proxy.control.server import SOCKET_NAME, Body, ControlReply, ControlServer, RouteHandler, Routes
+from egress.proxy.control.service import ControlService, ProcessHooks
+from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
+from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarget, handover_path
+from egress.proxy.lanes.engine import ProxyEngine
+from egress.proxy.process import logs
+from egress.proxy.process.rule_file_watch import changes
+from egress.proxy.process.start_values import ReadyReport, StartValues, watched_files
+from egress.proxy.process.wiring import ProxyParts, open_audit, password_of, wire_proxy
+from egress.proxy.settings import unknown_variables
+from egress.rules.compile.load import LoadResult
+from egress.scrub import Needles
+
+_log = structlog.get_logger(__name__)
+
+FLUSH_INTERVAL = 0.2
+"""Seconds between two writes of the audit log."""
+TICK_INTERVAL = 1.0
+RECHECK_TICKS = 3
+"""Ticks between two looks at whether what is open may still be: rules expire."""
+TRIM_TICKS = 60
+"""Ticks between two times that freed memory is given back."""
+_WARM_UP_TIMEOUT = 1.0
+"""Seconds that the word to be ready waits for sources of secrets; it serves by then."""
+_POLL_INTERVAL = 0.05
+_CLOSE_TIMEOUT = 2.0
+"""Seconds for connections that were closed to be recorded."""
+
+OnWaiting = Callable[[int, int, bool], None]
+"""Is told how many connections are waited for, how many seconds at most, and whether Ctrl-C began it."""
+
+
+class ProxyServer:
+    """One proxy, run once."""
+
+    def __init__(self, start: StartValues, clock: Clock) -> None:
+        self._start = start
+        # Rules that were found count like rules that were named: hints name them.
+        self._values = start.effective.values.model_copy(update={"rules": start.chosen.paths})
+        self._clock = clock
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._reason = "error"
+        self._status = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, announce: Callable[[ReadyReport], None], waiting: OnWaiting) -> int:
+        """Run until it is told to stop; return the exit status. Raises `EgressError` when it cannot start.
+
+        `announce` is called once it serves; `waiting` when it stops and something is still under way.
+        """
+        self._waiting = waiting
+        values, routes = self._values, dict(_STARTING_ROUTES)
+        nothing = Needles({})
+        logs.set_up_logging(values.log_level, values.log_format, self._clock, lambda: nothing)
+        password = password_of(values.password_file)
+        control = ControlServer(values.runtime_dir, routes, self._option_of_runtime_dir())
+        await control.open()
+        try:
+            audit = open_audit(values, self._clock)
+            try:
+                parts = wire_proxy(values, self._start.policy, self._start.captured, audit, self._clock)
+                await self._serve(parts, self._listening(parts, password), routes, announce)
+            finally:
+                audit.close()
+        finally:
+            await control.close()
+        _log.info("proxy.stopped", reason=self._reason, status=self._status)
+        return self._status
+
+    def stop(self, reason: str) -> None:
+        """Begin to stop; when it is stopping already, stop now."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        else:
+            self._reason = reason
+            self._stopping.set()
+
+    # Serving
+
+    async def _serve(
+        self,
+        parts: ProxyParts,
+        listening: ConfiguredListeners,
+        routes: dict[tuple[str, str], RouteHandler],
+        announce: Callable[[ReadyReport], None],
+    ) -> None:
+        values, engine = self._values, parts.engine
+        folding = logs.set_up_logging(
+            values.log_level, values.log_format, self._clock, engine.secrets.all_needles
+        )
+        sandboxes = self._sandboxes(parts) if values.handover else None
+        process = ProcessHooks(
+            self._files, lambda: self._read(engine), self.stop, lambda: self._remark(engine)
+        )
+        service = ControlService(engine, parts.door, listening, process, sandboxes)
+        handover = None if sandboxes is None else self._handover(sandboxes)
+        try:
+            # Recorded before anything can be asked for.
+            engine.audit.event(
+                "started", version=__version__, policy=engine.policy.digest, files=", ".join(self._files())
+            )
+            await listening.open()
+            if handover is not None:
+                handover.open()
+            routes.update(service.routes())
+            self._watch_signals(service)
+            for forever in (self._flushing(engine), self._ticking(parts, folding), self._watching(service)):
+                self._keep(forever)
+            self._say_started(engine)
+            self._remark(engine)
+            # Those who are slow are told in the log.
+            await asyncio.wait([self._beside(service.warm())], timeout=_WARM_UP_TIMEOUT)
+            announce(self._ready(parts, listening))
+            await self._stopping.wait()
+            _log.info("proxy.stopping", reason=self._reason, connections=len(engine.live))
+        finally:
+            if handover is not None:
+                await handover.close()
+            await self._drain(parts)
+            await engine.secrets.close()
+            await _end_all_tasks()
+            engine.audit.event("stopped", reason=self._reason)
+
+    # What it is made of
+
+    def _listening(self, parts: ProxyParts, password: bytes) -> ConfiguredListeners:
+        return ConfiguredListeners(
+            parts.door, parts.names, self._values, password, lambda: ports_of(parts.engine.policy)
+        )
+
+    def _sandboxes(self, parts: ProxyParts) -> DynamicSandboxes:
+        return DynamicSandboxes(
+            parts.engine, parts.door, parts.names, parts.full.tls, constrain=self._values.ca_constrain
+        )
+
+    def _handover(self, sandboxes: DynamicSandboxes) -> HandoverServer:
+        adoption = HandoverTarget(sandboxes, sandboxes.adopt, sandboxes.release)
+        return HandoverServer(handover_path(self._values.runtime_dir), adoption)
+
+    # What is said
+
+    def _remark(self, engine: ProxyEngine) -> None:
+        rule_warnings.log_rule_warnings(engine, self._values)
+
+    def _say_started(self, engine: ProxyEngine) -> None:
+        rows = self._start.effective.rows()
+        given = [f"{name} {value} ({origin})" for name, value, origin in rows if origin != "default"]
+        _log.info(
+            "proxy.started",
+            version=__version__,
+            policy=engine.policy.digest[:12],
+            rules=self._start.chosen.names,
+            settings=", ".join(given),
+        )
+        for name, meant in unknown_variables(self._start.captured.environ):
+            hint = {"hint": f"did you mean {meant}?"} if meant else {}
+            _log.warning(
+                "setting.unknown", variable=name, cause="this is no setting, and does nothing", **hint
+            )
+        rule_warnings.log_findings(self._start.findings)
+
+    def _ready(self, parts: ProxyParts, listening: ConfiguredListeners) -> ReadyReport:
+        engine, name = parts.engine, self._values.sandbox
+        stand_ins = engine.sandboxes[name].placeholders(engine.policy).all
+        return ReadyReport(
+            listening.addresses.get(name, ()),
+            self._values.runtime_dir / SOCKET_NAME,
+            tuple((each.secret, each.value) for each in stand_ins),
+            listening.transparent,
+            listening.names,
+            handover_path(self._values.runtime_dir) if self._values.handover else None,
+            engine.secrets.unavailable(
+                engine.policy.secrets.values(), rule_warnings.unscrubbed_secrets(engine.policy)
+            ),
+        )
+
+    def _read(self, engine: ProxyEngine) -> LoadResult:
+        loaded = read_rules(self._start.chosen, self._start.trust, self._clock.now())
+        in_use = [sandbox.identity.profile for sandbox in list(engine.sandboxes.values())]
+        return refuse_without_profiles(loaded, in_use, self._files()[0])
+
+    def _option_of_runtime_dir(self) -> str:
+        """What moves the runtime folder: its own option, or that of the folder it lies in."""
+        values, origin = self._values, self._start.effective.origins["runtime_dir"]
+        follows = origin == "default" and values.runtime_dir.is_relative_to(values.state_dir)
+        return "--state-dir" if follows else "--runtime-dir"
+
+    def _files(self) -> list[str]:
+        try:
+            return [printable_path(path) for path in find_rule_files(self._start.chosen.paths, Path())]
+        except EgressError:
+            return [printable_path(path) for path in self._start.chosen.paths]
+
+    # Beside the connections
+
+    def _beside(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        """Run what never ends by itself; if it does, stop the proxy."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled():
+                return
+            _log.error("proxy.broken", exc_info=task.exception())
+            self._status = 1
+            self.stop("internal")
+
+        self._beside(work).add_done_callback(ended)
+
+    async def _flushing(self, engine: ProxyEngine) -> None:
+        while True:
+            engine.audit.flush()
+            if not engine.audit.trouble:
+                engine.metrics.flushed = self._clock.monotonic()
+            await asyncio.sleep(FLUSH_INTERVAL)
+
+    async def _ticking(self, parts: ProxyParts, folding: logs.LogThrottle) -> None:
+        for number in itertools.count(1):
+            await asyncio.sleep(TICK_INTERVAL)
+            folding.report_folded()
+            tick(parts, number)
+
+    async def _watching(self, service: ControlService) -> None:
+        start = self._start
+        async for _ in changes(watched_files(start.chosen, start.trust), start.seen):
+            await service.reload("a file has changed", asked=False)
+
+    def _watch_signals(self, service: ControlService) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop, number.name)
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._beside(self._reload_by_signal(service)))
+
+    async def _reload_by_signal(self, service: ControlService) -> None:
+        await service.reload("SIGHUP", asked=True)
+
+    # Stopping
+
+    async def _drain(self, parts: ProxyParts) -> None:
+        engine = parts.engine
+        engine.stopping = True
+        await parts.door.close()
+        await parts.names.close()
+        for carried in engine.live:
+            carried.drain()
+        # What is idle has gone by then, and is nothing to wait for.
+        await self._until_empty(engine, _POLL_INTERVAL)
+        if len(engine.live):
+            self._say_waiting(len(engine.live))
+        await self._until_empty(engine, self._values.drain, self._hurry)
+        if len(engine.live):
+            _log.warning("proxy.cut", connections=len(engine.live))
+        for carried in engine.live:
+            carried.close("proxy.stopping")
+        await self._until_empty(engine, _CLOSE_TIMEOUT)
+
+    def _say_waiting(self, connections: int) -> None:
+        seconds, by_key = self._values.drain, self._reason == signal.SIGINT.name
+        _log.info("proxy.waiting", connections=connections, seconds=seconds, hint="a second signal ends it")
+        self._waiting(connections, seconds, by_key)
+
+    async def _until_empty(
+        self, engine: ProxyEngine, seconds: float, sooner: asyncio.Event | None = None
+    ) -> None:
+        end = self._clock.monotonic() + seconds
+        while len(engine.live) and self._clock.monotonic() < end:
+            if sooner is not None and sooner.is_set():
+                return
+            await asyncio.sleep(_POLL_INTERVAL)
+
+
+def tick(parts: ProxyParts, number: int) -> None:
+    """What is due once a second: the log, limits, timeouts, and now and then what has expired."""
+    parts.engine.audit.tick()
+    parts.engine.counts.forget_idle()
+    parts.full.tick()
+    if number % RECHECK_TICKS == 0:
+        # The rules are the same; the time is not.
+        parts.engine.swap(parts.engine.policy)
+    if number % TRIM_TICKS == 0:
+        trim_heap()
+
+
+async def _end_all_tasks() -> None:
+    """End whatever still runs, so that nothing is recorded behind the last line."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def _alive(_: Body) -> ControlReply:
+    return ControlReply(200, {"status": "alive", "version": __version__})
+
+
+async def _starting(_: Body) -> ControlReply:
+    return ControlReply(503, {"ready": False, "problems": ["it is starting"]})
+
+
+_STARTING_ROUTES: Routes = {("GET", "/healthz"): _alive, ("GET", "/readyz"): _starting}
+
+
+# Memory that was freed, given back to the system.
+#
+# OpenSSL and the parsers take pieces of every size for each connection, and free them. The C library keeps what
+# lies between pieces that are still in use, so a process that serves many connections grows for a long time,
+# though it uses no more than before. glibc can be asked for it; other libraries give it back by themselves.
+def trim_heap() -> None:
+    """Return whole pages in which nothing is; takes about a millisecond for 50 MB."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(ctypes.c_size_t(0))

@@ -1,0 +1,161 @@
+"""From settings and rules to a proxy that is wired and not yet open.
+
+Everything that is made here is handed to what needs it; nothing looks anything up again. This loads
+mitmproxy, so it is imported when a proxy starts and by nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from egress.audit import key as audit_key
+from egress.audit.sink import Sink
+from egress.ca.constraints import Constraints
+from egress.ca.store import AuthorityStore
+from egress.proxy.clock import Clock
+from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.ingress.limits import IngressLimits
+from egress.proxy.ingress.ports import Lanes
+from egress.proxy.ingress.server import IngressServer
+from egress.proxy.lanes.dial import Dialer
+from egress.proxy.lanes.engine import IdGenerator, LimitCounters, ProxyEngine, ServedSandbox
+from egress.proxy.lanes.intercept_lane import InterceptLane
+from egress.proxy.lanes.intercept_services import InterceptLimits
+from egress.proxy.lanes.local_addresses import LocalAddresses
+from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
+from egress.proxy.lanes.tunnel_connection import TunnelTimeouts
+from egress.proxy.lanes.tunnel_lane import TunnelLane
+from egress.proxy.process.descriptor_limit import (
+    ConnectionCapacity,
+    fit_capacity,
+    raise_descriptor_limit,
+    requested_capacity,
+)
+from egress.proxy.process.secret_files import read_or_make_key, read_password
+from egress.proxy.settings import Settings
+from egress.relay.limits import RelayBudgets, RelayLimits
+from egress.rules.decide.policy import Policy
+from egress.secrets import CapturedEnvironment
+from egress.secrets import SecretResolver as Secrets
+from egress.tls.contexts import UpstreamContexts
+from egress.tls.roots import trusted_roots
+from egress.types import Identity
+
+_log = structlog.get_logger(__name__)
+
+_KEEP_ALIVE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyParts:
+    """A proxy, wired."""
+
+    engine: ProxyEngine
+    full: InterceptLane
+    door: IngressServer
+    names: DnsListeners
+
+
+def open_audit(values: Settings, clock: Clock) -> Sink:
+    """Open the audit log, which records what a process before this one lost."""
+    place = values.audit_key or values.state_dir / "audit.key"
+    return Sink.open(
+        values.audit_dir,
+        audit_key.read_or_create(place, values.audit_dir),
+        clock=clock,
+        rotate_at=values.audit_rotate,
+        keep=values.audit_keep,
+        quota=values.audit_quota,
+        on_full=values.audit_on_full,
+    )
+
+
+def wire_proxy(
+    values: Settings, policy: Policy, captured: CapturedEnvironment, audit: Sink, clock: Clock
+) -> ProxyParts:
+    """Make everything. Must be called inside of a running loop."""
+    resolver = FixedResolver(_overrides(values), SystemResolver(clock.monotonic))
+    own = LocalAddresses(clock.monotonic, [str(network) for network in values.own_address])
+    engine = ProxyEngine(
+        clock=clock,
+        policy=policy,
+        secrets=Secrets(clock=clock, captured=captured, container=values.container),
+        audit=audit,
+        dialer=Dialer(resolver, own, clock),
+        counts=LimitCounters(clock),
+        new_id=IdGenerator(),
+    )
+    sandbox = open_sandbox(values, policy, clock)
+    engine.sandboxes[sandbox.identity.sandbox] = sandbox
+    upstream = UpstreamContexts(trusted_roots(values.upstream_ca))
+    room = _room(values)
+    full = InterceptLane(engine, upstream, _full_limits(values, room), _pins(values))
+    tunnel = TunnelLane(engine, TunnelTimeouts(values.connect_timeout, values.idle_timeout), engine.metrics)
+    limits = IngressLimits(
+        connections=room.clients,
+        sandbox_connections=room.clients_of_sandbox,
+        head_time=values.head_timeout,
+    )
+    door = IngressServer(engine, Lanes(tunnel=tunnel.carry, full=full.carry), limits, engine.metrics)
+    return ProxyParts(engine, full, door, DnsListeners(engine, engine.metrics))
+
+
+def open_sandbox(values: Settings, policy: Policy, clock: Clock) -> ServedSandbox:
+    """Return the sandbox behind the listeners, with the authority and the stand-ins it had before."""
+    constraints = Constraints.for_policy(policy, values.profile) if values.ca_constrain else None
+    store = AuthorityStore(values.state_dir / "ca")
+    authority = store.open(
+        values.sandbox, clock.now(), constraints, rules=values.rules, profile=values.profile
+    )
+    key = read_or_make_key(values.state_dir / "placeholders" / f"{values.sandbox}.key")
+    return ServedSandbox(Identity(values.sandbox, values.profile), authority, key)
+
+
+def password_of(path: Path | None) -> bytes:
+    """The digest of the password that clients have to give; empty where they need none."""
+    return read_password(path) if path is not None else b""
+
+
+def _overrides(values: Settings) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for override in values.resolve:
+        found.setdefault(override.name, []).append(str(override.address))
+    return found
+
+
+def _pins(values: Settings) -> dict[str, frozenset[str]]:
+    hosts = {pin.host for pin in values.pin}
+    return {host: frozenset(pin.key for pin in values.pin if pin.host == host) for host in hosts}
+
+
+def _room(values: Settings) -> ConnectionCapacity:
+    """As many connections as the settings ask for and the system has descriptors for."""
+    limit, asked = (
+        raise_descriptor_limit(),
+        requested_capacity(values.connections, values.sandbox_connections),
+    )
+    room = fit_capacity(asked, limit)
+    if (room.clients, room.clients_of_sandbox) != (asked.clients, asked.clients_of_sandbox):
+        _log.warning(
+            "descriptors.few",
+            limit=limit,
+            connections=room.clients,
+            sandbox_connections=room.clients_of_sandbox,
+            hint="raise the hard limit of open files (ulimit -Hn), or ask for fewer with --connections",
+        )
+    return room
+
+
+def _full_limits(values: Settings, room: ConnectionCapacity) -> InterceptLimits:
+    relay = RelayLimits(
+        head=values.head_timeout,
+        keep_alive=min(_KEEP_ALIVE_SECONDS, values.idle_timeout),
+        response_head=values.answer_timeout,
+        silence=values.idle_timeout,
+        budgets=RelayBudgets(room.upstreams, room.upstreams_of_sandbox),
+    )
+    # As long again for the handshake as for the connection.
+    return InterceptLimits(dial=values.connect_timeout, upstream_open=2 * values.connect_timeout, relay=relay)

@@ -1,0 +1,188 @@
+"""Our own error pages: what a sandbox reads when the proxy refuses. Pure.
+
+Constant text, for programs first: JSON unless the client reads plain text better, never HTML. `git`
+shows a body to its user only where it is plain text, `git-lfs` only a `message` at the top of JSON. A gRPC
+client reads no body at all and gets the trailers that it does read.
+
+Nothing of the policy, nothing that an upstream or the client sent is in a page: it holds the code,
+its two sentences from `egress.errors`, and the id that the proxy itself gave to the request. What the
+client sends in Accept, User-Agent and Content-Type only chooses between the forms.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from egress.errors import CODES, RefusalCode
+from egress.http1 import Framing, encode_response_head
+from egress.types import Headers
+
+_CHALLENGE: Final = ("proxy-authenticate", 'Basic realm="egress"')
+_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}+")
+_MAX_ACCEPT_CHARS: Final = 512
+_MEDIA_RANGE: Final = re.compile(
+    r"([a-z0-9*+.-]++/[a-z0-9*+.-]++)(?:[ \t]*+;[ \t]*+q=(0(?:\.[0-9]{0,3}+)?|1(?:\.0{0,3}+)?))?+",
+    re.IGNORECASE,
+)
+_JSON_RANGES: Final = ("application/json", "application/*", "*/*")
+_TEXT_RANGES: Final = ("text/plain", "text/*", "*/*")
+
+# Numbers of gRPC. A client may try again by itself after 14, so a refusal never is that.
+_GRPC_DENIED_STATUS: Final = 7
+_GRPC_STATUSES: Final = {400: 3, 407: 16, 408: 4, 413: 8, 429: 8, 500: 13, 502: 14, 503: 14, 504: 4}
+_FINAL_CODES: Final = frozenset(
+    {"address.refused", "redirect.refused", "response.withheld", "limit.response_body"}
+)
+_GRPC_TYPES: Final = (
+    # The longer names first: one is the beginning of the other.
+    ("application/grpc-web-text", "application/grpc-web-text+proto"),
+    ("application/grpc-web", "application/grpc-web+proto"),
+    ("application/grpc", "application/grpc"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage:
+    """A whole answer. The reason carries the code; an HTTP/2 client sees it in `egress-denied`."""
+
+    status: int
+    reason: str
+    headers: Headers
+    body: bytes
+
+
+def error_page(
+    code: str,
+    request_id: str,
+    *,
+    accept: str = "",
+    user_agent: str = "",
+    content_type: str = "",
+    status: int | None = None,
+    retry_after: int = 0,
+) -> ErrorPage:
+    """Make the page of a code, in the form that this client reads best.
+
+    Total: an unknown code is `internal`, and an odd value of the client is as good as none. `status`
+    stands in the place of the code's own where it is that of an error; not for gRPC, which has none.
+    """
+    reply = _grpc_type(content_type)
+    if reply:
+        return grpc_error_page(code, request_id, content_type=reply, retry_after=retry_after)
+    code, known = _known(code)
+    name = _shown_id(request_id)
+    if user_agent.startswith("git/") or _prefers_text(accept):
+        kind, body = "text/plain; charset=utf-8", _text(code, known, name)
+    else:
+        # Only this one client, because the shape of the others is one that programs rely on.
+        shown = _sentence(code, known) if user_agent.startswith("git-lfs/") else ""
+        kind, body = "application/json", _json(code, known, name, shown)
+    answered = status if status is not None and 400 <= status < 600 else known.status
+    headers = [
+        ("content-type", kind),
+        ("content-length", str(len(body))),
+        *_own_fields(code, name, retry_after),
+        ("x-content-type-options", "nosniff"),
+    ]
+    if answered == 407:
+        headers.append(_CHALLENGE)
+    return ErrorPage(answered, f"Egress {code}", tuple(headers), body)
+
+
+def grpc_error_page(
+    code: str, request_id: str, *, content_type: str = "application/grpc", retry_after: int = 0
+) -> ErrorPage:
+    """Make the answer of a code to a gRPC client: its trailers alone, in a head of status 200."""
+    code, known = _known(code)
+    name = _shown_id(request_id)
+    number = (
+        _GRPC_DENIED_STATUS if code in _FINAL_CODES else _GRPC_STATUSES.get(known.status, _GRPC_DENIED_STATUS)
+    )
+    about = f"{code}, request {name}" if name else code
+    headers = (
+        ("content-type", content_type),
+        ("grpc-status", str(number)),
+        ("grpc-message", _percent_encoded(f"{known.message} {known.hint} ({about})")),
+        *_own_fields(code, name, retry_after),
+    )
+    return ErrorPage(200, f"Egress {code}", headers, b"")
+
+
+def connect_refusal(code: str, request_id: str = "", *, retry_after: int = 0) -> bytes:
+    """Write the answer of a code to a CONNECT, after which the connection closes.
+
+    Most clients show of it only the status line, so the code is in the reason.
+    """
+    made = error_page(code, request_id, retry_after=retry_after)
+    framing = Framing.sized(len(made.body))
+    head = encode_response_head(made.status, made.reason, made.headers, framing, method="CONNECT", close=True)
+    return head + made.body
+
+
+def _known(code: str) -> tuple[str, RefusalCode]:
+    return (code, CODES[code]) if code in CODES else ("internal", CODES["internal"])
+
+
+def _shown_id(request_id: str) -> str:
+    return request_id if _ID_PATTERN.fullmatch(request_id) else ""
+
+
+def _own_fields(code: str, name: str, retry_after: int) -> Headers:
+    fields = [("cache-control", "no-store"), ("egress-denied", code)]
+    if name:
+        fields.append(("egress-request", name))
+    if retry_after > 0:
+        fields.append(("retry-after", str(retry_after)))
+    return tuple(fields)
+
+
+def _json(code: str, known: RefusalCode, name: str, shown: str) -> bytes:
+    error: Mapping[str, str] = {"code": code, "message": known.message, "hint": known.hint, "request": name}
+    above = {"message": shown} if shown else {}
+    return json.dumps({**above, "error": error}, indent=2).encode() + b"\n"
+
+
+def _sentence(code: str, known: RefusalCode) -> str:
+    return f"Egress: {known.message} {known.hint} ({code})"
+
+
+def _text(code: str, known: RefusalCode, name: str) -> bytes:
+    lines = [f"Egress: {known.message} ({code})", known.hint, *([f"Request: {name}"] if name else [])]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _percent_encoded(text: str) -> str:
+    """As the protocol of gRPC writes a message: visible ASCII and space stand as they are."""
+    return "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte != 0x25 else f"%{byte:02X}" for byte in text.encode()
+    )
+
+
+def _grpc_type(content_type: str) -> str:
+    """The content type of the answer to a gRPC request; empty for any other."""
+    asked = content_type[:64].partition(";")[0].strip(" \t").lower()
+    for kind, reply in _GRPC_TYPES:
+        if asked == kind or asked.startswith(f"{kind}+"):
+            return reply
+    return ""
+
+
+def _prefers_text(accept: str) -> bool:
+    """Whether a client would rather have plain text than JSON. No preference, and no sense, is JSON."""
+    if not accept or len(accept) > _MAX_ACCEPT_CHARS:
+        return False
+    wanted: dict[str, float] = {}
+    for each in accept.split(","):
+        match = _MEDIA_RANGE.fullmatch(each.strip(" \t"))
+        if match is not None:
+            wanted[match[1].lower()] = float(match[2] or 1)
+    return _weight(wanted, _TEXT_RANGES) > _weight(wanted, _JSON_RANGES)
+
+
+def _weight(wanted: Mapping[str, float], ranges: tuple[str, ...]) -> float:
+    """What the most specific range says that there is."""
+    return next((wanted[each] for each in ranges if each in wanted), 0)

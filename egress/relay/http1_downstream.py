@@ -1,0 +1,296 @@
+"""The client's side of HTTP/1.1: requests come in one after the other, each is answered in turn.
+
+A request whose body is refused is answered at once; a little of the body is read and dropped, so that
+the client gets to read the answer, then the connection closes. Pipelined requests wait their turn.
+"""
+
+from __future__ import annotations
+
+from egress.errors import WireError
+from egress.exchange import AnswerHead, Request
+from egress.http1 import (
+    NO_BODY,
+    Data,
+    Framing,
+    RequestEvent,
+    RequestHead,
+    RequestReader,
+    ResponseWriter,
+    framing_for,
+)
+from egress.relay.error_page import ErrorPage, error_page
+from egress.relay.exchange_stream import ExchangeStream
+from egress.relay.limits import StallTimer
+from egress.relay.ports import CLIENT_WIRE
+from egress.relay.relay_port import RelayPort
+from egress.relay.websocket import PacedHttp1
+from egress.types import Headers
+
+_EXTENSIONS_FIELD = "sec-websocket-extensions"
+MAX_REQUESTS_PER_TURN = 32
+"""Requests that are answered at once before other connections get their turn."""
+
+
+class Http1Downstream(PacedHttp1):
+    """One client connection, and the half of the exchange that is under way on it."""
+
+    def __init__(self, relay: RelayPort, *, single: bool) -> None:
+        """`single`: one request only, as for a proxy request that names its own destination."""
+        self._relay = relay
+        self._single = single
+        self._reader = RequestReader()
+        self._writer = ResponseWriter()
+        self._head: RequestHead | None = None
+        self._stream: ExchangeStream | None = None
+        self._is_whole = True
+        self._held = False
+        self._blocked = False
+        self._ahead = False
+        self._turn = False
+        self._ended = False
+        self._draining = False
+        self._lingers = False
+        self._discarded = 0
+        self._requests = 0
+        self._stall = StallTimer(relay.service.monotonic())
+        self._stream_stall = self._stall
+
+    # The connection
+
+    @property
+    def reads(self) -> bool:
+        """Whether more bytes of the client may be read now."""
+        return not (self._held or self._ahead or self._turn or self._ended)
+
+    @property
+    def wants_turn(self) -> bool:
+        """A request waits only because others have to have their turn."""
+        return self._turn and not self._blocked
+
+    @property
+    def is_idle(self) -> bool:
+        """Between two requests: closing now loses nothing."""
+        return self._stream is None and not self._lingers
+
+    def streams(self) -> tuple[ExchangeStream, ...]:
+        """The exchanges under way."""
+        return () if self._stream is None else (self._stream,)
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        if self._is_raw:
+            self._pace.passed()
+            if self._stream is not None:
+                self._stream.request_data(data)
+            return
+        if self._lingers:
+            self._discard(len(data))
+            return
+        if self._reader.waiting:
+            self._ahead = True
+        try:
+            events = self._reader.feed(data)
+        except WireError as error:
+            self._malformed(error)
+            return
+        self._take(events)
+
+    def ended(self) -> None:
+        """The client has closed its side."""
+        self._ended = True
+        may_wait = self._relay.destination.scheme == "http" and self._is_whole and not self._is_raw
+        if self._stream is None or not may_wait:
+            self._relay.close(CLIENT_WIRE)
+            return
+        # On clear text a client may say that it sends no more, and still wait for its answer. Over TLS
+        # none does, and whoever closes has lost interest: an answer that takes minutes is then not awaited.
+        self._draining = True
+
+    def pump(self) -> None:
+        """Begin the next request, if its turn has come: a loop, since answers can be immediate."""
+        left = MAX_REQUESTS_PER_TURN
+        # A client that does not read its answers is not given more of them to hold.
+        while self._turn and not self._blocked and left:
+            left -= 1
+            self._turn = False
+            self._ahead = False
+            try:
+                events = self._reader.next_message()
+            except WireError as error:
+                self._malformed(error)
+                return
+            self._take(events)
+
+    def drain(self) -> None:
+        """Take no more requests; close when the one under way is answered."""
+        self._draining = True
+        if self.is_idle:
+            self._relay.close(CLIENT_WIRE)
+
+    def blocked(self, *, blocked: bool) -> None:
+        """The client does not take what was written, or does again."""
+        self._blocked = blocked
+        if self._stream is not None:
+            self._stream.client_congested(congested=blocked)
+
+    def tick(self, now: float) -> None:
+        """Look for what takes too long."""
+        self._pace.new_second()
+        limits = self._relay.limits
+        if self._stream is not None:
+            self._stream_stall.abort_if_stalled(self._stream, now, limits, held=self._held)
+            return
+        # The same within a stage of one request: bytes that trickle in do not buy more time.
+        is_between = self._turn or self._reader.idle
+        stage = 2 if self._lingers else 1 if is_between else 0
+        quiet = self._stall.quiet_seconds(3 * self._requests + stage, now)
+        if self._lingers:
+            if quiet > limits.linger:
+                self._relay.close(CLIENT_WIRE)
+        elif is_between:
+            if quiet > limits.keep_alive:
+                self._relay.close(CLIENT_WIRE)
+        elif quiet > limits.head:
+            self._malformed(WireError("The head did not arrive in time.", status=408), "request.timeout")
+
+    # The half that the stream talks to
+
+    def interim(self, answer: AnswerHead) -> None:
+        self._write(self._writer.informational(answer.status, answer.reason, answer.headers))
+
+    def head(self, answer: AnswerHead, framing: Framing) -> None:
+        version = self._head.version if self._head is not None else "1.1"
+        close = self._single or self._draining
+        self._write(
+            self._writer.head(
+                answer.status, answer.reason, answer.headers, framing_for(framing, version), close=close
+            )
+        )
+
+    def data(self, data: bytes) -> None:
+        self._relay.write(CLIENT_WIRE, data if self._is_raw else self._writer.data(data))
+
+    def end(self, trailers: Headers) -> None:
+        if self._is_raw:
+            self._stream = None
+            self._relay.close(CLIENT_WIRE)
+            return
+        self._write(self._writer.end(trailers))
+        self._next()
+
+    def switch(self, answer: AnswerHead) -> None:
+        self._write(
+            self._writer.head(answer.status, answer.reason, answer.headers, NO_BODY, upgrade=("websocket",))
+            + self._writer.end()
+        )
+        self._begin_frames()
+        ahead = self._reader.detach()
+        self._ahead = False
+        if ahead:
+            self._relay.received_ahead(CLIENT_WIRE, ahead)
+
+    def page(self, page: ErrorPage) -> None:
+        head = self._head
+        close = head is None or not self._is_whole or self._single or self._draining
+        framing = NO_BODY if head is not None and head.method == "HEAD" else Framing.sized(len(page.body))
+        self._write(self._writer.head(page.status, page.reason, page.headers, framing, close=close))
+        if framing is not NO_BODY:
+            self._write(self._writer.data(page.body))
+        self._write(self._writer.end())
+        self._next()
+
+    def cut(self) -> None:
+        self._stream = None
+        if self._is_raw:
+            self._relay.close(CLIENT_WIRE)
+        else:
+            self._relay.reset(CLIENT_WIRE)
+
+    def hold(self, *, held: bool) -> None:
+        self._held = held
+
+    # Inside
+
+    def _take(self, events: list[RequestEvent]) -> None:
+        for event in events:
+            if isinstance(event, RequestHead):
+                self._begin(event)
+            elif isinstance(event, Data):
+                if self._stream is not None:
+                    self._stream.request_data(event.data)
+                else:
+                    self._discard(len(event.data))
+            else:
+                self._is_whole = True
+                if self._stream is not None:
+                    self._stream.request_end()
+
+    def _begin(self, head: RequestHead) -> None:
+        self._head = head
+        self._is_whole = head.framing.is_empty
+        self._writer.answer(head)
+        self._requests += 1
+        if not self._relay.account.begin():
+            self.page(error_page("limit.requests", self._relay.refused("limit.requests"), retry_after=1))
+            return
+        stream = self._relay.stream(self, _request_of(head), head.framing)
+        self._stream = stream
+        self._stream_stall = StallTimer(stream.timing.began)
+        if self._is_whole:
+            stream.request_end()
+        if self._blocked:
+            stream.client_congested(congested=True)
+        stream.begin(self._relay.identity, self._relay.destination, expects=head.expect_continue)
+
+    def _next(self) -> None:
+        """The answer is out: go on to the next request, or close."""
+        self._stream = None
+        self._held = False
+        if not self._writer.must_close and self._is_whole and not self._ended:
+            if self._draining:
+                self._relay.close(CLIENT_WIRE)
+                return
+            self._turn = True
+        elif self._is_whole or self._ended:
+            self._relay.close(CLIENT_WIRE)
+        else:
+            self._lingers = True
+
+    def _discard(self, count: int) -> None:
+        self._lingers = True
+        self._discarded += count
+        if self._discarded > self._relay.limits.discarded:
+            # Not closed at once: what is unread then would make the kernel take the answer back.
+            self._held = True
+
+    def _malformed(self, error: WireError, code: str = "request.malformed") -> None:
+        stream = self._stream
+        self._is_whole = False
+        if stream is not None:
+            stream.abort(code)
+            return
+        self._writer.answer(None)
+        self._head = None
+        request = self._relay.refused(code)
+        self.page(error_page(code, request, status=error.status))
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._relay.write(CLIENT_WIRE, data)
+
+
+def _request_of(head: RequestHead) -> Request:
+    """The request, whatever form its target has."""
+    # Offers of extensions never travel: compressed messages could not be searched.
+    headers = (
+        tuple([field for field in head.headers if field[0] != _EXTENSIONS_FIELD])
+        if head.upgrade
+        else head.headers
+    )
+    if head.form != "absolute":
+        return Request(head.method, head.target, headers, upgrade=head.upgrade)
+    scheme, _, rest = head.target.partition("://")
+    target = rest[len(head.authority) :] or "/"
+    return Request(
+        head.method, target, headers, authority=head.authority, upgrade=head.upgrade, scheme=scheme.lower()
+    )

@@ -1,0 +1,203 @@
+"""What an HTTP/2 peer may make us do, and how much of it in a second.
+
+Frames that cost the sender nothing and us something are counted; a peer that sends too many is cut off.
+What is bounded by the protocol library, such as the size and the number of pieces of a head, is not
+counted again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from h2 import events
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+from h2.settings import SettingCodes, Settings
+
+from egress.relay.limits import MIN_WINDOW_BYTES
+from egress.types import Headers
+
+MAX_STREAMS: Final = 100
+STREAM_WINDOW_BYTES: Final = 1024 * 1024
+CONNECTION_WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""Of a connection to an upstream."""
+CLIENT_WINDOW_BYTES: Final = 2 * 1024 * 1024
+"""Of a client connection: sandboxes may have many of them."""
+MAX_HEAD_BYTES: Final = 64 * 1024
+
+_MAX_EVENTS_PER_SECOND: Final[dict[type, int]] = {
+    events.StreamReset: 200,
+    events.RemoteSettingsChanged: 20,
+    events.PingReceived: 60,
+    events.PingAckReceived: 60,
+    events.PriorityUpdated: 400,
+    events.UnknownFrameReceived: 100,
+    events.SettingsAcknowledged: 20,
+}
+MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
+_MAX_TABLE_BYTES: Final = 4096
+_MAX_EMPTY_DATA: Final = 200
+SLICE_BYTES: Final = 16 * 1024
+"""Bytes of a read that are looked at in one go; a frame of data is mostly as long."""
+SMALL_FRAME_BYTES: Final = 64
+"""Bytes of DATA below which a frame costs more to look at than to carry."""
+MAX_SMALL_FRAMES: Final = 4000
+"""Of those in a second, before the connection is not read until the next one."""
+_BUSY_FRAMES: Final = 64
+"""Of those in one slice of a read, before other connections get their turn."""
+_MAX_WINDOW_UPDATES: Final = 4000
+"""In a second, whatever was sent to the peer."""
+_PAID_WINDOW_BYTES: Final = 1024
+"""Bytes that were sent to the peer, for each window update beyond."""
+_MAX_PAID_WINDOW_BYTES: Final = 32 * 1024 * 1024
+"""Of such bytes that are remembered."""
+
+
+class FloodError(ProtocolError):
+    """The peer does too much of what is cheap for it."""
+
+    error_code = ErrorCodes.ENHANCE_YOUR_CALM
+
+
+class Http2Counters:
+    """The counts of one connection in the second that runs."""
+
+    def __init__(self) -> None:
+        self._counts: dict[type, int] = {}
+        self._unread = 0
+        self._small = 0
+        self._small_before = 0
+        self._sent = 0
+
+    @property
+    def is_full(self) -> bool:
+        """There were too many small frames in this second: honest peers may send them, but slower."""
+        return self._small >= MAX_SMALL_FRAMES
+
+    @property
+    def is_busy(self) -> bool:
+        """There were many small frames in the last read."""
+        return self._small - self._small_before > _BUSY_FRAMES
+
+    def new_second(self) -> None:
+        """Begin to count anew."""
+        self._counts.clear()
+        self._small = self._small_before = 0
+
+    def new_read(self) -> None:
+        """A read begins."""
+        self._small_before = self._small
+
+    def count(self, event: events.Event) -> None:
+        """Count an event; raises `FloodError` where it is one too many."""
+        kind = type(event)
+        most = _MAX_EVENTS_PER_SECOND.get(kind)
+        if most is None:
+            if isinstance(event, events.DataReceived):
+                if event.stream_ended or len(event.data or b"") >= SMALL_FRAME_BYTES:
+                    return
+                self._small += 1
+                if event.data:
+                    return
+                most = _MAX_EMPTY_DATA
+            elif isinstance(event, events.WindowUpdated):
+                most = _MAX_WINDOW_UPDATES
+            else:
+                return
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        if self._counts[kind] > most and not self._is_paid(event):
+            raise FloodError("too many frames that carry nothing")
+
+    def _is_paid(self, event: events.Event) -> bool:
+        """Whether it opens a window for what was sent: a quick download has many of these."""
+        # A number for each second alone would stop no peer that costs a slow machine all its time.
+        if not isinstance(event, events.WindowUpdated) or self._sent < _PAID_WINDOW_BYTES:
+            return False
+        self._sent -= _PAID_WINDOW_BYTES
+        return True
+
+    def wrote(self, count: int, *, blocked: bool) -> None:
+        """Count what is written, and what of it although the peer does not read.
+
+        No body is among the latter, only what the peer itself makes us say: raises `FloodError` where it
+        goes on.
+        """
+        self._sent = min(self._sent + count, _MAX_PAID_WINDOW_BYTES)
+        self._unread = self._unread + count if blocked else 0
+        if self._unread > MAX_UNREAD_BYTES:
+            raise FloodError("too much that is answered and never read")
+
+
+class PacedHttp2:
+    """The part of an HTTP/2 connection, of either side, that bounds what one turn does with a read."""
+
+    def __init__(self) -> None:
+        self._bounds = Http2Counters()
+
+    @property
+    def slice(self) -> int:
+        """Bytes of a read that are looked at as they come; longer ones may hold many frames."""
+        return SLICE_BYTES
+
+    def slices(self, data: bytes) -> list[bytes]:
+        """Return what is read in pieces that mean bounded work."""
+        return [data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES)]
+
+    @property
+    def is_busy(self) -> bool:
+        """What came last was much work."""
+        return self._bounds.is_busy
+
+    @property
+    def is_full(self) -> bool:
+        """It has had as much as it may have in this second."""
+        return self._bounds.is_full
+
+
+def read_events(h2: H2Connection, bounds: Http2Counters, data: bytes) -> list[events.Event]:
+    """Have the library read; a read that is a flood is not acted on at all. Raises `ProtocolError`."""
+    bounds.new_read()
+    found = h2.receive_data(data)
+    for event in found:
+        bounds.count(event)
+        if isinstance(event, events.RemoteSettingsChanged):
+            _limit_table(h2)
+    return found
+
+
+def _limit_table(h2: H2Connection) -> None:
+    """The peer may allow a table of fields of any size; how much we remember for it is our choice."""
+    encoder = h2.encoder
+    if encoder.header_table_size > _MAX_TABLE_BYTES:
+        encoder.header_table_size = _MAX_TABLE_BYTES
+        encoder.table_size_changes = [_MAX_TABLE_BYTES]
+
+
+def encode_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """The fields as they came off a wire: one character is one byte. The library would write UTF-8."""
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
+def new_connection(*, client_side: bool) -> H2Connection:
+    """A connection with our bounds in its settings; `initiate` sends them."""
+    config = H2Configuration(
+        client_side=client_side, header_encoding="latin-1", normalize_outbound_headers=False
+    )
+    h2 = H2Connection(config)
+    values = {
+        SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+        SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW_BYTES,
+        SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEAD_BYTES,
+        SettingCodes.ENABLE_PUSH: 0,
+    }
+    h2.local_settings = Settings(client=client_side, initial_values=values)
+    return h2
+
+
+def start_connection(h2: H2Connection, window: int = CONNECTION_WINDOW_BYTES) -> None:
+    """Greet, and open the window of the connection."""
+    h2.initiate_connection()
+    if window > MIN_WINDOW_BYTES:
+        h2.increment_flow_control_window(window - MIN_WINDOW_BYTES)

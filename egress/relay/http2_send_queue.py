@@ -1,0 +1,143 @@
+"""What waits to be sent on an HTTP/2 connection: bodies, within the windows that the peer has opened.
+
+A stream whose queue grows past its bound is congested, and all are when the connection's total does;
+whoever fills a congested queue has to stop. Streams take turns, frame by frame, so that a big body does
+not keep a small one waiting.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Protocol
+
+from h2.connection import H2Connection
+from h2.exceptions import ProtocolError
+
+from egress.relay.http2_limits import encode_headers
+from egress.types import Headers
+
+STREAM_HIGH_BYTES: Final = 256 * 1024
+STREAM_LOW_BYTES: Final = 64 * 1024
+TOTAL_HIGH_BYTES: Final = 1024 * 1024
+TOTAL_LOW_BYTES: Final = 512 * 1024
+
+
+class OnCongestion(Protocol):
+    """Hears that a stream must not be filled any more, or may be again."""
+
+    def __call__(self, stream: int, *, congested: bool) -> None: ...
+
+
+class _Queue:
+    __slots__ = ("data", "ends", "is_congested", "size", "trailers")
+
+    def __init__(self) -> None:
+        self.data: deque[bytes] = deque()
+        self.size = 0
+        self.ends = False
+        self.trailers: Headers = ()
+        self.is_congested = False
+
+
+class Http2SendQueue:
+    """The queues of one connection."""
+
+    def __init__(self, h2: H2Connection, congested: OnCongestion) -> None:
+        """`congested` hears when a stream must not be filled any more, and when it may be again."""
+        self._h2 = h2
+        self._tell = congested
+        self._queues: dict[int, _Queue] = {}
+        self._total = 0
+        self.sent = 0
+        """Bytes that were handed on so far: a count that stands still is a peer that does not read."""
+        self.is_blocked = False
+        """The connection itself does not take more for now."""
+
+    def __len__(self) -> int:
+        return self._total
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits, not even the end of a stream."""
+        return not self._queues
+
+    def __contains__(self, stream: int) -> bool:
+        return stream in self._queues
+
+    def put(self, stream: int, data: bytes) -> None:
+        """Add a piece of body."""
+        if not data:
+            return
+        queue = self._queues.setdefault(stream, _Queue())
+        queue.data.append(data)
+        queue.size += len(data)
+        self._total += len(data)
+
+    def end(self, stream: int, trailers: Headers = ()) -> None:
+        """End the stream, once its queue is empty."""
+        queue = self._queues.setdefault(stream, _Queue())
+        queue.ends, queue.trailers = True, trailers
+
+    def drop(self, stream: int) -> None:
+        """Forget what still waits on a stream."""
+        queue = self._queues.pop(stream, None)
+        if queue is not None:
+            self._total -= queue.size
+
+    def flush(self) -> None:
+        """Hand to HTTP/2 what the windows allow, and tell who has to stop or may go on."""
+        moved = not self.is_blocked
+        while moved:
+            moved = False
+            for stream, queue in list(self._queues.items()):
+                try:
+                    moved = self._frame(stream, queue) or moved
+                except ProtocolError:
+                    # The stream was ended from the other side; its half hears of that on its own.
+                    self.drop(stream)
+        self._balance()
+
+    def _frame(self, stream: int, queue: _Queue) -> bool:
+        """Send one frame of a stream; whether that was possible."""
+        if queue.size:
+            room = min(self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size)
+            if room <= 0:
+                return False
+            piece = self._take(queue, room)
+            ends = queue.ends and not queue.size and not queue.trailers
+            self._h2.send_data(stream, piece, end_stream=ends)
+            if ends:
+                del self._queues[stream]
+            return True
+        if not queue.ends:
+            return False
+        del self._queues[stream]
+        if queue.trailers:
+            self._h2.send_headers(stream, encode_headers(queue.trailers), end_stream=True)
+        else:
+            self._h2.end_stream(stream)
+        return True
+
+    def _take(self, queue: _Queue, room: int) -> bytes:
+        pieces: list[bytes] = []
+        while room and queue.data:
+            piece = queue.data.popleft()
+            if len(piece) > room:
+                queue.data.appendleft(piece[room:])
+                piece = piece[:room]
+            pieces.append(piece)
+            room -= len(piece)
+            queue.size -= len(piece)
+            self._total -= len(piece)
+            self.sent += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _balance(self) -> None:
+        full, spare = self._total > TOTAL_HIGH_BYTES, self._total < TOTAL_LOW_BYTES
+        for stream, queue in list(self._queues.items()):
+            if not queue.is_congested and (queue.size > STREAM_HIGH_BYTES or (full and queue.size)):
+                queue.is_congested = True
+                self._tell(stream, congested=True)
+            elif queue.is_congested and queue.size < STREAM_LOW_BYTES and (spare or not queue.size):
+                queue.is_congested = False
+                self._tell(stream, congested=False)

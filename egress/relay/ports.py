@@ -1,0 +1,231 @@
+"""What a relay asks of its surroundings, and gets at once: nothing here waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from egress.credentials import CanaryScan, Placeholders
+from egress.exchange import AnswerHead, ExchangeRecord, Spend
+from egress.http1 import Framing
+from egress.relay.error_page import ErrorPage
+from egress.rules.decide.policy import Policy
+from egress.scrub import Needles
+from egress.types import Head, Headers, Secret
+
+
+@dataclass(slots=True)
+class ExchangeTiming:
+    """When the stages of one exchange were reached, in monotonic seconds; 0 where one was not."""
+
+    began: float = 0.0
+    asked: float = 0.0
+    """The secrets it needs were not at hand."""
+    sent: float = 0.0
+    """Its head went out upstream."""
+    answered: float = 0.0
+    """The head of the final response came."""
+    ended: float = 0.0
+    secret_wait: float = 0.0
+    """Seconds spent waiting for secrets."""
+    wire: int = -1
+    """The upstream connection it went over; -1 where it never left."""
+
+
+class RelayEnvironment(Protocol):
+    """The surroundings of one relay: they know the sandbox and the destination."""
+
+    def policy(self) -> Policy:
+        """The policy in force now."""
+        ...
+
+    def now(self) -> int:
+        """UTC in whole seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        ...
+
+    def request_id(self) -> str:
+        """A new id, for the audit and for the sandbox to quote."""
+        ...
+
+    def placeholders(self, policy: Policy) -> Placeholders:
+        """The stand-ins that this sandbox holds."""
+        ...
+
+    def watch(self, policy: Policy) -> CanaryScan | None:
+        """What looks for canaries in one request; None where the policy plants none."""
+        ...
+
+    def needles(self, policy: Policy) -> Needles | None:
+        """Those of every secret that may come back from the destination, as far as values are known by now.
+
+        None where there is no such secret. Asked again with every piece of an answer: it must be cheap,
+        and give the same object for as long as nothing has changed.
+        """
+        ...
+
+    def secrets(
+        self, policy: Policy, names: tuple[str, ...], *, unscrubbed: bool
+    ) -> Mapping[str, Secret] | None:
+        """The values of these secrets, if all are at hand; else None, and they have to be fetched.
+
+        Those too short to be searched for count as missing, unless they may go `unscrubbed`.
+        """
+        ...
+
+    @property
+    def spend(self) -> Spend:
+        """Counts a request against the limits of its decision."""
+        ...
+
+    def begin(self, request: str, method: str, secrets: tuple[str, ...]) -> object | None:
+        """Note that an exchange is about to be sent, with these secrets.
+
+        None means that no record could be kept of it.
+        """
+        ...
+
+    def sent(self, ticket: object) -> None:
+        """Its first byte goes upstream now."""
+        ...
+
+    def finish(
+        self, ticket: object | None, request: str, record: ExchangeRecord, timing: ExchangeTiming
+    ) -> None:
+        """Keep the one record of an exchange; `ticket` is what `begin` gave, None if it was not sent."""
+        ...
+
+
+# The two sides of an exchange, whatever protocol each of them speaks.
+#
+# A `Stream` sits between a `DownstreamHalf` and an `UpstreamHalf` and knows nothing of framing. The halves
+# know nothing of rules. Calls go both ways and never wait; what is to be done on a connection goes into
+# the orders of the relay.
+#
+# Back pressure goes both ways too. A half that cannot get rid of what it is handed tells the stream
+# (`client_congested`, `upstream_congested`), which tells the other half to hold: an HTTP/1 half stops
+# reading its connection, an HTTP/2 half stops acknowledging data of that stream.
+class DownstreamHalf(Protocol):
+    """One request of the client, and the way back to it."""
+
+    def interim(self, answer: AnswerHead) -> None:
+        """Pass on a 1xx."""
+        ...
+
+    def head(self, answer: AnswerHead, framing: Framing) -> None:
+        """Pass on the final head; `framing` is that of the body as it will be handed over."""
+        ...
+
+    def data(self, data: bytes) -> None:
+        """Pass on a piece of body, or raw bytes after a switch."""
+        ...
+
+    def end(self, trailers: Headers) -> None:
+        """The response is complete; after a switch, close."""
+        ...
+
+    def switch(self, answer: AnswerHead) -> None:
+        """Pass on a 101; from here on raw bytes come to `Stream.request_data`."""
+        ...
+
+    def page(self, page: ErrorPage) -> None:
+        """Answer with a page of our own: it is head, body and end in one."""
+        ...
+
+    def cut(self) -> None:
+        """End a response that had begun, so that the client sees that it is not whole."""
+        ...
+
+    def hold(self, *, held: bool) -> None:
+        """Let no more request body in for now, or go on."""
+        ...
+
+
+class UpstreamHalf(Protocol):
+    """One request on its way, and the response that comes back."""
+
+    @property
+    def wire(self) -> int:
+        """The connection it uses."""
+        ...
+
+    def send(self, head: Head, framing: Framing, *, expects: bool) -> None:
+        """Send the head; `expects` asks for a 100 before the body."""
+        ...
+
+    def data(self, data: bytes) -> None:
+        """Send a piece of body, or raw bytes after a switch."""
+        ...
+
+    def end(self) -> None:
+        """The request is complete."""
+        ...
+
+    def release(self) -> None:
+        """The response is complete and has been passed on."""
+        ...
+
+    def abandon(self) -> None:
+        """Nobody waits for the response any more."""
+        ...
+
+    def hold(self, *, held: bool) -> None:
+        """Let no more of the response in for now, or go on."""
+        ...
+
+
+# What a relay wants done on its connections. Values only.
+#
+# A *wire* is a connection, by number: 0 is that of the client, every other one leads to the upstream.
+CLIENT_WIRE: Final = 0
+
+
+class Write(NamedTuple):
+    """Send these bytes."""
+
+    wire: int
+    data: bytes
+
+    def __repr__(self) -> str:
+        # What is sent upstream may hold a credential.
+        return f"Write(wire={self.wire}, {len(self.data)} bytes)"
+
+
+class Close(NamedTuple):
+    """Send what is still waiting, then close."""
+
+    wire: int
+
+
+class Reset(NamedTuple):
+    """Close at once, so that the peer cannot take what it got for the whole."""
+
+    wire: int
+
+
+class Open(NamedTuple):
+    """Connect to the destination; answer with `opened` or `failed`."""
+
+    wire: int
+    alpn: tuple[str, ...]
+
+
+class Fetch(NamedTuple):
+    """Get the values of these secrets; answer with `fetched`."""
+
+    ticket: int
+    policy: Policy
+    names: tuple[str, ...]
+    unscrubbed: bool = False
+    """A value too short to be searched for will do."""
+
+
+class YieldTurn(NamedTuple):
+    """Call `again` in a while, after others have had their turn."""
+
+
+RelayOrder = Write | Close | Reset | Open | Fetch | YieldTurn

@@ -1,0 +1,96 @@
+"""What the halves ask of the relay that they belong to.
+
+The relay makes the halves and the halves call the relay; this file is what keeps that from being a
+circle of imports, and says how little they need of each other.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from egress.exchange import Destination, Request
+from egress.http1 import Framing
+from egress.relay.exchange_stream import ExchangeStream
+from egress.relay.limits import RelayBudget, RelayLimits
+from egress.relay.ports import DownstreamHalf, RelayEnvironment, RelayOrder
+from egress.types import Identity
+
+
+class UpstreamConnection(Protocol):
+    """A connection to the upstream, as far as it is kept or closed."""
+
+    @property
+    def wire(self) -> int: ...
+
+
+class UpstreamConnections(Protocol):
+    """Keeps the upstream connections."""
+
+    def acquire(self, stream: ExchangeStream) -> None:
+        """Find a connection for this exchange, now or later."""
+        ...
+
+    def freed(self, upstream: UpstreamConnection) -> None:
+        """This connection can carry another exchange."""
+        ...
+
+    def drop(self, upstream: UpstreamConnection) -> None:
+        """Close this connection."""
+        ...
+
+
+class RelayPort(Protocol):
+    """The relay, as its halves see it."""
+
+    @property
+    def service(self) -> RelayEnvironment: ...
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def destination(self) -> Destination: ...
+
+    @property
+    def limits(self) -> RelayLimits: ...
+
+    @property
+    def account(self) -> RelayBudget: ...
+
+    @property
+    def is_draining(self) -> bool: ...
+
+    @property
+    def upstreams(self) -> UpstreamConnections: ...
+
+    def order(self, order: RelayOrder) -> None:
+        """Add an order."""
+        ...
+
+    def write(self, wire: int, data: bytes) -> None:
+        """Send bytes."""
+        ...
+
+    def close(self, wire: int) -> None:
+        """Close a wire; with that of the client goes everything."""
+        ...
+
+    def received_ahead(self, wire: int, data: bytes) -> None:
+        """These bytes came ahead of a switch, and are to be taken like any that come after it."""
+        ...
+
+    def reset(self, wire: int) -> None:
+        """Close a wire in a way that the peer notices."""
+        ...
+
+    def stream(self, client: DownstreamHalf, request: Request, framing: Framing) -> ExchangeStream:
+        """Begin to keep an exchange of the client."""
+        ...
+
+    def record_written(self, stream: ExchangeStream) -> None:
+        """This exchange has its record."""
+        ...
+
+    def refused(self, code: str) -> str:
+        """Record a request that could not even be read; return the id it was given."""
+        ...

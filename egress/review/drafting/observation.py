@@ -1,0 +1,132 @@
+"""What a line of the log says about one request, tunnel or refusal, as far as rules can be made of it.
+
+A line is data from elsewhere: a field that is missing, of another type or out of bounds makes it no
+line for us, and never an error. Nothing here decides whether something should be allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from egress.address_check import classify_address
+from egress.audit.quote import CUT
+from egress.errors import CODES
+from egress.types import Scheme, Verdict
+
+ObservationKind = Literal["request", "tunnel", "refusal"]
+_KINDS: dict[str, ObservationKind] = {"exchange": "request", "tunnel": "tunnel", "refusal": "refusal"}
+_CLEAR = frozenset({"absolute", "host"})
+"""Ways to name a destination that only clear text has; a refusal has no scheme in its line."""
+
+_LOG_ALONE = frozenset({"rule.allowed", "host.allowed", "observed", "client.left", "lane.ended"})
+"""Codes that nobody is answered with."""
+_RULES = ("host.", "profile.", "rule.", "method.", "path.")
+_ALSO_RULES = frozenset({"secret.expired", "secret.unbound"})
+_CANARIES = frozenset({"canary.seen", "canary.stopped"})
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was asked for, and what was decided. Lines that are alike in all of this are counted as one."""
+
+    kind: ObservationKind
+    profile: str | None
+    scheme: Scheme
+    host: str
+    port: int
+    """0 for a name that was asked for."""
+    method: str
+    path: str
+    """Without query. Of a path that was too long for a line, what is there of it."""
+    is_cut: bool
+    verdict: Verdict
+    code: str
+    secrets: tuple[tuple[str, str], ...] = ()
+    """Secrets that were sent, each with its slot."""
+    is_websocket: bool = False
+    is_http2: bool = False
+    inside: str = ""
+    """The address that was dialled, where it is none of the public internet."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was let through."""
+        return self.verdict is Verdict.ALLOW
+
+    @property
+    def is_canary(self) -> bool:
+        """Whether it carried a value that nothing may send; also where that was found in a body under way."""
+        return self.code in _CANARIES
+
+    @property
+    def is_denied_by_rules(self) -> bool:
+        """Whether the rules said no; not a limit, an upstream or a handshake."""
+        return not self.passed and (self.code.startswith(_RULES) or self.code in _ALSO_RULES)
+
+
+def observe(fields: Mapping[str, object]) -> Observation | None:
+    """Read the fields of a line; None when it is about something else, or is none of ours."""
+    kind = _KINDS.get(_text(fields, "event"))
+    host, port = _text(fields, "host"), fields.get("port")
+    verdict = _text(fields, "verdict")
+    if kind is None or not host or type(port) is not int or not 0 <= port <= 65535:
+        return None
+    if verdict not in ("allow", "deny") or not (port or kind == "refusal"):
+        return None
+    path, code = _text(fields, "path"), _text(fields, "code")
+    return Observation(
+        kind=kind,
+        profile=_text(fields, "profile") or None,
+        scheme=_scheme(fields, kind),
+        host=host,
+        port=port,
+        method=_text(fields, "method"),
+        path=path.removesuffix(CUT),
+        is_cut=path.endswith(CUT),
+        verdict=Verdict(verdict),
+        code=code if code in CODES or code in _LOG_ALONE else "",
+        secrets=_secrets(fields),
+        is_websocket=_is_websocket(fields, code),
+        is_http2=fields.get("alpn") == "h2",
+        inside=_inside(_text(fields, "address")),
+    )
+
+
+def _is_websocket(fields: Mapping[str, object], code: str) -> bool:
+    """Whether it became one, or was denied for being one. One that an upstream refused is not told apart."""
+    return (fields.get("status"), fields.get("method")) == (101, "GET") or code == "rule.websocket"
+
+
+def id_of(fields: Mapping[str, object]) -> str:
+    """The id by which a line is found again: of the request, else of the connection."""
+    return _text(fields, "request") or _text(fields, "connection")
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
+    found = fields.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _scheme(fields: Mapping[str, object], kind: ObservationKind) -> Scheme:
+    if kind == "refusal":
+        return "http" if _text(fields, "entry") in _CLEAR else "https"
+    return "http" if _text(fields, "scheme") == "http" else "https"
+
+
+def _secrets(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    found = fields.get("injected")
+    items = found if isinstance(found, list) else []
+    pairs = {
+        (_text(item, "secret"), _text(item, "slot"))
+        for item in items
+        if isinstance(item, dict) and _text(item, "secret")
+    }
+    return tuple(sorted(pairs))
+
+
+@lru_cache(4096)
+def _inside(address: str) -> str:
+    return address if address and not classify_address(address).allowed else ""

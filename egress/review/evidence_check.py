@@ -1,0 +1,178 @@
+"""Checking a bundle of evidence, with nothing but the bundle.
+
+It was made by somebody else, so it is read like anything that a stranger sends: nothing is unpacked to a
+disk, every member is read in bounded memory, and what is too large is refused. The members are believed
+after the signature and their digests, and not before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from egress.audit.chain import MAX_LINE_BYTES
+from egress.errors import UnreadableError
+from egress.review import evidence_bundle, evidence_key
+from egress.review.merkle import MerkleNode, rebuild_root
+
+MAX_STATEMENT_BYTES = 32 * 1024 * 1024
+MAX_MEMBERS = 1000
+PACKED = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedEvidence:
+    """What came of checking a bundle."""
+
+    fingerprint: str
+    faults: tuple[str, ...]
+    statement: dict[str, object]
+    """What was signed; empty when it was not."""
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.faults
+
+    def part(self, name: str) -> dict[str, object]:
+        """A part of the statement; empty when there is none."""
+        found = self.statement.get(name)
+        return found if isinstance(found, dict) else {}
+
+
+def check(path: Path, expected: str = "") -> CheckedEvidence:
+    """Check a bundle, and that it was signed with the key of this fingerprint where one is given.
+
+    Raises `UnreadableError` for what is no bundle at all.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _checked(archive, expected)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+    ):
+        raise UnreadableError(f"{path} is no bundle of evidence, or was damaged", "fetch it again") from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UnreadableError(f"the bundle {path} cannot be read: {reason}", "name another") from None
+
+
+def _checked(archive: zipfile.ZipFile, expected: str) -> CheckedEvidence:
+    names = archive.namelist()
+    if len(names) > MAX_MEMBERS or len(set(names)) != len(names):
+        raise ValueError
+    if any(member.compress_type not in PACKED for member in archive.infolist()):
+        # Others can ask for gigabytes of memory before the first byte is out, and fail in ways of their own.
+        raise ValueError
+    data = _small(archive, evidence_bundle.STATEMENT, MAX_STATEMENT_BYTES)
+    key = evidence_key.read_public(_small(archive, evidence_bundle.KEY, evidence_key.MAX_KEY_BYTES))
+    if key is None:
+        raise ValueError
+    fingerprint = evidence_key.fingerprint(key)
+    if not evidence_key.is_signed(key, _small(archive, evidence_bundle.SIGNATURE, 64), data):
+        return CheckedEvidence(fingerprint, ("the statement was changed: its signature does not hold",), {})
+    statement = json.loads(data)
+    if not isinstance(statement, dict) or statement.get("format") != evidence_bundle.FORMAT:
+        raise ValueError
+    found = CheckedEvidence(fingerprint, (), statement)
+    faults = [*_key_faults(found, expected), *_member_faults(archive, found, names)]
+    # Lines and proof are read when they are what was signed, and not before.
+    return CheckedEvidence(fingerprint, tuple(faults or _tree_faults(archive, found)), statement)
+
+
+def _small(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    with archive.open(name) as member:
+        data = member.read(most + 1)
+    if len(data) > most:
+        raise ValueError
+    return data
+
+
+def _key_faults(found: CheckedEvidence, expected: str) -> Iterator[str]:
+    if expected and expected != found.fingerprint:
+        yield "it was signed with another key than the one that was named"
+    if found.statement.get("key") != found.fingerprint:
+        yield "the statement names another key than the one that is in the bundle"
+
+
+def _member_faults(archive: zipfile.ZipFile, found: CheckedEvidence, names: list[str]) -> Iterator[str]:
+    members = found.part("members")
+    extra = (
+        set(names)
+        - members.keys()
+        - {evidence_bundle.STATEMENT, evidence_bundle.SIGNATURE, evidence_bundle.KEY}
+    )
+    if extra:
+        yield f"there are members that the statement does not name: {len(extra)}"
+    for name, told in members.items():
+        if name not in names:
+            yield f"the member {name} is missing"
+        elif not isinstance(told, dict) or _digest(archive, name, told.get("size")) != told.get("sha256"):
+            yield f"the member {name} was changed"
+
+
+def _digest(archive: zipfile.ZipFile, name: str, size: object) -> str:
+    """The digest of a member; empty when it has another size than was told."""
+    digest, left = hashlib.sha256(), size if isinstance(size, int) else 0
+    with archive.open(name) as member:
+        while data := member.read(min(1 << 20, left + 1)):
+            left -= len(data)
+            if left < 0:
+                return ""
+            digest.update(data)
+    return "" if left else digest.hexdigest()
+
+
+def _tree_faults(archive: zipfile.ZipFile, found: CheckedEvidence) -> Iterator[str]:
+    log = found.part("log")
+    leaves, root = log.get("leaves"), log.get("root")
+    if not isinstance(leaves, int) or leaves < 0:
+        yield "the statement does not say how long the log was"
+        return
+    if not {evidence_bundle.LINES, evidence_bundle.PROOF} <= set(archive.namelist()):
+        yield "there are no lines in it, or no proof of them"
+        return
+    with archive.open(evidence_bundle.LINES) as lines, archive.open(evidence_bundle.PROOF) as proof:
+        counted = _Counted(_texts(lines))
+        made = rebuild_root(_nodes(_texts(proof)), counted, leaves)
+    if made is None or made.hex() != root:
+        yield "the lines and their proof do not make the log that was signed"
+    elif counted.number != found.part("taken").get("lines"):
+        yield "there are more or fewer lines in it than the statement says"
+
+
+class _Counted(Iterator[bytes]):
+    """Lines, and how many were taken."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self.number = 0
+
+    def __next__(self) -> bytes:
+        line = next(self._lines)
+        self.number += 1
+        return line
+
+
+def _texts(member: IO[bytes]) -> Iterator[bytes]:
+    while line := member.readline(MAX_LINE_BYTES + 2):
+        if not line.endswith(b"\n"):
+            raise ValueError
+        yield line[:-1]
+
+
+def _nodes(lines: Iterator[bytes]) -> Iterator[MerkleNode]:
+    for line in lines:
+        at, size, digest = line.split(b" ")
+        yield MerkleNode(int(at), int(size), bytes.fromhex(digest.decode("ascii")))

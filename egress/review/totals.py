@@ -1,0 +1,47 @@
+"""Numbers: how many requests, how many denied, how many bytes, how long they took. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from egress.review.histogram import Counts, percentile
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficTotals:
+    """What some lines come to."""
+
+    requests: int = 0
+    """Exchanges, tunnels, refused connections and names, those that were only counted included."""
+    denied: int = 0
+    with_secret: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    p50_us: int = 0
+    """Half of the exchanges and tunnels took less, within 6 %."""
+    p95_us: int = 0
+
+
+@dataclass(slots=True)
+class TotalsBuilder:
+    """Numbers as they are being added up."""
+
+    requests: int = 0
+    denied: int = 0
+    with_secret: int = 0
+    up: int = 0
+    down: int = 0
+    took: Counts = field(default_factory=dict)
+
+    def add(self, other: TotalsBuilder) -> None:
+        self.requests += other.requests
+        self.denied += other.denied
+        self.with_secret += other.with_secret
+        self.up += other.up
+        self.down += other.down
+        for number, count in other.took.items():
+            self.took[number] = self.took.get(number, 0) + count
+
+    def numbers(self) -> TrafficTotals:
+        p50, p95 = percentile(self.took, 0.5), percentile(self.took, 0.95)
+        return TrafficTotals(self.requests, self.denied, self.with_secret, self.up, self.down, p50, p95)

@@ -1,0 +1,233 @@
+"""Reading `hosts:` and `networks:`: one entry from all the places that say something about it.
+
+A host may be described by the file, by a preset, or by both. Each place is read on its own into
+`EntryPart`s; `assemble` joins them: allow, deny and inject are united, every other key is the file's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from egress.rules.compile import rules
+from egress.rules.compile.injections import inject_item
+from egress.rules.decide.entry import Entry, Handling, NetworkEntry, Rule, ScopedInjection
+from egress.rules.language.hosts import HostPattern
+from egress.rules.language.model import Host, Network
+from egress.rules.language.report import DocumentCursor, Report, quoted
+
+METADATA_ADDRESSES = tuple(
+    ipaddress.ip_address(text)
+    for text in ("169.254.169.254", "fd00:ec2::254", "168.63.129.16", "100.100.100.200")
+)
+_TUNNEL_KEYS = frozenset({"ports", "addresses", "expires", "limits", "intercept", "tests"})
+
+
+@dataclass(slots=True)
+class EntryPart:
+    """What one place says about one host."""
+
+    key: str
+    at: DocumentCursor
+    pattern: HostPattern | None
+    model: Host | Network
+    ids: rules.RuleIds
+    preset: str = ""
+    """The name of the preset that says it; empty for the file itself."""
+    allow: list[Rule] = field(default_factory=list)
+    has_allow: bool = False
+    deny: list[Rule] = field(default_factory=list)
+    inject: list[ScopedInjection] = field(default_factory=list)
+
+
+def read_part(
+    key: str, model: Host, pattern: HostPattern, at: DocumentCursor, ids: rules.RuleIds, *, preset: str
+) -> EntryPart:
+    """Read one place; reports what is wrong within it."""
+    part = EntryPart(key, at, pattern, model, ids, preset)
+    _read_rules(part)
+    for number, item in enumerate(model.inject or ()):
+        injection = inject_item(item, at / "inject" / number)
+        if injection is not None:
+            if ids.prefix and injection.rules is not None:
+                injection = ScopedInjection(
+                    injection.injection,
+                    injection.place,
+                    frozenset(ids.prefix + name for name in injection.rules),
+                )
+            part.inject.append(injection)
+    if model.intercept == "never":
+        _check_tunnel(model, at)
+    return part
+
+
+def _read_rules(part: EntryPart) -> None:
+    model, at, ids = part.model, part.at, part.ids
+    written = _written(model, rules.PREDICATE_KEYS)
+    if isinstance(model.allow, list):
+        part.has_allow = True
+        part.allow = [rules.allow_rule(rule, at / "allow" / n, ids) for n, rule in enumerate(model.allow)]
+        for name in (*written, *_written(model, rules.SWITCH_KEYS)):
+            (at / name).key_error(
+                f"{quoted(name)} stands beside a list of allow rules", "write it on the rules it is meant for"
+            )
+    elif model.allow == "all" or written:
+        part.has_allow = True
+        if model.allow == "all" and written:
+            (at / written[0]).key_error(
+                f"{quoted(written[0])} stands beside `allow: all`", "remove one of the two"
+            )
+        part.allow = [rules.implicit_rule(model, at, ids)]
+    part.deny = [rules.deny_rule(rule, at / "deny" / n, ids) for n, rule in enumerate(model.deny or ())]
+
+
+def _written(model: Host | Network, names: Sequence[str]) -> list[str]:
+    return [name for name in names if getattr(model, name, None) is not None]
+
+
+def _check_tunnel(model: Host, at: DocumentCursor) -> None:
+    for name in sorted(model.model_fields_set - _TUNNEL_KEYS):
+        shown = "for" if name == "only_for" else name
+        if name == "mode" or getattr(model, name) is not None:
+            (at / shown).key_error(
+                f"{quoted(shown)} cannot hold where `intercept: never` passes bytes through",
+                "remove one of the two",
+            )
+    if model.limits is not None:
+        for name in sorted(model.limits.model_fields_set - {"connections"}):
+            (at / "limits" / name).key_error(
+                f"{quoted(name)} cannot be counted where `intercept: never` passes bytes through",
+                "only `connections` can",
+            )
+
+
+def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
+    """The one entry that all `parts` make. The file's own part, if there is one, comes last."""
+    main = parts[-1]
+    at, model = main.at, main.model
+    allow = [rule for part in parts for rule in part.allow]
+    if not any(part.has_allow for part in parts):
+        if any(part.deny or part.inject or (part.model.deny is not None) for part in parts) or has_inject_key(
+            parts
+        ):
+            report.error(
+                at.key_place,
+                "this entry has `deny` or `inject` and no `allow`",
+                "write `allow: all`, or list what is allowed",
+            )
+        allow = [rules.implicit_rule(model, at, main.ids)]
+    _refuse_idle_switches(parts)
+    ports, clear_ports = _ports(parts)
+    if not ports and not clear_ports:
+        report.error(
+            (at / "ports").place, "this entry has no port at all", "`ports: []` needs `http` beside it"
+        )
+    return Entry(
+        key=main.key,
+        place=at.key_place,
+        pattern=main.pattern,
+        ports=ports,
+        clear_ports=clear_ports,
+        allow=tuple(allow),
+        deny=tuple(rule for part in parts for rule in part.deny),
+        inject=tuple(item for part in parts for item in part.inject),
+        intercept=_last(parts, "intercept") != "never",
+        http2=_last(parts, "http2") is True,
+        mode=_last(parts, "mode"),  # type: ignore[arg-type]
+        handling=_handling(parts),
+        misplaced_pass=_last(parts, "misplaced") == "pass",
+        expires=_expires(parts),
+        addresses=_addresses(parts),
+        is_whole=len(allow) == 1 and not allow[0].predicates,
+    )
+
+
+def _refuse_idle_switches(parts: Sequence[EntryPart]) -> None:
+    """A switch is for the whole-host rule of its own part; beside rules of another it would do nothing."""
+    if any(part.has_allow for part in parts):
+        for part in parts:
+            for name in [] if part.has_allow else _written(part.model, rules.SWITCH_KEYS):
+                (part.at / name).key_error(
+                    f"{quoted(name)} has no rule here to act on: the preset has its own rules",
+                    "write a rule with it under `allow`",
+                )
+
+
+def _expires(parts: Sequence[EntryPart]) -> int | None:
+    for part in reversed(parts):
+        if isinstance(part.model, Host) and part.model.expires is not None:
+            return rules.expires_of(part.model.expires, part.at / "expires")
+    return None
+
+
+def has_inject_key(parts: Sequence[EntryPart]) -> bool:
+    """Whether any place wrote `inject`, also one whose items were all refused."""
+    return any(getattr(part.model, "inject", None) is not None for part in parts)
+
+
+def _last(parts: Sequence[EntryPart], name: str) -> object:
+    """The value of a key in the last place that wrote it."""
+    for part in reversed(parts):
+        if name in part.model.model_fields_set:
+            return getattr(part.model, name)
+    return None
+
+
+def _ports(parts: Sequence[EntryPart]) -> tuple[frozenset[int], frozenset[int]]:
+    ports, http = _last(parts, "ports"), _last(parts, "http")
+    https = frozenset(ports) if isinstance(ports, list) else frozenset({443})
+    clear = frozenset(http) if isinstance(http, list) else frozenset({80} if http else ())
+    return https, clear
+
+
+def _handling(parts: Sequence[EntryPart]) -> Handling:
+    handlings = [rules.handling_of(part.model, part.at) for part in parts if isinstance(part.model, Host)]
+    handling = Handling()
+    for later in handlings:
+        handling = Handling(
+            later.limit or handling.limit,
+            later.scrub or handling.scrub,
+            later.redirects or handling.redirects,
+            later.cookies or handling.cookies,
+        )
+    return handling
+
+
+def _addresses(parts: Sequence[EntryPart]) -> tuple[str, ...]:
+    for part in reversed(parts):
+        if isinstance(part.model, Host) and part.model.addresses is not None:
+            texts = part.model.addresses
+            for number, text in enumerate(texts):
+                _network(text, part.at / "addresses" / number)
+            return tuple(texts)
+    return ()
+
+
+def _network(text: str, at: DocumentCursor) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError:
+        at.error(
+            f"{quoted(text)} is not a network",
+            "write it like 10.1.0.0/16; the bits after the prefix are zero",
+        )
+        return None
+    if str(network) != text and str(network.network_address) != text:
+        at.error(f"{quoted(text)} is not the canonical spelling of the network", f"write {network}")
+    for address in METADATA_ADDRESSES:
+        if address.version == network.version and address in network and network.num_addresses > 1:
+            at.warning(
+                f"{text} contains the metadata address {address}, which stays refused",
+                f"it needs its own /{address.max_prefixlen}",
+            )
+    return network
+
+
+def network_entry(model: Network, at: DocumentCursor, report: Report) -> NetworkEntry | None:
+    """One item of `networks:`."""
+    network = _network(model.cidr, at / "cidr")
+    part = EntryPart(model.cidr, at, None, model, rules.RuleIds(model.cidr))
+    _read_rules(part)
+    entry = assemble_entry([part], report)
+    return None if network is None else NetworkEntry(network, replace(entry, addresses=(str(network),)))

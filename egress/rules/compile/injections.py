@@ -1,0 +1,253 @@
+"""Reading `inject:`: which secret is written where, for which rules.
+
+Two things must hold before a credential may leave, and both are settled here, at load time: the
+secret is bound to every host and port of the entry, and no two items can meet in one slot of one
+request. The binding is checked once more when a request is decided.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from itertools import combinations
+
+from egress import name_folding
+from egress.rules.compile.overlap import rules_may_meet
+from egress.rules.decide.entry import Entry, Rule, ScopedInjection
+from egress.rules.decide.policy import SecretSpec
+from egress.rules.language.credential_guess import looks_like_credential
+from egress.rules.language.model import (
+    INJECTION_KINDS,
+    BasicItem,
+    HeaderItem,
+    Inject,
+    NamedItem,
+    PlaceholderItem,
+)
+from egress.rules.language.report import DocumentCursor, Report, did_you_mean, quoted
+from egress.types import (
+    InjectBasic,
+    InjectCookie,
+    InjectHeader,
+    Injection,
+    InjectPlaceholder,
+    InjectQuery,
+    OnExisting,
+    Slot,
+)
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+_PARAMETER = re.compile(r"[A-Za-z0-9._~\[\]-]{1,64}")
+_VISIBLE_TEXT = re.compile(r"[\x20-\x7e]{0,256}")
+_USER_NAME = re.compile(r"[\x21-\x39\x3b-\x7e]{0,128}")
+_CONNECTION_HEADERS = frozenset(
+    {
+        "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
+        "keep-alive", "proxy-authorization", "proxy-connection", "proxy-authenticate",
+    }
+)  # fmt: skip
+_SLOT_HINT = "write header:NAME, query:NAME, cookie:NAME, path or basic"
+
+
+def inject_item(model: Inject, at: DocumentCursor) -> ScopedInjection | None:
+    """One item of the list; None after reporting what is wrong with it."""
+    given = [kind for kind in INJECTION_KINDS if getattr(model, kind) is not None]
+    if len(given) != 1:
+        found = " and ".join(quoted(kind) for kind in given) or "none"
+        at.error(
+            f"an item of `inject` has exactly one kind, and this one has {found}",
+            "write each as an item of its own",
+        )
+        return None
+    before = len(at.report.findings)
+    injection = _injection(model, given[0], at / given[0])
+    if len(at.report.findings) > before:
+        return None
+    rules = None if model.only_for is None else frozenset(model.only_for)
+    return ScopedInjection(injection, at.place, rules)
+
+
+def _injection(model: Inject, kind: str, at: DocumentCursor) -> Injection:
+    on_existing = OnExisting(model.on_existing)
+    item = getattr(model, kind)
+    if isinstance(item, HeaderItem):
+        prefix, suffix = _format(item.format, at / "format")
+        return InjectHeader(item.secret, _header_name(item.name, at / "name"), prefix, suffix, on_existing)
+    if isinstance(item, BasicItem):
+        if not _USER_NAME.fullmatch(item.user):
+            (at / "user").error("a user name is printable ASCII without a colon")
+        return InjectBasic(item.secret, item.user, on_existing)
+    if isinstance(item, NamedItem) and kind == "query":
+        return InjectQuery(item.secret, _parameter(item.name, at / "name"), on_existing)
+    if isinstance(item, NamedItem):
+        return InjectCookie(item.secret, _cookie_name(item.name, at / "name"), on_existing)
+    if isinstance(item, PlaceholderItem):
+        if not item.slots:
+            (at / "in").error("a placeholder that is swapped nowhere is of no use", _SLOT_HINT)
+        slots = tuple(_slot(text, at / "in" / number) for number, text in enumerate(item.slots))
+        return InjectPlaceholder(item.secret, item.like, slots, item.max)
+    return InjectHeader(str(item), "authorization", "Bearer ", "", on_existing)
+
+
+def _header_name(name: str, at: DocumentCursor) -> str:
+    lower = name.lower()
+    if not _TOKEN.fullmatch(name):
+        at.error(f"{quoted(name)} is not a header name")
+    elif lower in _CONNECTION_HEADERS:
+        at.error(f"{quoted(name)} belongs to the connection and cannot hold a credential")
+    elif lower == "cookie":
+        at.error("a cookie is injected by its name", "write cookie: {name: ..., secret: ...}")
+    return lower
+
+
+def _format(text: str, at: DocumentCursor) -> tuple[str, str]:
+    if looks_like_credential(text):
+        at.error(
+            "this looks like a credential itself (not shown)", "name a secret, and write {} where it goes"
+        )
+        return "", ""
+    if text.count("{}") != 1:
+        at.error("a format has `{}` exactly once, where the secret goes", 'for example "token {}"')
+        return "", ""
+    prefix, suffix = text.split("{}")
+    if not _VISIBLE_TEXT.fullmatch(prefix) or not _VISIBLE_TEXT.fullmatch(suffix):
+        at.error("a header value is printable ASCII")
+    return prefix, suffix
+
+
+def _parameter(name: str, at: DocumentCursor) -> str:
+    if not _PARAMETER.fullmatch(name):
+        at.error(f"{quoted(name)} is not a plain parameter name", "letters, digits and . _ ~ [ ] -")
+    return name
+
+
+def _cookie_name(name: str, at: DocumentCursor) -> str:
+    if not _TOKEN.fullmatch(name):
+        at.error(f"{quoted(name)} is not a cookie name")
+    return name
+
+
+def _slot(text: str, at: DocumentCursor) -> Slot:
+    kind, colon, name = text.partition(":")
+    if kind in ("path", "basic") and not colon:
+        return Slot("path" if kind == "path" else "basic")
+    if kind == "header" and name:
+        return Slot("header", _header_name(name, at))
+    if kind == "query" and name:
+        return Slot("query", _parameter(name, at))
+    if kind == "cookie" and name:
+        return Slot("cookie", _cookie_name(name, at))
+    at.error(f"{quoted(text)} is not a place for a placeholder", _SLOT_HINT)
+    return Slot("path")
+
+
+# Checks over a whole entry ---------------------------------------------------------------------
+
+
+def check_injections(
+    entry: Entry, secrets: dict[str, SecretSpec], unsound: Container[str], report: Report
+) -> None:
+    """Everything that must hold between the injections of an entry, its rules and the secrets.
+
+    `unsound` holds names of secrets whose own findings say enough.
+    """
+    _check_entry_can_inject(entry, report)
+    ids = [rule.ref.id for rule in entry.allow]
+    for item in entry.inject:
+        for name in sorted(item.rules or ()):
+            if name not in ids:
+                report.error(
+                    item.place,
+                    f"`for` names {quoted(name)}, and this entry has no such allow rule",
+                    did_you_mean(name, ids),
+                )
+        if item.injection.secret not in unsound:
+            _check_secret(entry, item, secrets, report)
+    for one, other in combinations(entry.inject, 2):
+        shared = _shared_slot(one.injection, other.injection)
+        if shared is not None and _can_meet(entry.allow, one, other):
+            report.error(
+                other.place,
+                f"two credentials can meet in {shared} of one request (the other is at {one.place})",
+                "give each its own `for:` with rules that cannot match the same request",
+            )
+
+
+def _check_entry_can_inject(entry: Entry, report: Report) -> None:
+    if not entry.inject:
+        return
+    place = entry.inject[0].place
+    if entry.clear_ports:
+        report.error(
+            place,
+            "a credential is never sent in clear text, and this entry has `http`",
+            "remove `http` or `inject`",
+        )
+    if not entry.intercept:
+        report.error(
+            place,
+            "nothing can be injected where `intercept: never` passes bytes through",
+            "remove one of the two",
+        )
+    if entry.mode == "observe":
+        report.error(place, "an entry that injects is always enforced", "remove `mode: observe` here")
+
+
+def _check_secret(
+    entry: Entry, item: ScopedInjection, secrets: dict[str, SecretSpec], report: Report
+) -> None:
+    name = item.injection.secret
+    spec = secrets.get(name)
+    if spec is None:
+        report.error(
+            item.place,
+            f"there is no secret {quoted(name)}",
+            did_you_mean(name, secrets) or "define it under `secrets:`",
+        )
+        return
+    if entry.pattern is None:
+        return
+    for port in sorted(entry.ports):
+        if not spec.is_bound_to_all(entry.pattern, port):
+            where = entry.key if port == 443 else f"{entry.key}:{port}"
+            report.error(
+                item.place,
+                f"the secret {quoted(name)} is not bound to {where}",
+                f'add "{where}" to `hosts` of the secret (at {spec.place})',
+            )
+
+
+def _shared_slot(one: Injection, other: Injection) -> Slot | None:
+    for a in one.slots:
+        for b in other.slots:
+            if _is_same_place(a, b):
+                return a if a.kind != "basic" else b
+    return None
+
+
+def _is_same_place(a: Slot, b: Slot) -> bool:
+    kinds = {a.kind, b.kind}
+    if kinds in ({"basic"}, {"path"}):
+        return True
+    if kinds == {"basic", "header"}:
+        return "authorization" in (a.name, b.name)
+    if kinds == {"cookie", "header"}:
+        return (a if a.kind == "header" else b).name == "cookie"
+    if a.kind != b.kind:
+        return False
+    # Many servers take `x_key` for `x-key`.
+    spelled = {
+        "header": name_folding.fold_header,
+        "query": name_folding.fold_parameter,
+        "cookie": name_folding.fold_cookie,
+    }[a.kind]
+    return spelled(a.name) == spelled(b.name)
+
+
+def _can_meet(rules: Sequence[Rule], one: ScopedInjection, other: ScopedInjection) -> bool:
+    def meant(item: ScopedInjection) -> list[Rule]:
+        return [rule for rule in rules if item.rules is None or rule.ref.id in item.rules]
+
+    return any(
+        a.ref == b.ref or rules_may_meet(a.predicates, b.predicates) for a in meant(one) for b in meant(other)
+    )

@@ -1,0 +1,222 @@
+"""Lint: rules that are valid and probably not what was meant.
+
+Warnings, except where a secret is at stake: a credential under a wildcard that strangers can
+register names in is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from egress.rules.compile.overlap import rule_covers
+from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.plan import denies_everything
+from egress.rules.decide.policy import Policy
+from egress.rules.language.hosts import HostPattern, candidate_patterns
+from egress.rules.language.report import Report, quoted
+from egress.types import Place
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
+
+EXPIRY_WARNING_SECONDS = 14 * 86400
+
+
+def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = True) -> None:
+    """Look over a policy, or over the sound part of one: then nothing is said about what is missing."""
+    for entry in policy.entries.values():
+        _public_suffix(entry, report)
+        _rules_that_never_act(policy, entry, report)
+        _clear_text_beside_secrets(policy, entry, report)
+        _denies_a_tunnel_cannot_see(policy, entry, report)
+    _bindings_on_public_suffixes(policy, report)
+    if is_whole:
+        _unused_secrets(policy, report)
+    if now is not None:
+        _expiring(policy, report, now)
+
+
+# Wildcards ------------------------------------------------------------------------------------
+
+
+def _public_suffix(entry: Entry, report: Report) -> None:
+    if entry.pattern is None or not _is_over_public_suffix(entry.pattern):
+        return
+    message = f"{quoted(entry.key)} takes in names that anybody can register"
+    hint = "name the hosts, or a suffix that is yours"
+    if entry.inject:
+        report.error(entry.place, f"{message}, and a credential is injected there", hint)
+    else:
+        report.warning(entry.place, message, hint)
+
+
+def _bindings_on_public_suffixes(policy: Policy, report: Report) -> None:
+    for spec in policy.secrets.values():
+        for binding in spec.bindings:
+            if _is_over_public_suffix(binding.pattern):
+                report.error(
+                    spec.place,
+                    f"{quoted(spec.name)} is bound to {quoted(binding)}, where anybody can register names",
+                    "bind it to the hosts it belongs to",
+                )
+
+
+def _is_over_public_suffix(pattern: HostPattern) -> bool:
+    return bool(pattern.stars) and _suffixes().is_public(pattern.suffix)
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 - the list is long
+
+    return PublicSuffixList(accept_unknown=False)
+
+
+# Rules that never act -------------------------------------------------------------------------
+
+
+def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
+    denies = list(_denies_for(policy, entry))
+    for rule in entry.allow:
+        for deny in denies:
+            if _is_without_doubt(deny) and rule_covers(deny.predicates, rule.predicates):
+                report.warning(
+                    rule.ref.place,
+                    f"{rule.ref} can never allow anything: {deny.ref} denies all of it (at {deny.ref.place})",
+                    "remove one of the two",
+                    is_idle=True,
+                )
+                break
+    named = _named_elsewhere(policy, entry)
+    for one, other in combinations(entry.allow, 2):
+        for wide, narrow in ((one, other), (other, one)):
+            if narrow.ref.id not in named:
+                _shadowed(wide, narrow, report)
+    for one, other in combinations(entry.deny, 2):
+        if _is_without_doubt(one) and rule_covers(one.predicates, other.predicates):
+            report.warning(
+                other.ref.place,
+                f"the deny {other.ref} adds nothing to {one.ref} (at {one.ref.place})",
+                "remove it",
+                is_idle=True,
+            )
+
+
+def _named_elsewhere(policy: Policy, entry: Entry) -> set[str]:
+    """Ids that `for:` or a profile asks for: such a rule has a meaning of its own."""
+    named = {name for item in entry.inject for name in item.rules or ()}
+    for profile in (policy.profiles or {}).values():
+        named |= profile.rules.get(entry.key, frozenset())
+    return named
+
+
+def _shadowed(wide: Rule, narrow: Rule, report: Report) -> None:
+    """A rule that adds neither requests nor effects to another one."""
+    adds = (
+        narrow.handling != wide.handling
+        or wide.expires is not None
+        or (narrow.predicates.websocket and not wide.predicates.websocket)
+        or (narrow.predicates.encoded_slash and not wide.predicates.encoded_slash)
+    )
+    if (
+        not adds
+        and rule_covers(wide.predicates, narrow.predicates)
+        and not rule_covers(narrow.predicates, wide.predicates)
+    ):
+        report.warning(
+            narrow.ref.place,
+            f"the rule {narrow.ref} adds nothing: {wide.ref} allows all of it (at {wide.ref.place})",
+            "narrow the wider rule, or remove this one",
+            is_idle=True,
+        )
+
+
+def _is_without_doubt(deny: Rule) -> bool:
+    return not deny.predicates.looks_inside and not deny.predicates.websocket
+
+
+def _denies_for(policy: Policy, entry: Entry) -> Iterator[Rule]:
+    """Every deny that holds for the whole of an entry."""
+    yield from entry.deny
+    if entry.pattern is None:
+        return
+    for rule in policy.deny:
+        hosts = rule.predicates.hosts
+        if not hosts or any(pattern.covers(entry.pattern) for pattern in hosts):
+            yield rule
+    for other in _entries_above(policy, entry.pattern):
+        if other is not entry:
+            yield from other.deny
+
+
+def _entries_above(policy: Policy, pattern: HostPattern) -> Iterator[Entry]:
+    """Entries whose pattern takes in all of `pattern`."""
+    sample = f"x.{pattern.suffix}" if pattern.stars else pattern.suffix
+    for candidate in candidate_patterns(sample):
+        entry = policy.entries.get(candidate)
+        if entry is not None and candidate.covers(pattern):
+            yield entry
+
+
+# Secrets --------------------------------------------------------------------------------------
+
+
+def _clear_text_beside_secrets(policy: Policy, entry: Entry, report: Report) -> None:
+    if not entry.clear_ports or entry.pattern is None:
+        return
+    for spec in policy.secrets.values():
+        if any(b.pattern.covers(entry.pattern) or entry.pattern.covers(b.pattern) for b in spec.bindings):
+            report.warning(
+                entry.place,
+                f"{quoted(entry.key)} allows clear text, and the secret {quoted(spec.name)} is bound to it",
+                "remove `http`: what a client sends in clear text can be read on the way",
+            )
+
+
+def _unused_secrets(policy: Policy, report: Report) -> None:
+    used = {item.injection.secret for entry in policy.entries.values() for item in entry.inject}
+    for spec in policy.secrets.values():
+        if spec.name not in used and not spec.place.via:
+            report.warning(
+                spec.place, f"the secret {quoted(spec.name)} is injected nowhere", "remove it, or inject it"
+            )
+
+
+def _denies_a_tunnel_cannot_see(policy: Policy, entry: Entry, report: Report) -> None:
+    if entry.intercept:
+        return
+    for rule in _denies_for(policy, entry):
+        if denies_everything(rule.predicates):
+            continue  # it closes the host, which takes no reading
+        report.warning(
+            entry.place,
+            f"{rule.ref} cannot hold for {quoted(entry.key)}, which `intercept: never` passes unread",
+            "intercept the host, or take it out of the deny rule with `hosts:`",
+        )
+
+
+# Time -----------------------------------------------------------------------------------------
+
+
+def _expiring(policy: Policy, report: Report, now: int) -> None:
+    for what, place, expires in _all_expiries(policy):
+        if expires is None or expires > now + EXPIRY_WARNING_SECONDS:
+            continue
+        day = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        if expires <= now:
+            report.warning(place, f"{what} has expired ({day})", "remove it, or give it a later date")
+        else:
+            report.warning(place, f"{what} expires soon ({day})", "give it a later date while there is time")
+
+
+def _all_expiries(policy: Policy) -> Iterator[tuple[str, Place, int | None]]:
+    for entry in policy.entries.values():
+        yield f"the entry {quoted(entry.key)}", entry.place, entry.expires
+        for rule in entry.allow:
+            yield f"the rule {rule.ref}", rule.ref.place, rule.expires
+    for spec in policy.secrets.values():
+        yield f"the secret {quoted(spec.name)}", spec.place, spec.expires

@@ -1,0 +1,106 @@
+"""Whether two path patterns have a path in common, and whether one takes in the other.
+
+`may_meet` is exact for paths. `covers` is sound and not complete: when it says yes it is so, which is
+what a lint needs that must not cry wolf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from egress.rules.decide.globs import PathGlob, ValueGlob
+from egress.rules.decide.predicates import Predicates
+
+
+def rules_may_meet(one: Predicates, other: Predicates) -> bool:
+    """Whether some request could fit both, as far as methods and paths can tell."""
+    if one.methods is not None and other.methods is not None and one.methods.isdisjoint(other.methods):
+        return False
+    if one.paths is None or other.paths is None:
+        return True
+    return any(paths_may_meet(a, b) for a in one.paths for b in other.paths)
+
+
+def rule_covers(one: Predicates, other: Predicates) -> bool:
+    """Whether every request that fits `other` fits `one`, decided on methods and paths alone."""
+    if one.looks_inside or (
+        one.methods is not None and (other.methods is None or not other.methods <= one.methods)
+    ):
+        return False
+    if one.paths is None:
+        return True
+    return other.paths is not None and all(any(path_covers(a, b) for a in one.paths) for b in other.paths)
+
+
+def paths_may_meet(one: PathGlob, other: PathGlob) -> bool:
+    """Whether there is a path that both patterns match."""
+    here, there = _runs(one.segments), _runs(other.segments)
+    if len(here) == 1:
+        return _fits(there, here[0], _segments_meet)
+    if len(there) == 1:
+        return _fits(here, there[0], _segments_meet)
+    # Between its ends each has room for all that the other wants there.
+    return all(map(_segments_meet, here[0], there[0])) and all(
+        map(_segments_meet, reversed(here[-1]), reversed(there[-1]))
+    )
+
+
+def path_covers(one: PathGlob, other: PathGlob) -> bool:
+    """Whether every path that `other` matches is matched by `one`; may say no where it is so."""
+    return _fits(_runs(one.segments), other.segments, _segment_covers)
+
+
+# A path is a sequence of segments, with `**` for a run of any; a segment is a sequence of characters, with
+# `*` for a run of any. In both, the first place where what follows a wildcard fits is always good enough,
+# so nothing is tried twice: a sandbox chooses paths, and drafts compare hundreds of them with each other.
+
+Segments = Sequence[str]
+
+
+def _runs(segments: Segments) -> list[Segments]:
+    """What stands before, between and behind each `**`."""
+    marks = [-1, *(at for at, segment in enumerate(segments) if segment == "**"), len(segments)]
+    return [segments[here + 1 : there] for here, there in pairwise(marks)]
+
+
+def _fits(runs: Sequence[Segments], segments: Segments, fits: Callable[[str, str], bool]) -> bool:
+    """Whether these runs, with anything between them, take in all the segments."""
+    first, *middle = runs
+    if not middle:
+        return len(first) == len(segments) and all(map(fits, first, segments))
+    last = middle.pop()
+    at, end = len(first), len(segments) - len(last)
+    if end < at or not all(map(fits, first, segments)) or not all(map(fits, last, segments[end:])):
+        return False
+    for run in middle:
+        places = range(at, end - len(run) + 1)
+        found = next((place for place in places if all(map(fits, run, segments[place:]))), None)
+        if found is None:
+            return False
+        at = found + len(run)
+    return True
+
+
+def _segments_meet(one: str, other: str) -> bool:
+    if "*" in (one, other):
+        # A `*` alone is at least one character.
+        return one != "" and other != ""
+    if "*" not in one:
+        return ValueGlob(other).matches(one)
+    if "*" not in other:
+        return ValueGlob(one).matches(other)
+    starts = one.partition("*")[0], other.partition("*")[0]
+    ends = one.rpartition("*")[2], other.rpartition("*")[2]
+    return _either(str.startswith, *starts) and _either(str.endswith, *ends)
+
+
+def _either(goes_with: Callable[[str, str], bool], one: str, other: str) -> bool:
+    return goes_with(one, other) or goes_with(other, one)
+
+
+def _segment_covers(one: str, other: str) -> bool:
+    """Whether `one` matches all of `other`, whose wildcards count as what only a wildcard stands for."""
+    if other == "**":
+        return False
+    return other != "" if one == "*" else ValueGlob(one).matches(other)

@@ -1,0 +1,322 @@
+"""Presets: ready rules for well-known services, as data with parameters.
+
+Theory of operation. A preset is a rule file with `${parameter}` in host keys, paths and secret names,
+and nowhere else. Arguments are validated first and put into the parsed values afterwards, so an
+argument can never change the structure. The result goes through the very code that reads a person's
+own entries; its positions name the `use:` item and the line of the preset.
+
+A list parameter multiplies the host key or the path it stands in. A rule left without paths is
+dropped: that is how `write: []` takes writing away. An injection for dropped rules alone goes too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from egress.rules.compile.secrets import NAME_PATTERN as SECRET_NAME
+from egress.rules.language import document as documents
+from egress.rules.language.document import Document, Value, ValuePath
+from egress.rules.language.hosts import HostError, parse_host_pattern
+from egress.rules.language.model import Model
+from egress.rules.language.report import DocumentCursor, Report, did_you_mean, quoted
+from egress.rules.language.validation import validate
+
+Argument = str | list[str]
+Arguments = Mapping[str, Argument]
+
+_PARAMETER = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
+# Whatever somebody may have meant for one, of which the pattern above knows only the sound ones.
+_ANY_PARAMETER = re.compile(r"\$\{([^}]*)\}?")
+_PATH_FRAGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,=:@%-]+(?:/[A-Za-z0-9._~!$&'()*+,=:@%-]+)*")
+
+
+class Parameter(Model):
+    """What may be put in for one `${name}`."""
+
+    type: Literal[
+        "host", "secret", "path", "choice", "list of host", "list of secret", "list of path", "list of choice"
+    ]
+    help: str
+    wildcard: bool = False
+    choices: list[str] | None = None
+    default: str | list[str] | None = None
+
+    @property
+    def is_list(self) -> bool:
+        return self.type.startswith("list of ")
+
+    @property
+    def kind(self) -> str:
+        return self.type.removeprefix("list of ")
+
+
+class PresetHead(Model):
+    """The part of a preset that is not rules."""
+
+    title: str
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    example: dict[str, str | list[str]] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A preset that was read: its head, and its rules with the parameters still in them."""
+
+    name: str
+    head: PresetHead
+    document: Document
+
+
+HEAD_KEYS = ("title", "parameters", "example")
+RULE_KEYS = ("secrets", "hosts", "tests")
+
+
+def read(name: str, text: str, report: Report) -> Preset | None:
+    """Read the text of a preset; reports what is wrong with it."""
+    document, findings = documents.read(f"preset {name}", text)
+    report.findings.extend(findings)
+    at = DocumentCursor(report, document)
+    if not isinstance(document.value, dict):
+        at.error("a preset is a mapping", "start with `title:`")
+    if findings or not isinstance(document.value, dict):
+        return None
+    for key in document.value:
+        if key not in (*HEAD_KEYS, *RULE_KEYS):
+            (at / key).key_error(f"unknown key {quoted(key)}", did_you_mean(key, (*HEAD_KEYS, *RULE_KEYS)))
+    head = validate(PresetHead, {key: document.value[key] for key in HEAD_KEYS if key in document.value}, at)
+    if head is None:
+        return None
+    errors = report.error_count
+    rules = {key: value for key, value in document.value.items() if key in ("secrets", "hosts")}
+    _check_parameters(rules, head, at)
+    if report.error_count > errors:
+        return None
+    return Preset(name, head, document)
+
+
+def _check_parameters(rules: dict[str, Value], head: PresetHead, at: DocumentCursor) -> None:
+    """Report every `${...}` that is no parameter, or stands where none is put in."""
+    for name in head.parameters:
+        if not _PARAMETER.fullmatch(f"${{{name}}}"):
+            (at / "parameters" / name).key_error(
+                f"{quoted(name)} cannot be the name of a parameter", "lower-case letters, digits and _"
+            )
+    for text, path, here, is_key in _texts(rules, (), at):
+        if "${" not in text:
+            continue
+        if not _takes_parameters(path, is_key=is_key):
+            here.error("no parameter is put in here", "only in host keys, paths and names of secrets")
+        sound = {*_PARAMETER.findall(text)} & {*head.parameters}
+        for name in sorted({*_ANY_PARAMETER.findall(text)} - sound):
+            here.error(f"the preset has no parameter {quoted(name)}", did_you_mean(name, head.parameters))
+
+
+def _texts(
+    value: Value, path: ValuePath, at: DocumentCursor
+) -> Iterator[tuple[str, ValuePath, DocumentCursor, bool]]:
+    """Every text and key of a value, with its path, its place, and whether it is a key."""
+    if isinstance(value, str):
+        yield value, path, at, False
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _texts(item, (*path, number), at / number)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key, (*path, key), at / key, True
+            yield from _texts(item, (*path, key), at / key)
+
+
+def expand(preset: Preset, given: object, use: DocumentCursor) -> Document | None:
+    """The rules of the preset with the arguments put in; None after reporting wrong arguments."""
+    arguments = _arguments(preset, given if isinstance(given, dict) else {}, use)
+    if arguments is None:
+        return None
+    return _Expansion(preset.document, arguments, use).document
+
+
+# Arguments ------------------------------------------------------------------------------------
+
+
+def _arguments(preset: Preset, given: dict[str, Value], use: DocumentCursor) -> Arguments | None:
+    errors = len(use.report.findings)
+    parameters = preset.head.parameters
+    for name in given:
+        if name not in parameters:
+            (use / preset.name / name).key_error(
+                f"the preset {preset.name} has no parameter {quoted(name)}", did_you_mean(name, parameters)
+            )
+    arguments: dict[str, Argument] = {}
+    for name, parameter in parameters.items():
+        if name in given:
+            argument = _argument(parameter, given[name], use / preset.name / name)
+        elif parameter.default is not None:
+            argument = parameter.default
+        else:
+            use.error(f"the preset {preset.name} needs the parameter {quoted(name)}", parameter.help)
+            continue
+        if argument is not None:
+            arguments[name] = argument
+    return arguments if len(use.report.findings) == errors else None
+
+
+def _argument(parameter: Parameter, value: Value, at: DocumentCursor) -> Argument | None:
+    if parameter.is_list:
+        if not isinstance(value, list):
+            at.error("this parameter is a list", "put it in brackets: [...]")
+            return None
+        items = [_single(parameter, item, at / number) for number, item in enumerate(value)]
+        return [item for item in items if item is not None]
+    return _single(parameter, value, at)
+
+
+def _single(parameter: Parameter, value: Value, at: DocumentCursor) -> str | None:
+    if not isinstance(value, str):
+        at.error("this parameter is one text", parameter.help)
+        return None
+    problem = _problem(parameter, value)
+    if problem is not None:
+        at.error(problem, parameter.help)
+        return None
+    return value
+
+
+def _problem(parameter: Parameter, value: str) -> str | None:
+    if parameter.kind == "choice":
+        return (
+            None
+            if value in (parameter.choices or ())
+            else f"{quoted(value)} is not one of {', '.join(parameter.choices or ())}"
+        )
+    if parameter.kind == "secret":
+        return None if SECRET_NAME.fullmatch(value) else f"{quoted(value)} is not a secret name"
+    if "*" in value and not parameter.wildcard:
+        return "this parameter takes no wildcard"
+    if parameter.kind == "path":
+        segments = value.split("/")
+        is_path = _PATH_FRAGMENT.fullmatch(value) and "." not in segments and ".." not in segments
+        return None if is_path else f"{quoted(value)} is not a path fragment like acme/widgets"
+    try:
+        parse_host_pattern(value)
+    except HostError as error:
+        return error.message
+    return None
+
+
+# Substitution ---------------------------------------------------------------------------------
+
+
+class _Expansion:
+    """Copies the values of a preset with the arguments put in, and their positions with them."""
+
+    def __init__(self, source: Document, arguments: Arguments, use: DocumentCursor) -> None:
+        self.source = source
+        self.arguments = arguments
+        self.use = use
+        self.document = Document(source.name, used_at=use.place)
+        self.dropped: set[str] = set()
+        value = source.value if isinstance(source.value, dict) else {}
+        rules = self._mapping({key: value[key] for key in RULE_KEYS if key in value}, value, ())
+        for entry in _mappings(rules.get("hosts")):
+            self._forget_dropped_rules(entry)
+        self.document.value = rules
+
+    def _mapping(
+        self, part: dict[str, Value], original: dict[str, Value], path: ValuePath
+    ) -> dict[str, Value]:
+        copy: dict[str, Value] = {}
+        keys = self.document.keys[id(copy)] = {}
+        spots: dict[str, tuple[int, int]] = {}
+        self.document.values[id(copy)] = spots
+        for key, value in part.items():
+            for name in self._texts(key) if _takes_parameters((*path, key), is_key=True) else (key,):
+                new = self._value(value, (*path, key))
+                if new is None:
+                    continue
+                if copy.get(name, new) != new:
+                    message = f"the preset says twice what holds for {quoted(name)}, in different ways"
+                    self.use.error(message, "give each parameter a host of its own")
+                copy[name] = new
+                keys[name] = self.source.keys[id(original)][key]
+                spots[name] = self.source.values[id(original)][key]
+        return copy
+
+    def _value(self, value: Value, path: ValuePath) -> Value | None:
+        if isinstance(value, dict):
+            copy = self._mapping(value, value, path)
+            if value.get("paths") and copy.get("paths") == []:
+                self.dropped.add(str(value.get("id")))
+                return None
+            return copy
+        if isinstance(value, list):
+            return self._list(value, path)
+        if isinstance(value, str) and _takes_parameters(path, is_key=False):
+            return next(self._texts(value), None)
+        return value
+
+    def _list(self, values: list[Value], path: ValuePath) -> list[Value]:
+        copy: list[Value] = []
+        spots: list[tuple[int, int]] = []
+        self.document.items[id(copy)] = spots
+        for number, value in enumerate(values):
+            spot = self.source.items[id(values)][number]
+            multiplies = isinstance(value, str) and _takes_parameters(path, is_key=False)
+            new = list(self._texts(str(value))) if multiplies else [self._value(value, (*path, number))]
+            for item in new:
+                if item is not None:
+                    copy.append(item)
+                    spots.append(spot)
+        return copy
+
+    def _forget_dropped_rules(self, entry: dict[str, Value]) -> None:
+        """Take rules that were dropped out of `for:`, and injections that are for nothing else."""
+        kept = {rule.get("id") for rule in _mappings(entry.get("allow"))}
+        injections = entry.get("inject")
+        if not isinstance(injections, list):
+            return
+        for number in reversed(range(len(injections))):
+            item = injections[number]
+            names = item.get("for") if isinstance(item, dict) else None
+            if isinstance(names, list) and names:
+                self._remove(names, [name in self.dropped and name not in kept for name in names])
+                if not names:
+                    self._remove(injections, [other == number for other in range(len(injections))])
+
+    def _remove(self, values: list[Value], is_gone: list[bool]) -> None:
+        spots = self.document.items[id(values)]
+        for number in reversed(range(len(values))):
+            if is_gone[number]:
+                del values[number], spots[number]
+
+    def _texts(self, text: str) -> Iterator[str]:
+        """`text` with its parameters put in: once, or once for each item of a list parameter."""
+        match = _PARAMETER.search(text)
+        if match is None:
+            yield text
+            return
+        argument = self.arguments.get(match[1], [])
+        for value in argument if isinstance(argument, list) else [argument]:
+            for rest in self._texts(text[match.end() :]):
+                yield text[: match.start()] + value + rest
+
+
+def _takes_parameters(path: ValuePath, *, is_key: bool) -> bool:
+    """Whether `${...}` is put in here: host and secret keys, bindings, paths, names of secrets."""
+    if is_key:
+        return len(path) == 2 and path[0] in ("hosts", "secrets")
+    names = [step for step in path if isinstance(step, str)]
+    if path[0] == "secrets":
+        return names[2:] == ["hosts"]
+    if "inject" in names[2:3]:
+        return names[-1] in ("secret", "bearer")
+    return path[0] == "hosts" and names[2:] in (["paths"], ["allow", "paths"], ["deny", "paths"])
+
+
+def _mappings(value: Value | None) -> list[dict[str, Value]]:
+    """The mappings directly below a list or mapping."""
+    below = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [item for item in below if isinstance(item, dict)]

@@ -1,0 +1,54 @@
+"""Reading `profiles:`: parts of the rules for kinds of sandboxes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+
+from egress.rules.decide.entry import Entry
+from egress.rules.decide.policy import Profile
+from egress.rules.language.model import ProfileItem
+from egress.rules.language.report import DocumentCursor, did_you_mean, quoted
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+def compile_profile(
+    name: str, model: ProfileItem, entries: Mapping[str, Entry], unsound: Container[str], at: DocumentCursor
+) -> Profile:
+    """One profile; reports keys and rules that do not exist. `entries` is by key as written.
+
+    `unsound` holds keys of entries whose own findings say enough.
+    """
+    if not _NAME.fullmatch(name):
+        at.key_error(
+            f"{quoted(name)} is not a profile name",
+            "names are lower case: a letter, then letters, digits, - and _",
+        )
+    for number, key in enumerate(model.hosts):
+        if key not in entries and key not in unsound:
+            (at / "hosts" / number).error(f"there is no entry {quoted(key)}", did_you_mean(key, entries))
+    return Profile(
+        name, at.key_place, frozenset(model.hosts), _narrowing(model, entries, unsound, at / "rules")
+    )
+
+
+def _narrowing(
+    model: ProfileItem, entries: Mapping[str, Entry], unsound: Container[str], at: DocumentCursor
+) -> dict[str, frozenset[str]]:
+    if model.rules == []:
+        at.error("an empty list narrows nothing", "leave `rules` out, or take the host out of the profile")
+    narrowed: dict[str, set[str]] = {}
+    for number, text in enumerate(model.rules or ()):
+        key, mark, name = text.rpartition("#")
+        here = at / number
+        if not mark:
+            here.error(f"{quoted(text)} does not name a rule", "write KEY#id, like api.example.com#read")
+        elif key not in model.hosts:
+            here.error(f"the entry {quoted(key)} is not in this profile", "add it to `hosts` of the profile")
+        elif key in entries:
+            ids = [rule.ref.id for rule in entries[key].allow]
+            if name not in ids and key not in unsound:
+                here.error(f"the entry {key} has no allow rule {quoted(name)}", did_you_mean(name, ids))
+            narrowed.setdefault(key, set()).add(name)
+    return {key: frozenset(ids) for key, ids in narrowed.items()}

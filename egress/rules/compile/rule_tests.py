@@ -1,0 +1,200 @@
+"""Tests beside the rules: reading them, and running them.
+
+    METHOD TARGET -> allow [id][, inject NAME...]  |  deny [id or code]
+
+Secrets are exact: an allow without `inject` says that nothing is injected. A test under an entry
+that another entry decides has failed, whatever the verdict.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from egress.errors import CODES
+from egress.rules.decide.decision import decide
+from egress.rules.decide.paths import to_wire_text
+from egress.rules.decide.policy import Policy, RuleTest
+from egress.rules.language import hosts, quantities
+from egress.rules.language.model import TestItem
+from egress.rules.language.report import DocumentCursor, MeaningError, quoted
+from egress.types import Decision, Head, Identity, Scheme
+
+_TEST_LINE = re.compile(r"(\S+) +(\S+) +-> +(.+)")
+_REQUEST = re.compile(r"(\S+) +(\S+)")
+_EXPECTATION = re.compile(r"(allow|deny)(?: +([A-Za-z0-9._-]+))?((?:, *inject +[a-z][a-z0-9_-]*)*)")
+_INJECT = re.compile(r"inject +([a-z][a-z0-9_-]*)")
+_URL = re.compile(r"(https?)://([^/:?#@\s]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?(/\S*)?")
+_TEST_HINT = "write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id or code]"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedUrl:
+    """A full URL, taken apart; the host is canonical, the target as it was written."""
+
+    scheme: Scheme
+    host: str
+    port: int
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTestResult:
+    """How one test went. `problem` is empty when it passed."""
+
+    case: RuleTest
+    decision: Decision
+    problem: str
+
+
+def parse_url(text: str) -> ParsedUrl:
+    """A full URL as people write it; raises `MeaningError`. The path is left as it is written."""
+    match = _URL.fullmatch(text)
+    if match is None:
+        raise MeaningError("this is not a full URL", "write it like https://api.example.com/path")
+    scheme: Scheme = "https" if match[1] == "https" else "http"
+    host, port, target = match[2], match[3], match[4]
+    name = host[1:-1] if host.startswith("[") else host
+    if not _is_address(name):
+        name = hosts.canonical_host(name)
+    number = int(port) if port else 443 if scheme == "https" else 80
+    if not 1 <= number <= 65535:
+        raise MeaningError("a port is a number from 1 to 65535")
+    return ParsedUrl(
+        scheme, name, number, target if target and target.startswith("/") else "/" + (target or "")
+    )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return str(ipaddress.ip_address(text)) == text
+    except ValueError:
+        return False
+
+
+def read_rule_test(
+    item: str | TestItem, at: DocumentCursor, entry: str | None = None, base: str | None = None
+) -> RuleTest | None:
+    """One test, or None after reporting what is wrong with it.
+
+    `entry` is the key under which it is written; `base` the URL that a bare path is added to.
+    """
+    parts = _parts(item, at)
+    if parts is None:
+        return None
+    method, target, expectation = parts
+    match = _EXPECTATION.fullmatch(expectation)
+    if match is None:
+        at.error(f"{quoted(expectation)} is not an expectation", _TEST_HINT)
+        return None
+    verdict, expected, injected = match[1], match[2] or "", match[3] or ""
+    if verdict == "deny" and injected:
+        at.error("a denied request has nothing injected", _TEST_HINT)
+        return None
+    if "." in expected and expected not in CODES and verdict == "deny":
+        at.error(f"{quoted(expected)} is neither a rule id nor a code", _TEST_HINT)
+    url = _absolute(target, base, at)
+    if url is None:
+        return None
+    long = item if isinstance(item, TestItem) else None
+    return RuleTest(
+        place=at.place,
+        text=item if isinstance(item, str) else f"{long.request} -> {long.expect}" if long else "",
+        method=method,
+        url=url,
+        headers=tuple((name.lower(), value) for name, value in (long.headers if long else {}).items()),
+        profile=long.profile if long else None,
+        at=_moment(long.at, at / "at") if long else None,
+        websocket=long.websocket if long else False,
+        allowed=verdict == "allow",
+        expected=expected,
+        secrets=frozenset(_INJECT.findall(injected)),
+        entry=entry,
+    )
+
+
+def _parts(item: str | TestItem, at: DocumentCursor) -> tuple[str, str, str] | None:
+    if isinstance(item, str):
+        match = _TEST_LINE.fullmatch(item.strip())
+        if match is None:
+            # A comma splits a list in brackets, and what is left is half a test.
+            at.error(
+                "this is not a test", f"{_TEST_HINT}; one with a comma in it stands on a line of its own"
+            )
+            return None
+        return match[1], match[2], match[3].strip()
+    request = _REQUEST.fullmatch(item.request.strip())
+    if request is None:
+        (at / "request").error("a request is written METHOD TARGET", "for example GET /user")
+        return None
+    return request[1], request[2], item.expect.strip()
+
+
+def _absolute(target: str, base: str | None, at: DocumentCursor) -> str | None:
+    if target.startswith("/"):
+        if base is None:
+            at.error("a test here needs a full URL", "write it like GET https://api.example.com/path -> ...")
+            return None
+        return base + target
+    try:
+        parse_url(target)
+    except MeaningError as error:
+        at.error(error.message, error.hint)
+        return None
+    return target
+
+
+def _moment(text: str | None, at: DocumentCursor) -> int | None:
+    if text is None:
+        return None
+    try:
+        return quantities.parse_moment(text)
+    except MeaningError as error:
+        at.error(error.message, error.hint)
+        return None
+
+
+# Running --------------------------------------------------------------------------------------
+
+
+def run_rule_tests(policy: Policy, now: int) -> Iterator[RuleTestResult]:
+    """Decide every test of the policy, at `now` unless it names its own moment."""
+    for case in policy.cases:
+        decision = decide(
+            policy, Identity("test", case.profile), head_of(case), now if case.at is None else case.at
+        )
+        yield RuleTestResult(case, decision, _problem(case, decision))
+
+
+def head_of(case: RuleTest) -> Head:
+    """The request head that the test describes."""
+    url = parse_url(case.url)
+    headers = tuple((name, to_wire_text(value)) for name, value in case.headers)
+    return Head(
+        case.method, url.scheme, url.host, url.port, to_wire_text(url.target), headers, case.websocket
+    )
+
+
+def _problem(case: RuleTest, decision: Decision) -> str:
+    if decision.allowed != case.allowed:
+        return f"it is {describe_decision(decision)}"
+    rule = decision.rule.id if decision.rule else ""
+    if case.expected and case.expected not in (rule, decision.code):
+        return f"it is {describe_decision(decision)}"
+    if case.entry is not None and decision.entry != case.entry:
+        return f"another entry decides it: {decision.entry or 'none'}"
+    injected = frozenset(need.secret for need in decision.effects.needs)
+    if case.allowed and injected != case.secrets:
+        return f"it is {describe_decision(decision)}"
+    return ""
+
+
+def describe_decision(decision: Decision) -> str:
+    """A decision in the words of a test: `allow read, inject github`."""
+    if not decision.allowed:
+        return f"deny {decision.rule.id if decision.rule else decision.code}"
+    secrets = dict.fromkeys(need.secret for need in decision.effects.needs)
+    rule = decision.rule.id if decision.rule else decision.code
+    return ", ".join([f"allow {rule}", *(f"inject {name}" for name in secrets)])

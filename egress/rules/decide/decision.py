@@ -1,0 +1,333 @@
+"""The verdict on a destination and on a request.
+
+Theory of operation. Both questions go the same way: the route of the host (the chosen entry and the
+denies around it), the profile of the sandbox, port and scheme; then, for a request, its canonical
+path and the rules. Each step either hands on or returns a denial that names its reason. There is
+one way to `allow`, at the end.
+
+`decide` and `decide_host` are total: whatever strings a `Head` holds, they return a decision.
+They trust one thing: that `host` and `port` are the destination of the connection. A host that is
+not in its canonical spelling belongs to no entry.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+from egress import name_folding
+from egress.rules.decide import paths
+from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.plan import HostRoute, is_live
+from egress.rules.decide.policy import Policy, Profile
+from egress.rules.decide.predicates import parameter_names
+from egress.rules.language import hosts
+from egress.rules.language.hosts import is_address, is_canonical
+from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Verdict
+
+_MAX_ROUTES = 4096
+_STANDARD_METHODS = frozenset(
+    {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"}
+)
+_REFUSED_METHODS = frozenset({"CONNECT", "TRACE"})
+_TOKEN_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~")
+METHOD_OVERRIDES = frozenset(
+    {"x-http-method-override", "x-http-method", "x-method-override", "-method", "-httpmethod"}
+)
+PATH_OVERRIDES = frozenset({"x-original-url", "x-rewrite-url", "x-original-uri", "x-rewrite-uri"})
+_OVERRIDE_CODES = dict.fromkeys(METHOD_OVERRIDES, "method.override") | dict.fromkeys(
+    PATH_OVERRIDES, "path.override"
+)
+_NO_IDS = frozenset[str]()
+
+Denial = tuple[str, Rule | None]
+"""A code, and the rule that denied if there is one."""
+
+
+def decide_host(
+    policy: Policy, identity: Identity, host: str, port: int | None, now: int, *, scheme: str = "https"
+) -> HostDecision:
+    """Decide whether this sandbox may open a connection there at all, before any name is resolved.
+
+    A port of None asks about the name alone, as DNS does.
+    """
+    route = route_of(policy, host)
+    entry = route.entry
+    denial = _host_denial(policy, route, identity, host, now) or (
+        None if port is None or entry is None else _port_denial(entry, port, scheme)
+    )
+    observed = denial is None and not _has_live_rule(policy, route, identity, now)
+    key, place = (entry.key, entry.place) if entry else (None, None)
+    if denial is not None:
+        code, rule = denial
+        return HostDecision(
+            Verdict.DENY, code, key, rule.ref.place if rule else place, rule.ref if rule else None
+        )
+    if entry is None:
+        return HostDecision(Verdict.ALLOW, "observed", limits=_limits(policy.limit), observed=True)
+    return HostDecision(
+        Verdict.ALLOW,
+        "observed" if observed else "host.allowed",
+        key,
+        place,
+        intercept=entry.intercept,
+        http2=entry.http2,
+        addresses=entry.addresses,
+        limits=_limits(policy.limit, entry.handling.limit),
+        observed=observed,
+    )
+
+
+def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision:
+    """Decide whether this sandbox may send this request, what it needs, and what it is bound to."""
+    route = route_of(policy, head.host)
+    entry = route.entry
+    denial = _host_denial(policy, route, identity, head.host, now)
+    if denial is None and entry is not None:
+        denial = _port_denial(entry, head.port, head.scheme)
+        if denial is None and not entry.intercept:
+            return _tunnelled(policy, identity, route, entry, head, now)
+    if denial is None:
+        denial = method_denial(route, head)
+    if denial is not None:
+        return _denied(route, denial)
+    try:
+        path, query = canonical_target(route, head)
+    except paths.PathError:
+        return _denied(route, ("path.ambiguous", None))
+    plan = route.plan(head.method)
+    target = path + query
+    if plan.deny.rules and (rule := plan.deny.first(deny_readings(path), query, head)) is not None:
+        return _denied(route, ("rule.denied", rule), target)
+    fitting, wants_websocket = plan.allow.fitting(path, query, head, now)
+    rules = fitting if entry is None else _in_force(policy, identity, entry, fitting, now)
+    if rules:
+        effects = route.effects(rules, policy.limit)
+        denial = secret_denial(policy, effects, head, now)
+        return _allowed(route, rules, effects, target) if denial is None else _denied(route, denial, target)
+    if is_observing(policy, entry):
+        return _observed(policy, route, target)
+    return _denied(route, ("rule.websocket" if wants_websocket else "rule.none", None), target)
+
+
+# The route ------------------------------------------------------------------------------------
+
+
+def route_of(policy: Policy, host: str) -> HostRoute:
+    """The chosen entry for a host and every deny that can apply to it."""
+    known = policy.routes.get(host)
+    if known is not None:
+        return known
+    route = _find_route(policy, host)
+    if route.entry is not None:
+        # Only names that the rules know are kept: a sandbox must not fill the cache with inventions.
+        if len(policy.routes) >= _MAX_ROUTES:
+            policy.routes.clear()
+        policy.routes[host] = route
+    return route
+
+
+def matching_entries(policy: Policy, host: str) -> list[Entry]:
+    """Every entry that names this host, the chosen one first."""
+    if not is_canonical(host):
+        return []
+    if is_address(host):
+        return _matching_networks(policy, host)
+    entries = policy.entries
+    return [
+        entry for pattern in hosts.candidate_patterns(host) if (entry := entries.get(pattern)) is not None
+    ]
+
+
+def _find_route(policy: Policy, host: str) -> HostRoute:
+    entries = matching_entries(policy, host)
+    top = [rule for rule in policy.deny if _is_about(rule, host)]
+    key = (*(entry.key for entry in entries), "", *(rule.ref.id for rule in top))
+    known = policy.shared_routes.get(key)
+    if known is not None:
+        return known
+    deny = [*(rule for entry in entries for rule in entry.deny), *top]
+    route = HostRoute(entries[0] if entries else None, deny)
+    policy.shared_routes[key] = route
+    return route
+
+
+def _is_about(rule: Rule, host: str) -> bool:
+    patterns = rule.predicates.hosts
+    return not patterns or any(pattern.matches(host) for pattern in patterns)
+
+
+def _matching_networks(policy: Policy, host: str) -> list[Entry]:
+    address = ipaddress.ip_address(host)
+    return [item.entry for item in policy.networks if address in item.network]
+
+
+# The host -------------------------------------------------------------------------------------
+
+
+def _host_denial(policy: Policy, route: HostRoute, identity: Identity, host: str, now: int) -> Denial | None:
+    if route.is_closed is not None:
+        return "rule.denied", route.is_closed
+    entry = route.entry
+    profile = None
+    if policy.profiles is not None:
+        profile = profile_of(policy, identity)
+        if profile is None:
+            return "profile.unknown", None
+    if entry is None:
+        if is_address(host):
+            return "host.literal", None
+        if not is_canonical(host):
+            return "host.malformed", None
+        return None if policy.mode == "observe" else ("host.unknown", None)
+    if profile is not None and entry.key not in profile.keys:
+        return "profile.excluded", None
+    if not is_observing(policy, entry) and not _has_live_rule(policy, route, identity, now):
+        return "host.closed", None
+    return None
+
+
+def _port_denial(entry: Entry, port: int, scheme: str) -> Denial | None:
+    if scheme == "https":
+        return None if port in entry.ports else ("host.port", None)
+    return None if port in entry.clear_ports else ("host.cleartext", None)
+
+
+def profile_of(policy: Policy, identity: Identity) -> Profile | None:
+    """The profile that holds for a sandbox; None denies. Only asked where the rules have profiles."""
+    return (policy.profiles or {}).get(identity.profile or "default")
+
+
+def is_observing(policy: Policy, entry: Entry | None) -> bool:
+    """Whether a missing entry or allow rule is lifted here. Entries that inject are always enforced."""
+    if entry is None:
+        return policy.mode == "observe"
+    return not entry.inject and (entry.mode or policy.mode) == "observe"
+
+
+def _has_live_rule(policy: Policy, route: HostRoute, identity: Identity, now: int) -> bool:
+    entry = route.entry
+    if entry is None:
+        return False
+    if route.is_lasting and policy.profiles is None:
+        return True
+    return any(is_live(rule, now) for rule in _in_force(policy, identity, entry, entry.allow, now))
+
+
+def _in_force(
+    policy: Policy, identity: Identity, entry: Entry, rules: Sequence[Rule], now: int
+) -> Sequence[Rule]:
+    """Those of `rules` that entry and profile leave standing. An expired entry is `allow: []`."""
+    if entry.expires is not None and now >= entry.expires:
+        return ()
+    if policy.profiles is None:
+        return rules
+    profile = profile_of(policy, identity)
+    ids = profile.rules.get(entry.key) if profile else _NO_IDS
+    return rules if ids is None else [rule for rule in rules if rule.ref.id in ids]
+
+
+# The request ----------------------------------------------------------------------------------
+
+
+def method_denial(route: HostRoute, head: Head) -> Denial | None:
+    """Methods that are never forwarded, and attempts to smuggle another one."""
+    method = head.method
+    if method not in _STANDARD_METHODS and (
+        not method or not _TOKEN_CHARS.issuperset(method) or method.upper() in _STANDARD_METHODS
+    ):
+        return "method.refused", None
+    if method in _REFUSED_METHODS or route.is_odd_case(method):
+        return "method.refused", None
+    return _override_denial(route, head)
+
+
+def _override_denial(route: HostRoute, head: Head) -> Denial | None:
+    """Headers and parameters by which some servers replace what a rule has looked at."""
+    if not (route.scopes_methods or route.strict_paths):
+        return None
+    names = [name for name, _ in head.headers]
+    if name_folding.NAME_MARK.search("".join(names)) is not None:
+        names = [name_folding.fold_header(name) for name in names]
+    for name in names:
+        code = _OVERRIDE_CODES.get(name)
+        if code and (route.strict_paths if code == "path.override" else route.scopes_methods):
+            return code, None
+    if route.scopes_methods and ("%" in head.target or "method" in head.target.lower()):
+        for name in parameter_names(paths.split_target(head.target)[1]):
+            if _OVERRIDE_CODES.get(name) == "method.override":
+                return "method.override", None
+    return None
+
+
+def canonical_target(route: HostRoute, head: Head) -> tuple[str, str]:
+    """The canonical path and query; raises `PathError`."""
+    if head.target == "*":
+        if head.method != "OPTIONS":
+            raise paths.PathError("only OPTIONS may ask for *")
+        return "*", ""
+    path, query = paths.split_target(head.target)
+    path = paths.canonical_path(path, strict=route.strict_paths, encoded_slash=route.encoded_slash)
+    return path, query and paths.canonical_query(query)
+
+
+def deny_readings(path: str) -> tuple[str, ...]:
+    """The readings of a path on which denies are matched."""
+    # In a pattern `*` is any run and `%2A` the character, so here too it is written that way.
+    path = path.replace("*", "%2A")
+    if "%" not in path:
+        return (path,)
+    loose = paths.loosened_path(path)
+    return (loose, loose.replace("%2F", "/")) if "%2F" in loose else (loose,)
+
+
+def secret_denial(policy: Policy, effects: Effects, head: Head, now: int) -> Denial | None:
+    """The binding is checked again on the concrete destination, whatever the loader has checked."""
+    for need in effects.needs:
+        spec = policy.secrets.get(need.secret)
+        if spec is None or head.scheme != "https" or not spec.is_bound_to(head.host, head.port):
+            return "secret.unbound", None
+        if spec.expires is not None and now >= spec.expires:
+            return "secret.expired", None
+    return None
+
+
+def _tunnelled(
+    policy: Policy, identity: Identity, route: HostRoute, entry: Entry, head: Head, now: int
+) -> Decision:
+    """What an unread connection is let through with: there is a live rule, or it is observed."""
+    rules = [rule for rule in _in_force(policy, identity, entry, entry.allow, now) if is_live(rule, now)]
+    if rules:
+        return _allowed(route, rules, route.effects(rules, policy.limit), head.target)
+    return _observed(policy, route, head.target)
+
+
+# Values ---------------------------------------------------------------------------------------
+
+
+def _allowed(route: HostRoute, rules: Sequence[Rule], effects: Effects, target: str) -> Decision:
+    entry = route.entry
+    ref = rules[0].ref
+    return Decision(
+        Verdict.ALLOW, "rule.allowed", target, ref, entry.key if entry else None, ref.place, effects
+    )
+
+
+def _observed(policy: Policy, route: HostRoute, target: str) -> Decision:
+    entry = route.entry
+    key, place = (entry.key, entry.place) if entry else (None, None)
+    effects = route.effects((), policy.limit)
+    return Decision(Verdict.ALLOW, "observed", target, None, key, place, effects, observed=True)
+
+
+def _denied(route: HostRoute, denial: Denial, target: str = "") -> Decision:
+    code, rule = denial
+    entry = route.entry
+    key, place = (entry.key, entry.place) if entry else (None, None)
+    if rule is not None:
+        return Decision(Verdict.DENY, code, target, rule.ref, key, rule.ref.place)
+    return Decision(Verdict.DENY, code, target, None, key, place)
+
+
+def _limits(*limits: Limit | None) -> tuple[Limit, ...]:
+    return tuple(limit for limit in limits if limit is not None)

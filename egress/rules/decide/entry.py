@@ -1,0 +1,73 @@
+"""Entries and rules, compiled: what is written about one host, or one network."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Literal
+
+from egress.rules.decide.predicates import Predicates
+from egress.rules.language.hosts import HostPattern
+from egress.types import Cookies, Injection, Limit, Place, Redirects, RuleRef, Scrub
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Mode = Literal["enforce", "observe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How responses are treated, and what bounds hold; written on an entry or on a rule."""
+
+    limit: Limit | None = None
+    scrub: Scrub | None = None
+    redirects: Redirects | None = None
+    cookies: Cookies | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One allow or deny rule. `expires` is the first second at which it no longer matches."""
+
+    ref: RuleRef
+    predicates: Predicates
+    handling: Handling = Handling()
+    expires: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedInjection:
+    """One item of an `inject:` list. `rules` holds the ids it is meant for; None means all."""
+
+    injection: Injection
+    place: Place
+    rules: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of `hosts:`, or one item of `networks:`."""
+
+    key: str
+    place: Place
+    pattern: HostPattern | None
+    """None for a network."""
+    ports: frozenset[int]
+    clear_ports: frozenset[int]
+    allow: tuple[Rule, ...]
+    deny: tuple[Rule, ...] = ()
+    inject: tuple[ScopedInjection, ...] = ()
+    intercept: bool = True
+    http2: bool = False
+    mode: Mode | None = None
+    handling: Handling = Handling()
+    misplaced_pass: bool = False
+    expires: int | None = None
+    addresses: tuple[str, ...] = ()
+    is_whole: bool = False
+    """Nothing but the host was written: the one allow rule has no predicate."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkEntry:
+    network: Network
+    entry: Entry

@@ -1,0 +1,182 @@
+"""Why a decision is what it is: what was considered, in order, and what each step said.
+
+The verdict is `decide`'s own; this file only asks each rule again, one by one, and says why it fits
+or does not. It never decides anything itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from egress.rules.decide import paths
+from egress.rules.decide.decision import (
+    canonical_target,
+    decide,
+    deny_readings,
+    matching_entries,
+    profile_of,
+    route_of,
+)
+from egress.rules.decide.entry import Entry, Rule
+from egress.rules.decide.plan import allow_path_fits, deny_path_fits, is_live
+from egress.rules.decide.policy import Policy, SecretSpec
+from egress.rules.decide.predicates import NamedGlob, Predicates, allow_fits, deny_fits
+from egress.types import Decision, Head, Identity, Injection, InjectPlaceholder, RuleRef, Verdict
+
+_MAX_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConsideredRule:
+    """One rule that was looked at. `misses` names the first predicate that did not fit."""
+
+    ref: RuleRef
+    kind: Verdict
+    misses: str
+
+    @property
+    def fits(self) -> bool:
+        return not self.misses
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedSecret:
+    """One credential that the request would get: by name and place, never by value."""
+
+    secret: str
+    slots: tuple[str, ...]
+    source: str
+    is_placeholder: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A decision with everything around it that a person asks about."""
+
+    decision: Decision
+    entries: tuple[Entry, ...]
+    """Every entry that names the host; the first is the chosen one."""
+    considered: tuple[ConsideredRule, ...]
+    injected: tuple[InjectedSecret, ...]
+    profile: str | None
+    near: tuple[str, ...]
+    """For a host that no rule names: the entry with the most similar key, if one is similar at all."""
+    reason: str
+    """Why the target has no spelling that can be decided on; empty when it has one."""
+
+    @property
+    def entry(self) -> Entry | None:
+        return self.entries[0] if self.entries else None
+
+
+def explain(policy: Policy, identity: Identity, head: Head, now: int) -> Explanation:
+    """The decision on a request, and how it came about."""
+    decision = decide(policy, identity, head, now)
+    entries = matching_entries(policy, head.host)
+    return Explanation(
+        decision=decision,
+        entries=tuple(entries),
+        considered=tuple(_considered(policy, identity, head, now)),
+        injected=tuple(_injected(need, policy.secrets) for need in decision.effects.needs),
+        profile=(identity.profile or "default") if policy.profiles is not None else None,
+        near=() if entries else _near(policy, head.host),
+        reason=_ambiguity(policy, head) if decision.code == "path.ambiguous" else "",
+    )
+
+
+def _ambiguity(policy: Policy, head: Head) -> str:
+    try:
+        canonical_target(route_of(policy, head.host), head)
+    except paths.PathError as error:
+        return str(error)
+    return ""
+
+
+def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Iterator[ConsideredRule]:
+    route = route_of(policy, head.host)
+    entry = route.entry
+    if entry is not None and not entry.intercept:
+        return
+    try:
+        path, query = canonical_target(route, head)
+    except paths.PathError:
+        return
+    for rule in route.deny:
+        yield ConsideredRule(
+            rule.ref, Verdict.DENY, _deny_misses(rule.predicates, deny_readings(path), query, head)
+        )
+    for rule in entry.allow if entry else ():
+        misses = _not_in_force(policy, identity, entry, rule, now) or _allow_misses(
+            rule.predicates, path, query, head
+        )
+        yield ConsideredRule(rule.ref, Verdict.ALLOW, misses)
+
+
+def _not_in_force(policy: Policy, identity: Identity, entry: Entry | None, rule: Rule, now: int) -> str:
+    if entry is not None and entry.expires is not None and now >= entry.expires:
+        return "the entry has expired"
+    if not is_live(rule, now):
+        return "the rule has expired"
+    if policy.profiles is None or entry is None:
+        return ""
+    profile = profile_of(policy, identity)
+    if profile is None or entry.key not in profile.keys:
+        return "the profile does not include the host"
+    ids = profile.rules.get(entry.key)
+    return "" if ids is None or rule.ref.id in ids else "the profile does not include the rule"
+
+
+def _allow_misses(predicates: Predicates, path: str, query: str, head: Head) -> str:
+    if predicates.methods is not None and head.method not in predicates.methods:
+        return f"only methods {_listed(sorted(predicates.methods))}"
+    if not allow_path_fits(predicates, path):
+        return f"only paths {_listed([glob.text for glob in predicates.paths or ()])}"
+    if "%2F" in path and not predicates.encoded_slash:
+        return "the path has %2F in it, and no `encoded_slash: data` stands here"
+    if not allow_fits(predicates, query, head.headers):
+        return _inside(predicates)
+    return "the request asks for a WebSocket" if head.websocket and not predicates.websocket else ""
+
+
+def _deny_misses(predicates: Predicates, loose: tuple[str, ...], query: str, head: Head) -> str:
+    if predicates.methods is not None and head.method not in predicates.methods:
+        return f"only methods {_listed(sorted(predicates.methods))}"
+    if not deny_path_fits(predicates, loose):
+        return f"only paths {_listed([glob.text for glob in predicates.paths or ()])}"
+    if predicates.websocket and not head.websocket:
+        return "only WebSockets"
+    return "" if deny_fits(predicates, query, head.headers) else _inside(predicates)
+
+
+def _inside(predicates: Predicates) -> str:
+    names = [_named("query", want) for want in predicates.query]
+    names += [_named("header", want) for want in predicates.headers]
+    if predicates.content_types:
+        names.append(f"content type {_listed(list(predicates.content_types))}")
+    return f"only with {_listed(names)}"
+
+
+def _named(what: str, want: NamedGlob) -> str:
+    return f"{what} {want.name} absent" if want.glob is None else f"{what} {want.name}: {want.glob.text}"
+
+
+def _listed(items: list[str]) -> str:
+    shown = ", ".join(items[:_MAX_SHOWN])
+    return f"{shown} and {len(items) - _MAX_SHOWN} more" if len(items) > _MAX_SHOWN else shown
+
+
+def _injected(need: Injection, secrets: dict[str, SecretSpec]) -> InjectedSecret:
+    spec = secrets.get(need.secret)
+    return InjectedSecret(
+        secret=need.secret,
+        slots=tuple(str(slot) for slot in need.slots),
+        source=spec.scheme if spec else "",
+        is_placeholder=isinstance(need, InjectPlaceholder),
+    )
+
+
+def _near(policy: Policy, host: str) -> tuple[str, ...]:
+    keys = [entry.key for entry in policy.entries.values()]
+    return tuple(difflib.get_close_matches(host, keys, n=1, cutoff=0.75))

@@ -1,0 +1,223 @@
+"""Globs: patterns for paths and for single values, compiled so that matching stays linear.
+
+Theory of operation. `*` is any run inside one segment, a segment `**` is zero or more segments.
+Naive translation to regular expressions backtracks exponentially. Two facts avoid it:
+
+* After a wildcard, the leftmost place where the following fixed part fits is always good enough, so
+  the search for it can be atomic, `(?>...)`: once found, it is never reconsidered.
+* What follows the last wildcard must fit at the end, so only the one place that leaves exactly its
+  length is tried.
+
+Patterns over paths work on canonical paths, where an escape such as %2F is one character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from egress.rules.decide import paths
+from egress.rules.decide.paths import MAX_ESCAPED_SLASHES
+from egress.rules.language.report import MeaningError
+
+ANY_CHARACTER = "(?:[^/%]|%[0-9A-F]{2})"
+_HEX_START = frozenset("0123456789abcdefABCDEF")
+
+
+class GlobError(MeaningError):
+    """The pattern is wrong; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathGlob:
+    """A path pattern in its canonical spelling."""
+
+    text: str
+    segments: tuple[str, ...]
+
+    @property
+    def is_everything(self) -> bool:
+        return self.segments == ("**",)
+
+    @property
+    def is_literal(self) -> bool:
+        return "*" not in self.text
+
+    def regex(self) -> str:
+        """An expression that matches exactly the paths of this pattern, without its end anchor."""
+        return _path_regex(self.segments)
+
+    def deny_regex(self) -> str:
+        """The same for a deny: one trailing slash more or less, on loosened paths, with its end anchor."""
+        return "(?:" + "|".join(f"{_path_regex(spelling)}\\Z" for spelling in self.deny_spellings()) + ")"
+
+    def deny_spellings(self) -> list[tuple[str, ...]]:
+        """The segments that a deny looks for, loosened: as written, and with a slash more or less."""
+        segments = tuple(paths.loosened_path(segment) for segment in self.segments)
+        spellings = [segments]
+        if segments[-1] == "":
+            spellings.append(segments[:-1])
+        if segments[-1] != "**":
+            spellings.append((*segments, ""))
+        return spellings
+
+
+def path_glob(text: str, *, encoded_slash: bool = False) -> PathGlob:
+    """Read a path pattern; raises `GlobError`."""
+    if not text.startswith("/"):
+        raise GlobError("a path pattern begins with a slash", "put a / in front of it")
+    if "?" in text:
+        raise GlobError("a path pattern has no query in it", "use `query:` for parameters")
+    if "\\" in text:
+        raise GlobError("a path pattern has no backslash in it", "paths use /")
+    try:
+        spelled = paths.canonical_path(paths.to_wire_text(text), strict=True, encoded_slash=encoded_slash)
+    except paths.PathError as error:
+        hint = "add `encoded_slash: data` to the rule" if "escaped slash" in str(error) else ""
+        if " " in text.strip():
+            hint = "write a space as %20"
+        raise GlobError(f"no canonical path can match this pattern: {error}", hint) from None
+    segments = tuple(spelled[1:].split("/"))
+    for segment in segments:
+        if "**" in segment and segment != "**":
+            raise GlobError("** stands alone in its segment", "write * for a part of one segment")
+    return PathGlob(spelled, segments)
+
+
+def _path_regex(segments: tuple[str, ...]) -> str:
+    runs: list[list[str]] = [[]]
+    for segment in segments:
+        if segment == "**":
+            if runs[-1] or len(runs) == 1:
+                runs.append([])
+        else:
+            runs[-1].append(segment)
+    head = "".join("/" + segment_regex(segment) for segment in runs[0])
+    if len(runs) == 1:
+        return head
+    middle = [_anywhere(run) for run in runs[1:-1]]
+    return head + "".join(middle) + _at_the_end(runs[-1])
+
+
+def _anywhere(run: list[str]) -> str:
+    body = "".join("/" + segment_regex(segment) for segment in run)
+    return f"(?>(?:/[^/]*)*?{body}(?=/|\\Z))"
+
+
+def _at_the_end(run: list[str]) -> str:
+    if not run:
+        return "(?:/[^/]*)*"
+    body = "".join("/" + segment_regex(segment) for segment in run)
+    # Take everything, give back segment by segment until exactly this run's number is left.
+    return f"(?>(?:/[^/]*)*(?=(?:/[^/]*){{{len(run)}}}\\Z)){body}"
+
+
+def segment_regex(segment: str) -> str:
+    """An expression for one segment; it ends where the segment ends."""
+    if "*" not in segment:
+        return re.escape(segment)
+    if segment == "*":
+        return "[^/]+"
+    first, *rest = segment.split("*")
+    *middle, last = rest
+    expression = re.escape(first)
+    for piece in middle:
+        if piece:
+            expression += f"(?>{_run(piece)}*?{re.escape(piece)})"
+    if not last:
+        return expression + "[^/]*"
+    return expression + f"(?>{_run(last)}*?{re.escape(last)}(?=/|\\Z))"
+
+
+def _run(piece: str) -> str:
+    """What a `*` before `piece` runs over.
+
+    Only a piece that begins with a hex digit could be found inside an escape; the faster
+    class is the same everywhere else.
+    """
+    return ANY_CHARACTER if piece[0] in _HEX_START else "[^/]"
+
+
+# Single values --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ValueGlob:
+    """A pattern for one value, such as a query parameter: `*` is any run, also an empty one."""
+
+    text: str
+
+    def matches(self, value: str, *, ignore_case: bool = False) -> bool:
+        pattern = self.text
+        if ignore_case:
+            pattern, value = _ascii_lower(pattern), _ascii_lower(value)
+        if "*" not in pattern:
+            return value == pattern
+        first, *middle, last = pattern.split("*")
+        if len(value) < len(first) + len(last) or not value.startswith(first) or not value.endswith(last):
+            return False
+        at, end = len(first), len(value) - len(last)
+        for piece in middle:
+            found = value.find(piece, at, end)
+            if found < 0:
+                return False
+            at = found + len(piece)
+        return True
+
+
+_LOWER = {ord(c): ord(c) + 32 for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+
+
+def _ascii_lower(text: str) -> str:
+    return text.translate(_LOWER)
+
+
+# Denies on paths with `%2F`, where each one may be a slash or not.
+#
+# Theory of operation. A rule with `encoded_slash: data` lets `%2F` through, and what stands behind the
+# proxy decides for each of them whether it ends a segment. A deny must hold on all those readings, and
+# their number doubles with every `%2F`. So they are not written out: the path is cut at both kinds of
+# slash, and a pattern is walked over the pieces, remembering every place that it can have reached. A
+# segment of the pattern may take several pieces, as long as only `%2F` stands between them.
+def deny_fits_any_reading(glob: PathGlob, path: str) -> bool:
+    """Whether the pattern of a deny matches some reading of a loosened path; doubt means yes."""
+    if path.count("%2F") > MAX_ESCAPED_SLASHES:
+        return True  # no canonical path has so many
+    pieces, is_soft = _cut_at_slashes(path)
+    return any(_fits_pieces(spelling, pieces, is_soft) for spelling in glob.deny_spellings())
+
+
+def _cut_at_slashes(path: str) -> tuple[list[str], list[bool]]:
+    """The path cut at `/` and `%2F`; and for each piece whether `%2F` stands behind it."""
+    pieces: list[str] = []
+    is_soft: list[bool] = []
+    for segment in path.removeprefix("/").split("/"):
+        parts = segment.split("%2F")
+        pieces.extend(parts)
+        is_soft.extend([True] * (len(parts) - 1) + [False])
+    return pieces, is_soft
+
+
+def _fits_pieces(segments: Sequence[str], pieces: list[str], is_soft: list[bool]) -> bool:
+    reached = {0}
+    for segment in segments:
+        if not reached:
+            return False
+        if segment == "**":
+            reached = set(range(min(reached), len(pieces) + 1))
+            continue
+        expression = re.compile(segment_regex(segment), re.IGNORECASE | re.ASCII)
+        reached = {end for start in reached for end in _segment_ends(expression, start, pieces, is_soft)}
+    return len(pieces) in reached
+
+
+def _segment_ends(
+    expression: re.Pattern[str], start: int, pieces: list[str], is_soft: list[bool]
+) -> Iterator[int]:
+    """Where one segment of the pattern can end that begins at `start`."""
+    for end in range(start + 1, len(pieces) + 1):
+        if expression.fullmatch("%2F".join(pieces[start:end])):
+            yield end
+        if not is_soft[end - 1]:
+            return

@@ -1,0 +1,257 @@
+"""Routes and plans: the rules of a host, laid out so that a request is decided in microseconds.
+
+Theory of operation. For each host there is a route: the chosen entry, and every deny that can
+apply. For each method of a route there is a plan: one regular expression that tells, in a single
+call, which of all allow rules fit a path, and one that tells whether any deny might. Both are made
+when first needed and kept; nothing in them depends on time, profile or request.
+
+The number of plans of a route is bounded by the methods its rules name, plus one for all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from egress.rules.decide import globs as softslash
+from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
+from egress.rules.decide.predicates import Predicates, allow_fits, deny_fits
+from egress.types import Cookies, Effects, Head, Limit, Redirects, Scrub
+
+_MAX_EFFECTS = 1024
+_STRICTEST_SCRUB = (Scrub.BLOCK, Scrub.MASK, Scrub.OFF)
+_STRICTEST_REDIRECTS = (Redirects.DENY, Redirects.SAME_HOST, Redirects.PASS, Redirects.SIGNED)
+
+
+class AllowGate:
+    """Tells which allow rules fit a path; the rest of their predicates is asked afterwards."""
+
+    __slots__ = ("_everywhere", "_is_plain", "_on_paths", "_regex", "rules")
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._everywhere = tuple(index for index, rule in enumerate(rules) if rule.predicates.paths is None)
+        self._on_paths = tuple(index for index, rule in enumerate(rules) if rule.predicates.paths is not None)
+        self._regex = _fitting_regex([rules[index].predicates for index in self._on_paths])
+        self._is_plain = not any(rule.predicates.looks_inside or rule.expires is not None for rule in rules)
+
+    def fitting(self, path: str, query: str, head: Head, now: int) -> tuple[list[Rule], bool]:
+        """The rules that allow, in file order; and whether one would if it allowed WebSockets."""
+        rules = self.rules
+        indexes: Sequence[int] = self._everywhere
+        if self._regex is not None and (match := self._regex.match(path)) is not None:
+            on_paths = self._on_paths
+            found = [on_paths[number] for number, group in enumerate(match.groups()) if group is not None]
+            indexes = sorted([*indexes, *found]) if indexes else found
+        fitting = [rules[index] for index in indexes]
+        if not self._is_plain:
+            fitting = [
+                rule
+                for rule in fitting
+                if is_live(rule, now) and allow_fits(rule.predicates, query, head.headers)
+            ]
+        if "%2F" in path:
+            fitting = [rule for rule in fitting if rule.predicates.encoded_slash]
+        if head.websocket and fitting:
+            upgrading = [rule for rule in fitting if rule.predicates.websocket]
+            return upgrading, not upgrading
+        return fitting, False
+
+
+class DenyGate:
+    """Tells which deny applies to a path, if any."""
+
+    __slots__ = ("_everywhere", "_on_paths", "_regex", "rules")
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._everywhere = tuple(rule for rule in rules if rule.predicates.paths is None)
+        self._on_paths = tuple(rule for rule in rules if rule.predicates.paths is not None)
+        expressions = [_deny_expression(rule.predicates) for rule in self._on_paths]
+        self._regex = _deny_regex("|".join(expressions)) if expressions else None
+
+    def first(self, loose: Sequence[str], query: str, head: Head) -> Rule | None:
+        """The first deny that applies; `loose` holds the readings on which paths are matched."""
+        if not self.rules:
+            return None
+        for rule in self._everywhere:
+            if _deny_applies(rule, query, head):
+                return rule
+        # Each %2F may be a slash or not: then no single expression can rule a deny out.
+        if self._regex is None or (
+            "%2F" not in loose[0] and not any(self._regex.match(reading) for reading in loose)
+        ):
+            return None
+        for rule in self._on_paths:
+            if deny_path_fits(rule.predicates, loose) and _deny_applies(rule, query, head):
+                return rule
+        return None
+
+
+class MethodPlan:
+    """The two gates for one method."""
+
+    __slots__ = ("allow", "deny")
+
+    def __init__(self, allow: Sequence[Rule], deny: Sequence[Rule], method: str) -> None:
+        self.allow = AllowGate([rule for rule in allow if takes_method(rule.predicates, method)])
+        self.deny = DenyGate([rule for rule in deny if takes_method(rule.predicates, method)])
+
+
+class HostRoute:
+    """What is known about a host before any request: its entry, and the denies around it."""
+
+    __slots__ = (
+        "_effects",
+        "_methods",
+        "_odd_cases",
+        "_plans",
+        "deny",
+        "encoded_slash",
+        "entry",
+        "is_closed",
+        "is_lasting",
+        "scopes_methods",
+        "strict_paths",
+    )
+
+    def __init__(self, entry: Entry | None, deny: Sequence[Rule]) -> None:
+        self.entry = entry
+        self.deny = tuple(deny)
+        allow = entry.allow if entry else ()
+        rules = [rule.predicates for rule in (*allow, *deny)]
+        self._methods = frozenset().union(*(predicates.methods or () for predicates in rules))
+        self._odd_cases = frozenset(method.upper() for method in self._methods)
+        self._plans: dict[str, MethodPlan] = {}
+        self._effects: dict[tuple[str, ...], Effects] = {}
+        self.scopes_methods = bool(self._methods)
+        self.strict_paths = any(looks_at_paths(predicates) for predicates in rules)
+        self.encoded_slash = any(rule.predicates.encoded_slash for rule in allow)
+        # Then the host is open at any time.
+        self.is_lasting = (
+            entry is not None and entry.expires is None and any(rule.expires is None for rule in allow)
+        )
+        self.is_closed = next((rule for rule in deny if denies_everything(rule.predicates)), None)
+
+    def is_odd_case(self, method: str) -> bool:
+        """Whether only its case makes the method one that no rule names."""
+        return method not in self._methods and method.upper() in self._odd_cases
+
+    def plan(self, method: str) -> MethodPlan:
+        name = method if method in self._methods else ""
+        plan = self._plans.get(name)
+        if plan is None:
+            plan = MethodPlan(self.entry.allow if self.entry else (), self.deny, name)
+            self._plans[name] = plan
+        return plan
+
+    def effects(self, rules: Sequence[Rule], top: Limit | None) -> Effects:
+        """The combined effects of all rules that allowed: every limit, the strictest handling."""
+        key = tuple([rule.ref.id for rule in rules])
+        effects = self._effects.get(key)
+        if effects is None:
+            if len(self._effects) >= _MAX_EFFECTS:
+                self._effects.clear()
+            effects = combine_effects(self.entry, rules, top)
+            self._effects[key] = effects
+        return effects
+
+
+def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | None) -> Effects:
+    """What all of `rules` together, and the entry and file around them, ask for."""
+    if entry is None:
+        return Effects(limits=(top,) if top else ())
+    ids = {rule.ref.id for rule in rules}
+    needs = tuple(item.injection for item in entry.inject if _is_meant(item, ids))
+    handlings = [rule.handling for rule in rules] or [Handling()]
+    limits = (top, entry.handling.limit, *(handling.limit for handling in handlings))
+    scrubs = {handling.scrub or entry.handling.scrub or Scrub.MASK for handling in handlings}
+    redirects = {handling.redirects or entry.handling.redirects or Redirects.PASS for handling in handlings}
+    default = Cookies.DROP if needs else Cookies.PASS
+    cookies = {handling.cookies or entry.handling.cookies or default for handling in handlings}
+    return Effects(
+        needs=needs,
+        limits=tuple(limit for limit in limits if limit is not None),
+        scrub=next((choice for choice in _STRICTEST_SCRUB if choice in scrubs), Scrub.MASK),
+        redirects=next((choice for choice in _STRICTEST_REDIRECTS if choice in redirects), Redirects.PASS),
+        cookies=Cookies.DROP if Cookies.DROP in cookies else Cookies.PASS,
+        misplaced_pass=entry.misplaced_pass,
+    )
+
+
+def is_live(rule: Rule, now: int) -> bool:
+    """Whether the rule has not expired."""
+    return rule.expires is None or now < rule.expires
+
+
+def takes_method(predicates: Predicates, method: str) -> bool:
+    """Whether the method fits; the empty method stands for every one that no rule names."""
+    return predicates.methods is None or method in predicates.methods
+
+
+def looks_at_paths(predicates: Predicates) -> bool:
+    """Whether the rule has a path pattern other than `/**`."""
+    return predicates.paths is not None and not all(glob.is_everything for glob in predicates.paths)
+
+
+def allow_path_fits(predicates: Predicates, path: str) -> bool:
+    """Whether one allow rule fits the path, asked on its own (`explain`, tests)."""
+    if predicates.paths is None:
+        return True
+    expression = _allow_expression(predicates)
+    return expression is not None and re.match(expression, path) is not None
+
+
+def deny_path_fits(predicates: Predicates, loose: Sequence[str]) -> bool:
+    """Whether one deny rule fits any reading of the path."""
+    if predicates.paths is None:
+        return True
+    expression = _deny_regex(_deny_expression(predicates))
+    if any(expression.match(reading) for reading in loose):
+        return True
+    return "%2F" in loose[0] and any(
+        softslash.deny_fits_any_reading(glob, loose[0]) for glob in predicates.paths
+    )
+
+
+def _is_meant(item: ScopedInjection, ids: set[str]) -> bool:
+    return item.rules is None or not item.rules.isdisjoint(ids)
+
+
+def _deny_applies(rule: Rule, query: str, head: Head) -> bool:
+    predicates = rule.predicates
+    if predicates.websocket and not head.websocket:
+        return False
+    return not predicates.looks_inside or deny_fits(predicates, query, head.headers)
+
+
+def denies_everything(predicates: Predicates) -> bool:
+    """Whether the deny is about hosts alone, so that it holds before there is a request."""
+    return not (predicates.methods or predicates.looks_inside or predicates.websocket) and (
+        predicates.paths is None or any(glob.is_everything for glob in predicates.paths)
+    )
+
+
+def _fitting_regex(candidates: Sequence[Predicates]) -> re.Pattern[str] | None:
+    """One expression with a group per rule, set exactly when the rule fits the whole path."""
+    if not candidates:
+        return None
+    expressions = [_allow_expression(predicates) for predicates in candidates]
+    # A rule with `paths: []` fits nothing: its group can never be set.
+    return re.compile("".join(f"(?:(?={expression or '(?!)'})())?" for expression in expressions))
+
+
+def _allow_expression(predicates: Predicates) -> str | None:
+    globs = predicates.paths or ()
+    if any(glob.is_everything for glob in globs):
+        return "/"
+    return "(?:" + "|".join(glob.regex() for glob in globs) + r")\Z" if globs else None
+
+
+def _deny_expression(predicates: Predicates) -> str:
+    globs = predicates.paths or ()
+    return "|".join(glob.deny_regex() for glob in globs) or "(?!)"
+
+
+def _deny_regex(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.IGNORECASE | re.ASCII)

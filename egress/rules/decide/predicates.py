@@ -1,0 +1,190 @@
+"""The predicates of one rule beside its path: methods, query, headers, content type, WebSocket.
+
+Theory of operation. Predicates are joined by AND, the values of one predicate by OR. Allow and deny
+read doubtful input in opposite ways, so that each fails closed: for an allow, every occurrence of a
+parameter must fit; for a deny, one is enough. A query that cannot be decoded fits no allow and
+every deny.
+
+Paths are matched by `plan`, all rules of a host at once; here is what is looked at afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from egress import name_folding
+from egress.rules.decide.globs import PathGlob, ValueGlob
+from egress.rules.language.hosts import HostPattern
+from egress.types import Headers
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_MEDIA_TYPE = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+/[a-z0-9!#$%&'*+.^_`|~-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGlob:
+    """A query parameter or header that must match; no glob means that it must be absent."""
+
+    name: str
+    glob: ValueGlob | None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicates:
+    """What a request must be like for a rule to match. Empty and None mean: no such predicate."""
+
+    methods: frozenset[str] | None = None
+    paths: tuple[PathGlob, ...] | None = None
+    query: tuple[NamedGlob, ...] = ()
+    headers: tuple[NamedGlob, ...] = ()
+    content_types: tuple[str, ...] = ()
+    websocket: bool = False
+    encoded_slash: bool = False
+    hosts: tuple[HostPattern, ...] = ()
+    """Only the top-level `deny:` list has this one."""
+
+    @property
+    def looks_inside(self) -> bool:
+        """Whether something beside method and path must be looked at."""
+        return bool(self.query or self.headers or self.content_types)
+
+    def __bool__(self) -> bool:
+        return self != _NO_PREDICATES
+
+
+_NO_PREDICATES = Predicates()
+
+
+def allow_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
+    """Whether query and headers satisfy an allow rule; doubt means no."""
+    if predicates.query:
+        parameters = parse_query(query)
+        if parameters is None or not _all_fit(
+            predicates.query, parameters, _semicolon_parameters(query), _same_parameter
+        ):
+            return False
+    if predicates.headers and not _all_fit(predicates.headers, headers, (), _same_header):
+        return False
+    return not predicates.content_types or _media_type_fits(predicates.content_types, headers, of_any=False)
+
+
+def deny_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
+    """Whether query and headers satisfy a deny rule; doubt means yes."""
+    if predicates.query and not any(_query_fits(predicates.query, text) for text in _readings(query)):
+        return False
+    if predicates.headers and not _any_fits(predicates.headers, _with_elements(headers), _same_header):
+        return False
+    return not predicates.content_types or _media_type_fits(predicates.content_types, headers, of_any=True)
+
+
+def _readings(query: str) -> tuple[str, ...]:
+    """The query, and the query of a server that takes `;` for `&`."""
+    return (query, query.replace(";", "&")) if ";" in query else (query,)
+
+
+def _query_fits(wanted: tuple[NamedGlob, ...], query: str) -> bool:
+    parameters = parse_query(query)
+    return parameters is None or _any_fits(wanted, parameters, _same_parameter)
+
+
+def parameter_names(query: str) -> Iterator[str]:
+    """Every parameter name that some server may read in a query, in the spelling of all that are alike."""
+    for part in query.removeprefix("?").replace(";", "&").split("&"):
+        yield name_folding.fold_parameter(_decoded(part.partition("=")[0]))
+
+
+def parse_query(query: str) -> Headers | None:
+    """The decoded parameters of a query, in order; None when an escape is broken."""
+    pairs = []
+    for part in query.removeprefix("?").split("&"):
+        if not part:
+            continue
+        if _BROKEN_ESCAPE.search(part):
+            return None
+        name, _, value = part.partition("=")
+        pairs.append((_decoded(name), _decoded(value)))
+    return tuple(pairs)
+
+
+def _decoded(text: str) -> str:
+    text = text.replace("+", " ")
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text
+
+
+def _semicolon_parameters(query: str) -> Headers:
+    """Parameters that only a server sees that takes `;` for `&`."""
+    parts = [part for chunk in query.split("&") for part in chunk.split(";")[1:]]
+    return parse_query("&".join(parts)) or ()
+
+
+def _with_elements(headers: Headers) -> Headers:
+    """The headers, and each element of those that hold a list: a deny looks at both."""
+    elements = [(n, part.strip(" \t")) for n, value in headers if "," in value for part in value.split(",")]
+    return (*headers, *elements)
+
+
+Same = Callable[[str, str], bool]
+
+
+def _same_parameter(name: str, other: str) -> bool:
+    return name == other or name_folding.fold_parameter(name) == name_folding.fold_parameter(other)
+
+
+def _same_header(name: str, other: str) -> bool:
+    return name == other or (
+        len(name) == len(other) and name_folding.fold_header(name) == name_folding.fold_header(other)
+    )
+
+
+def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers, hidden: Headers, same: Same) -> bool:
+    """One occurrence must be there as it is written, and every one that may be taken for it must fit."""
+    for want in wanted:
+        values = [value for name, value in (*pairs, *hidden) if same(name, want.name)]
+        if want.glob is None:
+            if values:
+                return False
+        elif not any(name == want.name for name, _ in pairs) or not all(
+            want.glob.matches(value) for value in values
+        ):
+            return False
+    return True
+
+
+def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers, same: Same) -> bool:
+    for want in wanted:
+        if want.glob is None:
+            # Absent: only the name as it is written counts as there.
+            if any(name == want.name for name, _ in pairs):
+                return False
+            continue
+        values = [value for name, value in pairs if same(name, want.name)]
+        if not any(want.glob.matches(value, ignore_case=True) for value in values):
+            return False
+    return True
+
+
+def _media_type_fits(wanted: tuple[str, ...], headers: Headers, *, of_any: bool) -> bool:
+    """Several Content-Type headers: an allow wants all of them to fit, a deny one of them.
+
+    One that is no media type can be read as any: it fits no allow and every deny.
+    """
+    found = [
+        value.partition(";")[0].strip(" \t").lower()
+        for name, value in headers
+        if _same_header(name, "content-type")
+    ]
+    if not found or not (of_any or any(name == "content-type" for name, _ in headers)):
+        # An allow needs the field that is written exactly so; most servers see no type in another one.
+        return False
+    if not all(_MEDIA_TYPE.fullmatch(media_type) for media_type in found):
+        return of_any
+    fits = (_is_media_type(media_type, wanted) for media_type in found)
+    return any(fits) if of_any else all(fits)
+
+
+def _is_media_type(media_type: str, wanted: tuple[str, ...]) -> bool:
+    family = media_type.partition("/")[0]
+    return media_type in wanted or f"{family}/*" in wanted

@@ -1,0 +1,321 @@
+"""YAML text to plain values that remember where they stood.
+
+Theory of operation. The C event stream of ruamel.yaml is composed by hand into dicts, lists and
+scalars, and for every container a table of positions is kept beside it. So validation can work on
+plain values, at the speed of plain values, and still name line and column of any of them.
+
+The subset is narrow on purpose: one document, no anchors, aliases, tags or merge keys, no null, no
+key twice, sixteen levels, sixteen MiB. What a reviewer sees is what there is.
+
+Not here: what the values mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from egress.rules.language.credential_guess import looks_like_credential
+from egress.rules.language.text_faults import LONE_SURROGATE, describe_syntax_error, find_forbidden_character
+from egress.types import Finding, Place, Severity
+
+MAX_CHARACTERS = 16 * 1024 * 1024
+MAX_DEPTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class MissingValue:
+    """Stands where no value was written, which is reported already: whoever reads it adds nothing."""
+
+
+Scalar = str | int | float | bool | MissingValue
+Value = Scalar | list["Value"] | dict[str, "Value"]
+ValuePath = tuple[str | int, ...]
+Position = tuple[int, int]
+"""Line and column, counted from zero as the parser does."""
+
+# Not 0443: YAML 1.1 reads that as an octal number.
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+)")
+_BOOLEAN_WORDS: dict[str, bool] = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+_NULL_WORDS = frozenset({"", "~", "null", "Null", "NULL"})
+
+NULL_HINT = "write {} for a whole host, [] for nothing, or remove the key"
+
+
+@dataclass(slots=True)
+class Document:
+    """The values of one file and where each of them stands."""
+
+    name: str
+    value: Value = field(default_factory=dict)
+    keys: dict[int, dict[str, Position]] = field(default_factory=dict)
+    """By the identity of a mapping: where each key stands."""
+    values: dict[int, dict[str, Position]] = field(default_factory=dict)
+    """By the identity of a mapping: where each of its values stands."""
+    items: dict[int, list[Position]] = field(default_factory=dict)
+    """By the identity of a list: where each of its items stands."""
+    used_at: Place | None = None
+    """For an expanded preset: the `use:` item that asked for it."""
+
+    def place(self, path: ValuePath, *, of_key: bool = False) -> Place:
+        """Where the value at `path` stands (or its key); of the deepest part that exists.
+
+        Steps that the document does not have are passed over, so that the locations of a
+        validator, which name alternatives too, can be handed in as they are.
+        """
+        current: Value = self.value
+        spot: Position = (0, 0)
+        for step in path:
+            if isinstance(current, dict) and isinstance(step, str) and step in current:
+                spot = self._spot(current, step, of_key=of_key)
+                current = current[step]
+            elif isinstance(current, list) and isinstance(step, int) and step < len(current):
+                spot = self.items[id(current)][step]
+                current = current[step]
+        if self.used_at is not None:
+            used = self.used_at
+            return Place(used.file, used.line, used.column, via=f"{self.name}:{spot[0] + 1}")
+        return Place(self.name, spot[0] + 1, spot[1] + 1)
+
+    def _spot(self, mapping: dict[str, Value], key: str, *, of_key: bool) -> Position:
+        if of_key or isinstance(mapping[key], dict | list):
+            # A container begins on the line below its key; people look for the key.
+            return self.keys[id(mapping)][key]
+        return self.values[id(mapping)][key]
+
+
+class UnreadableYamlError(Exception):
+    """Internal to this file: reading stops here, with this finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+def read(name: str, text: str) -> tuple[Document, list[Finding]]:
+    """Compose `text`; never raises. A syntax error ends the reading, other findings do not."""
+    document = Document(name)
+    composer = _Composer(document, text)
+    try:
+        composer.compose()
+    except UnreadableYamlError as stop:
+        composer.findings.append(stop.finding)
+    return document, composer.findings
+
+
+def is_c_parser() -> bool:
+    """Whether the fast parser is there; without it everything works, more slowly."""
+    try:
+        import _ruamel_yaml  # noqa: F401, PLC0415 - asks whether it is there
+    except ImportError:
+        return False
+    return True
+
+
+class _Composer:
+    def __init__(self, document: Document, text: str) -> None:
+        self.document = document
+        self.text = text
+        self.findings: list[Finding] = []
+        self._next: Callable[[], object] = lambda: None
+
+    def compose(self) -> None:
+        self._refuse_unreadable_text()
+        try:
+            self._next = _event_source(self.text)
+            self._document()
+        except UnreadableYamlError:
+            raise
+        except Exception as error:
+            # The parser's classes differ between its C and Python forms; both carry marks.
+            if not hasattr(error, "problem") and type(error).__name__ != "ReaderError":
+                raise
+            raise UnreadableYamlError(self._syntax_finding(error)) from None
+
+    def _syntax_finding(self, error: Exception) -> Finding:
+        fault = describe_syntax_error(self.text, error)
+        place = Place(self.document.name, fault.line + 1, fault.column + 1)
+        return Finding(place, Severity.ERROR, fault.message, fault.hint)
+
+    def _refuse_unreadable_text(self) -> None:
+        if len(self.text) > MAX_CHARACTERS:
+            self._stop((0, 0), "the file is larger than 16 MiB", "split it into hosts.d/*.yaml")
+        fault = find_forbidden_character(self.text)
+        if fault is not None:
+            self._stop((fault.line, fault.column), fault.message, fault.hint)
+
+    def _document(self) -> None:
+        next_event = self._next
+        next_event()  # stream start
+        event = next_event()
+        if type(event).__name__ == "StreamEndEvent":
+            self._stop((0, 0), "the file is empty", "start with `version: 1`")
+        node = next_event()
+        self.document.value = self._value(node, 1)
+        next_event()  # document end
+        event = next_event()
+        if type(event).__name__ != "StreamEndEvent":
+            self._stop(
+                _spot(event),
+                "a second document begins here",
+                "a rule file is one YAML document: remove `---`",
+            )
+
+    def _value(self, event: object, depth: int, spot: Position | None = None) -> Value:
+        kind = type(event).__name__
+        if kind == "AliasEvent":
+            self._stop(
+                _spot(event),
+                "this is a YAML alias, which rule files do not use",
+                'quote a name that begins with an asterisk: "*.example.com"',
+            )
+        self._refuse_decoration(event)
+        if kind == "ScalarEvent":
+            return self._scalar(event, spot or _spot(event))
+        if depth > MAX_DEPTH:
+            self._stop(_spot(event), "this is nested more than 16 levels deep", "nothing in a rule file is")
+        if kind == "MappingStartEvent":
+            return self._mapping(depth)
+        return self._sequence(depth)
+
+    def _mapping(self, depth: int) -> dict[str, Value]:
+        mapping: dict[str, Value] = {}
+        keys: dict[str, Position] = {}
+        values: dict[str, Position] = {}
+        self.document.keys[id(mapping)] = keys
+        self.document.values[id(mapping)] = values
+        next_event = self._next
+        while type(event := next_event()).__name__ != "MappingEndEvent":
+            spot, behind = _spot(event), _behind(event)
+            key = self._key(event, depth)
+            event = next_event()
+            value_spot = behind if _is_left_out(event) else _spot(event)
+            value = self._value(event, depth + 1, value_spot)
+            if key is None:
+                continue
+            if key in mapping:
+                first = keys[key][0] + 1
+                self._finding(
+                    spot,
+                    f"`{safe_excerpt(key)}` stands here a second time (first in line {first})",
+                    "keep one of them",
+                )
+                continue
+            mapping[key] = value
+            keys[key] = spot
+            values[key] = value_spot
+        return mapping
+
+    def _key(self, event: object, depth: int) -> str | None:
+        if type(event).__name__ != "ScalarEvent":
+            spot = _spot(event)
+            self._value(event, depth + 1)
+            self._finding(spot, "a key must be plain text", "a key cannot be a list or a mapping")
+            return None
+        key = self._text(event)
+        if key == "<<" and _is_plain(event):
+            self._finding(_spot(event), "merge keys are not allowed here", "write the keys out")
+            return None
+        self._refuse_decoration(event)
+        return key
+
+    def _refuse_decoration(self, event: object) -> None:
+        if getattr(event, "anchor", None) is not None:
+            self._finding(_spot(event), "anchors are not allowed here", "write the value out in each place")
+        if getattr(event, "tag", None) is not None:
+            self._finding(_spot(event), "tags are not allowed here", "remove the `!`")
+
+    def _sequence(self, depth: int) -> list[Value]:
+        sequence: list[Value] = []
+        spots: list[Position] = []
+        self.document.items[id(sequence)] = spots
+        next_event = self._next
+        while type(event := next_event()).__name__ != "SequenceEndEvent":
+            spots.append(_spot(event))
+            sequence.append(self._value(event, depth + 1))
+        return sequence
+
+    def _scalar(self, event: object, spot: Position) -> Scalar:
+        text = self._text(event)
+        if not _is_plain(event):
+            return text
+        if text in _NULL_WORDS:
+            self._finding(spot, "there is no value here", NULL_HINT)
+            return MissingValue()
+        word = _BOOLEAN_WORDS.get(text)
+        if word is not None:
+            return word
+        if text[0] in "+-.0123456789":
+            if _INTEGER.fullmatch(text):
+                return int(text)
+            if _FLOAT.fullmatch(text):
+                return float(text)
+        return text
+
+    def _text(self, event: object) -> str:
+        text: str = event.value  # type: ignore[attr-defined]
+        if not text.isascii() and _SURROGATE.search(text):
+            # Only the parser in Python lets such an escape through.
+            self._stop(_spot(event), *LONE_SURROGATE)
+        return text
+
+    def _finding(self, spot: Position, message: str, hint: str = "") -> None:
+        place = Place(self.document.name, spot[0] + 1, spot[1] + 1)
+        self.findings.append(Finding(place, Severity.ERROR, message, hint))
+
+    def _stop(self, spot: Position, message: str, hint: str = "") -> None:
+        place = Place(self.document.name, spot[0] + 1, spot[1] + 1)
+        raise UnreadableYamlError(Finding(place, Severity.ERROR, message, hint))
+
+
+def safe_excerpt(text: str) -> str:
+    """`text` fit for a message: one short printable line, and nothing that looks like a credential."""
+    if looks_like_credential(text):
+        return "(hidden: it looks like a credential)"
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return "".join(c if c.isprintable() and c != "`" else "?" for c in short)
+
+
+def _event_source(text: str) -> Callable[[], object]:
+    try:
+        from _ruamel_yaml import CParser  # noqa: PLC0415 - may be missing
+    except ImportError:
+        from ruamel.yaml import YAML  # noqa: PLC0415 - only where the C parser is missing
+
+        stream: Iterator[object] = iter(YAML(pure=True, typ="safe").parse(text))
+        return lambda: next(stream)
+    parse: Callable[[], object] = CParser(text).get_event
+    return parse
+
+
+def _spot(event: object) -> Position:
+    mark = event.start_mark  # type: ignore[attr-defined]
+    return mark.line, mark.column
+
+
+def _behind(event: object) -> Position:
+    """Where the value of a key would begin: after its colon."""
+    mark = event.end_mark  # type: ignore[attr-defined]
+    return mark.line, mark.column + 1
+
+
+def _is_left_out(event: object) -> bool:
+    """Whether nothing at all was written: then the parsers differ about where that nothing stands."""
+    return getattr(event, "value", None) == "" and _is_plain(event)
+
+
+def _is_plain(event: object) -> bool:
+    implicit = getattr(event, "implicit", None)
+    return isinstance(implicit, tuple) and bool(implicit[0])
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")

@@ -1,0 +1,91 @@
+"""Collecting findings: what is wrong, where it stands, and how to put it right.
+
+Everything that reads a part of a rule file gets a `Report` and goes on after a mistake, so that one
+run shows all of them. What a person wrote is quoted only through `quoted`, which keeps a message on
+one line and never shows what looks like a credential.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from egress.rules.language.document import Document, ValuePath, safe_excerpt
+from egress.types import Finding, Place, Severity
+
+
+class MeaningError(ValueError):
+    """A text has the right shape and no valid meaning. The message never quotes the text."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(slots=True)
+class Report:
+    """The findings of one run over all files."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def error(self, place: Place, message: str, hint: str = "") -> None:
+        self.findings.append(Finding(place, Severity.ERROR, message, hint))
+
+    def warning(self, place: Place, message: str, hint: str = "", *, is_idle: bool = False) -> None:
+        self.findings.append(Finding(place, Severity.WARNING, message, hint, is_idle))
+
+    @property
+    def error_count(self) -> int:
+        return sum(finding.severity is Severity.ERROR for finding in self.findings)
+
+    @property
+    def has_errors(self) -> bool:
+        return self.error_count > 0
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCursor:
+    """A part of a document: where a compiling function works, and where its findings go."""
+
+    report: Report
+    document: Document
+    path: ValuePath = ()
+
+    def __truediv__(self, step: str | int) -> DocumentCursor:
+        return DocumentCursor(self.report, self.document, (*self.path, step))
+
+    @property
+    def place(self) -> Place:
+        return self.document.place(self.path)
+
+    @property
+    def key_place(self) -> Place:
+        return self.document.place(self.path, of_key=True)
+
+    def error(self, message: str, hint: str = "") -> None:
+        self.report.error(self.place, message, hint)
+
+    def key_error(self, message: str, hint: str = "") -> None:
+        self.report.error(self.key_place, message, hint)
+
+    def warning(self, message: str, hint: str = "") -> None:
+        self.report.warning(self.place, message, hint)
+
+
+def quoted(text: object) -> str:
+    """A person's own text inside backquotes, unless it looks like a credential."""
+    return f"`{safe_excerpt(str(text))}`"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest known word, or all of them when there are few."""
+    words = sorted(known)
+    lower = {known_word.lower(): known_word for known_word in words}
+    close = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {quoted(lower[close[0]])}?"
+    if 0 < len(words) <= 12:
+        return "known here: " + ", ".join(quoted(known_word) for known_word in words)
+    return ""

@@ -1,0 +1,83 @@
+"""The container that a door runs in: the least of an image, and of everything else.
+
+It holds a Python, the modules that one program imports, and that program. It has no capability, can write
+nowhere, and sees one folder with one socket. A door is all that shares a network with a sandbox, so there is
+one for each.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Final
+
+from egress.runtime.docker import image_cache, labels, local_image
+from egress.runtime.docker.bridge_network import BridgeNetwork
+from egress.runtime.docker.engine import DockerEngine, Json
+from egress.runtime.docker.hardening import MIB, bind_mount, hardened_config, network_config
+from egress.runtime.door import controller
+from egress.runtime.errors import ImageMissingError
+
+REPOSITORY: Final = "egress-door"
+PROGRAM_FILE: Final = Path(controller.__file__).with_name("program.py")
+DOOR_USER_ID: Final = 10001
+DOOR_FOLDER: Final = "/door"
+_MEMORY_BYTES: Final = 64 * MIB
+_MAX_PROCESSES: Final = 8
+_CPU_LIMIT: Final = 0.5
+_IMAGE_LOCK: Final = threading.Lock()
+
+
+def image(engine: DockerEngine) -> str:
+    """The name of the door's image, which is made where there is none; another program makes another one."""
+    seen = image_cache.fingerprint((PROGRAM_FILE, *local_image.modules()))
+    with _IMAGE_LOCK:
+        return image_cache.find_or_make(engine, REPOSITORY, seen, lambda: _make_image(engine))
+
+
+def _make_image(engine: DockerEngine) -> str:
+    tree = local_image.program_tree(PROGRAM_FILE)
+    with local_image.spool_archive(tree) as (archive, digest):
+        name = f"{REPOSITORY}:{digest[:16]}"
+        try:
+            engine.image_id(name)
+        except ImageMissingError:
+            engine.import_image(archive, REPOSITORY, digest[:16])
+    return name
+
+
+def config(image: str, network: BridgeNetwork, folder: Path, lease: str, *, has_ipv6: bool) -> Json:
+    """What the engine is asked for. Pure."""
+    address = network.addresses.door
+    host = hardened_config(_MEMORY_BYTES, _MAX_PROCESSES, _CPU_LIMIT, has_ipv6=has_ipv6)
+    sysctls = host["Sysctls"]
+    return {
+        "Image": image,
+        "Hostname": "door",
+        "User": f"{DOOR_USER_ID}:{DOOR_USER_ID}",
+        "Entrypoint": [
+            local_image.PYTHON_PATH,
+            "-I",
+            "-S",
+            "-B",
+            "/program.py",
+            f"{DOOR_FOLDER}/{controller.SOCKET_NAME}",
+        ],
+        "Cmd": [],
+        "WorkingDir": "/",
+        "Labels": labels.owner_labels(labels.ROLE_DOOR, lease),
+        "HostConfig": {
+            **host,
+            "AutoRemove": True,
+            "ReadonlyRootfs": True,
+            "NetworkMode": network.id,
+            "Mounts": [bind_mount(str(folder), DOOR_FOLDER)],
+            # The last is so that it could not become a way from one network to another, were it ever in two.
+            "Sysctls": {
+                **(sysctls if isinstance(sysctls, dict) else {}),
+                "net.ipv4.ip_unprivileged_port_start": "0",
+                "net.ipv4.ip_forward": "0",
+            },
+        },
+        "NetworkingConfig": network_config(network.id, str(address)),
+    }

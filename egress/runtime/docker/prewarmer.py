@@ -1,0 +1,95 @@
+"""A shelf of things that take long to make: some are made ahead, and each is taken once.
+
+A thread of its own makes them, one after the other, as long as fewer are there than are wanted. What it is
+that stands on it, is for others to know.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from egress.runtime.errors import SandboxError
+
+_RETRY_INTERVAL: Final = 5.0
+"""Seconds until it is tried again, where something could not be made."""
+_REFILL_DELAY: Final = 0.5
+"""Seconds after one was taken in which no other is made: whoever took it is busy with it."""
+
+
+class Prewarmer[Thing]:
+    """Keeps some ready, from when they are wanted until it is closed."""
+
+    def __init__(self, name: str, make: Callable[[], Thing], end: Callable[[Thing], None]) -> None:
+        self._make = make
+        self._end = end
+        self._name = name
+        self._wanted = 0
+        self._things: deque[Thing] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._last = -_REFILL_DELAY
+        self._maker: threading.Thread | None = None
+
+    def want(self, count: int) -> None:
+        """Have so many ready from now on; what is too many is ended. Returns before they are there."""
+        with self._changed:
+            self._wanted = count
+            surplus = [self._things.pop() for _ in range(len(self._things) - count)]
+            if count and self._maker is None and not self._is_closed:
+                self._maker = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._maker.start()
+            self._changed.notify_all()
+        for thing in surplus:
+            self._end(thing)
+
+    def take(self) -> Thing | None:
+        """One that is ready; None where none is."""
+        with self._changed:
+            thing = self._things.popleft() if self._things else None
+            self._last = time.monotonic()
+            self._changed.notify_all()
+        return thing
+
+    def until_ready(self, timeout: float = 60.0) -> bool:
+        """Wait until as many are there as are wanted; returns whether they are."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._things) >= self._wanted, timeout)
+
+    def close(self) -> None:
+        """End those that nobody took, and make no more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._maker is not None:
+            self._maker.join()
+        while self._things:
+            self._end(self._things.popleft())
+
+    def _run(self) -> None:
+        while self._is_wanted():
+            try:
+                thing = self._make()
+            except (SandboxError, OSError):
+                # Whoever needs one is told why; here it is tried again later.
+                with self._changed:
+                    self._changed.wait_for(lambda: self._is_closed, _RETRY_INTERVAL)
+                continue
+            with self._changed:
+                is_surplus = self._is_closed or len(self._things) >= self._wanted
+                if not is_surplus:
+                    self._things.append(thing)
+                    self._changed.notify_all()
+            if is_surplus:
+                self._end(thing)
+
+    def _is_wanted(self) -> bool:
+        """Wait until one is; returns False when it is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or len(self._things) < self._wanted)
+            while not self._is_closed and (rest := self._last + _REFILL_DELAY - time.monotonic()) > 0:
+                self._changed.wait(rest)
+            return not self._is_closed

@@ -1,0 +1,43 @@
+"""How the SDK reaches the engine's socket: as it does by itself, and a socket that finds nobody is closed.
+
+By itself it leaves such a socket to the collector, one for every call to an engine that is gone.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from docker.transport import UnixHTTPAdapter
+from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
+
+
+class SdkTransport(UnixHTTPAdapter):
+    """Takes the place of the SDK's own."""
+
+    def get_connection(self, url: bytes | str, proxies: object = None) -> UnixHTTPConnectionPool:  # noqa: ARG002 - its signature
+        """The connections that are kept for this address."""
+        with self.pools.lock:
+            pool = self.pools.get(url)
+            if pool is None:
+                pool = _UnixConnectionPool(
+                    str(url), self.socket_path, self.timeout, maxsize=self.max_pool_size
+                )
+                self.pools[url] = pool
+        return pool
+
+
+class _UnixConnectionPool(UnixHTTPConnectionPool):
+    def _new_conn(self) -> UnixHTTPConnection:  # type: ignore[override]
+        return _UnixConnection(self.base_url, self.socket_path, self.timeout)  # type: ignore[arg-type]
+
+
+class _UnixConnection(UnixHTTPConnection):
+    def connect(self) -> None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(self.timeout)
+            sock.connect(self.unix_socket)
+        except BaseException:
+            sock.close()
+            raise
+        self.sock = sock

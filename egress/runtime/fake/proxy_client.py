@@ -1,0 +1,52 @@
+"""A proxy in memory: it takes every sandbox, and serves none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from egress.runtime.errors import SandboxExistsError
+from egress.runtime.proxy_client import Admission, LivenessConnection, PlantedCanary, SandboxListener
+
+
+class FakeProxyClient:
+    """A proxy that takes every sandbox, and remembers which."""
+
+    def __init__(
+        self,
+        placeholders: Mapping[str, Mapping[str, str]] | None = None,
+        canaries: tuple[PlantedCanary, ...] = (),
+    ) -> None:
+        self._placeholders = placeholders or {}
+        self._canaries = canaries
+        self.admitted: dict[str, str | None] = {}
+        """Profiles by name."""
+
+    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+        if name in self.admitted:
+            raise SandboxExistsError(
+                f"the proxy has a sandbox {name} already", "remove it, or take another name"
+            )
+        self.admitted[name] = profile
+        authority = f"-----BEGIN CERTIFICATE-----\nfake {name}\n-----END CERTIFICATE-----\n"
+        return Admission(name, authority, self._placeholders, self._canaries, seed or name)
+
+    def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
+        """Nobody comes by them."""
+
+    def dismiss(self, name: str) -> None:
+        self.admitted.pop(name, None)
+
+    def open_liveness(self) -> LivenessConnection:
+        return _EndlessLiveness()
+
+
+class _EndlessLiveness:
+    def __init__(self) -> None:
+        self._closed = threading.Event()
+
+    def wait(self) -> None:
+        self._closed.wait()
+
+    def close(self) -> None:
+        self._closed.set()

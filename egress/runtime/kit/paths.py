@@ -1,0 +1,73 @@
+"""Where the files of the kit lie inside the sandbox: one folder, and a name for each file in it.
+
+The names are part of variables and of configuration files, so they are made here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from egress.errors import UsageError
+
+# Spaces part the options of a JVM, colons the folders of PHP; quotes and dollars mean something everywhere.
+_PLAIN_PATH: Final = re.compile(r"(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
+
+
+@dataclass(frozen=True, slots=True)
+class KitPaths:
+    """The folder of the kit inside the sandbox. Raises `UsageError` for a path that is not plain."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        if not _PLAIN_PATH.fullmatch(self.path):
+            raise UsageError(
+                "the folder of the kit is not a plain whole path",
+                "use letters, digits, dots, - and _, as in /etc/egress",
+            )
+
+    @property
+    def certificate(self) -> str:
+        """The authority's certificate alone, for what adds to the roots it has."""
+        return f"{self.path}/ca.pem"
+
+    @property
+    def bundle(self) -> str:
+        """Public roots and the authority's certificate, for what replaces the roots it has."""
+        return f"{self.path}/bundle.pem"
+
+    @property
+    def hashed(self) -> str:
+        """A folder with the authority's certificate under the name by which OpenSSL looks for it."""
+        return f"{self.path}/certs"
+
+    @property
+    def trust_store(self) -> str:
+        return f"{self.path}/truststore.p12"
+
+    @property
+    def wgetrc(self) -> str:
+        return f"{self.path}/wgetrc"
+
+    @property
+    def apt(self) -> str:
+        return f"{self.path}/apt.conf"
+
+    @property
+    def php(self) -> str:
+        """A folder of settings: PHP reads all files in it that end in `.ini`."""
+        return f"{self.path}/php"
+
+    @property
+    def maven(self) -> str:
+        return f"{self.path}/maven-settings.xml"
+
+    @property
+    def chromium(self) -> str:
+        return f"{self.path}/chromium.json"
+
+    @property
+    def firefox(self) -> str:
+        return f"{self.path}/firefox.json"

@@ -1,0 +1,247 @@
+"""The first process of a sandbox: it begins commands, ends them, and takes in what they leave behind.
+
+With it all others end: the kernel sees to that. It ends itself when either of two lines is hung up, that of
+the runtime or that of the door, so nothing outlives whoever wanted it. It never reads what a command writes.
+What it is asked for:
+
+    control line   `spawn` with a socket for that command, its request as a file, and its streams unless it
+                   gets a terminal; `pause` and `resume`, which are answered
+    command's line `{"kill": SECONDS}`; told are `{"pty": true}` with the terminal, `{"refused": WHY}`, and at
+                   the end `{"exit": STATUS, "timed_out": BOOL}`
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from egress.runtime.namespace.inside import command, kernel, messages
+from egress.runtime.namespace.inside.command import Confinement
+
+_MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
+_TICK_INTERVAL: Final = 0.02
+_TIMED_OUT_STATUS: Final = 124
+_TERMINATED_STATUS: Final = 143
+_KILLED_STATUS: Final = 137
+
+
+@dataclass(slots=True)
+class _Command:
+    line: socket.socket
+    number: int
+    has_terminal: bool
+    deadline: float | None
+    grace: float
+    status: int | None = None
+    """What it ended with, signals from 128 on."""
+    why: int | None = None
+    """With which status it is being ended."""
+    kill_at: float = field(default=0.0)
+    was_killed: bool = False
+
+
+class InitProcess:
+    """The loop."""
+
+    def __init__(self, cell: Confinement, control: socket.socket, life: int) -> None:
+        self._cell = cell
+        self._control = control
+        self._life = life
+        self._commands: dict[int, _Command] = {}
+        self._poll = select.poll()
+        self._wake, wake = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(self._wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        # The kernel keeps from a first process what it has no handler for; Python has one for this.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        for watched in (control.fileno(), life, self._wake):
+            self._poll.register(watched, select.POLLIN)
+
+    def run(self) -> None:
+        """Until a line is hung up."""
+        kernel.be_readable(by_others=False)
+        self._control.send(b"ready")
+        while True:
+            ready = {number for number, _ in self._poll.poll(self._poll_timeout())}
+            if self._life in ready:
+                return
+            if self._wake in ready:
+                with suppress(BlockingIOError):
+                    os.read(self._wake, messages.MAX_MESSAGE_BYTES)
+            self._reap()
+            # Before a command begins: its line may get the number of one that is closed by now.
+            for each in [each for each in self._commands.values() if each.line.fileno() in ready]:
+                self._read_line(each)
+            if self._control.fileno() in ready and not self._obey():
+                return
+            self._check_deadlines()
+
+    # What it is told
+
+    def _obey(self) -> bool:
+        message, descriptors = messages.receive(self._control, 8)
+        if message == b"spawn":
+            self._spawn(descriptors)
+        elif message in (b"pause", b"resume"):
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGSTOP if message == b"pause" else signal.SIGCONT)
+            self._control.send(b"done")
+        return bool(message)
+
+    def _spawn(self, descriptors: list[int]) -> None:
+        line = socket.socket(fileno=descriptors[0])
+        streams: list[int] = list(descriptors[2:])
+        try:
+            self._check_process_limit()
+            request = json.loads(os.pread(descriptors[1], _MAX_REQUEST_BYTES, 0))
+            if not streams:
+                streams = [self._terminal(line)]
+            number = self._fork(request, streams, line)
+        except OSError as error:
+            room = error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
+            _tell(line, {"refused": "room" if room else "rights"})
+            line.close()
+        else:
+            timeout = request["timeout"]
+            deadline = None if timeout is None else time.monotonic() + timeout
+            self._commands[number] = _Command(line, number, len(streams) == 1, deadline, request["grace"])
+            self._poll.register(line, select.POLLIN)
+        finally:
+            for each in {descriptors[1], *streams}:
+                os.close(each)
+
+    def _check_process_limit(self) -> None:
+        """The kernel counts a command where it begins another, and not where it is begun here."""
+        most = self._cell.bounds.get("processes")
+        if most is not None and _count() > most:
+            raise BlockingIOError(errno.EAGAIN, "too many processes")
+
+    def _fork(self, request: dict[str, object], streams: list[int], line: socket.socket) -> int:
+        number = os.fork()
+        if number:
+            return number
+        try:
+            signal.set_wakeup_fd(-1)
+            command.begin(self._cell, request, streams, line)
+        finally:
+            os._exit(command.NOT_BEGUN_STATUS)
+
+    def _terminal(self, line: socket.socket) -> int:
+        master, slave = os.openpty()
+        try:
+            os.fchown(slave, self._cell.terminal_owner, -1)
+            socket.send_fds(line, [b'{"pty": true}'], [master])
+        except OSError:
+            os.close(slave)
+            raise
+        finally:
+            os.close(master)
+        return slave
+
+    def _read_line(self, each: _Command) -> None:
+        try:
+            message = each.line.recv(messages.MAX_MESSAGE_BYTES)
+        except OSError:
+            message = b""
+        if message:
+            self._end(each, _TERMINATED_STATUS, float(json.loads(message)["kill"]))
+        else:
+            # Nobody wants to know what becomes of it; it goes on all the same.
+            self._poll.unregister(each.line)
+            each.line.close()
+            self._commands.pop(each.number)
+
+    # Its commands
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                number, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not number:
+                return
+            each = self._commands.get(number)
+            if each is not None:
+                code = os.waitstatus_to_exitcode(status)
+                each.status = code if code >= 0 else 128 - code
+                if each.why is None:
+                    self._settle(each)
+
+    def _poll_timeout(self) -> int | None:
+        ends = [each.deadline for each in self._commands.values() if each.deadline and each.why is None]
+        if any(each.why is not None for each in self._commands.values()):
+            return round(_TICK_INTERVAL * 1000)
+        return max(0, round((min(ends) - time.monotonic()) * 1000) + 1) if ends else None
+
+    def _check_deadlines(self) -> None:
+        now = time.monotonic()
+        for each in list(self._commands.values()):
+            if each.why is None and each.deadline is not None and now >= each.deadline:
+                self._end(each, _TIMED_OUT_STATUS, each.grace)
+            elif each.why is not None:
+                self._progress_kill(each, now)
+
+    def _end(self, each: _Command, why: int, grace: float) -> None:
+        if each.why is None:
+            each.why = why
+            each.kill_at = time.monotonic() + grace
+            if each.has_terminal:
+                # Shells at a terminal have no ear for TERM.
+                self._signal(each, signal.SIGHUP)
+            self._signal(each, signal.SIGTERM)
+            self._signal(each, signal.SIGCONT)
+            self._progress_kill(each, time.monotonic())
+        else:
+            each.kill_at = min(each.kill_at, time.monotonic() + grace)
+
+    def _progress_kill(self, each: _Command, now: float) -> None:
+        """Settle a command that is being ended where its group is gone, or ends it the other way."""
+        if each.status is not None and (each.was_killed or not self._signal(each, 0)):
+            self._settle(each)
+        elif now >= each.kill_at and not each.was_killed:
+            each.was_killed = True
+            self._signal(each, signal.SIGKILL)
+            if each.status is not None:
+                self._settle(each)
+
+    def _signal(self, each: _Command, number: int) -> bool:
+        try:
+            os.killpg(each.number, number)
+        except ProcessLookupError:
+            # It may not have its group yet.
+            if each.status is None:
+                os.kill(each.number, number)
+                return True
+            return False
+        return True
+
+    def _settle(self, each: _Command) -> None:
+        if each.why == _TERMINATED_STATUS:
+            code = _KILLED_STATUS if each.status == _KILLED_STATUS else _TERMINATED_STATUS
+        else:
+            code = each.why if each.why is not None else each.status or 0
+        _tell(each.line, {"exit": code, "timed_out": each.why == _TIMED_OUT_STATUS})
+        self._poll.unregister(each.line)
+        each.line.close()
+        del self._commands[each.number]
+
+
+def _count() -> int:
+    with os.scandir("/proc") as entries:
+        return sum(entry.name.isdigit() for entry in entries)
+
+
+def _tell(line: socket.socket, what: dict[str, object]) -> None:
+    with suppress(OSError):
+        line.send(json.dumps(what).encode())

@@ -1,0 +1,205 @@
+"""The root folder of a sandbox, put together out of mounts in a mount namespace of its own.
+
+What to mount is decided outside, and comes as plain values: trees of the host by number, and steps. The trees
+are opened by whoever may, before the namespaces are entered; the steps are taken in them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from egress.runtime.namespace.inside import kernel
+
+OLD_ROOT: Final = "/.egress"
+"""Where the root that was stays, until the sandbox's first process leaves it behind."""
+_BUILD_FOLDER: Final = "/proc"
+"""Any folder that every machine has."""
+_READ_ONLY_PATHS: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
+_COVERED_PATHS: Final = (
+    *("/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/scsi"),
+    *("/proc/timer_list", "/proc/sched_debug", "/proc/kallsyms", "/proc/kmsg", "/proc/kpagecount"),
+)
+
+_OCTAL_ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
+
+Source = Mapping[str, object]
+Step = Sequence[object]
+Disk = Mapping[str, object]
+
+
+class HostTrees:
+    """Parts of the host, opened as mounts that are attached nowhere yet."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        """Open all. Raises `OSError` that names the one that cannot be."""
+        self._trees: list[int] = []
+        self._below: dict[int, list[str]] = {}
+        for source in sources:
+            path = str(source["path"])
+            try:
+                self._open(path, int(str(source["attributes"])), alone=bool(source["alone"]))
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, path) from None
+
+    def _open(self, path: str, attributes: int, *, alone: bool) -> None:
+        number = len(self._trees)
+        tree = self._opened(path, number, alone=alone)
+        self._trees.append(tree)
+        kernel.restrict(tree, attributes)
+
+    def _opened(self, path: str, number: int, *, alone: bool) -> int:
+        if not alone:
+            return kernel.open_tree(path, recursive=True)
+        place = _open_without_links(path)
+        try:
+            try:
+                return kernel.open_tree_of(place, recursive=False)
+            except OSError as error:
+                # In a namespace that a user made, what others have mounted below cannot be left behind: it
+                # could hide something. So it comes along, and is covered.
+                if error.errno != errno.EINVAL:
+                    raise
+            self._below[number] = _mounted_below(path)
+            return kernel.open_tree_of(place, recursive=True)
+        finally:
+            os.close(place)
+
+    def attach(self, number: int, path: str) -> None:
+        kernel.attach(self._trees[number], path)
+        os.close(self._trees[number])
+        for each in self._below.get(number, ()):
+            _cover(path.rstrip("/") + each)
+
+
+def _open_without_links(path: str) -> int:
+    """A place by a path without links. Whoever could change it since it was judged could put one there."""
+    place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if stat.S_ISLNK(os.fstat(place).st_mode) or os.readlink(f"/proc/self/fd/{place}") != path:  # noqa: PTH115
+        os.close(place)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return place
+
+
+def _mounted_below(path: str) -> list[str]:
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123
+        points = [_unescape_path(line.split()[4]) for line in file]
+    whole = path.rstrip("/") + "/"
+    return sorted(point[len(whole) - 1 :] for point in points if point.startswith(whole) and point != whole)
+
+
+def _unescape_path(point: bytes) -> str:
+    """A path as the kernel lists it: spaces and the like are three octal digits, all else is as it is."""
+    return os.fsdecode(_OCTAL_ESCAPE.sub(lambda found: bytes([int(found[1], 8)]), point))
+
+
+def _cover(path: str) -> None:
+    """Let nothing be seen at a path."""
+    if os.path.isdir(path):  # noqa: PTH112
+        kernel.mount("tmpfs", path, "mode=0555,size=4k", ("nosuid", "nodev", "noexec"))
+        kernel.restrict_path(path, kernel.READ_ONLY)
+    elif os.path.exists(path):  # noqa: PTH110
+        tree = kernel.open_tree("/dev/null", recursive=False)
+        kernel.attach(tree, path)
+        os.close(tree)
+
+
+def build(trees: HostTrees, steps: Sequence[Step]) -> None:
+    """Make the new root and go there; the old one is seen at `OLD` from now on."""
+    kernel.keep_mounts_private()
+    kernel.mount("tmpfs", _BUILD_FOLDER, "mode=0755")
+    os.mkdir(_BUILD_FOLDER + OLD_ROOT, 0o700)  # noqa: PTH102
+    kernel.pivot_root(_BUILD_FOLDER, _BUILD_FOLDER + OLD_ROOT)
+    os.chdir("/")
+    for step in steps:
+        _take_step(step, trees)
+
+
+def _take_step(step: Step, trees: HostTrees) -> None:
+    what, path = str(step[0]), str(step[1])
+    if what == "folder":
+        os.mkdir(path, 0o755)  # noqa: PTH102
+    elif what == "file":
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+    elif what == "link":
+        os.symlink(str(step[2]), path)  # noqa: PTH211
+    elif what == "tree":
+        trees.attach(int(str(step[2])), path)
+    elif what == "memory":
+        kernel.mount("tmpfs", path, str(step[2]))
+    elif what == "still":
+        kernel.restrict_path(path, kernel.READ_ONLY)
+    else:
+        raise ValueError(what)
+
+
+def add_disks(disks: Sequence[Disk], owner: int) -> None:
+    """Make the file systems that last as long as one run of the sandbox, with folders of its user's.
+
+    Each is mounted where nobody looks, and its folders are seen at their places; together they have its size.
+    """
+    for disk in disks:
+        kernel.mount("tmpfs", OLD_ROOT, str(disk["options"]))
+        places = disk["places"]
+        for number, (path, mode, inside) in enumerate(places if isinstance(places, list) else ()):
+            folder = f"{OLD_ROOT}/{number}"
+            os.mkdir(folder)  # noqa: PTH102
+            os.chown(folder, owner, owner)
+            os.chmod(folder, mode)  # noqa: PTH101
+            _replace(path, folder, inside, owner)
+        kernel.detach(OLD_ROOT)
+
+
+def _replace(path: str, folder: str, inside: Sequence[str], owner: int) -> None:
+    """Let a folder be seen at a path, with all that is mounted inside of the one that was there."""
+    kept = [(each, os.path.isdir(each), kernel.open_tree(each, recursive=True)) for each in inside]  # noqa: PTH112
+    for each, is_folder, _ in kept:
+        _make_place(folder, each.removeprefix(path.rstrip("/") + "/"), owner, is_folder=is_folder)
+    tree = kernel.open_tree(folder, recursive=False)
+    kernel.attach(tree, path)
+    os.close(tree)
+    for each, _, tree in kept:
+        kernel.attach(tree, each)
+        os.close(tree)
+
+
+def _make_place(folder: str, name: str, owner: int, *, is_folder: bool) -> None:
+    """Make something that can be mounted over, and the folders above it."""
+    *above, last = name.split("/")
+    at = folder
+    for part in (*above, last) if is_folder else above:
+        at = f"{at}/{part}"
+        if not os.path.isdir(at):  # noqa: PTH112
+            os.mkdir(at, 0o755)  # noqa: PTH102
+            os.chown(at, owner, owner)
+    if not is_folder:
+        os.close(os.open(f"{at}/{last}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+
+
+def complete(shared: str) -> None:
+    """Add what belongs to one run of the sandbox: its processes, terminals and shared memory.
+
+    `shared` says how that memory is mounted. Afterwards nothing of the old root is there, and the new one
+    cannot be written.
+    """
+    kernel.mount("proc", "/proc", "", ("nosuid", "nodev", "noexec"))
+    for path in _COVERED_PATHS:
+        _cover(path)
+    kernel.mount("devpts", "/dev/pts", "newinstance,ptmxmode=0666,mode=0620", ("nosuid", "noexec"))
+    kernel.mount("tmpfs", "/dev/shm", shared)  # noqa: S108 - that of the sandbox
+    kernel.detach(OLD_ROOT)
+
+
+def close() -> None:
+    """Let the settings of the kernel, and the root itself, be read and no longer written."""
+    for path in _READ_ONLY_PATHS:
+        if os.path.exists(path):  # noqa: PTH110
+            tree = kernel.open_tree(path, recursive=True)
+            kernel.restrict(tree, kernel.READ_ONLY)
+            kernel.attach(tree, path)
+            os.close(tree)
+    kernel.restrict_path("/", kernel.READ_ONLY)

@@ -1,0 +1,139 @@
+"""Whether this machine lets namespaces be made, and if not, what its operator can do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from egress.runtime.errors import UnsupportedError
+from egress.runtime.namespace.inside.syscall_filter import MACHINE_FILTERS
+
+SETTING_FILES: Final = {
+    "user.max_user_namespaces": Path("/proc/sys/user/max_user_namespaces"),
+    "user.max_net_namespaces": Path("/proc/sys/user/max_net_namespaces"),
+    "kernel.unprivileged_userns_clone": Path("/proc/sys/kernel/unprivileged_userns_clone"),
+    "kernel.apparmor_restrict_unprivileged_userns": Path(
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+    ),
+}
+MIN_KERNEL_VERSION: Final = (5, 14)
+"""From there on bounds of processes are counted by user namespace, and mounts are closed whole."""
+_IMPORT_PREFIX: Final = "from egress.runtime.namespace.inside import "
+_PROBE_CODE: Final = (
+    _IMPORT_PREFIX + "kernel, network, users\n"
+    "try:\n"
+    "    users.enter(0x60020000, ())\n"
+    "    kernel.keep_mounts_private()\n"
+    "    network.prepare('198.18.0.2')\n"
+    "except OSError as error:\n"
+    "    print(error.errno)\n"
+)
+_PROBE_TIMEOUT: Final = 30.0
+
+
+def python_command(code: str) -> list[str]:
+    """How a process in a sandbox's namespaces is begun: at once, with the standard library and `inside`."""
+    root = str(Path(__file__).resolve().parents[3])
+    start = f"import sys; sys.path.append({root!r})\n"
+    return [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", start + code]
+
+
+def check() -> None:
+    """Raise `UnsupportedError` where no sandbox of this kind can be made."""
+    refuse_old(os.uname().sysname, os.uname().release, os.uname().machine)
+    done = subprocess.run(
+        python_command(_PROBE_CODE),
+        env={},
+        cwd="/",
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=_PROBE_TIMEOUT,
+        check=False,
+    )
+    said = done.stdout.strip()
+    if done.returncode or said:
+        raise refusal_error(int(said) if said.isdigit() else 0, kernel_settings())
+
+
+def refuse_old(system: str, release: str, machine: str) -> None:
+    """Raise `UnsupportedError` for a kernel that lacks what is needed. Pure."""
+    if system != "Linux":
+        raise UnsupportedError("namespaces are a part of Linux", "use the docker runtime")
+    if machine not in MACHINE_FILTERS:
+        raise UnsupportedError(
+            f"there is no filter of system calls for {machine}", "use the docker runtime on this machine"
+        )
+    numbers = release.replace("-", ".").split(".")[:2]
+    if all(each.isdigit() for each in numbers) and tuple(map(int, numbers)) < MIN_KERNEL_VERSION:
+        raise UnsupportedError(
+            f"the kernel {'.'.join(numbers)} is too old for sandboxes of namespaces",
+            f"use Linux {MIN_KERNEL_VERSION[0]}.{MIN_KERNEL_VERSION[1]} or newer, or the docker runtime",
+        )
+
+
+def kernel_settings() -> dict[str, str]:
+    """What the kernel is set to, as far as it says."""
+    found = {}
+    for name, path in SETTING_FILES.items():
+        try:
+            found[name] = path.read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+    return found
+
+
+def refusal_error(number: int, found: Mapping[str, str]) -> UnsupportedError:
+    """Why namespaces were refused, and the cure. Pure."""
+    for name in ("user.max_user_namespaces", "user.max_net_namespaces"):
+        if found.get(name) == "0" or (number == errno.ENOSPC and name in found):
+            return _unsupported_error(
+                f"{name} is {found[name]}, and all are taken", f"sysctl -w {name}=15000"
+            )
+    if found.get("kernel.unprivileged_userns_clone") == "0":
+        name = "kernel.unprivileged_userns_clone"
+        return _unsupported_error(f"{name} is 0", f"sysctl -w {name}=1")
+    if found.get("kernel.apparmor_restrict_unprivileged_userns") == "1":
+        name = "kernel.apparmor_restrict_unprivileged_userns"
+        return _unsupported_error(
+            f"{name} is 1", f"give {sys.executable} an AppArmor profile with `userns,`, or sysctl -w {name}=0"
+        )
+    reason = os.strerror(number).lower() if number else "no reason given"
+    return UnsupportedError(
+        f"this machine lets nobody make the namespaces of a sandbox: {reason}",
+        "in a container, let it use user namespaces (its seccomp profile forbids them); else use docker",
+    )
+
+
+def _unsupported_error(reason: str, cure: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"this machine lets a user make no namespaces: {reason}",
+        f"as root: {cure}; or use the docker runtime",
+    )
+
+
+# What a sandbox of namespaces is not kept from, in sentences for its operator. Pure.
+KERNEL_CAUTION: Final = (
+    "they share this machine's kernel and its /usr, read-only, and can fill its disk if not bounded"
+)
+_UNBOUNDED_CAUTIONS: Final = {
+    "memory": "memory is bounded for each process alone",
+    "cpu": "processor time is not",
+}
+
+
+def list_cautions(bounded: frozenset[str], *, has_rights: bool, is_root: bool) -> tuple[str, ...]:
+    """All of them, the one that always holds first. `bounded`: what control groups can bound here."""
+    found = [KERNEL_CAUTION]
+    missing = [_UNBOUNDED_CAUTIONS[kind] for kind in ("memory", "cpu") if kind not in bounded]
+    if missing:
+        found.append(f"no control group can be written here: {', '.join(missing)}")
+    if not has_rights:
+        found.append("they run as your own user, and are kept apart by namespaces alone")
+        if is_root:
+            found.append("this is root without its rights: run it as somebody")
+    return tuple(found)

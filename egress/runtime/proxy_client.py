@@ -1,0 +1,252 @@
+"""The proxy as a runtime sees it: sandboxes are admitted and dismissed, and listeners are handed over to it.
+
+What is spoken is what `egress serve --handover` answers to: HTTP with JSON over its control socket, and lines
+of JSON with one descriptor each over its hand-over socket. Both belong to the user of the proxy, so a runtime
+runs as the same user. Of an admission only what a sandbox is meant to hold comes back: a certificate, and
+stand-ins.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from egress.runtime.errors import GatewayError, GatewayRefusedError, SandboxExistsError, SpecError
+from egress.runtime.unix_http import UnixHttpConnection, connect_unix
+
+SandboxListenerKind = Literal["proxy", "transparent", "dns-udp", "dns-tcp"]
+Authority = str
+"""A certificate in PEM form."""
+
+CONTROL_SOCKET: Final = "control.sock"
+HANDOVER_SOCKET: Final = Path("doors", "handover.sock")
+_ANSWER_TIMEOUT: Final = 30.0
+_MAX_SOCKET_PATH_BYTES: Final = 100
+_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_START_HINT: Final = "start one with `egress serve --handover`, as the same user"
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedCanary:
+    """A value that nothing has a use for, and where it is planted."""
+
+    name: str
+    value: str = field(repr=False)
+    env: str = ""
+    """The variable; empty for none."""
+    file: str = ""
+    """The path inside, whole or below `~/`; empty for none."""
+    content: str = field(default="", repr=False)
+    """What that file says, the value in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a sandbox that was admitted is to hold."""
+
+    name: str
+    authority: Authority
+    """The certificate that its programs have to trust."""
+    placeholders: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Its stand-ins, by secret and form."""
+    canaries: tuple[PlantedCanary, ...] = ()
+    seed: str = field(default="", repr=False)
+    """What its canaries are made from: whoever admits it again, to a proxy that has returned, says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxListener:
+    """A socket that was opened in the network of a sandbox."""
+
+    kind: SandboxListenerKind
+    port: int
+    """The one that the sandbox dials."""
+    sock: socket.socket = field(repr=False)
+
+
+class ProxyClient(Protocol):
+    """A proxy that takes sandboxes."""
+
+    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+        """Add a sandbox. Raises `SandboxExistsError`, or `GatewayError` where it is not taken.
+
+        `seed` is that of the admission before, where canaries of it are planted already.
+        """
+
+    def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
+        """Let the proxy serve these for it, from now on. They stay open here. Raises `GatewayError`."""
+
+    def dismiss(self, name: str) -> None:
+        """End what the proxy does for it. Nothing happens where it knows no such sandbox, or is gone."""
+
+    def open_liveness(self) -> LivenessConnection:
+        """Keep in touch, so that the end of the proxy is noticed. Raises `GatewayError`."""
+
+
+class LivenessConnection(Protocol):
+    """A connection to the proxy for no other purpose than to see it end."""
+
+    def wait(self) -> None:
+        """Return when the proxy has ended, or `close` was called."""
+
+    def close(self) -> None: ...
+
+
+class ControlProxyClient:
+    """A proxy on this machine, by the folder of its sockets."""
+
+    def __init__(self, runtime_dir: Path) -> None:
+        """Nothing is asked yet."""
+        self._control = runtime_dir / CONTROL_SOCKET
+        self._handover = runtime_dir / HANDOVER_SOCKET
+
+    def __repr__(self) -> str:
+        return f"ProxyGateway({str(self._control.parent)!r})"
+
+    def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
+        again = {"seed": seed} if seed else {}
+        status, answer = self._ask("POST", "/sandboxes", {"name": name, "profile": profile, **again})
+        if status == 201:
+            return _admission(name, answer)
+        error, hint = _text_field(answer, "error"), _text_field(answer, "hint")
+        if status == 409 and self._knows(name):
+            raise SandboxExistsError(
+                f"the proxy has a sandbox {name} already", "remove it, or take another name"
+            )
+        if status == 400:
+            raise SpecError(f"the proxy does not take the sandbox {name}: {error}", hint)
+        raise GatewayRefusedError(f"the proxy does not take the sandbox {name}: {error}", hint)
+
+    def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
+        with _connect(self._handover) as sock, sock.makefile("rb") as answers:
+            for item in listeners:
+                try:
+                    socket.send_fds(sock, [_offer_line(name, item)], [item.sock.fileno()])
+                    answer = _parse_answer(answers.readline(_MAX_ANSWER_BYTES))
+                except (OSError, ValueError) as error:
+                    raise _no_answer_error(self._handover, error) from None
+                if answer.get("ok") is not True:
+                    reason = _text_field(answer, "error")
+                    raise GatewayRefusedError(
+                        f"the proxy does not take port {item.port} of the sandbox {name}: {reason}",
+                        "see `egress status`",
+                    )
+
+    def dismiss(self, name: str) -> None:
+        with suppress(GatewayError):
+            self._ask("DELETE", f"/sandboxes/{name}", {})
+
+    def canary_offenders(self) -> frozenset[str]:
+        """Name those that sent a canary which stops them: they have no access. Raises `GatewayError`."""
+        _, answer = self._ask("GET", "/stopped", {})
+        found = answer.get("sandboxes")
+        return (
+            frozenset(each for each in found if isinstance(each, str))
+            if isinstance(found, list)
+            else frozenset()
+        )
+
+    def open_liveness(self) -> LivenessConnection:
+        return _LivenessSocket(_connect(self._handover, patience=None))
+
+    def _knows(self, name: str) -> bool:
+        status, answer = self._ask("GET", "/status", {})
+        there = answer.get("sandboxes")
+        return (
+            status == 200
+            and isinstance(there, list)
+            and any(isinstance(each, dict) and each.get("name") == name for each in there)
+        )
+
+    def _ask(self, method: str, path: str, body: Mapping[str, object]) -> tuple[int, Mapping[str, object]]:
+        connection = UnixHttpConnection("egress", lambda: _connect(self._control))
+        try:
+            connection.request(method, path, json.dumps(body))
+            answer = connection.getresponse()
+            return answer.status, _parse_answer(answer.read(_MAX_ANSWER_BYTES))
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise _no_answer_error(self._control, error) from None
+        finally:
+            connection.close()
+
+
+class _LivenessSocket:
+    """On which nothing is said."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def wait(self) -> None:
+        with suppress(OSError):
+            while self._sock.recv(64):
+                pass
+
+    def close(self) -> None:
+        # Closing alone would not wake who waits.
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+
+
+def _connect(path: Path, patience: float | None = _ANSWER_TIMEOUT) -> socket.socket:
+    if len(os.fsencode(path)) > _MAX_SOCKET_PATH_BYTES:
+        raise GatewayError(f"no proxy can listen at {path}: the path is too long", "name a shorter folder")
+    try:
+        return connect_unix(path, patience)
+    except OSError as error:
+        raise _no_answer_error(path, error) from None
+
+
+def _no_answer_error(path: Path, error: Exception) -> GatewayError:
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return GatewayError(f"no proxy is running here: nobody answers at {path}", _START_HINT)
+    reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
+    return GatewayError(f"the proxy did not answer at {path}: {reason}", "look into its log")
+
+
+def _offer_line(name: str, item: SandboxListener) -> bytes:
+    listener = f"{name}-{item.kind}-{item.port}"
+    message = {"sandbox": name, "kind": item.kind, "port": item.port, "name": listener}
+    return json.dumps(message).encode() + b"\n"
+
+
+def _parse_answer(data: bytes) -> Mapping[str, object]:
+    """What an answer says; raises `ValueError` for one that came in part."""
+    found = json.loads(data)
+    return found if isinstance(found, dict) else {}
+
+
+def _text_field(answer: Mapping[str, object], key: str) -> str:
+    found = answer.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _admission(name: str, answer: Mapping[str, object]) -> Admission:
+    stand_ins = answer.get("placeholders")
+    found = {
+        secret: {str(form): str(value) for form, value in forms.items()}
+        for secret, forms in (stand_ins.items() if isinstance(stand_ins, dict) else ())
+        if isinstance(forms, dict)
+    }
+    authority = _text_field(answer, "ca")
+    if "BEGIN CERTIFICATE" not in authority or "PRIVATE KEY" in authority:
+        raise GatewayRefusedError(
+            f"the proxy named no authority for the sandbox {name}", "bring proxy and runtime to one version"
+        )
+    return Admission(name, authority, found, _canaries(answer), _text_field(answer, "seed"))
+
+
+def _canaries(answer: Mapping[str, object]) -> tuple[PlantedCanary, ...]:
+    found = answer.get("canaries")
+    each = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return tuple(
+        PlantedCanary(*(_text_field(item, key) for key in ("name", "value", "env", "file", "content")))
+        for item in each
+    )

@@ -1,0 +1,167 @@
+"""Paths of the host, gone folder by folder, and the links on the way: who made each, and where it leads.
+
+Links are made by others too: by whoever wrote a repository, or by a sandbox that can write a folder. So one
+that leads out of its own folder is followed only where root made it, and no sandbox could.
+
+What was judged is what is used. Each folder on the way is held open, and the next one is looked for in it;
+who takes a folder away meanwhile, or lays a link in its place, changes nothing for us.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_MAX_LINKS: Final = 40
+# Looks, and opens nothing: neither a pipe nor a device notices.
+_PATH_FLAGS: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedLink:
+    """One that was followed."""
+
+    place: Path
+    target: Path
+    owner: int
+
+
+@dataclass(slots=True)
+class ResolvedPath:
+    """Where a path leads to, and what lies there."""
+
+    links: list[FollowedLink] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
+    _held: list[int] = field(default_factory=list)
+    """The root, and behind it each folder of the way that is there."""
+
+    @property
+    def end(self) -> Path:
+        """The same place without a link. What is not there is where it was said to be."""
+        return Path("/", *self._names)
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it leads to links again and again, and was given up."""
+        return len(self.links) > _MAX_LINKS
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Where each link lies, and the end, if there is one: whoever writes one decides what is found."""
+        links = tuple(link.place for link in self.links)
+        return links if self.is_loop else (*links, self.end)
+
+    def untrusted_link(self, written: Sequence[Path] = ()) -> FollowedLink | None:
+        """Return a link that leads out of its folder, and that somebody can have made whom nobody trusts.
+
+        `written` are folders that a sandbox can write.
+        """
+        return next((link for link in self.links if _is_untrusted(link, written)), None)
+
+    def open_file(self, flags: int) -> int:
+        """Open the file at the end, where it is one. Raises `OSError`."""
+        self._refuse_missing(len(self._names) - 1)
+        if not self._names:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        name = self._names[-1]
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._held[len(self._names) - 1])
+
+    def open_folder(self, *, make: bool = False) -> int:
+        """Open the folder at the end; with `make` those are made that are not there. Raises `OSError`."""
+        if not make:
+            self._refuse_missing(len(self._names))
+        at = os.open(".", _FOLDER_FLAGS, dir_fd=self._held[-1])
+        for name in self._names[len(self._held) - 1 :]:
+            try:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=at)
+                below = os.open(name, _FOLDER_FLAGS, dir_fd=at)
+            finally:
+                os.close(at)
+            at = below
+        return at
+
+    def _refuse_missing(self, depth: int) -> None:
+        """Tell why there is nothing at so many folders below the root."""
+        if len(self._held) <= depth:
+            os.close(os.open(self._names[len(self._held) - 1], _PATH_FLAGS, dir_fd=self._held[-1]))
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+@contextmanager
+def resolve_path(path: Path) -> Iterator[ResolvedPath]:
+    """Go to where a path leads, and hold it. Raises `OSError` for one that leads only to links."""
+    with _walk(path) as way:
+        if way.is_loop:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        yield way
+
+
+def places_on_path(path: Path) -> tuple[Path, ...]:
+    """The places of a way, also of one that leads only to links: at least one. Raises `OSError`."""
+    with _walk(path) as way:
+        return way.places
+
+
+@contextmanager
+def _walk(path: Path) -> Iterator[ResolvedPath]:
+    way = ResolvedPath()
+    try:
+        way._held.append(os.open("/", _FOLDER_FLAGS | os.O_PATH))  # noqa: SLF001 - the two are one
+        _advance(way, way._names, way._held, list(path.absolute().parts[1:]))  # noqa: SLF001 - likewise
+        yield way
+    finally:
+        for each in way._held:  # noqa: SLF001 - likewise
+            os.close(each)
+
+
+def _advance(way: ResolvedPath, at: list[str], held: list[int], names: list[str]) -> None:
+    while names:
+        name = names.pop(0)
+        if name == "..":
+            del at[-1:]
+            _close_deeper(held, len(at) + 1)
+            continue
+        below = _open_entry(name, held[-1]) if len(held) == len(at) + 1 else None
+        if below is None:
+            at.append(name)
+            continue
+        held.append(below)
+        found = os.fstat(below)
+        if not stat.S_ISLNK(found.st_mode):
+            at.append(name)
+            continue
+        target = Path(os.readlink("", dir_fd=below))
+        way.links.append(FollowedLink(Path("/", *at, name), target, found.st_uid))
+        if way.is_loop:
+            return
+        names = [*target.parts[target.is_absolute() :], *names]
+        if target.is_absolute():
+            at.clear()
+        _close_deeper(held, len(at) + 1)
+
+
+def _close_deeper(held: list[int], most: int) -> None:
+    while len(held) > most:
+        os.close(held.pop())
+
+
+def _open_entry(name: str, folder: int) -> int | None:
+    """Hold what has this name in a folder, be it a link; None where nothing can be seen there."""
+    # As a folder first: what is mounted when somebody comes is mounted then.
+    for flags in (_PATH_FLAGS | os.O_DIRECTORY, _PATH_FLAGS):
+        with suppress(OSError):
+            return os.open(name, flags, dir_fd=folder)
+    return None
+
+
+def _is_untrusted(link: FollowedLink, written: Sequence[Path]) -> bool:
+    leads_out = link.target.is_absolute() or ".." in link.target.parts
+    return leads_out and (link.owner != 0 or any(link.place.is_relative_to(place) for place in written))

@@ -1,0 +1,77 @@
+"""What a handle needs beyond a `Runtime`: time limits and previews, which are a fleet's, and an image.
+
+A runtime alone can run sandboxes. What it cannot is said by an error that names the cure, never left out in
+silence.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol, runtime_checkable
+
+from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
+from egress.fleet.protocol import FleetInfo
+from egress.runtime.errors import SpecError, UnsupportedError
+from egress.runtime.protocol import Runtime
+from egress.runtime.spec import Info, Spec
+
+HOST_IMAGE: Final = "host"
+"""The image of a namespace: this machine's own programs."""
+
+
+@runtime_checkable
+class FleetRuntime(Protocol):
+    """The part of a fleet that a handle uses."""
+
+    @property
+    def about(self) -> FleetInfo: ...
+
+    def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info: ...
+
+    def expose(self, name: str, port: int) -> str: ...
+
+    def unexpose(self, name: str, port: int) -> None: ...
+
+
+def create_sandbox(runtime: Runtime, spec: Spec, terms: SandboxLifetime) -> Info:
+    """Make a sandbox under these terms. Raises `UnsupportedError` where there is nobody to see to them."""
+    if isinstance(runtime, FleetRuntime):
+        return runtime.create(spec, terms)
+    if terms != NO_TIME_LIMIT:
+        raise _no_fleet_error("ends sandboxes in time")
+    return runtime.create(spec)
+
+
+def require_previews(runtime: Runtime) -> FleetRuntime:
+    """Return the fleet that shows ports. Raises `UnsupportedError` where there is none."""
+    if isinstance(runtime, FleetRuntime):
+        return runtime
+    raise _no_fleet_error("shows ports")
+
+
+def choose_image(runtime: Runtime, image: str | None) -> str:
+    """Return the image that was asked for, or the one that is used where none was. Raises `SpecError`."""
+    if image is not None:
+        return image
+    kind = runtime.about.kind if isinstance(runtime, FleetRuntime) else ""
+    if kind == "namespace":
+        return HOST_IMAGE
+    if kind == "docker":
+        return _demo_image()
+    raise SpecError("image is missing", "name one: image=...")
+
+
+def _demo_image() -> str:
+    from egress.runtime.docker.engine import DockerEngine  # noqa: PLC0415 - only where it is needed
+    from egress.runtime.docker.images.demo import demo_image  # noqa: PLC0415 - likewise
+
+    engine = DockerEngine()
+    try:
+        return demo_image(engine)
+    finally:
+        engine.close()
+
+
+def _no_fleet_error(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"nobody {what} here: this is a runtime alone", "put it in a fleet: egress.fleet.Fleet(runtime)"
+    )

@@ -1,0 +1,37 @@
+"""Run blocking work in a thread that nobody has to wait for.
+
+Not the executor of the loop: name resolution shares that one, and a few hanging sources would fill it. Not a
+pool either: at most one look runs for each source. The threads are daemons, so a file system that hangs does
+not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+
+async def run_in_thread[T](work: Callable[[], T]) -> T:
+    """Return what `work` returns, or raise what it raises. A cancelled caller leaves it to itself."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(tell: Callable[[], None]) -> None:
+        if not future.cancelled():
+            tell()
+
+    def body() -> None:
+        tell: Callable[[], None]
+        try:
+            tell = partial(future.set_result, work())
+        except Exception as error:  # noqa: BLE001 - carried to the caller
+            tell = partial(future.set_exception, error)
+        # The loop may be closed by now: then nobody asks any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, tell)
+
+    threading.Thread(target=body, name="egress-secret", daemon=True).start()
+    return await future

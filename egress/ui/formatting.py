@@ -1,0 +1,83 @@
+r"""How values look on a page: texts of others made harmless and visible, numbers made short. Pure.
+
+Escaping is the business of the templates, which do it everywhere. Here a character that would not be
+seen, or would turn the text around it, is written as `\u202e`, as the command line does.
+"""
+
+from __future__ import annotations
+
+from egress.review.timestamps import format_moment as moment
+
+MAX_TEXT_CHARS = 2000
+"""A text of a line that is longer is cut: nobody reads more of it in a table."""
+
+
+def visible(text: str, most: int = MAX_TEXT_CHARS) -> str:
+    """A text in which every character is seen."""
+    cut = text if len(text) <= most else f"{text[:most]}…"
+    if cut.isprintable():
+        return cut
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+
+
+def finalize(value: object) -> object:
+    """What templates do to everything that they print, before it is escaped."""
+    if type(value) is str:
+        return visible(value)
+    return "" if value is None else value
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a text of ours that may hold texts of others, such as a draft."""
+    return [visible(line, 10_000) for line in text.split("\n")]
+
+
+def number(value: int) -> str:
+    """`12,345`."""
+    return f"{value:,}"
+
+
+def counted(value: int, noun: str) -> str:
+    """`1 line`, `12,345 lines`."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def size(value: int) -> str:
+    """`1.2 MB`."""
+    for unit, of in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if value >= of:
+            return f"{value / of:.1f} {unit}"
+    return f"{value} B"
+
+
+def duration(microseconds: int) -> str:
+    """`12 ms`; empty for nothing."""
+    if not microseconds:
+        return ""
+    if microseconds >= 60_000_000:
+        return f"{microseconds / 60_000_000:.0f} min"
+    if microseconds >= 10_000_000:
+        return f"{microseconds / 1_000_000:.0f} s"
+    if microseconds >= 1_000_000:
+        return f"{microseconds / 1_000_000:.1f} s"
+    return f"{microseconds / 1000:.0f} ms" if microseconds >= 1000 else f"{microseconds} us"
+
+
+def age(seconds: float) -> str:
+    """`40 s`, `3 min`, `2 h`."""
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+
+
+def share(part: int, whole: int) -> str:
+    """`3 %`; `<1 %` for what is there and rounds to nothing."""
+    if not part or not whole:
+        return "0 %"
+    percent = part * 100 / whole
+    return "<1 %" if percent < 1 else f"{percent:.0f} %"
+
+
+def when(microseconds: int) -> str:
+    """A moment to the minute: `2026-03-01 09:30`."""
+    return moment(microseconds)[:16].replace("T", " ")

@@ -1,0 +1,61 @@
+"""A question to the proxy of a fleet is answered, or it says why not."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from egress.fleet.control_client import ControlAnswer, ask
+from egress.runtime.errors import GatewayError
+from egress.runtime.proxy_client import CONTROL_SOCKET
+from tests.fleet.memory_fleet import short_folder
+
+
+@contextmanager
+def answering(data: bytes) -> Iterator[Path]:
+    """A socket at which these bytes are the answer to one question."""
+    with short_folder() as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / CONTROL_SOCKET))
+        listener.listen()
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(65536)
+                peer.sendall(data)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield folder
+        thread.join()
+
+
+def http(body: bytes, status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def test_the_answer_comes_with_its_status() -> None:
+    with answering(http(b'{"ready": false}', "503 Service Unavailable")) as folder:
+        assert ask(folder, "/readyz") == ControlAnswer(503, {"ready": False})
+
+
+def test_what_is_no_object_says_nothing() -> None:
+    with answering(http(b"[1]")) as folder:
+        assert ask(folder, "/status") == ControlAnswer(200, {})
+
+
+@pytest.mark.parametrize("data", [b"", b"sesame\r\n\r\n", http(b"{")], ids=["none", "no-http", "no-json"])
+def test_what_is_no_answer_is_an_error_without_its_words(data: bytes) -> None:
+    with answering(data) as folder, pytest.raises(GatewayError) as caught:
+        ask(folder, "/status")
+    assert "sesame" not in caught.value.message + caught.value.hint
+
+
+def test_nobody_there_is_an_error() -> None:
+    with short_folder() as folder, pytest.raises(GatewayError, match="does not answer"):
+        ask(folder, "/status")

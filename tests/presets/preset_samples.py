@@ -1,0 +1,95 @@
+"""The shipped presets as tests want them: loaded alone, with chosen arguments, and their tests with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from egress.policy.bundled_presets import preset_texts
+from egress.rules.compile import presets as preset_files
+from egress.rules.compile import rule_tests
+from egress.rules.compile.load import LoadResult, RuleText, load
+from egress.rules.compile.presets import Preset
+from egress.rules.decide.decision import decide
+from egress.rules.decide.policy import Policy
+from egress.rules.language.document import Value
+from egress.rules.language.report import Report
+from egress.types import Decision, Head, Identity
+
+NOW = 1_800_000_000
+NAMES = tuple(preset_texts())
+
+
+@cache
+def preset(name: str) -> Preset:
+    report = Report()
+    found = preset_files.read(name, preset_texts()[name], report)
+    assert found is not None
+    assert not report.findings
+    return found
+
+
+def part(name: str, key: str) -> Value:
+    """One top key of the preset as it is written."""
+    value = preset(name).document.value
+    assert isinstance(value, dict)
+    return value.get(key, {})
+
+
+def loaded(name: str, arguments: Mapping[str, object], **more: object) -> LoadResult:
+    """A rule file that uses the preset with these arguments; `more` are further top keys of the file."""
+    # JSON is YAML, and quotes everything that needs quotes.
+    text = json.dumps({"version": 1, "use": [{name: arguments}], **more})
+    return load([RuleText("hosts.yaml", text)], preset_texts(), NOW)
+
+
+def policy(name: str, arguments: Mapping[str, object], **more: object) -> Policy:
+    result = loaded(name, arguments, **more)
+    assert result.policy is not None, result.findings
+    return result.policy
+
+
+@cache
+def example(name: str) -> LoadResult:
+    """The preset with the arguments of its example, and its own tests."""
+    return loaded(name, preset(name).head.example, tests=part(name, "tests"))
+
+
+def ask(rules: Policy, request: str, headers: Mapping[str, str] | None = None) -> Decision:
+    """The decision on `METHOD URL`."""
+    method, _, text = request.partition(" ")
+    url = rule_tests.parse_url(text)
+    head = Head(method, url.scheme, url.host, url.port, url.target, tuple((headers or {}).items()))
+    return decide(rules, Identity("test"), head, NOW)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One of a preset's own tests, and how it went."""
+
+    name: str
+    number: int
+    result: rule_tests.RuleTestResult
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.number}: {self.text}"
+
+    @property
+    def text(self) -> str:
+        return self.result.case.text
+
+    def head(self) -> Head:
+        return rule_tests.head_of(self.result.case)
+
+
+@cache
+def ran(name: str) -> tuple[Ran, ...]:
+    rules = example(name).policy
+    results = rule_tests.run_rule_tests(rules, NOW) if rules is not None else ()
+    return tuple(Ran(name, number, result) for number, result in enumerate(results, 1))
+
+
+def all_ran() -> list[Ran]:
+    return [each for name in NAMES for each in ran(name)]

@@ -1,0 +1,177 @@
+"""Which sockets names are asked for on, and what is recorded of those that do not exist."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from egress.audit.flood_limit import MAX_SINGLE_REFUSALS
+from egress.errors import UsageError
+from egress.proxy.clock import SystemClock
+from egress.proxy.dns.listeners import DnsListeners
+from egress.proxy.ingress.listener import Listener, ListenerKind, listen, listen_udp
+from tests.proxy.lab.certificates import Certificates
+from tests.proxy.lab.proxy_stack import SANDBOX, ProxyStack, policy_of
+from tests.unit.proxy.dns_messages import NXDOMAIN, Told, query, told
+
+ANSWER = IPv4Address("192.0.2.9")
+RULES = """\
+version: 1
+deny: [{id: bad, hosts: [bad.example.com]}]
+hosts: {api.example.com: {}, bad.example.com: {}}
+"""
+
+
+class Standing(SystemClock):
+    """No second ever ends."""
+
+    def monotonic(self) -> float:
+        return 1.0
+
+
+class House:
+    """Name servers, and the proxy they are part of."""
+
+    def __init__(self, stack: ProxyStack) -> None:
+        self.stack = stack
+        self.names = DnsListeners(stack.engine)
+
+    async def open(self, kind: ListenerKind = "dns-udp", sandbox: str = SANDBOX) -> tuple[str, int]:
+        sock = (listen_udp if kind == "dns-udp" else listen)("127.0.0.1", 0)
+        try:
+            return await self.names.open(Listener(f"my {kind}", kind, sandbox, sock), ANSWER)
+        except BaseException:
+            sock.close()
+            raise
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with ProxyStack(tmp_path, Certificates(), RULES) as stack:
+        house = House(stack)
+        yield house
+        await house.names.close()
+
+
+async def ask(at: tuple[str, int], name: str) -> Told:
+    def asked() -> bytes:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(20)
+            sock.connect(at)
+            sock.send(query(name))
+            return sock.recv(2000)
+
+    return told(await asyncio.to_thread(asked))
+
+
+async def test_an_allowed_name_is_answered_and_nothing_is_recorded(house: House) -> None:
+    assert (await ask(await house.open(), "api.example.com")).addresses == (str(ANSWER),)
+    assert house.stack.lines() == []
+
+
+async def test_a_name_that_carries_a_canary_does_not_exist_and_is_masked(house: House) -> None:
+    """Also one that is allowed: it is answered here, but whoever asks has what nobody is to use."""
+    engine = house.stack.engine
+    engine.swap(policy_of("version: 1\ncanaries: {decoy: {like: aws}}\nhosts: {'*.example.com': {}}"))
+    canaries = engine.sandboxes[SANDBOX].canaries(engine.policy)
+    assert canaries is not None
+    value, at = canaries.all[0].value, await house.open()
+    assert (await ask(at, f"x{value}.example.com")).rcode == NXDOMAIN
+    assert (await ask(at, f"x{value[1:]}.example.com")).addresses == (str(ANSWER),)
+    [line] = house.stack.lines()
+    assert (line["code"], line["rule"], line["entry"]) == ("canary.seen", "canaries#decoy", "dns")
+    assert line["host"] == f"{'*' * 21}.example.com"
+
+
+async def test_a_refused_name_is_recorded_with_what_refused_it(house: House) -> None:
+    at = await house.open()
+    for name in ("bad.example.com", "other.example.com"):
+        assert (await ask(at, name)).rcode == NXDOMAIN
+    denied, unknown = house.stack.lines()
+    assert (denied["event"], denied["entry"], denied["listener"]) == ("refusal", "dns", "my dns-udp")
+    assert str(denied["rule"]).endswith("#bad")
+    assert (unknown["host"], unknown["code"], unknown["rule"]) == ("other.example.com", "host.unknown", None)
+    assert unknown["policy"] == house.stack.engine.policy.digest
+    assert house.stack.audit.tally.refused == 2
+
+
+async def send(at: tuple[str, int], messages: Iterable[bytes]) -> None:
+    """Send datagrams, and wait until all have been looked at: the last is a question."""
+
+    def sent() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(20)
+            sock.connect(at)
+            for message in messages:
+                sock.send(message)
+            sock.send(query("api.example.com", number=4711))
+            while told(sock.recv(2000)).number != 4711:
+                pass
+
+    await asyncio.to_thread(sent)
+
+
+async def test_what_is_no_question_is_recorded_too(house: House) -> None:
+    await send(await house.open(), [b"is anybody there?", query("data.evil.example", 252), b"scrap"])
+    lines = house.stack.lines()
+    assert [(each["event"], each["entry"], each["code"], each["host"]) for each in lines] == [
+        ("refusal", "dns", "protocol.refused", ""),
+        ("refusal", "dns", "protocol.refused", "data.evil.example"),
+        ("refusal", "dns", "protocol.refused", ""),
+    ]
+    assert {(each["rule"], each["place"]) for each in lines} == {(None, None)}
+    assert {each["policy"] for each in lines} == {house.stack.engine.policy.digest}
+
+
+async def test_a_flood_of_what_is_no_question_is_folded(tmp_path: Path) -> None:
+    """Else whoever sends it would fill the log, which nobody could do with names."""
+    async with ProxyStack(tmp_path, Certificates(), RULES, clock=Standing()) as stack:
+        house = House(stack)
+        try:
+            await send(await house.open(), [b"junk %d" % number for number in range(100)])
+        finally:
+            await house.names.close()
+    lines = [line for line in stack.lines() if line["event"] in ("refusal", "folded")]
+    assert [line["event"] for line in lines] == ["refusal"] * MAX_SINGLE_REFUSALS + ["folded"]
+    assert (lines[-1]["code"], lines[-1]["count"]) == ("protocol.refused", 100 - MAX_SINGLE_REFUSALS)
+
+
+async def test_names_follow_the_rules_in_force(house: House) -> None:
+    at = await house.open()
+    engine = house.stack.engine
+    engine.swap(type(engine.policy)())
+    assert (await ask(at, "api.example.com")).rcode == NXDOMAIN
+
+
+@pytest.mark.parametrize("kind", ["dns-udp", "dns-tcp"])
+async def test_only_a_sandbox_that_exists_is_answered(house: House, kind: ListenerKind) -> None:
+    with pytest.raises(UsageError, match="no sandbox"):
+        await house.open(kind, "nobody")
+    with listen("127.0.0.1", 0) as sock, pytest.raises(UsageError, match="who its peers are"):
+        await house.names.open(Listener("x", "dns-tcp", SANDBOX, sock, "owner-uid"), ANSWER)
+
+
+async def test_the_name_servers_of_one_sandbox_are_closed(house: House) -> None:
+    engine = house.stack.engine
+    engine.sandboxes["box"] = engine.sandboxes[SANDBOX]
+    own, others = await house.open("dns-tcp", "box"), await house.open("dns-tcp")
+    await house.names.close_sandbox("box")
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection(*own)
+    _, writer = await asyncio.open_connection(*others)
+    writer.close()
+    await house.names.close()
+    await house.names.close()
+
+
+async def test_two_who_close_the_same_ones_do_not_meet(house: House) -> None:
+    """Somebody removes a sandbox while its access is taken back."""
+    own = await house.open("dns-tcp")
+    await asyncio.gather(house.names.close_sandbox(SANDBOX), house.names.close(), house.names.close())
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection(*own)

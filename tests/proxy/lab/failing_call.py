@@ -1,0 +1,347 @@
+"""A proxy in which one call fails, once, on one connection; and what must hold whatever that call was.
+
+    async with Scene.of(tmp_path) as scene:
+        seen = await scene.play(whole, Fault(Relay, "received", lambda: KeyError(SECRET), nth=2))
+
+A story is what one client does. `play` checks what holds for every story with a fault in it; the test
+says which calls fail, and how.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+import structlog
+from wsproto.utilities import generate_accept_token
+
+from egress.errors import CODES
+from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_services import InterceptLimits
+from egress.proxy.lanes.relay_services import RelayServices
+from tests.proxy.lab.certificates import Certificates
+from tests.proxy.lab.channel import EndedError
+from tests.proxy.lab.client import Peer, RefusedError, at, connect
+from tests.proxy.lab.proxy_stack import NAME, SANDBOX, ProxyStack
+from tests.proxy.lab.raw_upstream import RawUpstream
+from tests.proxy.lab.server import LOOPBACK
+from tests.proxy.lab.upstream_request import UpstreamRequest
+
+SECRET: Final = "sesame-open-please"
+FIRST, LAST = b"the-first-part", b"the-last-part"
+END_OF_PAGE = b"  }\n}\n"
+WAIT_TIMEOUT = 5.0
+"""Seconds after which something hangs; nothing takes nearly as long."""
+
+
+@dataclass
+class CallFault:
+    """What goes wrong: the `nth` call of a method, or of a hook where there is no owner."""
+
+    owner: type | None
+    name: str
+    make: Callable[[], object]
+    """Makes what is raised, or what is returned in place of the real thing."""
+    nth: int = 1
+    calls: int = 0
+    fired: bool = False
+    was_sent: bool = False
+    """A request head had left before it happened."""
+    was_over: bool = False
+    """An exchange had its record before it happened."""
+
+
+@dataclass
+class SeenCall:
+    """What a client got to see."""
+
+    data: bytearray = field(default_factory=bytearray)
+    ended: bool = False
+    refused: str = ""
+    """Why it did not come to a request."""
+    records: list[str] = field(default_factory=list)
+    """The code of each record of the connection."""
+    requests: int = 0
+    """How many requests the upstream received."""
+
+
+class Log(logging.Handler):
+    """Everything that is logged, by whatever way, as text."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+        self.escaped: list[str] = []
+        """What reached the event loop, where nothing of ours should."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(logging.Formatter().format(record))
+
+    def take(self, _logger: object, _method: str, event: Mapping[str, object]) -> Mapping[str, object]:
+        self.lines.append(str(event))
+        raise structlog.DropEvent
+
+    def escape(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        self.escaped.append(str(context))
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        root, before = logging.getLogger(), structlog.get_config()
+        loop, level = asyncio.get_running_loop(), root.level
+        structlog.configure(processors=[self.take])
+        root.addHandler(self)
+        # As the proxy has it: some libraries print whole heads when they are asked to debug.
+        root.setLevel(logging.WARNING)
+        loop.set_exception_handler(self.escape)
+        try:
+            yield
+        finally:
+            loop.set_exception_handler(None)
+            root.setLevel(level)
+            root.removeHandler(self)
+            structlog.configure(**before)
+
+
+class Scene:
+    """A proxy, an upstream that answers in two parts, one that nobody believes, and one that is away."""
+
+    def __init__(self, stack: ProxyStack, upstream: RawUpstream, ports: tuple[int, int, int]) -> None:
+        self.stack = stack
+        self.upstream = upstream
+        self.good, self.unproven, self.closed = ports
+        self.log = Log()
+        self.seen = SeenCall()
+        self.patch = pytest.MonkeyPatch()
+        self.others: set[asyncio.Task[None]] = set()
+        """What serves the connections that are not under test."""
+        self._innocent: Peer | None = None
+        self._fault: CallFault | None = None
+        self._fired_first = False
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def of(cls, folder: Path, limits: InterceptLimits | None = None) -> AsyncIterator[Scene]:
+        certs = Certificates()
+        (folder / "secret").write_text(SECRET)
+        with socket.create_server((LOOPBACK, 0)) as unused:
+            closed = int(unused.getsockname()[1])
+        good, bad = RawUpstream(certs.good(NAME)), RawUpstream(certs.unknown_ca(NAME))
+        async with good as upstream, bad as unproven:
+            upstream.handle("/frames", in_tiny_frames)
+            upstream.handle("/story", functools.partial(in_two_parts, upstream))
+            ports = (upstream.port, unproven.port, closed)
+            async with ProxyStack(folder, certs, rules(folder, ports), limits=limits) as stack:
+                # Nothing happens by itself here: a fault must hit the connection that it is meant for.
+                stack._ticks.cancel()
+                scene = cls(stack, upstream, ports)
+                with scene.log.listening():
+                    async with await stack.visit(upstream) as innocent:
+                        scene._innocent = innocent
+                        yield scene
+
+    # What a story uses
+
+    async def visit(self, port: int, *alpn: str) -> Peer:
+        stack = self.stack
+        trust = stack.trust(*(alpn or ("http/1.1",)))
+        return await connect(at(port), NAME, trust, proxy=stack.proxy)
+
+    def release(self) -> None:
+        """Let the upstream send its second part."""
+        self._fired_first = self._fault is not None and self._fault.fired
+        self.upstream.released.set()
+
+    def handler(self) -> InterceptHandler | None:
+        """The handler of the connection under test, while there is one."""
+        return next(iter(self._handlers()), None)
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        """Wait for something that shows inside the proxy, which tells nobody."""
+        while not happened():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.001)
+
+    async def read(self, peer: Peer, mark: bytes = b"") -> None:
+        """Read until the mark has come, or a page of the proxy's; without a mark, to the end."""
+        seen = self.seen
+        while not seen.ended and not (mark and (mark in seen.data or END_OF_PAGE in seen.data)):
+            data = await peer.channel.some()
+            seen.ended = not data
+            seen.data += data
+
+    # Playing
+
+    async def play(
+        self, story: Callable[[Scene], Awaitable[None]], fault: CallFault | None = None
+    ) -> SeenCall:
+        """Let a client have its story, with a fault in it; check what must hold; return what it saw."""
+        self.seen = seen = SeenCall()
+        self.log.lines.clear()
+        self._fault, self._fired_first = fault, False
+        self.upstream.requests.clear()
+        self.upstream.released = asyncio.Event()
+        before = self.stack.door.connections(SANDBOX)
+        self.others = set(self.stack.door._tasks)
+        with pytest.MonkeyPatch.context() as patch:
+            self._count_records(patch, seen)
+            self.patch = patch
+            if fault is not None:
+                self._arm(patch, fault)
+            try:
+                async with asyncio.timeout(WAIT_TIMEOUT):
+                    try:
+                        await story(self)
+                    except (OSError, EndedError, RefusedError) as error:
+                        seen.refused, seen.ended = type(error).__name__, True
+                    self.upstream.released.set()
+                    await self.until(lambda: self.stack.door.connections(SANDBOX) == before)
+            except TimeoutError:
+                raise AssertionError(f"it hangs: {fault}, {seen}") from None
+        seen.requests = len(self.upstream.requests)
+        await self._check(fault)
+        return seen
+
+    def _handlers(self) -> list[InterceptHandler]:
+        return list(self.stack.full._handlers.values())[1:]
+
+    def _count_records(self, patch: pytest.MonkeyPatch, seen: SeenCall) -> None:
+        """Note what the log has taken; the log itself folds what comes too often."""
+        audit = self.stack.audit
+
+        def exchanged(ticket: object, record: object, facts: object) -> None:
+            type(audit).exchange(audit, ticket, record, facts)  # type: ignore[arg-type]
+            seen.records.append(record.code)  # type: ignore[attr-defined]
+
+        def refused(value: object) -> None:
+            type(audit).refusal(audit, value)  # type: ignore[arg-type]
+            seen.records.append(value.code)  # type: ignore[attr-defined]
+
+        patch.setattr(audit, "exchange", exchanged)
+        patch.setattr(audit, "refusal", refused)
+
+    def _arm(self, patch: pytest.MonkeyPatch, fault: CallFault) -> None:
+        if fault.owner is None:
+            hooks = self.stack.full.guard._hooks
+            patch.setitem(hooks, fault.name, (self._failing(fault, _one_of(hooks.get(fault.name, ()))),))
+            return
+        found = vars(fault.owner)[fault.name]
+        is_property = isinstance(found, property)
+        call = self._failing(fault, found.fget if is_property else found)
+        patch.setattr(fault.owner, fault.name, property(call) if is_property else call)
+
+    def _failing(self, fault: CallFault, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **named: object) -> object:
+            fault.calls += 1
+            if fault.calls != fault.nth:
+                return real(*arguments, **named)
+            fault.fired = True
+            fault.was_sent = self._has_sent()
+            fault.was_over = bool(self.seen.records)
+            made = fault.make()
+            if isinstance(made, BaseException):
+                raise made
+            return made
+
+        return call
+
+    def _has_sent(self) -> bool:
+        """Whether the connection under test has sent a request head by now."""
+        for handler in self._handlers():
+            streams = handler.relay._live if handler.relay is not None else ()
+            if handler.desk.finished or any(stream.timing.sent for stream in streams):
+                return True
+        return False
+
+    async def _check(self, fault: CallFault | None) -> None:
+        seen = self.seen
+        if fault is not None and fault.fired:
+            about = f"{fault}: {seen}"
+            assert seen.requests <= 1, about
+            assert LAST not in seen.data or not self._fired_first, f"sent on after the fault: {about}"
+            assert fault.was_sent or not seen.requests, f"sent after the fault: {about}"
+            assert seen.ended, f"the connection goes on: {about}"
+            assert self._is_recorded(fault), f"not one record: {about}"
+        assert SECRET not in self.log.text
+        assert SECRET.encode() not in seen.data
+        assert not self.log.escaped, self.log.escaped
+        assert len(self.stack.full._handlers) == len(self.stack.engine.live) == 1
+        await self._innocent_is_served()
+
+    def _is_recorded(self, fault: CallFault) -> bool:
+        """One record says how it ended; after one that was there already, a second one may."""
+        records = self.seen.records
+        if fault.owner is RelayServices and fault.name in {"finish", "monotonic"} and not records:
+            # In the midst of recording: the ticket that stays tells the next start of it.
+            return fault.was_sent
+        if fault.was_over:
+            return records[1:] in ([], ["internal"])
+        return len(records) == 1 and records[0] in {*CODES, "client.left", "rule.allowed"}
+
+    async def _innocent_is_served(self) -> None:
+        """Another connection of the same sandbox, open all the while, still works."""
+        assert self._innocent is not None
+        try:
+            response = await self._innocent.get("/echo", f"{NAME}:{self.good}")
+        except EndedError as error:
+            raise AssertionError(f"another connection suffered: {error}; {self.log.text}") from None
+        assert response.status == 200
+        assert response.complete
+        self.upstream.requests.clear()
+
+
+def _one_of(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:
+    def call(*arguments: object) -> None:
+        for hook in hooks:
+            hook(*arguments)
+
+    return call
+
+
+def rules(folder: Path, ports: tuple[int, int, int]) -> str:
+    good, unproven, closed = ports
+    places = ", ".join(f'"{NAME}:{port}"' for port in ports)
+    return f"""
+version: 1
+secrets:
+  api: {{from: "file:{folder}/secret", hosts: [{places}]}}
+hosts:
+  {NAME}:
+    ports: [{good}, {unproven}, {closed}]
+    addresses: [127.0.0.1/32]
+    http2: true
+    allow:
+      - {{id: all, paths: ["/**"]}}
+      - {{id: ws, paths: ["/frames"], websocket: true}}
+    inject:
+      - bearer: api
+"""
+
+
+async def in_tiny_frames(visit: UpstreamRequest) -> None:
+    """A switch, more frames than anybody looks at in one turn, and a goodbye: all in one write."""
+    visit.over = True
+    accept = generate_accept_token((visit.request.header("sec-websocket-key") or "").encode()).decode()
+    lines = ["HTTP/1.1 101 Switching Protocols", "upgrade: websocket", "connection: upgrade"]
+    head = "\r\n".join([*lines, f"sec-websocket-accept: {accept}", "", ""])
+    await visit.channel.send(head.encode() + b"\x82\x01x" * 300 + b"\x88\x02\x03\xe8")
+
+
+async def in_two_parts(upstream: RawUpstream, visit: UpstreamRequest) -> None:
+    """The first part at once, the second when the upstream is released."""
+    await visit.body()
+    await visit.begin("200 OK", (("transfer-encoding", "chunked"),))
+    await visit.chunk(FIRST)
+    await visit.channel.wait_or_end(upstream.released)
+    await visit.chunk(LAST)
+    await visit.end_chunks()

@@ -1,0 +1,99 @@
+"""From settings to a proxy: each setting reaches the thing it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from egress.audit.sink import Sink
+from egress.errors import ContentError, UnreadableError
+from egress.proxy.clock import SystemClock
+from egress.proxy.process.wiring import ProxyParts, open_audit, open_sandbox, password_of, wire_proxy
+from egress.proxy.settings import Settings
+from egress.rules.decide.policy import Policy
+from egress.secrets.environment_capture import CapturedEnvironment
+from egress.types import Identity
+from tests.proxy.lab.certificates import Certificates
+from tests.proxy.lab.proxy_stack import policy_of
+
+RULES = "version: 1\nhosts:\n  api.example.com: {}\n"
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def policy() -> Policy:
+    return policy_of(RULES)
+
+
+def values(folder: Path, **more: object) -> Settings:
+    return Settings.model_validate({"state_dir": folder / "state", "runtime_dir": folder / "run", **more})
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Iterator[Sink]:
+    audit = open_audit(values(tmp_path), CLOCK)
+    yield audit
+    audit.close()
+
+
+def wired(settings: Settings, policy: Policy, audit: Sink) -> ProxyParts:
+    return wire_proxy(settings, policy, CapturedEnvironment({}, {}), audit, CLOCK)
+
+
+async def test_settings_reach_what_they_are_about(tmp_path: Path, policy: Policy, audit: Sink) -> None:
+    settings = values(
+        tmp_path,
+        sandbox="box",
+        profile="p",
+        resolve="api.example.com=192.0.2.1,api.example.com=192.0.2.2",
+        connect_timeout="3s",
+        answer_timeout="4s",
+        idle_timeout="50s",
+        head_timeout="6s",
+    )
+    parts = wired(settings, policy, audit)
+    assert parts.engine.sandboxes["box"].identity == Identity("box", "p")
+    limits = parts.full.limits
+    assert (limits.dial, limits.upstream_open) == (3, 6)
+    relay = limits.relay
+    assert (relay.head, relay.response_head, relay.silence, relay.keep_alive) == (6, 4, 50, 50)
+    dialer = parts.engine.dialer
+    assert await dialer._resolver.resolve("api.example.com") == ("192.0.2.1", "192.0.2.2")
+
+
+async def test_a_root_for_upstreams_that_is_none_is_refused(
+    tmp_path: Path, policy: Policy, audit: Sink
+) -> None:
+    good = Certificates().write_ca(tmp_path / "good.pem")
+    wired(values(tmp_path, upstream_ca=(good,)), policy, audit)
+    bad = tmp_path / "bad.pem"
+    bad.write_text("no certificate", encoding="utf-8")
+    with pytest.raises(ContentError):
+        wired(values(tmp_path, upstream_ca=(bad,)), policy, audit)
+
+
+def test_authority_and_stand_ins_are_the_same_after_a_restart(tmp_path: Path, policy: Policy) -> None:
+    one, two = (open_sandbox(values(tmp_path), policy, CLOCK) for _ in range(2))
+    assert one.authority.fingerprint == two.authority.fingerprint
+    assert one.placeholder_key == two.placeholder_key
+    assert one.authority.constraints is None
+
+
+def test_an_authority_is_constrained_where_that_is_asked_for(tmp_path: Path, policy: Policy) -> None:
+    made = open_sandbox(values(tmp_path, ca_constrain=True), policy, CLOCK).authority.constraints
+    assert made is not None
+    assert made.names == ("api.example.com",)
+
+
+def test_a_key_of_the_audit_log_inside_of_it_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "audit"
+    with pytest.raises(UnreadableError, match="folder of the log"):
+        open_audit(values(tmp_path, audit_key=folder / "key"), CLOCK)
+
+
+def test_without_a_file_there_is_no_password(tmp_path: Path) -> None:
+    assert password_of(None) == b""
+    with pytest.raises(UnreadableError):
+        password_of(tmp_path / "missing")

@@ -1,0 +1,87 @@
+"""Cells: whole when they are given, gone when they are closed, and never half of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from egress.runtime.docker import labels
+from egress.runtime.docker.engine import DockerEngine
+from egress.runtime.docker.network_cell import NetworkCellPool
+from egress.runtime.errors import DoorError, EngineError, SandboxError
+from egress.runtime.owner_lock import OwnerLock
+from tests.runtime.test_reaper import things
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="cells-") as folder:
+        yield Path(folder)
+
+
+def test_a_cell_is_a_network_with_a_door_that_has_opened(engine: DockerEngine, home: Path) -> None:
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path))
+        cell = cells.take()
+        cell.open()
+        [door] = [each for each in engine.containers(labels.LEASE_LABEL) if cell.id in each.name]
+        assert (door.state, door.labels[labels.ROLE_LABEL]) == ("running", labels.ROLE_DOOR)
+        assert [item.port for item in cell.door_controller.listeners] == [3128, 80, 443, 53, 53]
+        assert all(item.sock.getsockname()[0] == cell.door_address for item in cell.door_controller.listeners)
+        cell.close()
+        assert things(engine, home) == []
+        cells.close()
+    assert list(home.iterdir()) == []
+
+
+def test_a_network_can_be_ended_before_the_rest(engine: DockerEngine, home: Path) -> None:
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path))
+        cell = cells.take()
+        cell.open()
+        cell.open()
+        cell.end_network()
+        assert cell.door_controller.listeners == ()
+        cell.close()
+        assert things(engine, home) == []
+        cells.close()
+
+
+def test_those_that_are_ready_and_not_wanted_are_taken_away(engine: DockerEngine, home: Path) -> None:
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path), ready=2)
+        assert cells.shelf.until_ready()
+        assert len(things(engine, home)) == 4
+        cells.close()
+        assert things(engine, home) == []
+
+
+def test_a_door_that_does_not_open_leaves_nothing(
+    engine: DockerEngine, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path))
+        cells.image = "no-such-image:ever"
+        cell = cells.take()
+        with pytest.raises(SandboxError):
+            cell.open()
+        cell.close()
+        assert things(engine, home) == []
+        cells.close()
+
+
+def test_a_door_that_ends_at_once_is_not_waited_for(engine: DockerEngine, home: Path, image: str) -> None:
+    """Another image has no such program in it."""
+    with OwnerLock(home) as lease:
+        cells = NetworkCellPool(engine, home, str(lease.path))
+        cells.image = image
+        cell = cells.take()
+        with pytest.raises((DoorError, EngineError)):
+            cell.open()
+        cell.close()
+        assert things(engine, home) == []
+        cells.close()

@@ -1,0 +1,73 @@
+"""Lines on a screen: short, and harmless."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from egress.cli.log.line_format import COLUMNS, as_csv, as_json, cells, harmless
+from egress.review import LogEntry, parse
+
+
+def entry(body: str) -> LogEntry:
+    return parse(f'{{"seq":7,"time":"2026-03-01T09:30:00.000123Z",{body},"mac":""}}'.encode())
+
+
+def shown(line: LogEntry) -> list[str]:
+    return [cell if isinstance(cell, str) else cell[0] for cell in cells(line)]
+
+
+def test_a_line_of_any_kind_says_what_it_is_about() -> None:
+    folded = entry('"event":"folded","sandbox":"a","code":"host.unknown","count":980,"began":"x"')
+    assert shown(folded)[1:3] == ["a", "deny"]
+    assert shown(folded)[5] == "host.unknown 980 times"
+    killed = entry('"event":"killed","kind":"host","name":"api.github.com","connections":2')
+    assert shown(killed)[2] == "killed"
+    assert shown(killed)[4] == "kind host, name api.github.com, connections 2"
+    tunnel = entry('"event":"tunnel","host":"a.example","port":8443,"verdict":"allow","code":"host.allowed"')
+    assert shown(tunnel)[4] == "a.example:8443"
+
+
+def test_a_denial_shows_its_reason_and_a_rule_speaks_for_itself() -> None:
+    by_rule = '"event":"exchange","verdict":"{}","code":"{}","rule":"a.example#no-keys"'
+    assert shown(entry(by_rule.format("deny", "rule.denied")))[5] == "no-keys"
+    assert shown(entry(by_rule.format("allow", "rule.allowed")))[5] == "no-keys"
+    # The rule fitted, and something else denied.
+    assert shown(entry(by_rule.format("deny", "secret.unavailable")))[5] == "no-keys secret.unavailable"
+    assert shown(entry('"event":"exchange","verdict":"deny","code":"rule.none"'))[5] == "rule.none"
+
+
+def test_what_is_long_is_cut() -> None:
+    assert len(shown(entry(f'"event":"exchange","verdict":"deny","path":"/{"x" * 4000}"'))[4]) == 120
+
+
+def test_programs_get_lines_that_terminals_may_see(capsys: pytest.CaptureFixture[str]) -> None:
+    line = entry('"event":"exchange","path":"\\u001b\x7f\u009b","method":"+1","bytes_up":5')
+    as_json(line)
+    as_csv([line])
+    said = capsys.readouterr().out
+    assert all(text.isprintable() for text in said.split("\n"))
+    assert said.splitlines()[1] == ",".join(COLUMNS)
+    assert ",'+1," in said
+    assert ",5,,,," in said
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|", "\t", " "])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+@pytest.mark.parametrize(
+    "text", ["{}1+1", "/x;{}1+1;y", '/x;"{}1+1"', "/x|{}1", "/x,{}1", "/x\t{}1", "/x; {}1", '/x;"" {}1;{}2']
+)
+def test_no_spreadsheet_finds_a_formula_wherever_it_cuts(
+    separator: str, sign: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = json.dumps(text.format(sign, sign))
+    as_csv([entry(f'"event":"exchange","sandbox":"a","path":{path},"secrets":[{path}]')], with_head=False)
+    found = [cell for row in csv.reader([capsys.readouterr().out], delimiter=separator) for cell in row]
+    assert not [cell for cell in found if cell.lstrip().startswith(sign)]
+
+
+def test_a_sign_that_begins_no_cell_stays_as_it_is() -> None:
+    for text in ("/a-b/@scope/x=1", "/a;b=c", "2026-03-01", "a,b|c"):
+        assert harmless(text) == text

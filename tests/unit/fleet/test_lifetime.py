@@ -1,0 +1,36 @@
+"""Terms are checked when they are made, and differences are named without values."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime, differences, lifetime_differences
+from egress.runtime.errors import SpecError
+from egress.runtime.spec import SandboxLimits, Spec
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("inf"), float("nan"), True])
+@pytest.mark.parametrize("name", ["timeout", "idle_timeout"])
+def test_a_time_is_a_number_of_seconds(name: str, wrong: float) -> None:
+    with pytest.raises(SpecError, match=f"{name} is out of bounds"):
+        SandboxLifetime(**{name: wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("owner", ["a\nb", "x" * 201])
+def test_an_owner_is_a_short_text(owner: str) -> None:
+    with pytest.raises(SpecError, match="owner"):
+        SandboxLifetime(owner=owner)
+
+
+def test_fields_that_differ_are_named_also_inside_others() -> None:
+    one = Spec(name="one", image="a", env={"KEY": "value"})
+    other = Spec(name="one", image="b", env={"KEY": "other"}, limits=SandboxLimits(cpus=1))
+    assert differences(one, other) == ("image", "env", "limits.cpus")
+    assert differences(one, Spec(name="one", image="a", env={"KEY": "value"})) == ()
+
+
+def test_terms_that_differ_are_named() -> None:
+    assert lifetime_differences(NO_TIME_LIMIT, SandboxLifetime(timeout=5, idle_timeout=1)) == (
+        "timeout",
+        "idle_timeout",
+    )

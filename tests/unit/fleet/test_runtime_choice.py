@@ -1,0 +1,94 @@
+"""Which kind of sandboxes is chosen, and that nothing else comes in its place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from egress.fleet.runtime_choice import (
+    RuntimeChoice,
+    RuntimeParameters,
+    check_choice,
+    choose_runtime,
+    open_runtime,
+    read_kind,
+)
+from egress.runtime.errors import EngineUnavailableError, ImageMissingError, SpecError
+from egress.runtime.fake import FakeProxyClient
+from egress.runtime.protocol import provision_minimal
+
+NOWHERE = Path("/nonexistent/docker.sock")
+
+
+def test_an_argument_goes_before_the_variable() -> None:
+    assert read_kind("docker", "namespace") == "docker"
+    assert read_kind(None, "namespace") == "namespace"
+    assert read_kind(None, None) is None
+    assert read_kind(None, "") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "variable", "named"), [("a b", None, "runtime"), (None, "--x", "EGRESS_RUNTIME")]
+)
+def test_a_kind_that_is_none_is_refused_where_it_was_named(
+    asked: str | None, variable: str | None, named: str
+) -> None:
+    with pytest.raises(SpecError, match=f"{named} names no kind") as caught:
+        read_kind(asked, variable)
+    assert caught.value.hint == "name docker, namespace, or one of the engine's"
+
+
+def test_a_runtime_of_the_engine_is_passed_on() -> None:
+    assert read_kind("runsc", None) == "runsc"
+    with pytest.raises(EngineUnavailableError):
+        choose_runtime("runsc", NOWHERE)
+
+
+def test_a_profile_for_containers_is_not_left_out_in_silence(tmp_path: Path) -> None:
+    place = RuntimeParameters(
+        FakeProxyClient(), tmp_path, provision_minimal, seccomp=tmp_path / "seccomp.json"
+    )
+    with pytest.raises(SpecError, match="for containers alone"):
+        open_runtime(RuntimeChoice("namespace", "as asked for"), place)
+
+
+def test_what_is_wrong_with_a_choice_shows_before_anything_is_started(tmp_path: Path) -> None:
+    here = RuntimeChoice("namespace", "as asked for")
+    check_choice(here, None)
+    check_choice(here, None, ("host",))
+    with pytest.raises(SpecError, match="for containers alone"):
+        check_choice(here, tmp_path / "seccomp.json")
+    with pytest.raises(ImageMissingError, match="no image some"):
+        check_choice(here, None, ("host", "some"))
+
+
+def test_an_engine_is_asked_only_where_it_has_something_to_say(tmp_path: Path) -> None:
+    """Whether it answers was seen when it was chosen."""
+    check_choice(RuntimeChoice("docker", "as asked for"), None, engine=NOWHERE)
+    asked = (
+        (RuntimeChoice("docker", "with runsc", "runsc"), None, ()),
+        (RuntimeChoice("docker", "as asked for"), tmp_path / "seccomp.json", ()),
+        (RuntimeChoice("docker", "as asked for"), None, ("some",)),
+    )
+    for choice, seccomp, images in asked:
+        with pytest.raises(EngineUnavailableError):
+            check_choice(choice, seccomp, images, NOWHERE)
+
+
+def test_namespaces_stand_in_where_no_engine_answers_and_say_why() -> None:
+    assert choose_runtime(None, NOWHERE) == RuntimeChoice("namespace", f"no engine answers at {NOWHERE}")
+
+
+def test_what_was_asked_for_is_not_replaced() -> None:
+    assert choose_runtime("namespace", NOWHERE) == RuntimeChoice("namespace", "as asked for")
+    with pytest.raises(EngineUnavailableError):
+        choose_runtime("docker", NOWHERE)
+
+
+def test_a_fleet_is_imported_without_any_library_of_an_engine() -> None:
+    code = "import sys, egress.fleet; print('docker' in sys.modules, 'mitmproxy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

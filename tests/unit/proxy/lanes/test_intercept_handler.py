@@ -1,0 +1,694 @@
+"""What a handler does when something in it fails, one step at a time.
+
+The same from outside, with every call made to fail, is in tests/attack/test_guard.py; how a connection goes
+that nothing fails in, in tests/proxy/lanes/test_intercept_handler.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from mitmproxy.connection import Connection, ConnectionState, Server
+from mitmproxy.proxy import commands, events, server_hooks
+
+from egress.addons.guard import UndecidedError
+from egress.addons.http_layers import (
+    AbortConnection,
+    CallRelay,
+    ConnectionLost,
+    SecondPassed,
+    SetReading,
+    WriteBlocked,
+)
+from egress.proxy.lanes.dial import ConnectedSocket, Dialer
+from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_lane import InterceptLane
+from egress.proxy.lanes.intercept_services import InterceptLimits
+from egress.proxy.lanes.relay_services import RelayServices
+from egress.proxy.lanes.socket_transport import SocketTransport
+from egress.relay.ports import RelayOrder
+from egress.relay.relay import Relay
+from egress.secrets.resolver import SecretResolver
+from tests.proxy.lab.client import Peer, at, dial, open_tunnel
+from tests.proxy.lab.failing_call import FIRST, SECRET, Scene, SeenCall
+from tests.proxy.lab.loopback import loopback_only
+from tests.proxy.lab.proxy_stack import NAME
+from tests.proxy.lab.server import LOOPBACK
+from tests.unit.proxy.hellos import real
+
+Step = Callable[[Scene, InterceptHandler], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def on_loopback() -> Iterator[None]:
+    """A handler is what its connections make of it, so they are real."""
+    with loopback_only():
+        yield
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with Scene.of(tmp_path) as scene:
+        yield scene
+
+
+def fails(*_: object, **__: object) -> NoReturn:
+    raise KeyError(SECRET)
+
+
+def handler_of(scene: Scene) -> InterceptHandler:
+    found = scene.handler()
+    assert found is not None
+    return found
+
+
+def is_closed(wire: SocketTransport) -> bool:
+    return wire.transport is None or wire.transport.is_closing()
+
+
+def head(port: int, *, last: bool) -> bytes:
+    more = "connection: close\r\n" if last else ""
+    return f"GET /story HTTP/1.1\r\nhost: {NAME}:{port}\r\n{more}\r\n".encode()
+
+
+@contextlib.asynccontextmanager
+async def greeted(scene: Scene) -> AsyncIterator[InterceptHandler]:
+    """A client in the middle of its handshake."""
+    peer: Peer = await dial(at(scene.stack.port))
+    await open_tunnel(peer, f"{NAME}:{scene.good}")
+    await peer.send(real(NAME))
+    await scene.until(lambda: scene.handler() is not None)
+    try:
+        yield handler_of(scene)
+        await peer.channel.everything()
+    finally:
+        await peer.channel.drop()
+
+
+async def in_handshake(scene: Scene, step: Step) -> SeenCall:
+    async def story(scene: Scene) -> None:
+        async with greeted(scene) as found:
+            await step(scene, found)
+
+    return await scene.play(story)
+
+
+async def under_way(scene: Scene, step: Step) -> SeenCall:
+    """Take a step while the first half of a response has come."""
+
+    async def story(scene: Scene) -> None:
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=True))
+            await scene.read(peer, FIRST)
+            await step(scene, handler_of(scene))
+            scene.release()
+            await scene.read(peer)
+
+    return await scene.play(story)
+
+
+async def between(scene: Scene, step: Step) -> SeenCall:
+    """Take a step on a connection whose first exchange is over."""
+
+    async def story(scene: Scene) -> None:
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=False))
+            await scene.read(peer, FIRST)
+            scene.release()
+            await scene.read(peer, b"0\r\n\r\n")
+            await scene.until(lambda: handler_of(scene).desk.finished == 1)
+            await step(scene, handler_of(scene))
+            await scene.read(peer)
+
+    return await scene.play(story)
+
+
+class Noted:
+    """Stands where the layers stand: notes what comes, and answers the first event with commands."""
+
+    def __init__(self, found: InterceptHandler, *answers: commands.Command) -> None:
+        self.seen: list[events.Event] = []
+        self.then: Callable[[], None] = lambda: None
+        self._answers = answers
+        self._is_inside = False
+        found._layer = self  # type: ignore[assignment]
+
+    def handle_event(self, event: events.Event) -> Iterator[commands.Command]:
+        assert not self._is_inside, "entered twice at a time"
+        self._is_inside = True
+        self.seen.append(event)
+        if len(self.seen) == 1:
+            self.then()
+            yield from self._answers
+        self._is_inside = False
+
+
+# A fault ends everything, and is told once ---------------------------------------------------------
+
+
+async def test_a_fault_between_two_exchanges_has_a_record_of_its_own(scene: Scene) -> None:
+    """The record of the exchange before it says that all went well."""
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        scene.patch.setattr(Relay, "tick", fails)
+        found.tick(scene.stack.clock.monotonic())
+        assert found.gone.done()
+
+    assert (await between(scene, step)).records == ["rule.allowed", "internal"]
+    assert "connection.failed" in scene.log.text
+
+
+async def test_a_second_fault_is_not_recorded_again(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        found._fail(KeyError(SECRET))
+        found.event(SecondPassed())
+        found._fail(KeyError(SECRET))
+        assert found.gone.done()
+
+    assert (await under_way(scene, step)).records == ["internal"]
+
+
+async def test_a_fault_that_cannot_be_recorded_still_closes_everything(scene: Scene) -> None:
+    """And is told twice: what went wrong, and that no record says so."""
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        scene.patch.setattr(Relay, "shut", fails)
+        scene.patch.setattr(RelayServices, "refuse", fails)
+        wires = list(found._wires.values())
+        found._fail(RuntimeError(SECRET))
+        assert found.gone.done()
+        assert all(map(is_closed, wires))
+
+    await under_way(scene, step)
+    [failed] = [line for line in scene.log.lines if "connection.failed" in line]
+    [unrecorded] = [line for line in scene.log.lines if "connection.unrecorded" in line]
+    assert "RuntimeError" in failed
+    assert "KeyError" in unrecorded
+    [one] = {line.partition("'connection': '")[2].partition("'")[0] for line in (failed, unrecorded)}
+    assert one
+
+
+async def test_after_the_end_no_event_does_anything(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        layer = Noted(found)
+        found.event(SecondPassed())
+        found._hang_up()
+        found.event(SecondPassed())
+        found._layer = None
+        found.received(found._wires[found.client.id], b"more")
+        assert len(layer.seen) == 1
+
+    await in_handshake(scene, step)
+
+
+async def test_a_refusal_by_an_add_on_is_no_fault(scene: Scene) -> None:
+    """It is recorded in the words of the add-on."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        found.was_refused, found.reason = True, "upstream.tls"
+        found._fail(UndecidedError("no connection of OpenSSL"))
+        assert found.gone.done()
+
+    assert (await in_handshake(scene, step)).records == ["upstream.tls"]
+    assert "connection.failed" not in scene.log.text
+
+
+@pytest.mark.parametrize(
+    ("error", "was_refused"), [(KeyError(SECRET), True), (UndecidedError(SECRET), False)]
+)
+async def test_what_is_not_both_is_a_fault(scene: Scene, error: Exception, was_refused: bool) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        found.was_refused, found.reason = was_refused, "upstream.tls"
+        found._fail(error)
+
+    assert (await in_handshake(scene, step)).records == ["internal"]
+    assert "connection.failed" in scene.log.text
+
+
+async def test_the_end_of_the_process_is_not_swallowed(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        for error in (SystemExit(), KeyboardInterrupt()):
+            with pytest.raises(type(error)):
+                found._fail(error)
+            assert found.gone.done()
+
+    assert (await in_handshake(scene, step)).records == ["internal"]
+
+
+# What comes from outside ---------------------------------------------------------------------------
+
+
+async def test_a_recheck_that_cannot_decide_ends_the_connection(scene: Scene) -> None:
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        scene.patch.setattr(InterceptLane, "still_allows", fails)
+        found.recheck(scene.stack.engine.policy, scene.stack.clock.now())
+        assert found.gone.done()
+
+    assert (await under_way(scene, step)).records == ["internal"]
+    assert "connection.failed" in scene.log.text
+
+
+async def test_a_recheck_is_about_the_addresses_in_use(scene: Scene) -> None:
+    """What they deny is closed; what they still allow is for the relay to look at, exchange by exchange."""
+    asked: list[object] = []
+    told: list[object] = []
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        policy, now = scene.stack.engine.policy, scene.stack.clock.now()
+
+        def relay(_: object, *about: object) -> list[RelayOrder]:
+            told.append(about)
+            return []
+
+        scene.patch.setattr(Relay, "recheck", relay)
+        for answer in (True, False):
+
+            def lane(_: object, *about: object, answer: bool = answer) -> bool:
+                asked.append(about)
+                return answer
+
+            scene.patch.setattr(InterceptLane, "still_allows", lane)
+            found.recheck(policy, now)
+        assert told == [(policy, now)]
+        assert asked == [(found.arrival, policy, now, [LOOPBACK])] * 2
+
+    assert (await under_way(scene, step)).records == ["access.withdrawn"]
+
+
+async def test_a_close_is_told_in_the_record_of_what_was_under_way(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        found.close("access.withdrawn")
+
+    assert (await under_way(scene, step)).records == ["access.withdrawn"]
+    assert [line["code"] for line in scene.stack.exchanges() if line["path"] == "/story"] == [
+        "access.withdrawn"
+    ]
+
+
+async def test_a_close_that_cannot_be_recorded_is_one_nevertheless(scene: Scene) -> None:
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        scene.patch.setattr(RelayServices, "refuse", fails)
+        found.close("access.withdrawn")
+        assert found.gone.done()
+        assert all(map(is_closed, found._wires.values()))
+
+    await in_handshake(scene, step)
+    assert "connection.failed" in scene.log.text
+
+
+async def test_a_lane_that_is_left_records_what_was_under_way(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        found.leave()
+        assert found.gone.done()
+        found.leave()
+
+    assert (await under_way(scene, step)).records == ["proxy.stopping"]
+
+
+async def test_a_connection_that_cannot_begin_is_recorded(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(InterceptHandler, "_entry", fails)
+        async with await scene.visit(scene.good):
+            raise AssertionError
+
+    assert (await scene.play(story)).records == ["internal"]
+
+
+async def test_a_connection_that_was_lost_before_it_began_ends(scene: Scene) -> None:
+    """Nobody tells of the loss a second time."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        near, far = socket.socketpair()
+        with far:
+            transport, _protocol = await asyncio.get_running_loop().create_connection(
+                asyncio.Protocol, sock=near
+            )
+            transport.abort()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            other = InterceptHandler(found._lane, found.desk)
+            other.start(transport, b"")
+            assert other.gone.done()
+        found.close("proxy.stopping")
+
+    assert (await in_handshake(scene, step)).records == ["proxy.stopping"]
+
+
+# Events and commands -------------------------------------------------------------------------------
+
+
+async def test_events_come_one_after_the_other(scene: Scene) -> None:
+    """What happens while another is carried out waits for its turn."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        layer = Noted(found)
+        one, two, three = SecondPassed(), SecondPassed(), SecondPassed()
+
+        def more() -> None:
+            found.event(two)
+            found.event(three)
+
+        layer.then = more
+        found.event(one)
+        assert layer.seen == [one, two, three]
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_an_end_is_told_once_and_a_loss_as_one(scene: Scene, is_told: bool) -> None:
+    """Where the peer has said that it ends, nothing of it can be missing."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        layer, wire = Noted(found), found._wires[found.client.id]
+        found.blocked(wire, blocked=True)
+        found.received(wire, b"data")
+        if is_told:
+            found.ended(wire)
+            assert found.client.state is ConnectionState.CAN_WRITE
+        found.lost(wire)
+        assert found.gone.done()
+        assert found.client.state is ConnectionState.CLOSED
+        blocked, received, ended, gone = layer.seen
+        assert isinstance(blocked, WriteBlocked)
+        assert blocked.blocked
+        assert isinstance(received, events.DataReceived)
+        assert received.data == b"data"
+        assert type(ended) is (events.ConnectionClosed if is_told else ConnectionLost)
+        assert isinstance(gone, CallRelay)
+        assert gone.name == "gone"
+        assert wire.transport is not None
+        wire.transport.abort()
+
+    assert (await in_handshake(scene, step)).records == ["protocol.refused"]
+
+
+async def test_what_no_lane_knows_ends_the_connection(scene: Scene) -> None:
+    class Strange(commands.Command):
+        pass
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        Noted(found, Strange())
+        found.event(SecondPassed())
+        assert found.gone.done()
+
+    assert (await in_handshake(scene, step)).records == ["internal"]
+
+
+async def test_what_is_meant_for_a_connection_that_is_gone_is_left(scene: Scene) -> None:
+    """Layers hear of an end later than the sockets do; what mitmproxy would log is no command either."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        gone = Server(address=(NAME, scene.good))
+        gone.state = ConnectionState.OPEN
+        layer = Noted(
+            found,
+            commands.Log("a request"),
+            commands.SendData(gone, b"for nobody"),
+            SetReading(gone, reads=False),
+            AbortConnection(gone),
+            commands.CloseConnection(gone),
+        )
+        found.event(SecondPassed())
+        assert not found.gone.done()
+        assert len(layer.seen) == 1
+        assert gone.state is ConnectionState.CLOSED
+        assert not found._closing
+        found.close("proxy.stopping")
+
+    assert (await in_handshake(scene, step)).records == ["proxy.stopping"]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_close_sends_what_waits_and_an_abort_drops_it(scene: Scene, at_once: bool) -> None:
+    called: list[str] = []
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        wire = found._wires[found.client.id]
+        for name, real_one in (("abort", SocketTransport.abort), ("close", SocketTransport.close)):
+
+            def noted(
+                wire: SocketTransport,
+                name: str = name,
+                real_one: Callable[[SocketTransport], None] = real_one,
+            ) -> None:
+                called.append(name)
+                real_one(wire)
+
+            scene.patch.setattr(SocketTransport, name, noted)
+        Noted(found, (AbortConnection if at_once else commands.CloseConnection)(found.client))
+        found.event(SecondPassed())
+        assert found.client.state is ConnectionState.CLOSED
+        assert (wire in found._closing) is not at_once
+
+    await in_handshake(scene, step)
+    assert called[0] == ("abort" if at_once else "close")
+
+
+# Upstream connections ------------------------------------------------------------------------------
+
+
+def lingering() -> tuple[ConnectedSocket, socket.socket]:
+    """A connection that was made, and its far end."""
+    near, far = socket.socketpair()
+    far.setblocking(False)
+    return ConnectedSocket(near, LOOPBACK, 1, 1), far
+
+
+@pytest.mark.parametrize("why", ["given up", "ended"])
+async def test_a_connection_that_nobody_waits_for_is_closed(scene: Scene, why: str) -> None:
+    """It was made while its dial was given up, or while everything ended."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        server = Server(address=(NAME, scene.good))
+        if why == "ended":
+            found._opening[server] = 0.0
+            found._has_ended = True
+        connected, far = lingering()
+        with far:
+            await found._connected(commands.OpenConnection(server), server, connected)
+            assert server.id not in found._wires
+            assert server not in found._routes
+            assert server.state is ConnectionState.CLOSED
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert far.recv(1) == b""
+        found._has_ended = False
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_an_upstream_that_closes_at_once_is_none(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        adopt = SocketTransport.adopt
+
+        def closed(wire: SocketTransport, transport: asyncio.Transport) -> None:
+            adopt(wire, transport)
+            if isinstance(wire.connection, Server):
+                transport.abort()
+
+        scene.patch.setattr(SocketTransport, "adopt", closed)
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=True))
+            await scene.read(peer)
+
+    seen = await scene.play(story)
+    assert seen.records == ["upstream.unreachable"]
+    assert not seen.requests
+    assert "the upstream closed the connection at once" in scene.log.text
+
+
+@pytest.mark.parametrize("other", [("elsewhere.example", 0, None), (NAME, 1, None), (NAME, 0, "via")])
+async def test_only_the_destination_is_ever_dialled(scene: Scene, other: tuple[str, int, str | None]) -> None:
+    """Another name, another port, and the way round each are a fault."""
+    host, further, way = other
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        server = Server(address=(host, scene.good + further))
+        if way is not None:
+            server.via = ("http", ("elsewhere.example", 3128))
+        with pytest.raises(TypeError):
+            found._check(server)
+        found._check(Server(address=(NAME, scene.good)))
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_a_hook_is_told_of_each_upstream_as_it_comes_and_goes(scene: Scene) -> None:
+    """And of an upstream that is gone the handler keeps nothing."""
+    told: list[tuple[str, object, object]] = []
+
+    async def story(scene: Scene) -> None:
+        hooks = scene.stack.full.guard._hooks
+        for name in ("server_connect", "server_disconnected"):
+
+            def note(data: server_hooks.ServerConnectionHookData, name: str = name) -> None:
+                told.append((name, data.client, data.server))
+
+            scene.patch.setitem(hooks, name, (*hooks.get(name, ()), note))
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=False))
+            await scene.read(peer, FIRST)
+            found = handler_of(scene)
+            [server] = found._routes
+            found._late.add(server)
+            assert isinstance(server, Server)
+            assert told == [("server_connect", found.client, server)]
+            wire = found._wires[server.id]
+            found._closing[wire] = scene.stack.clock.monotonic()
+            assert wire.transport is not None
+            wire.transport.abort()
+            await scene.until(lambda: len(told) == 2)
+            assert told[1] == ("server_disconnected", found.client, server)
+            assert set(found._wires) <= {found.client.id}
+            assert not {*found._routes, *found._late, *found._opening}
+            assert wire not in found._closing
+            await scene.read(peer)
+
+    assert (await scene.play(story)).records == ["upstream.closed"]
+
+
+async def test_a_dial_that_breaks_ends_the_connection(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(InterceptHandler, "_check", fails)
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=True))
+            await scene.read(peer)
+
+    seen = await scene.play(story)
+    assert seen.records == ["internal"]
+    assert not seen.requests
+
+
+async def test_a_hook_that_fails_when_an_upstream_goes_ends_the_connection(scene: Scene) -> None:
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        scene.patch.setitem(scene.stack.full.guard._hooks, "server_disconnected", (fails,))
+        [server] = found._routes
+        wire = found._wires[server.id]
+        assert wire.transport is not None
+        wire.transport.abort()
+        await scene.until(found.gone.done)
+
+    await under_way(scene, step)
+    assert "connection.failed" in scene.log.text
+
+
+async def test_a_handshake_with_an_upstream_has_its_time_and_no_more(scene: Scene) -> None:
+    """It is connected, and says nothing."""
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def story(scene: Scene) -> None:
+        async with (
+            await asyncio.start_server(silent, LOOPBACK, scene.closed),
+            await scene.visit(scene.closed) as peer,
+        ):
+            await peer.send(head(scene.closed, last=True))
+            await scene.until(lambda: bool(handler_of(scene)._routes))
+            found = handler_of(scene)
+            ((server, since),) = found._opening.items()
+            wire = found._wires[server.id]
+            found.tick(since + InterceptLimits().upstream_open)
+            assert not is_closed(wire)
+            found.tick(since + InterceptLimits().upstream_open + 0.5)
+            assert is_closed(wire)
+            assert server not in found._opening
+            await scene.read(peer)
+
+    seen = await scene.play(story)
+    assert seen.records == ["upstream.timeout"]
+    assert b"egress-denied: upstream.timeout" in seen.data
+
+
+async def test_a_dial_that_fails_is_told_with_its_reason(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        async with await scene.visit(scene.closed) as peer:
+            await peer.send(head(scene.closed, last=True))
+            await scene.read(peer)
+
+    assert (await scene.play(story)).records == ["upstream.unreachable"]
+    [line] = [line for line in scene.log.lines if "upstream.not_dialled" in line]
+    assert NAME in line
+    assert "upstream.unreachable" in line
+
+
+# Tasks ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", [(Dialer, "connect"), (SecretResolver, "resolve")])
+async def test_nothing_runs_on_after_the_end(scene: Scene, what: tuple[type, str]) -> None:
+    """A dial, and a secret that is fetched, are called off with the connection."""
+    begun, called_off = asyncio.Event(), asyncio.Event()
+
+    async def waits(*_: object, **__: object) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            called_off.set()
+
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(SecretResolver, "cached", lambda *_, **__: None)
+        scene.patch.setattr(*what, waits)
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=True))
+            await begun.wait()
+            found = handler_of(scene)
+            assert found._tasks
+            found._fail(KeyError(SECRET))
+            await called_off.wait()
+            await scene.until(lambda: not found._tasks)
+            scene.patch.undo()
+            await scene.read(peer)
+
+    await scene.play(story)
+
+
+async def test_a_task_that_is_done_is_forgotten_but_not_its_successor(scene: Scene) -> None:
+    async def nothing() -> None:
+        pass
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        never = asyncio.Event()
+
+        async def waits() -> None:
+            await never.wait()
+
+        key: Connection | int = 77
+        found._start(key, nothing())
+        found._start(key, waits())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert key in found._tasks
+        never.set()
+        await scene.until(lambda: key not in found._tasks)
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_a_secret_that_could_not_be_had_is_named_and_denies(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(SecretResolver, "cached", lambda *_, **__: None)
+        scene.patch.setattr(SecretResolver, "resolve", fails)
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=True))
+            await scene.read(peer)
+
+    seen = await scene.play(story)
+    assert seen.records == ["secret.unavailable"]
+    assert not seen.requests
+    [line] = [line for line in scene.log.lines if "secret.failed" in line]
+    assert "api" in line
+    assert "KeyError" in line

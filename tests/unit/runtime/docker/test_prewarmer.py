@@ -1,0 +1,90 @@
+"""What is made ahead is taken once, bounded, and ended with its shelf."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from egress.runtime.docker import prewarmer as module
+from egress.runtime.docker.prewarmer import Prewarmer
+from egress.runtime.errors import EngineError
+
+
+class Maker:
+    def __init__(self) -> None:
+        self.made: list[int] = []
+        self.ended: list[int] = []
+        self.fails = 0
+        self.tried = threading.Event()
+
+    def make(self) -> int:
+        self.tried.set()
+        if self.fails:
+            self.fails -= 1
+            raise EngineError("busy")
+        self.made.append(len(self.made))
+        return self.made[-1]
+
+
+@pytest.fixture
+def maker(monkeypatch: pytest.MonkeyPatch) -> Maker:
+    monkeypatch.setattr(module, "_REFILL_DELAY", 0.0)
+    monkeypatch.setattr(module, "_RETRY_INTERVAL", 0.01)
+    return Maker()
+
+
+@pytest.fixture
+def shelf(maker: Maker) -> Iterator[Prewarmer[int]]:
+    shelf = Prewarmer("test", maker.make, maker.ended.append)
+    yield shelf
+    shelf.close()
+
+
+def until(shelf: Prewarmer[int], is_so: Callable[[], bool]) -> None:
+    with shelf._changed:
+        assert shelf._changed.wait_for(is_so, 30)
+
+
+def test_nothing_is_made_that_nobody_wants(maker: Maker, shelf: Prewarmer[int]) -> None:
+    assert shelf.take() is None
+    assert shelf.until_ready(0)
+    assert maker.made == []
+
+
+def test_each_is_given_once_and_another_made_in_its_place(maker: Maker, shelf: Prewarmer[int]) -> None:
+    shelf.want(2)
+    assert shelf.until_ready(30)
+    assert maker.made == [0, 1]
+    assert [shelf.take(), shelf.take()] == [0, 1]
+    assert shelf.until_ready(30)
+    assert maker.made == [0, 1, 2, 3]
+    assert maker.ended == []
+
+
+def test_what_is_too_many_is_ended(maker: Maker, shelf: Prewarmer[int]) -> None:
+    shelf.want(3)
+    assert shelf.until_ready(30)
+    shelf.want(1)
+    assert sorted(maker.ended) == [1, 2]
+    shelf.close()
+    assert sorted(maker.ended) == [0, 1, 2]
+    shelf.want(5)
+    assert maker.made == [0, 1, 2]
+
+
+def test_what_could_not_be_made_is_tried_again(maker: Maker, shelf: Prewarmer[int]) -> None:
+    maker.fails = 3
+    shelf.want(1)
+    assert shelf.until_ready(30)
+    assert (maker.fails, maker.made) == (0, [0])
+
+
+def test_it_can_be_closed_while_one_fails(maker: Maker) -> None:
+    maker.fails = 1_000_000
+    shelf = Prewarmer("test", maker.make, maker.ended.append)
+    shelf.want(1)
+    assert maker.tried.wait(30)
+    shelf.close()
+    assert maker.made == []

@@ -1,0 +1,42 @@
+"""What `egress` offers is loaded when it is asked for, and type checkers see the same names."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import egress
+from egress.sandbox.lazy_exports import EXPORT_MODULES, attribute, names
+
+STUB = Path(egress.__file__).with_suffix(".pyi")
+
+
+@pytest.mark.parametrize("name", EXPORT_MODULES)
+def test_each_name_is_there(name: str) -> None:
+    found = getattr(egress, name)
+    assert found.__module__.startswith(EXPORT_MODULES[name])
+    assert found is attribute(name)
+
+
+def test_what_is_not_there_is_missing_as_usual() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = egress.nonsense  # type: ignore[attr-defined]
+    assert set(names()) == set(dir(egress))
+
+
+def test_the_stub_names_the_same_from_the_same_places() -> None:
+    tree = ast.parse(STUB.read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    assert {alias.name: node.module for node in imports for alias in node.names} == dict(EXPORT_MODULES)
+    (offered,) = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+    assert set(ast.literal_eval(offered)) == set(names())
+
+
+def test_importing_it_loads_none_of_it() -> None:
+    code = "import sys, egress; print(*[name for name in sys.modules if name.startswith('egress')])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["egress"]

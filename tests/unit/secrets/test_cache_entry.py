@@ -1,0 +1,123 @@
+"""When a value of a source is good, due, revoked."""
+
+from __future__ import annotations
+
+import pytest
+
+from egress.errors import UnreadableError
+from egress.secrets.cache_entry import CacheEntry
+from egress.secrets.source_value import SourceValue, ValueLifetime
+from tests.unit.secrets.secret_samples import OTHER, TOKEN
+
+
+class Fixed:
+    """A source whose values live ten seconds."""
+
+    def fetch(self) -> SourceValue:
+        raise NotImplementedError
+
+    def lifetime(self, ttl: int | None) -> ValueLifetime:
+        return ValueLifetime(8, 10) if ttl is None else ValueLifetime(0.8 * ttl, ttl)
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+
+def held() -> CacheEntry:
+    return CacheEntry(Fixed())
+
+
+def test_nothing_is_good_before_the_first_value() -> None:
+    empty = held()
+    assert empty.secret_if_good("x", None, 0) is None
+    assert empty.is_due(None, 0)
+
+
+def test_a_value_is_good_then_due_then_over() -> None:
+    one = held()
+    assert one.store(SourceValue(TOKEN), 100)
+    secret = one.secret_if_good("x", None, 107.9)
+    assert secret is not None
+    assert secret.reveal() == TOKEN
+    assert not one.is_due(None, 107.9)
+    assert one.is_due(None, 108)
+    assert one.secret_if_good("x", None, 109.9) is secret
+    assert one.secret_if_good("x", None, 110) is None
+
+
+def test_each_secret_of_a_source_has_its_own_ttl() -> None:
+    one = held()
+    one.store(SourceValue(TOKEN), 100)
+    assert one.secret_if_good("x", 5, 106) is None
+    assert one.secret_if_good("y", 20, 106) is not None
+
+
+def test_a_confirmed_value_lives_on_as_the_same() -> None:
+    one = held()
+    one.store(SourceValue(TOKEN), 100)
+    before = one.secret_if_good("x", None, 100)
+    assert not one.store(SourceValue(TOKEN), 108)
+    assert one.secret_if_good("x", None, 117) is before
+
+
+def test_a_failure_does_not_prolong_and_does_not_shorten() -> None:
+    one = held()
+    one.store(SourceValue(TOKEN), 100)
+    assert one.fail(UnreadableError("no"), 110)
+    assert not one.fail(UnreadableError("no"), 110)
+    assert one.fail(UnreadableError("other"), 110)
+    assert one.secret_if_good("x", None, 109) is not None
+    assert not one.is_due(None, 109)
+    assert one.is_due(None, 110)
+    assert one.secret_if_good("x", None, 110) is None
+
+
+def test_a_revoked_value_stays_so_until_another_comes() -> None:
+    one = held()
+    one.store(SourceValue(TOKEN), 100)
+    one.revoke()
+    assert one.secret_if_good("x", None, 100) is None
+    with pytest.raises(UnreadableError, match="revoked"):
+        one.store(SourceValue(TOKEN), 101)
+    assert one.secret_if_good("x", None, 101) is None
+    assert one.store(SourceValue(OTHER), 102)
+    assert one.secret_if_good("x", None, 102) is not None
+    with pytest.raises(UnreadableError, match="revoked"):
+        one.store(SourceValue(TOKEN), 103)
+    assert one.secret_if_good("x", None, 103) is None
+
+
+def test_what_is_revoked_before_its_value_is_known_is_the_first_value() -> None:
+    one = held()
+    one.revoke()
+    with pytest.raises(UnreadableError, match="revoked"):
+        one.store(SourceValue(TOKEN), 100)
+    assert one.store(SourceValue(OTHER), 101)
+
+
+def test_a_pardon_ends_it() -> None:
+    one = held()
+    one.store(SourceValue(TOKEN), 100)
+    one.revoke()
+    before = one.is_revoked
+    one.restore()
+    assert (before, one.is_revoked) == (True, False)
+    assert one.store(SourceValue(TOKEN), 101)
+
+
+def test_knows_a_short_value() -> None:
+    one = held()
+    one.store(SourceValue(b"short"), 100)
+    assert one.is_short
+    one.store(SourceValue(TOKEN), 100)
+    assert not one.is_short
+
+
+def test_tells_when_its_value_was_confirmed() -> None:
+    assert held().confirmed is None
+    one = held()
+    one.store(SourceValue(TOKEN), 100)
+    one.store(SourceValue(TOKEN), 105)
+    assert one.confirmed == 105
+    one.revoke()
+    assert one.confirmed is None
