@@ -71,7 +71,10 @@ def rows() -> Iterator[str]:
         "",
         "## Of your environment",
         "",
-        f"{len(NEUTRAL_VARIABLES)} names may enter by themselves, where they are true of the sandbox: {_entering()}.",
+        (
+            f"{len(NEUTRAL_VARIABLES)} names may enter by themselves, where they are true of the "
+            f"sandbox: {_entering()}."
+        ),
         "Everything else is asked for with `--env`.",
         "",
         "| name | in a container | in a namespace | why |",

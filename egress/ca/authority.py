@@ -2,7 +2,8 @@
 
 Theory of operation. Each sandbox has an authority of its own, a self-signed root, so that a certificate
 made for one is worth nothing in another. `create` makes one that lives in memory and ends with the
-process; one that outlives it comes out of a `AuthorityStore`. Leaves share one key, which is not the authority's:
+process; one that outlives it comes out of a `AuthorityStore`. Leaves share one key, which is not the
+authority's:
 whoever gets hold of it can answer for hosts of one sandbox, not sign for new ones.
 
 A leaf is for exactly one host, never for a wildcard. It must not be asked for a host that the rules

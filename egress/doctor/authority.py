@@ -76,7 +76,8 @@ def _judged(patient: ProxySetup, authority: Authority) -> Iterator[Diagnosis]:
     else:
         yield ok(
             authority.name,
-            f"valid for {left // DAY_SECONDS} days more; key and certificate fit, and are yours alone (mode {mode})",
+            f"valid for {left // DAY_SECONDS} days more; key and certificate fit, and are yours "
+            f"alone (mode {mode})",
         )
     if limits is not None and patient.policy is not None:
         missing = limits.missing_entries(patient.policy, values.profile)

@@ -71,7 +71,8 @@ def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
         return warning(
             "docker",
             f"{match[0]} at {place} lets sandboxes open sockets of AF_VSOCK",
-            f"upgrade the engine to {MIN_ENGINE_VERSION} or newer, or give containers a profile with --seccomp",
+            f"upgrade the engine to {MIN_ENGINE_VERSION} or newer, or give containers a profile with "
+            f"--seccomp",
         )
     return ok("docker", f"{match[0]} at {place}")
 

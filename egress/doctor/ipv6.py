@@ -47,7 +47,8 @@ async def check(
     return [
         warning(
             "IPv6",
-            f"{list_some(names)} have such addresses, and answer over IPv4 alone: new connections may wait for it",
+            f"{list_some(names)} have such addresses, and answer over IPv4 alone: new connections "
+            f"may wait for it",
             "give this machine a route for IPv6, or turn it off: `sysctl net.ipv6.conf.all.disable_ipv6=1`",
         )
     ]

@@ -115,7 +115,8 @@ def _rules(patient: ProxySetup, rules: Mapping[str, object]) -> Iterator[Diagnos
     if refused:
         yield fault(
             "rules",
-            f"it refused them as they are now, and keeps those of {rules.get('loaded')}: {list_some(refused, 1)}",
+            f"it refused them as they are now, and keeps those of {rules.get('loaded')}: "
+            f"{list_some(refused, 1)}",
             "put right what is told; it reads them again when they are saved",
         )
     elif patient.policy is not None and rules.get("digest") != patient.policy.digest:

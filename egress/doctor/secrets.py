@@ -188,7 +188,8 @@ def _judged(one: SecretProbe, now: int, *, is_unscrubbed: bool) -> Diagnosis:
     if one.value is not None and one.value.is_short and not is_unscrubbed:
         return fault(
             spec.name,
-            f"{source} its value has fewer than {MIN_SECRET_BYTES} bytes, cannot be scrubbed, and is not used",
+            f"{source} its value has fewer than {MIN_SECRET_BYTES} bytes, cannot be scrubbed, and is "
+            f"not used",
             "use a longer secret, or write `scrub: off` where it is injected",
         )
     if spec.expires is not None and now >= spec.expires:

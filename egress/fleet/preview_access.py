@@ -86,7 +86,8 @@ PreviewDecision = PreviewForward | PreviewRedirect | PreviewRefusal
 def port_label(sandbox: str, port: int, chance: str) -> str:
     """The label under which a port is shown: `8000-web-k3f7q2mxta`.
 
-    The first part is for people. `chance` tells it from all others: `RANDOM_LENGTH` characters of `LABEL_ALPHABET`, drawn
+    The first part is for people. `chance` tells it from all others: `RANDOM_LENGTH` characters of
+    `LABEL_ALPHABET`, drawn
     for this showing alone.
     """
     readable = re.sub(r"[^a-z0-9]+", "-", f"{port}-{sandbox}")[:_MAX_NAME_LENGTH].strip("-")

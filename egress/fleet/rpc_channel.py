@@ -50,7 +50,10 @@ class RpcChannel:
             self._sock.sendall(data)
 
     def receive(self) -> RpcFrame | None:
-        """The next frame; None where the other side has ended. Raises `FleetProtocolError`, `ChannelLostError`."""
+        """The next frame; None where the other side has ended.
+
+        Raises `FleetProtocolError`, `ChannelLostError`.
+        """
         while not self._frames:
             data = self._read()
             if not data:

@@ -91,7 +91,8 @@ class RpcDispatcher:
         version = call.integer("version")
         if version != RPC_VERSION:
             raise FleetProtocolError(
-                f"this fleet speaks version {RPC_VERSION} of its protocol, and was asked in version {version}",
+                f"this fleet speaks version {RPC_VERSION} of its protocol, and was asked in version "
+                f"{version}",
                 "bring both to one version of egress",
             )
         name, given = call.text("call"), call.inner("with")

@@ -51,7 +51,8 @@ def check_state_dir(folder: Path) -> None:
     if status.st_mode & _OTHERS_WRITE_BITS:
         raise UnreadableError(
             f"the state folder {name} is open to other users (mode {stat.S_IMODE(status.st_mode):04o})",
-            f"who can write there can exchange keys: look into it, then `chmod go-w {name}`, or {_OTHER_DIR_HINT}",
+            f"who can write there can exchange keys: look into it, then `chmod go-w {name}`, or "
+            f"{_OTHER_DIR_HINT}",
         )
 
 

@@ -9,15 +9,18 @@ from egress.relay.exchange_stream import ExchangeStream
 
 # What sandboxes may hold at a time, so that one of them cannot take what all of them live on. Pure.
 #
-# Theory of operation. `RelayBudgets` is one for the whole process, a `BudgetUse` is what one sandbox has of it, and an
+# Theory of operation. `RelayBudgets` is one for the whole process, a `BudgetUse` is what one sandbox has of
+# it, and an
 # `Account` is what one relay has taken. Three things are counted, because the process has only so many:
 #
 #     connections     upstream connections: each is a descriptor
 #     exchanges       requests under way: each is a slot of the audit
 #     window          bytes that HTTP/2 clients may send before we have passed them on
 #
-# A sandbox gets at most as much as is still free of each: alone it can take half of everything, a second one
-# half of the rest, and whoever comes later finds something. A relay that ends gives all back at once, whatever
+# A sandbox gets at most as much as is still free of each: alone it can take half of everything, a second
+# one
+# half of the rest, and whoever comes later finds something. A relay that ends gives all back at once,
+# whatever
 # state it is in.
 MAX_WIRES: Final = 100
 """Upstream connections of one client connection: as many as it may have streams."""

@@ -48,7 +48,10 @@ class Provisions:
     """Which of the files stands at another path too, by that path."""
     variables: Values = NO_VALUES
     planted: tuple[PlantedCanary, ...] = ()
-    """Files that the sandbox has for its own, to be written or taken away; see `egress.runtime.canary_planting`."""
+    """Files that the sandbox has for its own, to be written or taken away.
+
+    See `egress.runtime.canary_planting`.
+    """
 
 
 @dataclass(frozen=True, slots=True)

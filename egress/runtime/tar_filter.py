@@ -229,7 +229,8 @@ def _check_place(name: str, plain: tarfile.TarInfo, known: _KnownEntries) -> Non
 #
 # The library reads whatever describes an entry as a whole, before anybody can judge the entry: names, keys,
 # maps of holes, one after the other and each of any size. So their sizes, their keys and their number are
-# looked at before it reads them. Maps of holes are not read at all: what has one is only marked as a file with
+# looked at before it reads them. Maps of holes are not read at all: what has one is only marked as a file
+# with
 # holes.
 #
 # It is read forwards only, so that it can come from a pipe.

@@ -254,7 +254,8 @@ def _divided(needles: list[bytes]) -> Iterator[list[bytes]]:
 # Several compiled searches, used as one.
 #
 # Theory of operation. To compile the search for a long value takes as long as for all the others together, so
-# where one value is added to many it is compiled alone and joined to what is there. What is masked is the same:
+# where one value is added to many it is compiled alone and joined to what is there. What is masked is the
+# same:
 # every part is searched in the data as it came, and the occurrences of all of them are covered, also where
 # they overlap. A search costs a little more than in one that was compiled as a whole.
 class JoinedNeedles:

@@ -7,7 +7,8 @@ cannot belong to anybody else by then. Children that hold a pipe open do not del
 has ended, all it wrote is in the pipe already. A child that has made itself a session of its own, as an agent
 does, is left alone.
 
-What is written to standard output goes into a `SourceValue` and nowhere else. Of standard error only the length
+What is written to standard output goes into a `SourceValue` and nowhere else. Of standard error only the
+length
 is known. `CalledProcessError` and `TimeoutExpired` carry output: they are never used.
 
 Must not touch the event loop: a look runs in a thread of its own.

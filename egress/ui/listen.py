@@ -104,7 +104,8 @@ def _reason(error: Exception) -> str:
 # How long a connection to the page may say nothing, so that silence keeps nobody out.
 #
 # Any program of this machine may connect, and only so many are served at a time. Who has asked nothing whole
-# in good time is cut off. When there is no room left, the oldest that waits for nothing but its own other side
+# in good time is cut off. When there is no room left, the oldest that waits for nothing but its own other
+# side
 # makes way, and before all others one that never asked anything.
 class PageConnection(H11Protocol):
     """A connection. The clock of the server itself runs after an answer only, and any byte stops it."""

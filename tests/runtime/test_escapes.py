@@ -1,6 +1,7 @@
 """Ways out of a container that are not the proxy: S-40, S-41 and S-44 to S-53, with a real engine.
 
-The list that every sandbox is held to stands in `tests.runtime.escape_cases`; here is what is a container's own.
+The list that every sandbox is held to stands in `tests.runtime.escape_cases`; here is what is a container's
+own.
 The good twin is a plain container, as people run them.
 """
 
@@ -176,7 +177,10 @@ def test_it_has_no_privilege(box: DockerLabSandbox) -> None:
 
 
 def test_what_the_kernel_counts_for_a_user_of_the_machine_is_bounded(box: DockerLabSandbox) -> None:
-    """Its user has a number that somebody of the machine may have too; see `egress.runtime.open_file_limit`."""
+    """Its user has a number that somebody of the machine may have too.
+
+    See `egress.runtime.open_file_limit`.
+    """
     assert box.sh("ulimit -Hn; ulimit -Sn").stdout == b"%d\n%d\n" % (MAX_OPEN_FILES, MAX_OPEN_FILES)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard

@@ -1,1 +1,1 @@
-"""control."""
+"""The control socket, rule reloads, revocation and sandboxes that come and go."""

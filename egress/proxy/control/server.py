@@ -119,7 +119,8 @@ class ControlServer:
         lock = _lock_folder(folder, self._option)
         if lock is None:
             raise UnreadableError(
-                f"another egress is running{await _describe_owner(self.path)}, with its control socket in {folder}",
+                f"another egress is running{await _describe_owner(self.path)}, with its control "
+                f"socket in {folder}",
                 "stop it, or give this one a --runtime-dir and --state-dir of its own",
             )
         return lock

@@ -1,1 +1,1 @@
-"""ingress."""
+"""Connections come in: listeners, identity, the requested destination, admission."""

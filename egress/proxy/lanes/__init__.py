@@ -1,1 +1,1 @@
-"""lanes."""
+"""Admitted connections go out: the intercept lane, the tunnel lane, dialling."""

@@ -339,7 +339,8 @@ _STARTING_ROUTES: Routes = {("GET", "/healthz"): _alive, ("GET", "/readyz"): _st
 
 # Memory that was freed, given back to the system.
 #
-# OpenSSL and the parsers take pieces of every size for each connection, and free them. The C library keeps what
+# OpenSSL and the parsers take pieces of every size for each connection, and free them. The C library keeps
+# what
 # lies between pieces that are still in use, so a process that serves many connections grows for a long time,
 # though it uses no more than before. glibc can be asked for it; other libraries give it back by themselves.
 def trim_heap() -> None:

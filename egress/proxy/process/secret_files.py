@@ -33,7 +33,8 @@ def read_password(path: Path) -> bytes:
     if len(text) < _MIN_PASSWORD_CHARS or not text.isprintable() or " " in text:
         raise ContentError(
             f"the password in {path} is not one to rely on",
-            f"write one line of at least {_MIN_PASSWORD_CHARS} letters and digits; `openssl rand -hex 16` gives one",
+            f"write one line of at least {_MIN_PASSWORD_CHARS} letters and digits; `openssl rand "
+            f"-hex 16` gives one",
         )
     return password_digest(text)
 

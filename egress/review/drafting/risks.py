@@ -74,7 +74,8 @@ def refusal(host: str, address: str, code: str) -> str:
         return "this name leads into an internal network"
     for found in (host if is_address(host) else "", address):
         if found and not classify_address(found).allowed:
-            return f"this leads to an address that is not of the public internet ({classify_address(found).reason})"
+            reason = classify_address(found).reason
+            return f"this leads to an address that is not of the public internet ({reason})"
     if code == "address.refused":
         return "the name led to an address that may not be dialled"
     return ""

@@ -1,1 +1,1 @@
-"""compile."""
+"""A validated document becomes a policy, with every mistake reported."""

@@ -1,1 +1,1 @@
-"""decide."""
+"""A policy decides on a host or a request."""

@@ -1,1 +1,1 @@
-"""language."""
+"""The text of a rule file becomes a validated document."""

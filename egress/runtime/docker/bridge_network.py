@@ -20,8 +20,11 @@ from egress.runtime.errors import EngineError
 
 # Which addresses the network of a sandbox gets.
 #
-# Small ones out of a range that is reserved for tests of network devices (RFC 2544): no host of anybody has an
-# address there. The machine itself gets no address and no route in them, so they may be used by others as well;
+# Small ones out of a range that is reserved for tests of network devices (RFC 2544): no host of anybody has
+#
+# an
+# address there. The machine itself gets no address and no route in them, so they may be used by others as
+# well;
 # only an address of the machine must not lie among them. It could answer for the gateway that there is not.
 ADDRESS_POOL: Final = IPv4Network("198.18.0.0/15")
 SUBNET_PREFIX_LENGTH: Final = 29

@@ -20,7 +20,8 @@ def image_root(image: str, guarded: tuple[Path, ...] = ()) -> Path | None:
     if not image.startswith("/"):
         raise ImageMissingError(
             f"there is no image {image}: this runtime has no engine that would know one",
-            f"take `{host_image.IMAGE_NAME}` for the programs of this machine, or the whole path of a root folder",
+            f"take `{host_image.IMAGE_NAME}` for the programs of this machine, or the whole path of "
+            f"a root folder",
         )
     found = Path(image)
     if not (found / "bin").is_dir() or not (found / "usr").is_dir():

@@ -40,7 +40,10 @@ ROOT: Final = Path(__file__).parents[3]
 GUIDE: Final = ROOT / "docs/guides/clients.md"
 
 ONCE: Final = frozenset({"gcloud", "chromium", "firefox"})
-"""Those that take seconds to start: `tests/cli/sandboxes/test_image_doctor.py` runs them, and some test here."""
+"""Those that take seconds to start.
+
+`tests/cli/sandboxes/test_image_doctor.py` runs them, and some test here.
+"""
 CLIENTS: Final = tuple(stack for stack in STACKS if stack.name not in ONCE)
 CHROMIUM: Final = next(stack for stack in STACKS if stack.name == "chromium")
 SILENT: Final = frozenset({"git", "pip", "uv", "npm", "cargo", "aws"})

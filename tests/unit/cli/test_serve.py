@@ -1,4 +1,7 @@
-"""`egress serve` up to the moment at which it serves; from there on see tests/proxy/process/test_lifecycle.py."""
+"""`egress serve` up to the moment at which it serves.
+
+From there on see tests/proxy/process/test_lifecycle.py.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import cast
 from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.member import FleetMember
 from egress.runtime.errors import SandboxDiedError
+from egress.runtime.protocol import RuntimeProcess
 from egress.runtime.spec import Spec
 
 
@@ -56,7 +57,7 @@ def test_what_is_under_way_keeps_it() -> None:
 
 def test_a_command_that_runs_keeps_it_until_it_ends() -> None:
     one, running = member(idle_timeout=10), Running()
-    one.running.append(cast("Process", running))
+    one.running.append(cast("RuntimeProcess", running))
     assert one.reason_to_leave(1000) is None
     running.is_over = True
     assert one.reason_to_leave(1050) is None
@@ -67,7 +68,7 @@ def test_a_command_that_runs_keeps_it_until_it_ends() -> None:
 def test_a_command_that_failed_does_not_keep_it() -> None:
     one, running = member(idle_timeout=10), Running()
     running.failure = SandboxDiedError("gone")
-    one.running.append(cast("Process", running))
+    one.running.append(cast("RuntimeProcess", running))
     one.drop_ended(105)
     assert one.running == []
 
@@ -75,6 +76,6 @@ def test_a_command_that_failed_does_not_keep_it() -> None:
 def test_what_commands_printed_is_let_go_of_where_no_time_is_set() -> None:
     one, running = member(), Running()
     running.is_over = True
-    one.running.append(cast("Process", running))
+    one.running.append(cast("RuntimeProcess", running))
     assert one.reason_to_leave(105) is None
     assert one.running == []

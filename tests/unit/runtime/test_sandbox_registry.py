@@ -36,9 +36,9 @@ class One:
 
     spec: Spec
     admission: Admission
-    laid: MountedFiles
-    outfit: Provisions
-    keeper: DoorController
+    mounted_files: MountedFiles
+    provisions: Provisions
+    door_controller: DoorController
 
 
 class Proxy(FakeProxyClient):
@@ -89,7 +89,7 @@ class Bench:
             planted,
             laid,
             Provisions(folder="/etc"),
-            cast("Keeper", Doors()),
+            cast("DoorController", Doors()),
         )
 
     def add(self, name: str, **labels: str) -> One:
@@ -164,7 +164,7 @@ def test_a_proxy_that_returns_admits_each_again_with_what_was_planted(bench: Ben
     assert bench.proxy.said == ["admit one seed", "hand over one"]
     # The new authority lies there before anybody answers with it.
     assert b"fake one" in (tmp_path / "one" / "outfit" / "ca.pem").read_bytes()
-    assert one.outfit.files
+    assert one.provisions.files
     assert one.admission.canaries == (PlantedCanary("bait", "value"),)
 
 
@@ -183,7 +183,7 @@ def test_one_that_it_knows_already_stays_as_it_is(bench: Bench) -> None:
     bench.proxy.said.clear()
     bench.register.readmit_all()
     assert bench.proxy.said == ["admit one seed"]
-    assert not one.outfit.files
+    assert not one.provisions.files
 
 
 def test_a_proxy_that_is_gone_again_is_said(bench: Bench) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from egress.errors import CODES
 from egress.http1 import RequestHead, RequestReader, ResponseReader
+from egress.proxy.ingress.client_stream import ClientStream
 from egress.proxy.ingress.pending_connection import IngressRefusal, PendingConnection, SpokenProtocol
 from egress.proxy.ingress.refusal_response import refusal_bytes, refusal_page
 from egress.types import Identity
@@ -25,7 +26,7 @@ def told(speaks: SpokenProtocol, refused: IngressRefusal, request: RequestHead |
     listener = step.listener()
     step.close()
     visit = PendingConnection(
-        "c1", listener, Identity("box"), cast("Client", None), QUICK, 0.0, speaks, request
+        "c1", listener, Identity("box"), cast("ClientStream", None), QUICK, 0.0, speaks, request
     )
     return refusal_bytes(visit, refused)
 

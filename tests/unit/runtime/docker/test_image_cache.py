@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import cast
 
+from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.image_cache import find_or_make, fingerprint
 from egress.runtime.errors import ImageMissingError
 
@@ -35,7 +36,7 @@ def test_it_is_made_once_and_found_again() -> None:
         return "demo:digest"
 
     for _ in range(2):
-        assert find_or_make(cast("Engine", names), "demo", "a" * 64, make) == f"demo:stat-{'a' * 16}"
+        assert find_or_make(cast("DockerEngine", names), "demo", "a" * 64, make) == f"demo:stat-{'a' * 16}"
     assert made == ["made"]
     assert names.ids[f"demo:stat-{'a' * 16}"] == "new"
 
@@ -43,7 +44,7 @@ def test_it_is_made_once_and_found_again() -> None:
 def test_files_that_look_otherwise_are_read_again() -> None:
     names = Names("demo:digest", f"demo:stat-{'a' * 16}")
     assert (
-        find_or_make(cast("Engine", names), "demo", "b" * 64, lambda: "demo:digest")
+        find_or_make(cast("DockerEngine", names), "demo", "b" * 64, lambda: "demo:digest")
         == f"demo:stat-{'b' * 16}"
     )
 

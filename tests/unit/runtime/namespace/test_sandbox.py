@@ -9,7 +9,10 @@ from typing import cast
 
 import pytest
 
+from egress.runtime.door.controller import DoorController
 from egress.runtime.mounted_files import MountedFiles
+from egress.runtime.namespace.cgroups import ControlGroups
+from egress.runtime.namespace.launcher_client import LauncherClient
 from egress.runtime.namespace.sandbox import NamespaceSandbox
 from egress.runtime.protocol import Provisions
 from egress.runtime.spec import Spec
@@ -40,12 +43,12 @@ def box(told: Told) -> NamespaceSandbox:
         spec,
         Provisions(),
         MountedFiles(Path("/"), {}),
-        cast("Keeper", None),
-        cast("Groups", told),
+        cast("DoorController", None),
+        cast("ControlGroups", told),
         now,
         ExitStack(),
     )
-    found.launcher = cast("Space", told)
+    found.launcher = cast("LauncherClient", told)
     return found
 
 

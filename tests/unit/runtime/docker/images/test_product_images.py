@@ -24,7 +24,7 @@ class Shelf:
 
 
 def engine(*names: str) -> DockerEngine:
-    return cast("Engine", Shelf(*names))
+    return cast("DockerEngine", Shelf(*names))
 
 
 def test_another_base_makes_another_image() -> None:
@@ -71,5 +71,5 @@ def test_a_name_of_ones_own_may_have_a_tag_and_a_registry(name: str, repository:
             self.tagged = words
 
     tagging = Tagging()
-    product_images.tag_for_user(cast("Engine", tagging), "made", name)
+    product_images.tag_for_user(cast("DockerEngine", tagging), "made", name)
     assert tagging.tagged == ("made", repository, tag)
