@@ -64,7 +64,7 @@ def test_every_mistake_comes_in_one_run(capsys: Captured) -> None:
     assert main(["check"]) == 1
     said = capsys.readouterr().out
     assert "hosts.yaml:3:19: error: unknown key `alow`\n  hint: did you mean `allow`?\n" in said
-    assert "hosts.yaml:4:29: error: methods are upper case, and `get` is not\n  hint: write GET\n" in said
+    assert "hosts.yaml:4:29: error: `get` must be upper case\n  hint: write GET\n" in said
     assert said.endswith("2 errors in hosts.yaml\n")
 
 

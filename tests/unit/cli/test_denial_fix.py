@@ -153,7 +153,7 @@ def test_a_profile_is_told_what_to_include() -> None:
 def test_a_profile_that_does_not_exist_is_told_the_ones_that_do() -> None:
     rules = with_profile("agents")
     assert advice("GET https://api.example.com/", rules).sentence == (
-        "there is no profile `default`; name one with --profile: agents"
+        "unknown profile `default`; name one with --profile: agents"
     )
     assert (
         "did you mean `agents`?" in advice("GET https://api.example.com/", rules, profile="agnets").sentence
