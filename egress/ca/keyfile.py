@@ -1,9 +1,9 @@
-"""The file an authority is kept in: key and certificate together, readable by its owner alone.
+"""The file of an authority: key and certificate together, readable only by its owner.
 
-One file, so that the two can never be of different authorities, and so that nothing in the folder is
-fit for handing out: what clients get is an exported copy of the certificate.
+A single file, so that the two always belong together, and so that no file of the folder is fit for
+distribution: clients get an exported copy of the certificate.
 
-Errors name the file and never quote what it holds.
+Errors name the file and never quote its content.
 """
 
 from __future__ import annotations
@@ -37,30 +37,31 @@ _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC 
 def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     """Return key and certificate.
 
-    Raises `UnreadableError` when the file is missing, no plain file of this user, or open to others;
-    `ContentError` when it does not hold one authority.
+    Raises `UnreadableError` if the file is missing, not a regular file of this user, or open to others;
+    `ContentError` if it does not hold an authority.
     """
     data = _content(path)
+    # Parse errors quote bytes of the file, so none is passed on.
     try:
         key = load_pem_private_key(data, None)
         certificate = x509.load_pem_x509_certificate(data)
     except (ValueError, TypeError):
-        raise ContentError(f"{path} holds no certificate authority", _new_one(path)) from None
+        raise ContentError(f"{path} contains no certificate authority", _new_one(path)) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ContentError(f"the key in {path} is not a P-256 key", _new_one(path))
     if certificate.public_key() != key.public_key():
         raise ContentError(f"key and certificate in {path} do not belong together", _new_one(path))
     if not _is_root(certificate):
-        raise ContentError(f"the certificate in {path} is not that of an authority of ours", _new_one(path))
+        raise ContentError(f"the certificate in {path} is not that of an Egress authority", _new_one(path))
     return key, certificate
 
 
 def write(
     path: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate, *, replace: bool
 ) -> bool:
-    """Write both in one step, safely on the disk; false when something stands there and `replace` is not set.
+    """Write both atomically and durably; return False if the file exists and `replace` is not set.
 
-    Raises `UnreadableError` when it cannot be written, or when the folder is open to others.
+    Raises `UnreadableError` if writing fails, or if the folder is open to others.
     """
     try:
         make_folder(path.parent)
@@ -74,22 +75,23 @@ def write(
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder for its owner alone; raises `UnreadableError` for one that others may enter."""
+    """Create the folder for its owner alone; raises `UnreadableError` if others may enter it."""
     folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     refuse_others(folder, folder.lstat(), "700")
 
 
 def refuse_others(path: Path, status: os.stat_result, mode: str) -> None:
-    """Raise `UnreadableError` when the file or folder is not this user's, or others have rights on it."""
+    """Raise `UnreadableError` if the path belongs to another user, or other users have rights on it."""
     if status.st_uid != os.geteuid():
         raise UnreadableError(
-            f"{path} belongs to another user", "run this as the user who owns it, or use another --state-dir"
+            f"{path} belongs to another user", "run this as its owner, or use another --state-dir"
         )
     if status.st_mode & _OTHERS_BITS:
         found = stat.S_IMODE(status.st_mode)
         raise UnreadableError(
             f"{path} is open to other users (mode {found:04o})",
-            f"whoever could read the key can sign: make a new one, or `chmod {mode} {path}` if nobody did",
+            f"a user who has read the key can sign: make a new one, or `chmod {mode} {path}` if"
+            " no other user read it",
         )
 
 
@@ -99,19 +101,19 @@ def _content(path: Path) -> bytes:
         with os.fdopen(os.open(path, _READ_FLAGS), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UnreadableError(f"{path} is not a plain file", _new_one(path))
+                raise UnreadableError(f"{path} is not a regular file", _new_one(path))
             refuse_others(path, status, "600")
             return file.read(_MAX_FILE_BYTES)
     except FileNotFoundError:
-        raise UnreadableError(f"there is no certificate authority at {path}", _new_one(path)) from None
+        raise UnreadableError(f"no certificate authority at {path}", _new_one(path)) from None
     except OSError as error:
         raise _trouble(path, "read", error) from None
 
 
-def _trouble(path: Path, what: str, error: OSError) -> UnreadableError:
+def _trouble(path: Path, verb: str, error: OSError) -> UnreadableError:
     reason = (error.strerror or type(error).__name__).lower()
     return UnreadableError(
-        f"{path} cannot be {what}: {reason}", "check its owner and its rights, or name another --state-dir"
+        f"{path} cannot be {verb}: {reason}", "check its owner and permissions, or name another --state-dir"
     )
 
 
@@ -123,7 +125,7 @@ def _is_root(certificate: x509.Certificate) -> bool:
     try:
         basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         certificate.verify_directly_issued_by(certificate)
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is not ours
+    except Exception:  # noqa: BLE001 - any failure means that it is not ours
         return False
     return basic.ca and basic.path_length == 0
 
@@ -134,7 +136,7 @@ def _as_pem(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> b
 
 
 def _scratch(folder: Path, data: bytes) -> Path:
-    """The bytes in a new file beside their destination; it is 0600 from its first moment."""
+    """Write the bytes to a new file beside their destination; its mode is 0600 from the start."""
     handle, name = tempfile.mkstemp(prefix=".new-", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -153,10 +155,11 @@ def _put(scratch: Path, path: Path, *, replace: bool) -> bool:
         scratch.replace(path)
     else:
         try:
-            # Unlike a rename it fails when another process was first.
+            # Unlike a rename, this fails if another process was first.
             path.hardlink_to(scratch)
         except FileExistsError:
             return False
+    # The new name itself must survive a crash, too.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
@@ -165,10 +168,8 @@ def _put(scratch: Path, path: Path, *, replace: bool) -> bool:
     return True
 
 
-# The command that replaces an authority, whole, for hints.
-#
-# A hint is copied. One that leaves out which authority is meant destroys the key of another one, so the state
-# folder and the sandbox are always written out. Nothing is rotated here.
+# A hint gets copied. A hint that does not name the authority could destroy the key of another one, so the
+# state folder and the sandbox are always written out. This module rotates nothing.
 def rotate_command(
     path: Path, *, constrain: bool = False, rules: Sequence[Path] = (), profile: str | None = None
 ) -> str:
@@ -176,9 +177,9 @@ def rotate_command(
 
     Args:
         path: the file of a `AuthorityStore`.
-        constrain: whether the new one is to sign for the hosts of the rules alone.
-        rules: the rules of the proxy; where they are not known, the command says FILE.
-        profile: that of the sandbox.
+        constrain: whether the new authority signs only for the hosts of the rules.
+        rules: the rules of the proxy; if unknown, the command says FILE.
+        profile: the profile of the sandbox.
     """
     folder = path.absolute().parent.parent
     words = ["egress", "ca", "rotate", "--state-dir", str(folder), "--sandbox", path.stem]

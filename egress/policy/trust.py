@@ -1,10 +1,10 @@
-"""Which rule files the user has read and trusts, by path and by the digest of their text.
+"""Remember the rule files a user trusts, by path and by the digest of their text.
 
-A file that merely lies in the working directory may come from a hostile repository, and a rule file can
-name commands to be run for a secret. So it counts for nothing until somebody has said otherwise, and
-again after every change. Reading stays in `egress.policy.rule_file_reader`; nobody is asked anything here.
+A file in the working directory may come from a hostile repository, and a rule file can name commands that
+fetch a secret. So it is ignored until the user trusts it, and again after every change. Reading is up to
+`egress.policy.rule_file_reader`; this module never prompts.
 
-Everything doubtful is an error, never an empty answer that somebody could take for "no objections".
+Every doubt is an error, never an empty answer that could pass for "no objections".
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class UntrustedError(ContentError):
-    """A rule file was found that nobody has said may be used."""
+    """A rule file was found that the user has not trusted."""
 
     code = "untrusted"
 
 
 def text_digest(text: str) -> str:
-    """Return the SHA-256 of a rule file's text: what `sha256sum` says of a file without a byte order mark."""
+    """Return the SHA-256 of a rule file's text: equal to `sha256sum` for a file without a byte order mark."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
@@ -52,7 +52,7 @@ class TrustedFiles:
         return made
 
     def forget(self, path: Path) -> bool:
-        """Trust the file no longer; say whether it was trusted."""
+        """Stop trusting the file; report whether it was trusted."""
         known = dict(self.all())
         was_there = known.pop(_key(path), None) is not None
         if was_there:
@@ -60,7 +60,7 @@ class TrustedFiles:
         return was_there
 
     def all(self) -> Mapping[str, str]:
-        """Return the digest of every trusted file by its whole path."""
+        """Return the digest of every trusted file by its absolute path."""
         try:
             return self._read()
         except FileNotFoundError:
@@ -72,10 +72,10 @@ class TrustedFiles:
         """Raise `UntrustedError` unless exactly this text of this file is trusted."""
         known = self.all().get(_key(path))
         name = printable_path(path)
-        cure = f"read it, then say `egress trust {name}`"
+        cure = f"read it, then run `egress trust {name}`"
         if known is None:
             raise UntrustedError(
-                f"{name} was only found here, and is not trusted", f"{cure}; or name it with --rules"
+                f"{name} was found here but is not trusted", f"{cure}; or name it with --rules"
             )
         if known != text_digest(text):
             raise UntrustedError(f"{name} has changed since it was trusted", cure)
@@ -84,13 +84,11 @@ class TrustedFiles:
 
     @property
     def file(self) -> Path:
-        """Where the list is kept."""
+        """Return the file of the list."""
         return self.folder / TRUST_FILE_NAME
 
     def _read(self) -> dict[str, str]:
-        with os.fdopen(
-            os.open(self.file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        ) as file:
+        with os.fdopen(os.open(self.file, _OPEN_FLAGS)) as file:
             status = os.fstat(file.fileno())
             if (
                 not stat.S_ISREG(status.st_mode)
@@ -98,15 +96,15 @@ class TrustedFiles:
                 or status.st_mode & _OTHERS_BITS
             ):
                 raise UnreadableError(
-                    f"{printable_path(self.file)} could have been written by somebody else",
-                    "it has to be a file of your own with mode 0600: look into it, then remove it",
+                    f"{printable_path(self.file)} could have been written by another user",
+                    "it must be your own file with mode 0600: inspect it, then remove it",
                 )
             return _parsed(self.file, file.read(_MAX_FILE_BYTES))
 
     def _write(self, known: Mapping[str, str]) -> None:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # mkstemp makes it 0600.
+            # mkstemp creates the file with mode 0600; the rename makes the change atomic.
             handle, name = tempfile.mkstemp(prefix=".trusted-", dir=self.folder)
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -127,7 +125,7 @@ class TrustedFiles:
 
 
 def _key(path: Path) -> str:
-    """The whole path with every link followed: a link that points elsewhere is another file."""
+    """Return the absolute path with all links followed: a link to another place is another file."""
     return str(path.resolve())
 
 
@@ -139,4 +137,4 @@ def _parsed(file: Path, text: str) -> dict[str, str]:
             return files
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise UnreadableError(f"{printable_path(file)} is damaged", "remove it, and trust your files again")
+    raise UnreadableError(f"{printable_path(file)} is damaged", "remove it, then trust your files again")

@@ -1,4 +1,4 @@
-"""From a reference in the rules to the thing that can be asked for the value."""
+"""Make the source of a secret from its reference in the rules."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ RESERVED_SCHEMES = frozenset({"store", "keyring", "vault", "aws-sm"})
 
 
 class SecretSource(Protocol):
-    """Something that can be asked for a value, again and again."""
+    """A source that can be asked for a value, again and again."""
 
     def fetch(self) -> SourceValue:
-        """Return the value as it is now; may block. Raises UnreadableError, never with a value in it."""
+        """Return the current value; may block. Raises UnreadableError, never with a value in it."""
 
     def lifetime(self, ttl: int | None) -> ValueLifetime:
-        """For how long a value may be used; `ttl` is what the rules say."""
+        """Return how long a value may be used; `ttl` comes from the rules."""
 
     def stop(self) -> None:
-        """Break off a look that runs in another thread, where that can be done."""
+        """Interrupt a fetch in another thread, if the source can."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnresolvableSecret:
-    """A secret of the rules that cannot be had here, whatever its source holds."""
+    """A secret of the rules that this version or this environment can never resolve."""
 
     name: str
     place: Place
@@ -44,7 +44,7 @@ class UnresolvableSecret:
 
 @dataclass(frozen=True, slots=True)
 class UnavailableSecret:
-    """A secret that cannot be used just now, and why."""
+    """A secret that cannot be used at present, and the cause."""
 
     name: str
     scheme: str
@@ -55,17 +55,17 @@ class UnavailableSecret:
 def unresolvable_secrets(
     specs: Iterable[SecretSpec], *, container: bool = False
 ) -> tuple[UnresolvableSecret, ...]:
-    """List the secrets that this version, or this place, cannot resolve; for a start to say so."""
+    """Return the secrets that this version, or this environment, cannot resolve; reported at the start."""
     faults = ((spec, scheme_fault(spec.scheme, container=container)) for spec in specs)
     return tuple(UnresolvableSecret(spec.name, spec.place, *fault) for spec, fault in faults if fault)
 
 
 def scheme_fault(scheme: str, *, container: bool) -> tuple[str, str] | None:
-    """Return why a scheme cannot be resolved and what to do instead, or None."""
+    """Return why a scheme cannot be resolved and the cure, or None."""
     if scheme in RESERVED_SCHEMES:
         return (
-            f"`{scheme}:` is not resolved by this version",
-            "use `command:` with the tool that reads it, or `file:`",
+            f"`{scheme}:` is not supported by this version",
+            "use `command:` with a tool that reads it, or `file:`",
         )
     if scheme == "env" and container:
         return (
@@ -73,7 +73,7 @@ def scheme_fault(scheme: str, *, container: bool) -> tuple[str, str] | None:
             "mount the secret and name it with `file:`",
         )
     if scheme not in {"env", "file", "command"}:
-        return f"this version knows no source `{scheme}:`", "use `env:`, `file:` or `command:`"
+        return f"unknown kind of source `{scheme}:`", "use `env:`, `file:` or `command:`"
     return None
 
 
@@ -82,24 +82,24 @@ class SourceFactory:
     """Makes sources, with the parts of this process that they need."""
 
     captured: CapturedEnvironment
-    surroundings: ChildEnvironment
+    environment: ChildEnvironment
     container: bool
     timeout: float
 
     def of(self, spec: SecretSpec) -> SecretSource:
-        """Return the source of a secret; one that cannot exist says why when it is asked."""
+        """Return the source of a secret; an impossible source says why when it is asked."""
         fault = scheme_fault(spec.scheme, container=self.container)
         if fault:
             return AbsentSource(*fault)
         if spec.scheme == "command":
-            return CommandSecretSource(spec.reference, self.surroundings, self.timeout)
+            return CommandSecretSource(spec.reference, self.environment, self.timeout)
         if spec.scheme == "file":
             return FileSecretSource(spec.reference[0], self.captured.environ)
         return VariableSecretSource(spec.reference[0], self.captured.values)
 
 
 class AbsentSource:
-    """Stands where there can be no source."""
+    """A source that cannot exist here: every fetch fails with the cause."""
 
     __slots__ = ("_cause", "_cure")
 
@@ -114,12 +114,11 @@ class AbsentSource:
         return ValueLifetime(0, 0)
 
     def stop(self) -> None:
-        """Do nothing: a look takes no time."""
+        """Do nothing: a fetch takes no time."""
 
 
-# A secret from an environment variable, captured once when the process started (see `environ`).
 class VariableSecretSource:
-    """One variable of the start environment; it cannot change, so `ttl` has no meaning for it."""
+    """An environment variable, captured once at the start; it cannot change, so `ttl` has no meaning."""
 
     __slots__ = ("_name", "_values")
 
@@ -140,4 +139,4 @@ class VariableSecretSource:
         return value
 
     def stop(self) -> None:
-        """Do nothing: a look takes no time."""
+        """Do nothing: a fetch takes no time."""

@@ -1,4 +1,4 @@
-"""The options that say which lines are wanted; the same for every command that takes some."""
+"""Options that select lines; shared by all commands that filter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ type Command = Callable[..., int]
 
 
 class FilterTexts(TypedDict):
-    """The options as click hands them on."""
+    """The options as click passes them."""
 
     sandbox: str
     host: str
@@ -34,30 +34,30 @@ class FilterTexts(TypedDict):
 
 
 _OPTIONS = (
-    ("--sandbox", "NAME", "Of this sandbox."),
-    ("--host", "NAME", "To this host; `*` stands for any text."),
+    ("--sandbox", "NAME", "Requests of this sandbox."),
+    ("--host", "NAME", "Requests to this host; `*` matches any text."),
     ("--verdict", "VERDICT", "`allow` or `deny`."),
-    ("--secret", "NAME", "With this secret."),
-    ("--status", "STATUS", "With this status; `5xx` for all of them."),
-    ("--rule", "ID", "By this rule: `read`, or `api.github.com#read`."),
-    ("--method", "METHOD", "With this method."),
+    ("--secret", "NAME", "Requests with this secret."),
+    ("--status", "STATUS", "Requests with this status, or `5xx`."),
+    ("--rule", "ID", "Decided by this rule: `read`, or `api.github.com#read`."),
+    ("--method", "METHOD", "Requests with this method."),
     ("--code", "CODE", "Decided for this reason, such as `host.unknown`."),
-    ("--event", "EVENT", "Lines of this kind."),
-    ("--grep", "TEXT", "With this text somewhere in it."),
-    ("--since", "MOMENT", "Not older: `30m`, `2h`, `7d`, a day or an RFC 3339 moment."),
-    ("--until", "MOMENT", "Older than this."),
+    ("--event", "EVENT", "Lines of this event."),
+    ("--grep", "TEXT", "Lines that contain this text."),
+    ("--since", "MOMENT", "Not older than: `30m`, `2h`, `7d`, a day or an RFC 3339 moment."),
+    ("--until", "MOMENT", "Older than a moment."),
 )
 
 
 def options(command: Command) -> Command:
-    """Add them all, in this order."""
+    """Add all filter options, in this order."""
     for flag, metavar, text in reversed(_OPTIONS):
         command = click.option(flag, metavar=metavar, default="", help=text)(command)
     return command
 
 
 def filters(**asked: Unpack[FilterTexts]) -> Filters:
-    """The filters that were asked for. Raises `UsageError`."""
+    """Return the requested filters. Raises `UsageError`."""
     from egress.review import Filters
 
     since, until = moment(asked["since"], "--since"), moment(asked["until"], "--until")
@@ -68,7 +68,7 @@ def filters(**asked: Unpack[FilterTexts]) -> Filters:
 
 
 def moment(text: str, flag: str) -> int | None:
-    """A moment that was typed; None for nothing. Raises `UsageError`."""
+    """Parse a typed moment; None for empty text. Raises `UsageError`."""
     from egress.review import InvalidTimeError, parse_typed
 
     if not text:

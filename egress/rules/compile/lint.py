@@ -194,7 +194,7 @@ def _denies_a_tunnel_cannot_see(policy: Policy, entry: Entry, report: Report) ->
         return
     for rule in _denies_for(policy, entry):
         if denies_everything(rule.predicates):
-            continue  # it closes the host, so nothing has to be read
+            continue  # a closed host needs no reading
         report.warning(
             entry.place,
             f"{rule.ref} cannot be enforced for {quoted(entry.key)}: `intercept: never` reads nothing",

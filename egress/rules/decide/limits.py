@@ -65,7 +65,7 @@ def take_request(arrivals: Arrivals, sandbox: str, limits: Iterable[Limit], now:
     passed: dict[Key, int] = {}
     pulled_back: dict[Key, int] = {}
     refusals: list[tuple[int, Place]] = []
-    # All limits are asked before any is charged, so a refused request costs nothing.
+    # Ask every limit before charging any, so that a refused request costs nothing.
     for place, rate in _request_rates(limits):
         key = (sandbox, place)
         kept = arrivals.get(key, now)

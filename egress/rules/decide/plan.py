@@ -142,7 +142,7 @@ class HostRoute:
         return method not in self._methods and method.upper() in self._odd_cases
 
     def plan(self, method: str) -> MethodPlan:
-        # All methods that no rule names share the plan of the empty name, so a client cannot add plans.
+        # Methods that no rule names share the plan of the empty name, so a client cannot add plans.
         name = method if method in self._methods else ""
         plan = self._plans.get(name)
         if plan is None:

@@ -69,13 +69,13 @@ def test_a_runtime_folder_that_others_may_enter_is_doubtful(tmp_path: Path) -> N
 
 def test_a_runtime_folder_that_is_none_is_a_fault(tmp_path: Path) -> None:
     put(tmp_path / "run", "")
-    needs_care(looked(tmp_path)["runtime"], Level.FAULT, "not a folder of your own")
+    needs_care(looked(tmp_path)["runtime"], Level.FAULT, "is not your own folder")
 
 
 def test_a_runtime_folder_that_cannot_be_looked_at_is_a_fault(tmp_path: Path) -> None:
     put(tmp_path / "file", "")
     found = looked(tmp_path, runtime_dir=tmp_path / "file/run")
-    needs_care(found["runtime"], Level.FAULT, "cannot be looked at")
+    needs_care(found["runtime"], Level.FAULT, "cannot be inspected")
 
 
 def test_a_runtime_folder_of_somebody_else_is_a_fault(
@@ -83,7 +83,7 @@ def test_a_runtime_folder_of_somebody_else_is_a_fault(
 ) -> None:
     made(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    needs_care(looked(tmp_path)["runtime"], Level.FAULT, "not a folder of your own")
+    needs_care(looked(tmp_path)["runtime"], Level.FAULT, "is not your own folder")
 
 
 def test_a_path_that_is_too_long_for_a_socket_is_a_fault(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_list_of_trusted_files_is_looked_at(tmp_path: Path) -> None:
     TrustedFiles(state).add(put(tmp_path / "hosts.yaml", RULES))
     assert looked(tmp_path)["trusted files"].level is Level.OK
     TrustedFiles(state).file.chmod(0o644)
-    needs_care(looked(tmp_path)["trusted files"], Level.FAULT, "written by somebody else")
+    needs_care(looked(tmp_path)["trusted files"], Level.FAULT, "could have been written by another user")
 
 
 def test_the_key_of_the_stand_ins_is_looked_at(tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ def test_each_scheme_of_this_version_has_its_source(scheme: str, kind: type) -> 
 def test_a_scheme_of_later_says_so_and_names_the_cure(scheme: str) -> None:
     """Listed for the start, and said again by the source itself."""
     (found,) = unresolvable_secrets([spec("x", scheme, "y")])
-    assert (found.name, found.cause) == ("x", f"`{scheme}:` is not resolved by this version")
+    assert (found.name, found.cause) == ("x", f"`{scheme}:` is not supported by this version")
     assert "`command:`" in found.cure
     source = sources().of(spec("x", scheme, "y"))
-    with pytest.raises(UnreadableError, match="not resolved by this version"):
+    with pytest.raises(UnreadableError, match="` is not supported by this version"):
         source.fetch()
     source.stop()
     assert source.lifetime(60) == (0, 0)
@@ -43,7 +43,7 @@ def test_every_scheme_of_the_rule_language_is_known() -> None:
     told = {item.name: item.cause for item in unresolvable_secrets(spec(s, s, "/x") for s in SCHEMES)}
     assert set(told) == RESERVED_SCHEMES
     (odd,) = unresolvable_secrets([spec("x", "gopher", "y")])
-    assert "knows no source" in odd.cause
+    assert "unknown kind of source `" in odd.cause
 
 
 def test_a_variable_is_refused_in_a_container() -> None:

@@ -61,7 +61,7 @@ def test_who_has_no_name_has_a_number(log: Path, monkeypatch: pytest.MonkeyPatch
 def test_force_is_on_the_record(log: Path) -> None:
     file = files(log)[1]
     file.write_bytes(file.read_bytes().replace(b"agent-1", b"agent-2", 1))
-    with pytest.raises(ContentError, match="not sound"):
+    with pytest.raises(ContentError, match="failed verification"):
         run("prune", "--keep-files", "2")
     run("prune", "--keep-files", "2", "--force")
     assert [line["forced"] for line in told(log)] == [True]
@@ -73,7 +73,7 @@ def test_what_cannot_be_written_now_is_left_to_the_next_start(
 ) -> None:
     monkeypatch.setattr(pruning, "record_pruning", lambda *_: False)
     _, said, _ = run("prune", "--keep-files", "2")
-    assert said.splitlines()[-1] == "note: the next start of the proxy writes the line that tells of it"
+    assert said.splitlines()[-1] == "note: the next start of the proxy records the deletion in the log"
     _, said, _ = run("prune", "--keep-files", "2")
     assert "note" not in said, "nothing was deleted"
 
