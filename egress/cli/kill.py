@@ -61,7 +61,7 @@ def _say(kind: str, name: str, answer: dict[str, object], *, undo: bool) -> None
     if undo and not answer["known"]:
         render.line(f"the {kind} {name} was not revoked")
     elif undo:
-        render.line(("restored:  ", GOOD), f"the {kind} ", (name, BOLD))
+        render.line(("restored: ", GOOD), f"the {kind} ", (name, BOLD))
     else:
         closed = count(int(str(answer["connections"])), "connection")
         render.line(("revoked: ", BAD), f"the {kind} ", (name, BOLD), f", {closed} closed")

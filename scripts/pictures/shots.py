@@ -1,4 +1,4 @@
-"""Which pictures known profiles: the page of each, the size of its window, light or dark."""
+"""Which pictures there are: the page of each, the size of its window, light or dark."""
 
 from __future__ import annotations
 

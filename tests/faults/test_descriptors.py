@@ -1,6 +1,6 @@
 """A proxy that runs out of descriptors: few from the start, or taken away while it works.
 
-It stays, answers what it can, tells why of the rest, and serves unchanged when there are some again.
+It stays, answers what it can, tells why of the rest, and serves as before when there are some again.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ async def test_few_from_the_start_serve_few_clients_and_their_operator(tmp_path:
 
 
 async def test_none_left_while_it_works(tmp_path: Path) -> None:
-    """Not one more: what is open goes on, nothing new comes about, and then all is unchanged."""
+    """Not one more: what is open goes on, nothing new comes about, and then all is as before."""
     async with ProxyLab.of(tmp_path) as estate:
         pid = estate.served.process.pid
         async with await estate.visit() as peer:

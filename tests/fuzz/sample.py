@@ -1,4 +1,4 @@
-"""What a case is made of: values that is writable into a file of the corpus and played again.
+"""What a case is made of: values that can be written into a file of the corpus and played again.
 
 A `Sample` says what a client sends and what the host behind answers. An answer is a `Reply` and not bytes,
 because it shows the credential of its request in forms that exist only when the request has come.

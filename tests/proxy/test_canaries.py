@@ -136,7 +136,7 @@ async def unread(stack: ProxyStack, upstream: RawUpstream, name: str = NAME, sni
 
 
 def hosts(stack: ProxyStack) -> list[tuple[object, ...]]:
-    """What refusals say of what was asked for, and why the proxy refused the request."""
+    """What refusals say of what was asked for, and why it was refused."""
     told = ("code", "rule", "host", "sni")
     return [tuple(line[each] for each in told) for line in stack.lines() if line["event"] == "refusal"]
 

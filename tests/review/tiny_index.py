@@ -67,7 +67,7 @@ def filled(disk: Path) -> Path:
 
 
 def from_nothing(log: Path, disk: Path) -> str:
-    """What is said where not even the beginning of an index is writable."""
+    """What is said where not even the beginning of an index can be written."""
     (disk / "rest").write_bytes(bytes(0))
     with (disk / "rest").open("ab", buffering=0) as rest:
         try:

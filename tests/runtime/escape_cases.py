@@ -32,7 +32,7 @@ UNKNOWN: Final = "evil.example.test"
 
 Attempt = tuple[str | int, ...]
 RecordedRefusal = tuple[str, str, str]
-"""What a record has to say: how it came, why the proxy refused the request, and the host that was asked for."""
+"""What a record has to say: how it came, why it was refused, and the host that was asked for."""
 
 _DATA: Final = "c2vzyw1l.exfil.example.test"
 _TRYING: Final = """

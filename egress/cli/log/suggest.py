@@ -98,7 +98,7 @@ def _show(one: Observation, answer: Suggestion) -> None:
     render.line((_asked(one), BOLD))
     render.line()
     if answer.refusal:
-        render.line("  ", ("no suggestion:  ", BAD if answer.code else GOOD), answer.refusal)
+        render.line("  ", ("no suggestion: ", BAD if answer.code else GOOD), answer.refusal)
         return
     for step in answer.steps:
         render.line(("  add ", GOOD), step.where, ":")

@@ -281,7 +281,7 @@ def killed(lab: Lab, kind: type[Proxy]) -> Killed:
 
 
 def _use_and_kill(lab: Lab, proxy: Proxy, times: int) -> None:
-    """Kill it while clients are served, and restart it."""
+    """Kill it while clients are served, and start it again."""
     is_over = threading.Event()
     with ThreadPoolExecutor() as beside:
         asked = [beside.submit(_ask_on_and_on, proxy, is_over, number) for number in range(3)]

@@ -306,7 +306,7 @@ def test_an_upstream_sees_who_comes_back(lab: Lab, egress: Egress) -> None:
 
 @case("S-65", "all connections that there are, for one", Harm.STARVED)
 def test_all_connections_that_there_are_for_one(lab: Lab, proxy: Proxy) -> None:
-    """It gets its share, and is told; the neighbours are served unchanged, and it as well, in the end."""
+    """It gets its share, and is told; the neighbours are served as before, and it as well, in the end."""
     with boxes(lab, proxy, "greedy", "modest") as (greedy, modest):
         lines = [greedy.connect(f"{OTHER}:443") for _ in range(MOST)]
         assert {line.answer.status for line in lines} == {200}

@@ -15,7 +15,7 @@ Captured = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "words",
     [("one:a", "one:b"), ("a", "b"), ("./one:a", "b"), ("Not-a-name:a", "b")],
-    ids=["both", "neither", "looks like one", "invalid name of"],
+    ids=["both", "neither", "looks like one", "no name"],
 )
 def test_one_of_the_two_is_in_a_sandbox(words: tuple[str, str], folder: Path, capsys: Captured) -> None:
     assert main(["cp", "--runtime-dir", str(folder), *words]) == 2

@@ -84,7 +84,7 @@ def test_time_that_is_over_is_the_status_124() -> None:
 
 def test_a_sandbox_goes_even_when_it_dies_under_its_command() -> None:
     def die(_: ProgramCall) -> int:
-        raise SandboxDiedError("it died", "read it again")
+        raise SandboxDiedError("it died", "look at it")
 
     there = fleet(die=die)
     with pytest.raises(SandboxDiedError):

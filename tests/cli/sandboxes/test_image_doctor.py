@@ -79,7 +79,7 @@ def test_one_that_does_not_trust_is_shown_with_what_to_do(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "blind  7.1      no      no",
         "blind: look at its settings",
-        "  it said: why",
+        "  its output: why",
     ]
 
 

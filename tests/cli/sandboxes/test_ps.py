@@ -44,5 +44,5 @@ def test_a_program_gets_all_of_it_but_for_tokens(fleet: Fleet, folder: Path, cap
 def test_where_nothing_is_served_it_is_said_how_to_begin(folder: Path, capsys: Captured) -> None:
     assert main(["ps", "--runtime-dir", str(folder)]) == 3
     err = capsys.readouterr().err
-    assert "`egress up` is" in err
+    assert "`egress up` is not running" in err
     assert "egress up" in err

@@ -16,7 +16,7 @@ from tests.cli.sandboxes.trial_fixtures import folder, namespaces, refusal
 __all__ = ["folder", "namespaces", "refusal"]
 
 CURL = Stack("curl", "curl --version", 'curl -fsS -o /dev/null "$URL"', "")
-BLIND = Stack("blind curl", "curl --version", 'curl -fsS --cacert /dev/null "$URL"', "read it again")
+BLIND = Stack("blind curl", "curl --version", 'curl -fsS --cacert /dev/null "$URL"', "look at it")
 OWN = Stack("own", "echo 1.0", "curl -fsS -o /dev/null -H 'Authorization: Bearer mine' \"$URL\"", "")
 NONE = Stack("none", "nonesuch --version", "true", "")
 LOUD = Stack("loud", "echo none", "printf 'first\\n\\033[31mlast\\n\\n'; exit 3", "ask it")
@@ -39,7 +39,7 @@ def test_who_trusts_is_told_from_who_does_not(folder: Path, tmp_path: Path) -> N
     assert (found["curl"].trusts, found["curl"].injected, found["curl"].cure) == (True, True, "")
     assert found["curl"].version[0].isdigit()
     blind = found["blind curl"]
-    assert (blind.trusts, blind.injected, blind.cure) == (False, False, "read it again")
+    assert (blind.trusts, blind.injected, blind.cure) == (False, False, "look at it")
     assert "curl: (77)" in blind.said
     assert found["own"].injected
     assert found["loud"] == StackResult(

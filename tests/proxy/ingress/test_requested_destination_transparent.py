@@ -81,7 +81,7 @@ async def test_a_client_without_a_proxy_gets_there_with_the_credential(
     (record,) = await asyncio.to_thread(served.recorded, "exchange")
     assert (record["entry"], record["host"]) == ("sni", NAME)
     text = "\n".join(served.out)
-    assert f"clients without proxy support: {AT}:{upstream.port} (transparent)" in text
+    assert f"whoever knows no proxy lands on {AT}:{upstream.port}" in text
     assert f"answers with {AT}" in text
 
 
