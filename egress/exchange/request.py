@@ -13,9 +13,8 @@ import re
 from typing import Final
 
 from egress.errors import WireError
-from egress.exchange.checked_fields import CheckedFields
 from egress.exchange.messages import DenyRequest, Destination, Request
-from egress.http1.hop_by_hop import HOP_BY_HOP_FIELDS
+from egress.http1.fields import HOP_BY_HOP_FIELDS, CheckedFields
 from egress.rules.language import hosts
 from egress.scrub import Needles
 from egress.types import Head, Slot

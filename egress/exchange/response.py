@@ -18,12 +18,11 @@ import re
 from collections import Counter
 
 from egress.errors import WireError
-from egress.exchange.checked_fields import CheckedFields
 from egress.exchange.content_coding import ContentCoding, coding_of
 from egress.exchange.messages import AnswerHead, CutExchange, Destination, Response
 from egress.exchange.redirect import REDIRECT_FIELDS, may_redirect
+from egress.http1.fields import CheckedFields, is_forbidden
 from egress.http1.grammar import VALUE_CHARS
-from egress.http1.trailers import is_forbidden
 from egress.scrub import Needles
 from egress.types import Cookies, Effects, Headers, Scrub
 

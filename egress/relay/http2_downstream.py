@@ -18,8 +18,7 @@ from h2.exceptions import ProtocolError, StreamClosedError, StreamIDTooLowError,
 from egress.errors import WireError
 from egress.exchange import AnswerHead, Request
 from egress.http1 import CHUNKED, NO_BODY, Body, Framing
-from egress.http1.field_block import LOOKALIKE_FIELDS
-from egress.http1.framing import read_length
+from egress.http1.fields import LOOKALIKE_FIELDS, read_length
 from egress.relay.error_page import ErrorPage, error_page
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http2_goaway import GoAway, GoAwayFilter

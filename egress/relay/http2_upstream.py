@@ -10,7 +10,8 @@ from h2.exceptions import ProtocolError
 
 from egress.errors import WireError
 from egress.http1 import CHUNKED, NO_BODY, Body, Framing
-from egress.http1.framing import has_no_body, read_length
+from egress.http1.fields import read_length
+from egress.http1.heads import has_no_body
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http2_goaway import GoAway, GoAwayFilter
 from egress.relay.http2_limits import (

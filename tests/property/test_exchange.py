@@ -25,10 +25,9 @@ from egress.exchange import (
     Response,
     SendRequest,
 )
-from egress.exchange.checked_fields import CheckedFields
 from egress.exchange.redirect import carries_credential, stays_at_destination
 from egress.exchange.request import names_destination
-from egress.http1.field_block import read_fields
+from egress.http1.fields import CheckedFields, read_fields
 from egress.rules.decide.decision import decide
 from egress.rules.decide.limits import LimitResult
 from egress.scrub import Needles

@@ -25,7 +25,7 @@ from egress.http1 import (
     ResponseHead,
     ResponseReader,
 )
-from egress.http1.trailers import is_forbidden
+from egress.http1.fields import is_forbidden
 from egress.types import Headers
 
 STRICTER = {

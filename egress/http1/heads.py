@@ -1,33 +1,196 @@
-"""Whole heads: one block of bytes to a `RequestHead` or a `ResponseHead`.
+"""Heads of messages: their values, the framing of the body behind them, and how a block becomes one.
 
-Each function takes the block through its empty line and returns the value or raises `WireError`
-with the status for a client; the response reader turns that into its own. Nothing is kept between
-calls.
+Names in `headers` are lower case, values are latin-1 text without surrounding white space. Heads
+keep every field as it came. The typed attributes also say what a field means for the connection, so
+that no caller reads it a second time and differently.
 
-The fields are read before anything else is judged: only then is it certain that the block holds no
-stray byte, and the fault that is named does not depend on how the block came in.
+The parsing functions take a block through its empty line and return the value, or raise `WireError`
+with the status for a client; the response reader turns that into its own. They keep no state.
 
-Mercies for servers, because real ones need them; clients get none:
+Leniency for servers, because real ones need it; clients get none:
 
 - the space behind the status may be missing when there is no reason;
 - the reason may hold bytes beyond ASCII;
-- `Content-Length: 0` on 1xx and 204 (see `framing`).
+- `Content-Length: 0` on 1xx and 204 is read as if it were absent. Any other length there is refused.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal, NamedTuple
 
 from egress.errors import WireError
-from egress.http1.events import NO_BODY, Informational, RequestHead, ResponseHead, TargetForm, Version
-from egress.http1.field_block import ReadFields, find_fault, read_fields, refuse_repeated
-from egress.http1.framing import SINGLE_FIELDS, response_framing, stated_framing
+from egress.http1.fields import (
+    ReadFields,
+    connection_options,
+    find_fault,
+    read_fields,
+    read_length,
+    refuse_repeated,
+    upgrade_protocols,
+    without_fields,
+)
 from egress.http1.grammar import AUTHORITY, OTHER_VERSION, REQUEST_LINE, STATUS_LINE
-from egress.http1.hop_by_hop import connection_options, upgrade_protocols, without_fields
 from egress.http1.limits import MessageLimits
 from egress.types import Headers
 
+TargetForm = Literal["origin", "absolute", "authority", "asterisk"]
+Version = Literal["1.1", "1.0"]
+
+
+class Body(StrEnum):
+    """How the end of a body is found."""
+
+    NONE = "none"
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    CLOSE = "close"
+    """The body runs until the sender closes; only responses have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """The body that follows a head; `length` counts for `Body.LENGTH` alone."""
+
+    body: Body
+    length: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """No byte of body follows, whether or not the head says so in a length."""
+        body = self.body
+        return body is Body.NONE or (body is Body.LENGTH and not self.length)
+
+    @classmethod
+    def sized(cls, length: int) -> Framing:
+        """Frame a body of exactly `length` bytes."""
+        return cls(Body.LENGTH, length)
+
+
+NO_BODY = Framing(Body.NONE)
+CHUNKED = Framing(Body.CHUNKED)
+UNTIL_CLOSE = Framing(Body.CLOSE)
+
+
+class RequestHead(NamedTuple):
+    """A request line and its fields.
+
+    `target` is raw: paths are neither decoded nor normalised. `authority` is what the target itself
+    names (absolute and authority form), `host` the one Host field; they are not compared here.
+    """
+
+    method: str
+    target: str
+    form: TargetForm
+    headers: Headers
+    framing: Framing = NO_BODY
+    host: str = ""
+    """Empty only for HTTP/1.0."""
+    authority: str = ""
+    version: Version = "1.1"
+    keep_alive: bool = True
+    expect_continue: bool = False
+    """The client waits for 100 before it sends its body."""
+    upgrade: tuple[str, ...] = ()
+    """Protocols asked for, lower case; empty unless Connection nominates Upgrade."""
+
+
+class ResponseHead(NamedTuple):
+    """The status line and fields of a final response; 101 is final here."""
+
+    status: int
+    reason: str
+    headers: Headers
+    framing: Framing
+    version: Version = "1.1"
+    keep_alive: bool = True
+    upgrade: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Informational:
+    """An interim response (1xx but not 101): the final one is still to come."""
+
+    status: int
+    reason: str
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A piece of body, never empty. Pieces follow the reads, not the sender's chunks."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The message is complete."""
+
+    trailers: Headers = ()
+
+
+END = End()
+
+RequestEvent = RequestHead | Data | End
+ResponseEvent = ResponseHead | Informational | Data | End
+
+Emit = Callable[[Data | End], None]
+"""Where a body reader puts what it has read."""
+
+
+# Request smuggling attacks the decision which body follows a head. Content-Length is a plain number, once.
+# Transfer-Encoding is the one word `chunked`, once, and never with HTTP/1.0. Both together are refused in
+# either direction: whichever we chose, the next parser might choose the other.
+SINGLE_FIELDS: Final = ("content-length", "transfer-encoding")
+
+
+def stated_framing(fields: Mapping[str, str], version: str) -> Framing:
+    """Read what Content-Length and Transfer-Encoding state; `NO_BODY` where neither is there.
+
+    Repeated fields must have been refused before.
+    """
+    coding = fields.get("transfer-encoding")
+    length = fields.get("content-length")
+    if coding is not None:
+        if length is not None:
+            raise WireError("The head has both Content-Length and Transfer-Encoding.", "Send one of them.")
+        return _read_coding(coding, version)
+    return NO_BODY if length is None else Framing(Body.LENGTH, read_length(length))
+
+
+def _read_coding(coding: str, version: str) -> Framing:
+    if version != "1.1":
+        raise WireError("HTTP/1.0 has no Transfer-Encoding.")
+    if coding.lower() != "chunked":
+        raise WireError("The transfer coding is not `chunked`.", "Send a plain chunked body.", status=501)
+    return CHUNKED
+
+
+def has_no_body(method: str, status: int) -> bool:
+    """Tell whether a response to `method` with `status` ends with its head, whatever its fields say.
+
+    205 is framed by its fields like any other: RFC 9112 makes no exception for it, so neither do
+    clients.
+    """
+    return method == "HEAD" or status in (204, 304) or status < 200 or (method == "CONNECT" and status < 300)
+
+
+def response_framing(fields: Mapping[str, str], version: str, method: str, status: int) -> Framing:
+    """Decide the body of a response to a request with `method`."""
+    stated = stated_framing(fields, version)
+    if has_no_body(method, status):
+        if (status < 200 or status == 204) and stated != NO_BODY and stated != Framing.sized(0):
+            raise WireError("A response that cannot have a body states one.")
+        return NO_BODY
+    return UNTIL_CLOSE if stated is NO_BODY else stated
+
+
+# The fields are read before the rest of a head is judged: only then is it certain that the block holds no
+# stray byte, and the fault that is named does not depend on how the block came in.
 _LENGTH_FIELD: Final = frozenset({"content-length"})
 _SINGLE_REQUEST_FIELDS: Final = ("host", "expect", *SINGLE_FIELDS)
 
@@ -48,7 +211,7 @@ def parse_request_head(block: bytes, limits: MessageLimits, before: RequestHead 
     version: Version = "1.1" if minor == "1" else "1.0"
     form, authority = read_target(method, target)
     if before is not None and headers is before.headers and _is_like(before, method, version):
-        # Of the very same fields the same is true.
+        # The very same fields were judged with the head before: only method and target are new.
         said = before
         return RequestHead(
             method,
@@ -124,7 +287,7 @@ def _read_before(before: RequestHead | ResponseHead | None) -> ReadFields | None
 
 
 def _is_like(before: RequestHead, method: str, version: Version) -> bool:
-    """Whether the same fields mean the same in a request with this method and version."""
+    """Tell whether the same fields mean the same in a request with this method and version."""
     return version == before.version and method != "CONNECT" != before.method
 
 
@@ -167,10 +330,8 @@ def _refuse_status_line(text: str) -> WireError:
     return find_fault(text.encode("latin-1")) or WireError("The status line is malformed.")
 
 
-# The four forms of a request target, told apart strictly.
-#
-# The target stays as it is: no decoding, no dot segments, no case folding. Rules judge paths; what is
-# refused here has no valid form at all.
+# A request target stays as it is: no decoding, no dot segments, no case folding. Rules judge paths; a
+# target that is refused here has none of the four valid forms.
 # A query straight behind the authority is refused: readers differ on where the host ends in it.
 _ABSOLUTE_TARGET: Final = re.compile(rf"(?i:https?)://({AUTHORITY})(?:/[\x21-\x7e]*+)?+")
 _HOST_PORT: Final = re.compile(rf"(?=[^:\[]++:|\[[^\]]++\]:){AUTHORITY}")

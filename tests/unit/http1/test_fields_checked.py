@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import WireError
-from egress.exchange.checked_fields import CheckedFields
-from egress.http1.field_block import read_fields
-from egress.http1.hop_by_hop import HOP_BY_HOP_FIELDS
+from egress.http1.fields import HOP_BY_HOP_FIELDS, CheckedFields, read_fields
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from egress.errors import WireError
 from egress.http1 import strip_hop_by_hop
-from egress.http1.hop_by_hop import connection_options, upgrade_protocols
+from egress.http1.fields import connection_options, upgrade_protocols
 from egress.types import Headers
 
 

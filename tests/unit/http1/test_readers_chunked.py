@@ -6,7 +6,7 @@ import pytest
 
 from egress.errors import WireError
 from egress.http1 import Data, End, MessageLimits
-from egress.http1.bodies import ChunkedBody
+from egress.http1.readers import ChunkedBody
 
 
 def ignore(_event: Data | End) -> None: ...

@@ -17,7 +17,7 @@ from egress.http1 import (
     encode_request_head,
     encode_response_head,
 )
-from egress.http1.head_encoder import encode_trailers
+from egress.http1.writers import encode_trailers
 from egress.types import Headers
 
 HOST: Headers = (("host", "a.example"),)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from egress.errors import WireError
-from egress.http1.field_block import (
+from egress.http1.fields import (
     LOOKALIKE_FIELDS,
     MAX_KEPT_CHARS,
     ReadFields,
@@ -44,7 +44,7 @@ def test_nothing_else_makes_what_counts_as_read() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and "ReadFields" in ast.unparse(node)
     ]
-    assert [path for path, _ in makers] == ["http1/field_block.py"], makers
+    assert [path for path, _ in makers] == ["http1/fields.py"], makers
 
 
 def test_names_become_lower_case_and_values_lose_their_blanks() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import WireError
-from egress.http1.trailers import FORBIDDEN_FIELDS, is_forbidden, read_trailers
+from egress.http1.fields import FORBIDDEN_FIELDS, is_forbidden, read_trailers
 
 
 def test_reads_trailers() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from egress.errors import WireError
 from egress.http1 import CHUNKED, NO_BODY, UNTIL_CLOSE, Framing
-from egress.http1.framing import has_no_body, read_length, response_framing, stated_framing
+from egress.http1.fields import read_length
+from egress.http1.heads import has_no_body, response_framing, stated_framing
 
 BOTH = {"content-length": "5", "transfer-encoding": "chunked"}
 

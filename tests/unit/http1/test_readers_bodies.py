@@ -6,7 +6,7 @@ import pytest
 
 from egress.errors import WireError
 from egress.http1 import CHUNKED, NO_BODY, UNTIL_CLOSE, Data, End, Framing, MessageLimits
-from egress.http1.bodies import ChunkedBody, CountedBody, OpenEndedBody, read_body
+from egress.http1.readers import ChunkedBody, CountedBody, OpenEndedBody, read_body
 
 Events = list[Data | End]
 

@@ -15,7 +15,7 @@ from egress.http1 import (
     RequestHead,
     ResponseHead,
 )
-from egress.http1.head_parser import parse_request_head, parse_response_head
+from egress.http1.heads import parse_request_head, parse_response_head
 
 
 def request(*lines: str, first: str = "POST /x HTTP/1.1", host: str = "Host: a.example") -> RequestHead:

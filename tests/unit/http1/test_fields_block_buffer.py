@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import WireError
-from egress.http1.field_block import BlockBuffer
+from egress.http1.fields import BlockBuffer
 
 BLOCK = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import WireError
-from egress.http1.head_parser import is_authority, read_target
+from egress.http1.heads import is_authority, read_target
 
 
 @pytest.mark.parametrize(
