@@ -170,7 +170,7 @@ class ExchangeStream:
             self._exchange = Exchange(policy, identity, destination)
             raise
         self._exchange = exchange = Exchange(
-            policy, identity, destination, placeholders=held, needles=needles, spend=spend, watch=watch
+            policy, identity, destination, placeholders=held, needles=needles, spend=spend, canaries=watch
         )
         step = exchange.begin(request, service.now())
         if isinstance(step, NeedSecrets):
@@ -303,7 +303,7 @@ class ExchangeStream:
             self._switch(answer)
         else:
             try:
-                self._client.head(answer, CHUNKED if answer.decoded else framing)
+                self._client.head(answer, CHUNKED if answer.coding else framing)
                 self._answered = True
             except WireError:
                 self.abort("upstream.malformed")

@@ -25,8 +25,8 @@ from egress.exchange import (
     Response,
     SendRequest,
 )
-from egress.exchange.redirect import carries_credential, stays_at_destination
 from egress.exchange.request import names_destination
+from egress.exchange.response import carries_credential, stays_at_destination
 from egress.http1.fields import CheckedFields, read_fields
 from egress.rules.decide.decision import decide
 from egress.rules.decide.limits import LimitResult
@@ -393,7 +393,7 @@ def test_a_coded_body_is_decoded_and_masked_alike_in_any_pieces(
     outcome = told(running(), in_pieces(packed, cuts), ("content-encoding", coding))
     assert isinstance(outcome, Outcome)
     assert outcome.body == NEEDLES.mask(body).data
-    assert outcome.head.decoded
+    assert outcome.head.coding
 
 
 @given(st.binary(max_size=40), BODY, CODED, st.lists(st.integers(0, 90), max_size=8), st.integers(0, 60))

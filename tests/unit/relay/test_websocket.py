@@ -23,7 +23,7 @@ ANSWERED = (("sec-websocket-accept", ACCEPT),)
 def exchange(watch: CanaryScan | None = None) -> Exchange:
     """An exchange that has just switched."""
     to = Destination("https", NAME, 443)
-    made = Exchange(policy_of(RULES), IDENTITY, to, needles=NEEDLES, watch=watch)
+    made = Exchange(policy_of(RULES), IDENTITY, to, needles=NEEDLES, canaries=watch)
     step = made.begin(Request("GET", "/ws", ASKED, upgrade=("websocket",)), NOW)
     assert isinstance(step, NeedSecrets)
     made.provide({"api": SECRET}, NEEDLES)

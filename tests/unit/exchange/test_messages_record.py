@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from egress.credentials import Canaries, CanaryScan, CanarySighting
-from egress.exchange.record import RecordBuilder, shown_method, shown_path
+from egress.exchange.messages import RecordBuilder
+from egress.exchange.request import shown_method, shown_path
 from egress.rules.decide.paths import MAX_PATH_BYTES
 from egress.types import Place, RuleRef
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from egress.errors import WireError
 from egress.exchange import CutExchange, Response
-from egress.exchange.grpc_framing import GrpcMessages, is_grpc
+from egress.exchange.content_coding import GrpcMessages
+from egress.exchange.response import is_grpc
 from tests.unit.exchange.sample import TOKEN, Outcome, running, told
 
 GRPC = ("content-type", "application/grpc")

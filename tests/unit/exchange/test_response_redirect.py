@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.exchange.messages import Destination
-from egress.exchange.redirect import carries_credential, may_redirect, stays_at_destination
+from egress.exchange.response import carries_credential, may_redirect, stays_at_destination
 from egress.types import Headers, Redirects
 
 HOST = Destination("https", "api.example.com", 443)
