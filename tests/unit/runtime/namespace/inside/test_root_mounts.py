@@ -62,7 +62,8 @@ def test_a_step_that_nobody_knows_is_an_error() -> None:
     needs_namespaces()
     code = _BUILD.replace(
         "root_mounts.build(root_mounts.HostTrees(sources), steps)",
-        "try:\n    root_mounts.build(root_mounts.HostTrees(sources), steps)\nexcept ValueError as error:\n    print(error)",
+        "try:\n    root_mounts.build(root_mounts.HostTrees(sources), steps)\n"
+        "except ValueError as error:\n    print(error)",
     )
     assert run_inside(code, json.dumps([[], [["destroy", "/x"]]])) == "destroy\n"
 
