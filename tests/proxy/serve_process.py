@@ -26,9 +26,9 @@ from tests.cli.command import Outcome, command, egress, environment, put
 _ASK = """
 import json, sys
 from pathlib import Path
-from egress.cli.control_client import ask
+from egress.cli.control_client import ask_proxy
 body = json.loads(sys.argv[4])
-print(json.dumps(ask(sys.argv[1], sys.argv[2], body, Path(sys.argv[3]))))
+print(json.dumps(ask_proxy(sys.argv[1], sys.argv[2], body, Path(sys.argv[3]))))
 """
 _WAIT_TIMEOUT = 60.0
 

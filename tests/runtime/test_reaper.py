@@ -27,9 +27,9 @@ _OTHER = """
 import sys
 from pathlib import Path
 from egress.runtime.docker.runtime import DockerRuntime
-from egress.runtime.proxy_client import ProxyGateway
+from egress.runtime.proxy_client import ControlProxyClient
 from egress.runtime.spec import Spec
-runtime = DockerRuntime(ProxyGateway(Path(sys.argv[1])), Path(sys.argv[2]), ready=1)
+runtime = DockerRuntime(ControlProxyClient(Path(sys.argv[1])), Path(sys.argv[2]), ready=1)
 runtime.create(Spec(name="left", image=sys.argv[3]))
 runtime.start("left")
 runtime.create(Spec(name="made", image=sys.argv[3]))
