@@ -124,7 +124,6 @@ class Exchange:
         "_max_up",
         "_needles",
         "_placeholders",
-        "_policy",
         "_record",
         "_request",
         "_response_headers",
@@ -132,6 +131,7 @@ class Exchange:
         "_searches",
         "_spend",
         "_stage",
+        "policy",
     )
 
     def __init__(
@@ -146,7 +146,7 @@ class Exchange:
         canaries: CanaryScan | None = None,
     ) -> None:
         """`needles` find every secret that may come back; None if the destination gets no secret."""
-        self._policy = policy
+        self.policy = policy
         self._identity = identity
         self._destination = destination
         self._placeholders = placeholders
@@ -192,7 +192,7 @@ class Exchange:
         head, length = read
         if self._canaries is not None and (seen := self._canaries.scan_head(head)):
             return self._deny(self._record.note_canary(seen))
-        self._decision = decision = decide(self._policy, self._identity, head, now)
+        self._decision = decision = decide(self.policy, self._identity, head, now)
         if not decision.allowed:
             return self._deny(decision.code)
         self._effects = decision.effects
@@ -400,7 +400,7 @@ class Exchange:
             scrubbed=tuple(sorted(noted.found.items())) if noted.found else (),
             bytes_up=noted.up,
             bytes_down=noted.down,
-            policy=self._policy.digest,
+            policy=self.policy.digest,
         )
 
     # Inside

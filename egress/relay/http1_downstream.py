@@ -20,10 +20,10 @@ from egress.http1 import (
 )
 from egress.relay.error_page import ErrorPage, error_page
 from egress.relay.exchange_stream import ExchangeStream
+from egress.relay.http1_pacing import PacedHttp1
 from egress.relay.limits import StallTimer
 from egress.relay.ports import CLIENT_WIRE
 from egress.relay.relay_port import RelayPort
-from egress.relay.websocket import PacedHttp1
 from egress.types import Headers
 
 _EXTENSIONS_FIELD = "sec-websocket-extensions"
@@ -79,7 +79,7 @@ class Http1Downstream(PacedHttp1):
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""
         if self._is_raw:
-            self._pace.passed()
+            self._pacer.passed()
             if self._stream is not None:
                 self._stream.request_data(data)
             return
@@ -135,7 +135,8 @@ class Http1Downstream(PacedHttp1):
 
     def tick(self, now: float) -> None:
         """Look for what takes too long."""
-        self._pace.new_second()
+        if self._is_raw:
+            self._pacer.new_second()
         limits = self._relay.limits
         if self._stream is not None:
             self._stream_stall.abort_if_stalled(self._stream, now, limits, held=self._held)
@@ -240,7 +241,7 @@ class Http1Downstream(PacedHttp1):
             stream.request_end()
         if self._blocked:
             stream.client_congested(congested=True)
-        stream.begin(self._relay.identity, self._relay.destination, expects=head.expect_continue)
+        stream.begin(expects=head.expect_continue)
 
     def _next(self) -> None:
         """The answer is out: go on to the next request, or close."""

@@ -227,7 +227,7 @@ class Http2Downstream(PacedHttp2):
         half.stream = self._relay.stream(half, request, half.framing)
         if ends:
             half.stream.request_end()
-        half.stream.begin(self._relay.identity, self._relay.destination, expects=expects)
+        half.stream.begin(expects=expects)
 
     def _data(self, event: events.DataReceived) -> None:
         half = self._halves.get(event.stream_id)

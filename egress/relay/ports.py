@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from egress.credentials import CanaryScan, Placeholders
-from egress.exchange import AnswerHead, ExchangeRecord, Spend
+from egress.exchange import AnswerHead, Exchange, ExchangeRecord
 from egress.http1 import Framing
 from egress.relay.error_page import ErrorPage
 from egress.rules.decide.policy import Policy
@@ -34,69 +33,62 @@ class ExchangeTiming:
 
 
 class RelayEnvironment(Protocol):
-    """The surroundings of one relay: they know the sandbox and the destination."""
+    """The surroundings of a relay: they know the sandbox and the destination."""
+
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        """The clock that never jumps, in seconds."""
+        ...
+
+    @property
+    def request_id(self) -> Callable[[], str]:
+        """Makes an id, for the audit and for the sandbox to quote."""
+        ...
 
     def policy(self) -> Policy:
-        """The policy in force now."""
+        """Return the policy in force now."""
         ...
 
     def now(self) -> int:
-        """UTC in whole seconds."""
+        """Return UTC in whole seconds."""
         ...
 
-    def monotonic(self) -> float:
-        """Seconds that never jump."""
-        ...
-
-    def request_id(self) -> str:
-        """A new id, for the audit and for the sandbox to quote."""
-        ...
-
-    def placeholders(self, policy: Policy) -> Placeholders:
-        """The stand-ins that this sandbox holds."""
-        ...
-
-    def watch(self, policy: Policy) -> CanaryScan | None:
-        """What looks for canaries in one request; None where the policy plants none."""
+    def new_exchange(self) -> Exchange:
+        """Make an exchange under the policy in force, with placeholders, needles, limits and canaries."""
         ...
 
     def needles(self, policy: Policy) -> Needles | None:
-        """Those of every secret that may come back from the destination, as far as values are known by now.
+        """Return the needles of every secret that may come back and whose value is known by now.
 
-        None where there is no such secret. Asked again with every piece of an answer: it must be cheap,
-        and give the same object for as long as nothing has changed.
+        None if no secret may come back. Called with every piece of a response: it must be cheap, and
+        return the same object until a value changes.
         """
         ...
 
     def secrets(
         self, policy: Policy, names: tuple[str, ...], *, unscrubbed: bool
     ) -> Mapping[str, Secret] | None:
-        """The values of these secrets, if all are at hand; else None, and they have to be fetched.
+        """Return the values of these secrets if all are cached; None if they have to be fetched.
 
-        Those too short to be searched for count as missing, unless they may go `unscrubbed`.
+        Values too short to be searched for count as missing, unless they may go `unscrubbed`.
         """
         ...
 
-    @property
-    def spend(self) -> Spend:
-        """Counts a request against the limits of its decision."""
-        ...
-
     def begin(self, request: str, method: str, secrets: tuple[str, ...]) -> object | None:
-        """Note that an exchange is about to be sent, with these secrets.
+        """Note that an exchange is about to be sent, with these secrets; return its ticket.
 
         None means that no record could be kept of it.
         """
         ...
 
     def sent(self, ticket: object) -> None:
-        """Its first byte goes upstream now."""
+        """Note that the first byte of the exchange goes upstream now."""
         ...
 
     def finish(
         self, ticket: object | None, request: str, record: ExchangeRecord, timing: ExchangeTiming
     ) -> None:
-        """Keep the one record of an exchange; `ticket` is what `begin` gave, None if it was not sent."""
+        """Keep the record of an exchange; `ticket` is that of `begin`, None if it was not sent."""
         ...
 
 

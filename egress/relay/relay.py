@@ -28,7 +28,6 @@ from egress.exchange import Destination, Exchange, Request
 from egress.http1 import Framing
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_downstream import Http1Downstream
-from egress.relay.http1_upstream import Http1Upstream
 from egress.relay.http2_downstream import Http2Downstream
 from egress.relay.http2_upstream import Http2Upstream
 from egress.relay.limits import RelayBudgets, RelayLimits
@@ -44,7 +43,7 @@ from egress.relay.ports import (
     Write,
     YieldTurn,
 )
-from egress.relay.upstreams import Upstreams
+from egress.relay.upstreams import Http1Upstream, Upstreams
 from egress.rules.decide.policy import Policy
 from egress.types import Identity, Secret
 
@@ -267,8 +266,13 @@ class Relay:
         self._end(wire, Reset(wire))
 
     def stream(self, client: DownstreamHalf, request: Request, framing: Framing) -> ExchangeStream:
-        """A new exchange of the client."""
-        stream = ExchangeStream(self.service, self.upstreams, client, request, framing)
+        """Begin an exchange of the client."""
+        try:
+            stream = ExchangeStream(self.service, self.upstreams, client, request, framing)
+        except Exception:
+            # The fault ends the connection, and the request that met it still gets its record.
+            self.refused("internal")
+            raise
         self._live.add(stream)
         return stream
 

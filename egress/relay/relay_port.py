@@ -13,7 +13,6 @@ from egress.http1 import Framing
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.limits import RelayBudget, RelayLimits
 from egress.relay.ports import DownstreamHalf, RelayEnvironment, RelayOrder
-from egress.types import Identity
 
 
 class UpstreamConnection(Protocol):
@@ -44,9 +43,6 @@ class RelayPort(Protocol):
 
     @property
     def service(self) -> RelayEnvironment: ...
-
-    @property
-    def identity(self) -> Identity: ...
 
     @property
     def destination(self) -> Destination: ...

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from egress.audit.sink import Sink
+from egress.audit.sink import Sink, keep_name
 from egress.ca.authority import Authority
 from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
 from egress.credentials.canary import STOPPED_CODE
@@ -165,7 +165,11 @@ class ProxyEngine:
     """No new work is taken; what runs may come to its end."""
 
     def __post_init__(self) -> None:
-        self.audit.hide = self._mask_name
+        self._set_name_mask()
+
+    def _set_name_mask(self) -> None:
+        """Mask host names in the log only while the policy plants canaries: the log asks for every record."""
+        self.audit.hide = self._mask_name if self.policy.canaries else keep_name
 
     def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None:
         """The denial of host names that carry a canary; where it says so, the sandbox loses its access."""
@@ -190,6 +194,7 @@ class ProxyEngine:
     def swap(self, policy: Policy) -> None:
         """Decide by this policy from now on, and end what it would not let begin."""
         self.policy = policy
+        self._set_name_mask()
         now = self.clock.now()
         for carried in self.live:
             try:

@@ -18,7 +18,6 @@ from mitmproxy.connection import Server
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.intercept_handler import InterceptHandler
 from egress.proxy.lanes.intercept_services import InterceptLimits
-from egress.proxy.lanes.relay_services import RelayServices
 from egress.proxy.lanes.socket_transport import SocketTransport
 from egress.secrets.resolver import SecretResolver
 from tests.attack.test_guard import head, whole
@@ -241,7 +240,7 @@ async def test_an_upstream_is_used_only_when_it_was_dialled_and_proved_itself(sc
             now = scene.stack.clock.monotonic()
             assert not found.is_fit(90, server), "it was fit once, and is not opened anew"
             found._opening[server] = now - 3
-            scene.patch.setattr(RelayServices, "monotonic", lambda _: now)
+            scene.patch.setattr(found.desk, "monotonic", lambda: now)
             assert found.is_fit(91, server)
             assert (route.tls, route.tls_version) == (3_000_000, proof.version)
             assert found.desk.routes[91] is route
