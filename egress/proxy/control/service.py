@@ -26,7 +26,7 @@ from egress.proxy.control.sandbox_routes import SandboxRoutes
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
-from egress.proxy.lanes.tunnel_connection import TunnelConnection
+from egress.proxy.lanes.tunnel_lane import TunnelConnection
 from egress.rules.compile.load import LoadResult
 from egress.types import Severity
 

@@ -11,12 +11,11 @@ from egress.audit.facts import (
     Durations,
     ExchangeFacts,
     Intent,
-    RefusalFacts,
     Ticket,
 )
 from egress.credentials import NO_PLACEHOLDERS, Canaries, CanaryScan, Placeholders
 from egress.exchange import Exchange, ExchangeRecord, Spend
-from egress.proxy.lanes.connection import AdmittedConnection
+from egress.proxy.lanes.connection import AdmittedConnection, refusal_facts
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.relay.ports import ExchangeTiming
 from egress.rules.decide.policy import Policy, SecretSpec
@@ -181,23 +180,7 @@ class RelayServices:
 
     def refuse(self, code: str) -> None:
         """Record that this connection ended without an exchange that would show it."""
-        arrival = self.arrival
-        to, decision = arrival.destination, arrival.decision
-        self.engine.audit.refusal(
-            RefusalFacts(
-                identity=arrival.identity,
-                listener=arrival.listener,
-                entry=arrival.entry,
-                host=to.host,
-                port=to.port,
-                code=code,
-                connection=arrival.id,
-                sni=arrival.hello.sni if arrival.hello else "",
-                rule=decision.rule,
-                place=decision.place,
-                policy=arrival.policy.digest,
-            )
-        )
+        self.engine.audit.refusal(refusal_facts(self.arrival, code))
         self.engine.metrics.refused(code)
 
     def _facts(self, request: str, timing: ExchangeTiming) -> ExchangeFacts:

@@ -29,7 +29,7 @@ from egress.proxy.lanes.intercept_lane import InterceptLane
 from egress.proxy.lanes.intercept_services import InterceptLimits
 from egress.proxy.lanes.local_addresses import LocalAddresses
 from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
-from egress.proxy.lanes.tunnel_connection import TunnelCarrier, TunnelEnd
+from egress.proxy.lanes.tunnel_lane import TunnelCarrier, TunnelEnd
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.policy import Policy
 from egress.secrets.environment_capture import CapturedEnvironment

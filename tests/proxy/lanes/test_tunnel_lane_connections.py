@@ -18,7 +18,7 @@ from egress.exchange import Destination
 from egress.proxy.clock import SystemClock
 from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections
 from egress.proxy.lanes.dial import Dialer
-from egress.proxy.lanes.tunnel_connection import (
+from egress.proxy.lanes.tunnel_lane import (
     TunnelCarrier,
     TunnelConnection,
     TunnelEnd,
