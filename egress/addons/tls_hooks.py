@@ -19,13 +19,19 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import ClientHello, ClientHelloData, TlsData
 from OpenSSL import SSL
 
-from egress.ca.authority import Authority
 from egress.errors import EgressError
 from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
-from egress.tls import contexts
 from egress.tls.contexts import ClientContexts, UpstreamContexts
 from egress.tls.pins import Pins
 from egress.tls.sessions import SessionKey, UpstreamSessions
+from egress.tls.verification import (
+    HandshakeRefusal,
+    TlsTerms,
+    UpstreamProof,
+    is_verified,
+    proof_of,
+    verification_failure,
+)
 
 _SERVER_NAME_TYPE: Final = 0
 _MISMATCH_CODE: Final = "request.mismatch"
@@ -40,40 +46,6 @@ class TlsClock(Protocol):
     def now(self) -> int: ...
 
     def monotonic(self) -> float: ...
-
-
-@dataclass(frozen=True, slots=True)
-class TlsTerms:
-    """On what terms a client connection is served; fixed before its first byte is read here."""
-
-    sandbox: str
-    authority: Authority
-    host: str
-    """The canonical destination: the name that is shown to the client and proven by the upstream."""
-    port: int
-    client_alpn: tuple[bytes, ...]
-    upstream_alpn: tuple[bytes, ...]
-    pins: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class HandshakeRefusal:
-    """A handshake did not come about. `code` is the reason for the sandbox, `reason` for the operator."""
-
-    code: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamProof:
-    """An upstream has proven to be the destination."""
-
-    version: str
-    cipher: str
-    alpn: bytes
-    resumed: bool
-    fingerprint: str
-    """SHA-256 of its certificate."""
 
 
 @dataclass(slots=True)
@@ -189,13 +161,13 @@ class TlsHooks:
     def tls_established_server(self, data: TlsData) -> None:
         """Note the proof, after a second look at it; without one the connection is made unusable."""
         under = self._begun.get(data.conn)
-        if under is None or data.ssl_conn is not under.tls or not contexts.is_verified(under.tls):
+        if under is None or data.ssl_conn is not under.tls or not is_verified(under.tls):
             if data.ssl_conn is not None:
                 data.ssl_conn.set_shutdown(SSL.SENT_SHUTDOWN | SSL.RECEIVED_SHUTDOWN)
             self._begun.pop(data.conn, None)
             self._tell(data.context.client, HandshakeRefusal(_UNPROVEN_CODE, "the upstream was not verified"))
             return
-        under.proof = _proof_of(under.tls)
+        under.proof = proof_of(under.tls)
         if not under.proof.resumed:
             under.verified = self._clock.monotonic()
         self._tell(data.context.client, under.proof)
@@ -208,7 +180,7 @@ class TlsHooks:
         if under.pins is not None and under.pins.failed:
             reason = "no key in the verified chain of the upstream is pinned for it"
         else:
-            reason = contexts.verification_failure(under.tls) or "the TLS handshake with the upstream failed"
+            reason = verification_failure(under.tls) or "the TLS handshake with the upstream failed"
         self._tell(data.context.client, HandshakeRefusal(_UNPROVEN_CODE, reason))
 
     def server_disconnected(self, data: ServerConnectionHookData) -> None:
@@ -229,14 +201,3 @@ def _names_host(hello: ClientHello, host: str) -> bool:
         return hello.sni == host or canonical_wire_host(hello.sni) == host
     except HostError:
         return False
-
-
-def _proof_of(tls: SSL.Connection) -> UpstreamProof:
-    certificate = tls.get_peer_certificate()
-    return UpstreamProof(
-        version=tls.get_protocol_version_name(),
-        cipher=tls.get_cipher_name() or "",
-        alpn=tls.get_alpn_proto_negotiated(),
-        resumed=contexts.is_resumed(tls),
-        fingerprint=certificate.digest("sha256").decode() if certificate is not None else "",
-    )

@@ -25,9 +25,10 @@ from egress.proxy.lanes.local_addresses import LocalAddresses
 from egress.proxy.lanes.resolve import FixedResolver, NameResolver, SystemResolver
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.entry import Entry
-from egress.tls.contexts import UpstreamContexts, is_verified, verification_failure
+from egress.tls.contexts import UpstreamContexts
 from egress.tls.pins import Pins
 from egress.tls.roots import trusted_roots
+from egress.tls.verification import is_verified, verification_failure
 from egress.types import HostDecision, Identity
 
 # What came of asking one upstream for its certificate. Values only.

@@ -24,6 +24,7 @@ from egress.errors import ContentError
 from egress.rules.language.hosts import is_address, is_canonical
 from egress.tls.pins import Pins
 from egress.tls.roots import load_roots
+from egress.tls.verification import NoProtocolError
 
 MAX_CONTEXTS: Final = 128
 """Kept for each authority, at about 25 KB each: a sandbox can have them made for any host of a wildcard."""
@@ -38,10 +39,6 @@ _OPTIONS: Final = SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHE
 # No wildcard inside a label such as `a*.example.com`, and never the common name.
 _lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - pyOpenSSL shows no way to set these
 _HOST_FLAGS: Final[int] = _lib.X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | _lib.X509_CHECK_FLAG_NEVER_CHECK_SUBJECT
-
-
-class NoProtocolError(SSL.Error):
-    """The client offered protocols, and none that is spoken here: it was sent `no_application_protocol`."""
 
 
 class ClientContexts:
@@ -115,26 +112,6 @@ class UpstreamContexts:
         except ContentError:
             return False
         return True
-
-
-def is_verified(connection: SSL.Connection) -> bool:
-    """Whether a handshake has come to its end with a peer certificate that was verified."""
-    is_good: bool = _lib.SSL_get_verify_result(connection._ssl) == _lib.X509_V_OK  # noqa: SLF001
-    return is_good and connection.get_peer_certificate() is not None
-
-
-def is_resumed(connection: SSL.Connection) -> bool:
-    """Whether the handshake took up an earlier session."""
-    return bool(_lib.SSL_session_reused(connection._ssl))  # noqa: SLF001
-
-
-def verification_failure(connection: SSL.Connection) -> str:
-    """What was wrong with the certificate of the peer, in words of OpenSSL; empty when nothing was."""
-    result = _lib.SSL_get_verify_result(connection._ssl)  # noqa: SLF001
-    if result == _lib.X509_V_OK:
-        return ""
-    text: bytes = SSL._ffi.string(_lib.X509_verify_cert_error_string(result))  # type: ignore[attr-defined]  # noqa: SLF001
-    return text.decode("ascii", "replace")
 
 
 def _new_context(method: int) -> SSL.Context:

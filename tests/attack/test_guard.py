@@ -31,9 +31,8 @@ from egress.audit.sink import Sink
 from egress.proxy.lanes import intercept_handler, intercept_lane, relay_services
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.engine import LimitCounters
-from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.intercept_lane import FailedHandshakes, InterceptLane
-from egress.proxy.lanes.intercept_services import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from egress.relay.ports import RelayEnvironment
 from egress.relay.relay import Relay

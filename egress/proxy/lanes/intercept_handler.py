@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping
-from typing import Final
+from collections.abc import Collection, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import structlog
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
+from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, server_hooks
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.mode_specs import ProxyMode
 
-from egress.addons.guard import UndecidedError, error_location
+from egress.addons.guard import HookGuard, UndecidedError, error_location
 from egress.addons.http_layers import (
     AbortConnection,
     CallRelay,
@@ -38,12 +40,13 @@ from egress.addons.http_layers import (
     TakeAnotherTurn,
     WriteBlocked,
 )
+from egress.addons.tls_hooks import TlsHooks
 from egress.errors import CODES
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
-from egress.proxy.lanes.intercept_services import InterceptServices
 from egress.proxy.lanes.relay_services import RelayServices, UpstreamRoute, secret_specs
 from egress.proxy.lanes.socket_transport import SocketTransport
+from egress.relay.limits import RelayLimits
 from egress.relay.relay import ClientProtocol as Spoken
 from egress.relay.relay import Relay
 from egress.rules.decide.policy import Policy
@@ -468,3 +471,47 @@ class InterceptHandler:
 
     def _hook_data(self, server: Server) -> server_hooks.ServerConnectionHookData:
         return server_hooks.ServerConnectionHookData(client=self.client, server=server)
+
+
+# What the handlers of the full lane share, as each of them sees it.
+@dataclass(frozen=True, slots=True)
+class InterceptLimits:
+    """How long the stages of an intercepted connection may take, in seconds."""
+
+    client_tls: float = 15.0
+    """The TLS handshake with the client."""
+    dial: float = 15.0
+    """Resolving the name and connecting."""
+    upstream_open: float = 30.0
+    """The same, with the TLS handshake of the upstream."""
+    secrets: float = 30.0
+    """Getting secrets; the resolver has a deadline of its own, and this is for when it is not kept."""
+    closing: float = 10.0
+    """For a peer to take what is still to be sent on a connection that is being closed."""
+    relay: RelayLimits = field(default_factory=RelayLimits)
+
+
+class InterceptServices(Protocol):
+    """What the handlers of a lane share."""
+
+    @property
+    def guard(self) -> HookGuard: ...
+
+    @property
+    def tls(self) -> TlsHooks: ...
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def limits(self) -> InterceptLimits: ...
+
+    async def dial(self, arrival: AdmittedConnection) -> ConnectedSocket:
+        """Connect to the destination, at an address that was checked."""
+        ...
+
+    def still_allows(
+        self, arrival: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
+    ) -> bool:
+        """Whether this policy would let the connection be made now, in this lane, to these addresses."""
+        ...

@@ -19,20 +19,20 @@ from mitmproxy.tls import TlsData
 from egress.addons.guard import HookGuard
 from egress.addons.http_layers import HttpLayer, NextLayerChooser
 from egress.addons.mitm_master import build_master
-from egress.addons.tls_hooks import HandshakeRefusal, TlsHooks, TlsTerms, UpstreamProof
+from egress.addons.tls_hooks import TlsHooks
 from egress.environment import read_environment
 from egress.errors import UsageError
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.engine import ProxyEngine
-from egress.proxy.lanes.intercept_handler import InterceptHandler
-from egress.proxy.lanes.intercept_services import InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from egress.relay.relay import ClientProtocol
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.openssl_environment import check_environment
+from egress.tls.verification import HandshakeRefusal, TlsTerms, UpstreamProof
 from egress.types import HostDecision
 
 log = structlog.get_logger(__name__)

@@ -27,9 +27,8 @@ from egress.addons.http_layers import (
     WriteBlocked,
 )
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer
-from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
-from egress.proxy.lanes.intercept_services import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from egress.proxy.lanes.socket_transport import SocketTransport
 from egress.relay.ports import RelayOrder

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from egress.proxy.lanes.intercept_handler import InterceptLimits, InterceptServices
 from egress.proxy.lanes.intercept_lane import InterceptLane
-from egress.proxy.lanes.intercept_services import InterceptLimits, InterceptServices
 
 
 def takes(lane: InterceptServices) -> InterceptServices:
