@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "egress"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-MOST_LINES = 520
+MOST_LINES = 500
 
 # Modules without a test file of their own, each with its reason.
 UNTESTED = {

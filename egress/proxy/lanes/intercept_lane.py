@@ -159,7 +159,7 @@ class InterceptLane:
         handler = self._handlers.get(client)
         if handler is None:
             return None
-        arrival, sandbox = handler.arrival, handler.desk.sandbox
+        arrival, sandbox = handler.arrival, handler.services.sandbox
         return TlsTerms(
             sandbox=sandbox.identity.sandbox,
             authority=sandbox.authority,

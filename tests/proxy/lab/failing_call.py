@@ -258,7 +258,7 @@ class Scene:
         """Whether the connection under test has sent a request head by now."""
         for handler in self._handlers():
             streams = handler.relay._live if handler.relay is not None else ()
-            if handler.desk.finished or any(stream.timing.sent for stream in streams):
+            if handler.services.finished or any(stream.timing.sent for stream in streams):
                 return True
         return False
 

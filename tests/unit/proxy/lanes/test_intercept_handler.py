@@ -121,7 +121,7 @@ async def between(scene: Scene, step: Step) -> SeenCall:
             await scene.read(peer, FIRST)
             scene.release()
             await scene.read(peer, b"0\r\n\r\n")
-            await scene.until(lambda: handler_of(scene).desk.finished == 1)
+            await scene.until(lambda: handler_of(scene).services.finished == 1)
             await step(scene, handler_of(scene))
             await scene.read(peer)
 
@@ -312,7 +312,7 @@ async def test_a_lane_that_is_left_records_what_was_under_way(scene: Scene) -> N
 
 async def test_a_connection_that_cannot_begin_is_recorded(scene: Scene) -> None:
     async def story(scene: Scene) -> None:
-        scene.patch.setattr(InterceptHandler, "_entry", fails)
+        scene.patch.setattr(SocketTransport, "adopt", fails)
         async with await scene.visit(scene.good):
             raise AssertionError
 
@@ -331,7 +331,7 @@ async def test_a_connection_that_was_lost_before_it_began_ends(scene: Scene) -> 
             transport.abort()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            other = InterceptHandler(found._lane, found.desk)
+            other = InterceptHandler(found._lane, found.services)
             other.start(transport, b"")
             assert other.gone.done()
         found.close("proxy.stopping")
