@@ -1,8 +1,8 @@
 """TLS on both sides of an intercepted connection, in place of mitmproxy's own add-on.
 
-The lane says on which terms a client is served; nothing a client sends changes them. A handshake begins
-only when the hello was looked at and fits: anything else leaves `ssl_conn` unset, and mitmproxy closes.
-Nothing is ever passed through unread, and no upstream is asked before the client's hello is accepted.
+The lane sets the terms on which a client is served; no byte of the client changes them. A handshake begins
+only after a hello that fits: otherwise `ssl_conn` stays unset, and mitmproxy closes the connection. No bytes
+pass unread, and no upstream is contacted before the client's hello is accepted.
 
 It must not decide who may go where, read options, or answer requests.
 """
@@ -41,7 +41,7 @@ _FAILED_CODE: Final = "tls.failed"
 
 
 class TlsClock(Protocol):
-    """What is needed to know of time."""
+    """The time, as the hooks read it."""
 
     def now(self) -> int: ...
 
@@ -50,7 +50,7 @@ class TlsClock(Protocol):
 
 @dataclass(slots=True)
 class _UpstreamState:
-    """An upstream connection on its way, or in use."""
+    """An upstream connection being made, or in use."""
 
     key: SessionKey
     verified: float
@@ -60,7 +60,7 @@ class _UpstreamState:
 
 
 class TlsHooks:
-    """The hooks. `about` gives the terms of a client, None for an unknown one; `tell` hears how it went."""
+    """The hooks. `about` returns the terms of a client, None if it is unknown; `tell` gets the outcome."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class TlsHooks:
         self._begun: WeakKeyDictionary[Connection, _UpstreamState] = WeakKeyDictionary()
 
     def proof(self, server: Server) -> UpstreamProof | None:
-        """What an upstream has proven; None before that, and then nothing may be sent to it."""
+        """Return the proof of an upstream; None before it is verified, when no byte may be sent to it."""
         under = self._begun.get(server)
         return under.proof if under else None
 
@@ -91,7 +91,7 @@ class TlsHooks:
 
     def tls_clienthello(self, data: ClientHelloData) -> None:
         """Accept a hello that names the destination, or no host at all."""
-        # Set here and not only left: no hook before this one may have decided otherwise.
+        # Set explicitly: an earlier hook must not have decided otherwise.
         data.ignore_connection = False
         data.establish_server_tls_first = False
         client = data.context.client
@@ -159,7 +159,7 @@ class TlsHooks:
         return _UpstreamState(key, kept.verified if kept else now, pins, tls)
 
     def tls_established_server(self, data: TlsData) -> None:
-        """Note the proof, after a second look at it; without one the connection is made unusable."""
+        """Verify again and note the proof; without proof the connection is made unusable."""
         under = self._begun.get(data.conn)
         if under is None or data.ssl_conn is not under.tls or not is_verified(under.tls):
             if data.ssl_conn is not None:
@@ -191,7 +191,7 @@ class TlsHooks:
 
 
 def _names_host(hello: ClientHello, host: str) -> bool:
-    """Whether the hello names this host, or none. One that cannot be read is not one that is missing."""
+    """Tell whether the hello names this host, or none. An unreadable name counts as another host."""
     fields = [kind for kind, _ in hello.extensions if kind == _SERVER_NAME_TYPE]
     if not fields:
         return True

@@ -1,12 +1,11 @@
-"""What the proxy counts while it runs, and the text that Prometheus reads.
+"""Metrics of the proxy, and the text that Prometheus reads.
 
-Theory of operation. Counting happens with every request, so it is a few steps on plain dicts and lists, and
-nothing is put in words before somebody asks. Names of labels come from the rules and from our own codes
-alone: the entry and never the host that was asked for, no path, no sandbox, nothing that a client or an
-upstream chose. So there are as many series as the rules have entries, rules and secrets. What has left the
-rules leaves the counts, with each reload and whenever they are read; it begins at 0 when it comes back.
+Every request is counted, so counting is a few steps on plain dicts and lists, and text is made only on a
+scrape. Labels come from the rules and from our own codes alone: the entry and never the requested host, no
+path, no sandbox, no text that a client or an upstream chose. So the number of series is bounded by the
+entries, rules and secrets of the policy. A series whose rule is gone is dropped on a reload or a scrape.
 
-All of it is for the event loop's thread. No value of a secret gets here: there is no field for one.
+Only the event loop's thread may use this module. No value of a secret gets here: no field holds one.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class ProxyStatus:
-    """What is not counted but looked up when somebody asks."""
+    """State that is looked up on a scrape instead of being counted."""
 
     version: str
     policy: Policy
@@ -178,7 +177,7 @@ class Metrics:
         self._scrubbed = _of(self._scrubbed, policy.secrets)
 
     def text(self, now: ProxyStatus) -> str:
-        """All of it in the text format of Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         self.keep(now.policy)
         lines = [line for family in (*self._counted(), *_status_families(now)) for line in family.lines()]
         return "\n".join([*lines, ""])
@@ -230,7 +229,7 @@ class MetricFamily:
     samples: Iterable[Sample]
 
     def lines(self) -> Iterator[str]:
-        """Nothing at all where there is no sample."""
+        """Yield the lines of the family; none without a sample."""
         name = f"egress_{self.name}"
         lines = [
             f"{name}{end}{{{labels}}} {_number(n)}" if labels else f"{name}{end} {_number(n)}"

@@ -101,7 +101,7 @@ def _listen(value: object) -> object:
     host, _, port = value.rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     if ":" in host and not is_bracketed:
-        # Where the address ends and the port begins could be read in two ways.
+        # Without brackets the end of the address could be read in two ways.
         raise _wrong("an IPv6 address has to stand in brackets", "write it like [::1]:3128")
     try:
         # Names are left out on purpose: what they resolve to could be open to everybody.
@@ -193,7 +193,7 @@ def _bound(read: object, value: object) -> object:
 
 
 def is_plain_name(value: str) -> bool:
-    """Whether a name can stand in a record, a path and a header, and is one that no file system folds."""
+    """Tell whether a name fits a record, a path and a header, and is not folded by any file system."""
     return re.fullmatch(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?", value) is not None
 
 
@@ -481,7 +481,7 @@ def _usage(error: ErrorDetails, flags: Mapping[str, object]) -> UsageError:
 
 
 def _said(kind: str, context: Mapping[str, object]) -> tuple[str, str]:
-    """What is wrong, in our words."""
+    """Return the error and its hint, in our words."""
     if kind == "setting":
         return str(context["message"]), str(context["hint"])
     if kind == "literal_error":

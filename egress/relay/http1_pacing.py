@@ -52,13 +52,13 @@ class PacedHttp1:
 
 
 class FramePacer:
-    """Where the small frames are in what one side sends. Counts only; what is wrong is found by others."""
+    """Counts the small frames that a side sends. It finds no faults: `websocket` does."""
 
     __slots__ = ("_counts", "_head", "_left", "_small")
 
     def __init__(self) -> None:
         self._head = b""
-        """The beginning of a frame whose length is not known yet."""
+        """The beginning of a frame whose length is still unknown."""
         self._left = 0
         """Bytes of a frame that are still to come."""
         self._counts: deque[int] = deque()
@@ -66,7 +66,7 @@ class FramePacer:
 
     @property
     def is_full(self) -> bool:
-        """There were too many small frames in this second."""
+        """Too many small frames came in this second."""
         return self._small >= MAX_SMALL_FRAMES
 
     def new_second(self) -> None:
@@ -82,7 +82,7 @@ class FramePacer:
         """Return the same bytes in pieces, none of which holds too many small frames."""
         pieces: list[bytes] = []
         start = small = 0
-        # What is held is the end of the last read, so positions in `data` may be negative.
+        # The held bytes are the end of the last read, so positions in `data` may be negative.
         at, kept = -len(self._head), self._head
         head = kept + data[:16] if kept else b""
         self._head = b""

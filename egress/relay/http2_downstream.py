@@ -42,7 +42,7 @@ _PSEUDO_HEADERS: Final = frozenset({":method", ":scheme", ":path", ":authority",
 
 
 class Http2Downstream(PacedHttp2):
-    """One client connection that speaks HTTP/2."""
+    """A client connection that speaks HTTP/2."""
 
     def __init__(self, relay: RelayPort) -> None:
         self._relay = relay
@@ -75,7 +75,7 @@ class Http2Downstream(PacedHttp2):
 
     @property
     def wants_turn(self) -> bool:
-        """Nothing waits here for a turn of its own."""
+        """No request waits for a turn: HTTP/2 multiplexes them."""
         return False
 
     def received(self, data: bytes) -> None:
@@ -87,7 +87,7 @@ class Http2Downstream(PacedHttp2):
             return
         for piece in pieces:
             if isinstance(piece, GoAway):
-                # It still waits for what it has asked for.
+                # The client still waits for a response.
                 self._draining = True
                 continue
             if self._is_closed:
@@ -177,7 +177,7 @@ class Http2Downstream(PacedHttp2):
         try:
             self._h2.reset_stream(stream, code)
         except ProtocolError:
-            # It is over already, which is what is wanted.
+            # The stream has ended already, so no reset is needed.
             return
 
     # Inside
@@ -250,7 +250,7 @@ class Http2Downstream(PacedHttp2):
     def _close(self, code: ErrorCodes | int) -> None:
         if self._is_closed:
             return
-        # It was closed by what was wrong with it; what there is to say is written already.
+        # The fault has closed the connection, and its GOAWAY is written already.
         with contextlib.suppress(ProtocolError):
             self._h2.close_connection(int(code))
         self._relay.write(CLIENT_WIRE, self._h2.data_to_send())
@@ -259,7 +259,7 @@ class Http2Downstream(PacedHttp2):
 
 
 class Http2DownstreamHalf:
-    """One request of the client, and the way back to it."""
+    """The downstream half of a request: the path of its response."""
 
     def __init__(self, client: Http2Downstream, stream_id: int, *, is_whole: bool) -> None:
         self._client = client
@@ -359,7 +359,7 @@ class Http2DownstreamHalf:
 
 
 def _request_of(fields: list[tuple[str, str]], *, ends: bool) -> tuple[Request, Framing, bool]:
-    """What a head asks for, how its body is framed, and whether it waits for a 100."""
+    """Return the request of a head, the framing of its body, and whether it waits for a 100."""
     pseudo = {name: value for name, value in fields if name in _PSEUDO_HEADERS}
     if ":protocol" in pseudo or not {":method", ":scheme", ":path"} <= pseudo.keys():
         raise WireError("A pseudo-header field is missing, or not one that is known here.")

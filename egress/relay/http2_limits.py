@@ -1,4 +1,4 @@
-"""What an HTTP/2 peer may make us do, and how much of it in a second.
+"""Limits on the work that an HTTP/2 peer may cause, in total and in a second.
 
 Frames that cost the sender nothing and us something are counted; a peer that sends too many is cut off.
 What is bounded by the protocol library, such as the size and the number of pieces of a head, is not
@@ -73,12 +73,12 @@ class Http2Counters:
 
     @property
     def is_full(self) -> bool:
-        """There were too many small frames in this second: honest peers may send them, but slower."""
+        """Too many small frames came in this second: honest peers may send them, but slower."""
         return self._small >= MAX_SMALL_FRAMES
 
     @property
     def is_busy(self) -> bool:
-        """There were many small frames in the last read."""
+        """Many small frames came in the last read."""
         return self._small - self._small_before > _BUSY_FRAMES
 
     def new_second(self) -> None:
@@ -111,7 +111,7 @@ class Http2Counters:
             raise FloodError("too many frames that carry nothing")
 
     def _is_paid(self, event: events.Event) -> bool:
-        """Whether it opens a window for what was sent: a quick download has many of these."""
+        """Tell whether a frame opens a window for sent data: a quick download has many of these."""
         # A number for each second alone would stop no peer that costs a slow machine all its time.
         if not isinstance(event, events.WindowUpdated) or self._sent < _PAID_WINDOW_BYTES:
             return False
@@ -147,12 +147,12 @@ class PacedHttp2:
 
     @property
     def is_busy(self) -> bool:
-        """What came last was much work."""
+        """The last piece was much work."""
         return self._bounds.is_busy
 
     @property
     def is_full(self) -> bool:
-        """It has had as much as it may have in this second."""
+        """The connection has had all that it may have in this second."""
         return self._bounds.is_full
 
 

@@ -56,7 +56,7 @@ class Http2Upstream(PacedHttp2):
 
     @property
     def is_usable(self) -> bool:
-        """Another exchange may be put on it."""
+        """The connection can take another exchange."""
         return not (self._is_leaving or self._is_closed)
 
     def carry(self, stream: ExchangeStream) -> None:
@@ -140,7 +140,7 @@ class Http2Upstream(PacedHttp2):
         self._halves.pop(stream, None)
 
     def reset(self, stream: int) -> None:
-        """Nobody waits for the response of this stream."""
+        """Reset a stream whose response is no longer needed."""
         self.outbox.drop(stream)
         self.forget(stream)
         if self._is_closed:
@@ -148,7 +148,7 @@ class Http2Upstream(PacedHttp2):
         try:
             self._h2.reset_stream(stream, ErrorCodes.CANCEL)
         except ProtocolError:
-            # It is over already, which is what is wanted.
+            # The stream has ended already, so no reset is needed.
             return
 
     # Inside
@@ -220,7 +220,7 @@ class Http2Upstream(PacedHttp2):
 
 
 class Http2UpstreamHalf:
-    """One request on its way, and the response that comes back."""
+    """The upstream half of a request, and of its response."""
 
     def __init__(self, upstream: Http2Upstream, number: int, stream: ExchangeStream) -> None:
         self._upstream = upstream
@@ -328,7 +328,7 @@ def _fields_of(head: Head) -> Headers:
     fields = dict(head.headers)
     rest = tuple([field for field in head.headers if field[0] != "host"])
     if fields.get("content-type", "").startswith("application/grpc"):
-        # It belongs to each connection, so it was taken off; gRPC servers insist on it.
+        # TE is hop-by-hop and was stripped; gRPC servers insist on it.
         rest = (*rest, ("te", "trailers"))
     return (
         (":method", head.method),

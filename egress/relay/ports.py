@@ -1,4 +1,4 @@
-"""What a relay asks of its surroundings, and gets at once: nothing here waits."""
+"""Interfaces of a relay: its environment, its two halves, and the orders to its owner. No call waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from egress.types import Head, Headers, Secret
 
 @dataclass(slots=True)
 class ExchangeTiming:
-    """When the stages of one exchange were reached, in monotonic seconds; 0 where one was not."""
+    """When the stages of an exchange were reached, in monotonic seconds; 0 for a stage not reached."""
 
     began: float = 0.0
     asked: float = 0.0
@@ -92,17 +92,14 @@ class RelayEnvironment(Protocol):
         ...
 
 
-# The two sides of an exchange, whatever protocol each of them speaks.
+# An `ExchangeStream` sits between a `DownstreamHalf` and an `UpstreamHalf` and knows no framing. The halves
+# know no rules. Calls go both ways and never wait; work on a connection goes into the orders of the relay.
 #
-# A `Stream` sits between a `DownstreamHalf` and an `UpstreamHalf` and knows nothing of framing. The halves
-# know nothing of rules. Calls go both ways and never wait; what is to be done on a connection goes into
-# the orders of the relay.
-#
-# Back pressure goes both ways too. A half that cannot get rid of what it is handed tells the stream
-# (`client_congested`, `upstream_congested`), which tells the other half to hold: an HTTP/1 half stops
-# reading its connection, an HTTP/2 half stops acknowledging data of that stream.
+# Back pressure goes both ways too. A half that cannot pass on its input calls `client_congested` or
+# `upstream_congested` of the stream, which tells the other half to hold: an HTTP/1 half stops reading its
+# connection, an HTTP/2 half stops acknowledging data of that stream.
 class DownstreamHalf(Protocol):
-    """One request of the client, and the way back to it."""
+    """The client's half of an exchange: the path of the response."""
 
     def interim(self, answer: AnswerHead) -> None:
         """Pass on a 1xx."""
@@ -138,7 +135,7 @@ class DownstreamHalf(Protocol):
 
 
 class UpstreamHalf(Protocol):
-    """One request on its way, and the response that comes back."""
+    """The upstream's half of an exchange: the path of the request."""
 
     @property
     def wire(self) -> int:
@@ -162,7 +159,7 @@ class UpstreamHalf(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Nobody waits for the response any more."""
+        """Drop the request: its response is no longer needed."""
         ...
 
     def hold(self, *, held: bool) -> None:
@@ -170,9 +167,8 @@ class UpstreamHalf(Protocol):
         ...
 
 
-# What a relay wants done on its connections. Values only.
-#
-# A *wire* is a connection, by number: 0 is that of the client, every other one leads to the upstream.
+# Orders of a relay for its connections are values. A *wire* is the number of a connection: 0 is the client's,
+# every other number leads to the upstream.
 CLIENT_WIRE: Final = 0
 
 
@@ -183,7 +179,7 @@ class Write(NamedTuple):
     data: bytes
 
     def __repr__(self) -> str:
-        # What is sent upstream may hold a credential.
+        # Bytes sent upstream may hold a credential.
         return f"Write(wire={self.wire}, {len(self.data)} bytes)"
 
 

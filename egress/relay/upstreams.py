@@ -1,8 +1,8 @@
-"""The upstream connections of one client connection: opened when needed, kept while they are fit.
+"""The upstream connections of a client connection: opened when needed, kept while they are fit.
 
-All of them lead to the one destination, and none is ever shared with another client connection: what
-one sandbox was answered can not reach another. There are only so many of them, for one client connection
-and for its sandbox: an exchange that finds none left waits for a while.
+Each leads to the same destination, and none is shared with another client connection: a response for one
+sandbox cannot reach another. Their number is bounded for the client connection and for its sandbox: an
+exchange that finds no connection waits for a while.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ two turns the client can say that it has enough."""
 
 
 class Upstreams:
-    """Who carries which exchange, and which exchanges wait."""
+    """The table of upstream connections, and the queue of waiting exchanges."""
 
     def __init__(self, relay: RelayPort, *, http2: bool) -> None:
         """`http2`: try to speak HTTP/2 to the upstream, as the client does to us."""
@@ -52,7 +52,7 @@ class Upstreams:
         self._shared: Http2Upstream | None = None
         """The connection that takes new exchanges."""
         self._multiplexed: list[Http2Upstream] = []
-        """It, and those that only finish what they carry."""
+        """The shared connection, and older ones that only finish their exchanges."""
         self._opening: dict[int, ExchangeStream] = {}
         self._probe = 0
         """The wire that will tell whether the upstream speaks HTTP/2; 0 when none is under way."""
@@ -139,7 +139,7 @@ class Upstreams:
             waiting, self._waiting = self._waiting, []
         for each in (stream, *waiting):
             if each is not None:
-                # It got as far as this connection did.
+                # The record shows how far the connection got.
                 each.timing.wire = wire
                 each.abort(code)
 
@@ -165,7 +165,7 @@ class Upstreams:
         self._relay.close(connection.wire)
 
     def pump(self) -> bool:
-        """Let the connections that are shared write what has come together; whether anything happened."""
+        """Let shared connections write their pending bytes; return whether any could."""
         if self._queue:
             self._advance()
         elif not self._multiplexed:
@@ -175,7 +175,7 @@ class Upstreams:
         return True
 
     def tick(self, now: float) -> None:
-        """Close what nobody has used for a while."""
+        """Close idle connections, and end exchanges that waited too long."""
         for connection in list(self._free):
             if now - connection.idle_since > self._relay.limits.upstream_idle:
                 self.drop(connection)
@@ -184,17 +184,17 @@ class Upstreams:
         for each in self._by_wire.values():
             if isinstance(each, Http1Upstream):
                 each.new_second()
-        # The oldest one first: those behind it have not waited longer.
+        # The queue is ordered by age, so the loop stops at the first exchange that may wait on.
         while self._queue and now - self._queue[0][1] > self._relay.limits.upstream_wait:
             self._queue.popleft()[0].abort("limit.connections", retry_after=1)
 
     def _advance(self) -> None:
-        """Let those that wait have what has become free; in their order."""
+        """Give free connections to waiting exchanges, in their order."""
         while self._queue and (self._free or self._may_share() or self._relay.account.may_connect):
             stream, since = self._queue.popleft()
             self.acquire(stream)
             if self._queue and self._queue[-1][0] is stream:
-                # There was none after all: it keeps its place.
+                # No connection was left after all: the exchange keeps its place.
                 self._queue.pop()
                 self._queue.appendleft((stream, since))
                 return
@@ -203,7 +203,7 @@ class Upstreams:
         return bool(self._probe) or (self._shared is not None and self._shared.is_usable)
 
     def _cancel_opening(self, stream: ExchangeStream) -> None:
-        """Nobody needs the connection that is being opened for this exchange, unless another one waits."""
+        """Cancel the connection being opened for this exchange, unless another exchange can use it."""
         wire = next((wire for wire, each in self._opening.items() if each is stream), 0)
         if not wire:
             return
@@ -216,10 +216,10 @@ class Upstreams:
         self._relay.close(wire)
 
     def _open(self, stream: ExchangeStream) -> bool:
-        """Order a connection for this exchange, if there may be one more."""
+        """Order a connection for this exchange if the budget allows it."""
         account = self._relay.account
         if self._free and not account.may_connect:
-            # It needs a new one, and this one is not in use.
+            # The exchange needs a new connection, so an unused one makes room.
             self.drop(self._free[0])
         if not account.connect():
             return False
@@ -246,8 +246,8 @@ class Http1Upstream(PacedHttp1):
         self._blocked = False
         self._used = False
         self._is_packed = False
-        """What comes is coded, and may be decoded on its way."""
-        # Until its head is there, an answer may be one of those.
+        """The response is compressed, and may be decoded on its way."""
+        # Before its head is read, a response may be compressed.
         self.slice = _MAX_BYTES_PER_TURN
         self.idle_since = 0.0
 
@@ -257,14 +257,14 @@ class Http1Upstream(PacedHttp1):
 
     @property
     def reads(self) -> bool:
-        """Whether more bytes of the upstream may be read now."""
+        """More bytes of the upstream may be read now."""
         return not self._held
 
     @property
     def is_free(self) -> bool:
-        """Another exchange may use it."""
+        """The connection can take another exchange."""
         done = self._stream is None and self._reader.reusable and not self._writer.open
-        # One that has not taken the last request yet would let the next one pile up unseen.
+        # A connection that has not taken the last request yet would let the next one pile up unseen.
         return done and not self._blocked
 
     def slices(self, data: bytes) -> list[bytes]:
@@ -278,7 +278,7 @@ class Http1Upstream(PacedHttp1):
 
     @property
     def is_full(self) -> bool:
-        """The client has enough of what is unpacked, or as of any connection."""
+        """The client is held while a compressed response is unpacked, or the pacing is used up."""
         return (self._is_packed and self._held) or super().is_full
 
     def new_second(self) -> None:
@@ -301,7 +301,7 @@ class Http1Upstream(PacedHttp1):
                 self._stream.data(data)
             return
         if self._stream is None:
-            # Bytes nobody asked for must not become the answer to the next request.
+            # Unrequested bytes must not become the response to the next request.
             self._relay.upstreams.drop(self)
             return
         try:
@@ -312,7 +312,7 @@ class Http1Upstream(PacedHttp1):
         self._take(events)
 
     def ended(self, *, clean: bool = True) -> None:
-        """The upstream has closed its side; where that is not `clean`, a body that runs to the end is cut."""
+        """Take the end of the connection; unless it is `clean`, a body that runs to the end counts as cut."""
         stream = self._stream
         if stream is None:
             self._relay.upstreams.drop(self)
@@ -333,7 +333,7 @@ class Http1Upstream(PacedHttp1):
             self._lost("upstream.closed")
             return
         if events and not clean:
-            # Only a body without a length of its own is completed by the end, and this one may be a cut.
+            # Only a body without a length is completed by the end, and an unclean end may be a cut.
             self._lost("upstream.closed")
             return
         self._take(events)
@@ -367,7 +367,7 @@ class Http1Upstream(PacedHttp1):
         self._used = True
         self._is_packed = False
         self.slice = _MAX_BYTES_PER_TURN
-        # While nobody uses it, its end has to be noticed.
+        # An idle connection is read, so that its end is noticed.
         self._held = False
         if self.is_free:
             self.idle_since = self._relay.service.monotonic()
@@ -403,7 +403,7 @@ class Http1Upstream(PacedHttp1):
                 self._is_packed = any(name == "content-encoding" for name, _ in event.headers)
                 self.slice = _MAX_BYTES_PER_TURN if self._is_packed else UNCUT_BYTES
                 if event.status == 101:
-                    # The end of this message, which follows in the list, is the beginning of frames.
+                    # The next event in the list is the end of this message, where the frames begin.
                     self._switch(stream, event)
                     return
                 stream.response(event.status, event.reason, event.headers, event.framing)

@@ -1,10 +1,9 @@
 """The frames of a WebSocket, read on one side and written anew on the other.
 
-Theory of operation. Two wsproto codecs, one towards each peer; no byte of either peer's framing is
-passed on. What the upstream says goes through the exchange: messages piece by piece, so that a secret
-is found across frames and reads; pings, pongs and close reasons each on their own. What the sandbox
-says is counted, and looked through for canaries. Extensions are never agreed on: a compressed message could
-not be searched.
+Two wsproto codecs face the peers; no byte of a peer's framing is passed on. Frames of the upstream go through
+the exchange: messages piece by piece, so that a secret is found across frames and reads; pings, pongs and
+close reasons each on their own. Frames of the sandbox are counted and scanned for canaries. Extensions are
+never agreed on: a compressed message could not be searched.
 
     message     fragments go on as they come; text stays whole characters
     ping, pong  passed on, to be answered by the peer they are meant for, not by us
@@ -55,12 +54,12 @@ class WebSocketFrames:
 
     @property
     def is_closed(self) -> bool:
-        """Both sides have said goodbye."""
+        """Both sides have sent their close frames."""
         return self._closed_up and self._closed_down
 
     @property
     def is_closing(self) -> bool:
-        """One side has said goodbye."""
+        """A side has sent its close frame."""
         return self._closed_up or self._closed_down
 
     def from_client(self, data: bytes) -> tuple[bytes, bytes] | CutExchange:

@@ -5,7 +5,7 @@ costs more than a handshake. Its session tickets are its own, so a session of on
 nothing elsewhere. Towards upstreams there is one context; what differs is set on each connection.
 
 Verification of upstreams has no switch. The name that is verified is the one the caller gives, which
-must be the destination, whatever anybody else says it is.
+must be the destination, and never a name that the client or the upstream sent.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ClientContexts:
 
 
 class UpstreamContexts:
-    """Connections to upstreams, which must prove to be who they should be."""
+    """Connections to upstreams, which must prove their identity."""
 
     def __init__(self, roots: Iterable[bytes]) -> None:
         """Trust these roots (DER) and no others; raises `ContentError` for one that is no certificate."""
@@ -104,7 +104,7 @@ class UpstreamContexts:
         return connection
 
     def can_prove(self, host: str) -> bool:
-        """Whether OpenSSL verifies such a host: it takes no name with a hyphen at an end of a label."""
+        """Tell whether OpenSSL can verify this host: it takes no label that begins or ends in a hyphen."""
         if not any(edge in f".{host}." for edge in (".-", "-.")):
             return True
         try:

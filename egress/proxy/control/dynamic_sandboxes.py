@@ -47,15 +47,15 @@ _REVOKED_CODE: Final = "access.withdrawn"
 
 @dataclass(slots=True)
 class _Added:
-    """One sandbox, as far as it is known here."""
+    """The state of an added sandbox."""
 
     listeners: list[Listener] = field(default_factory=list)
     is_shut: bool = False
-    """It was taken back, and gets no listener until it is given back."""
+    """Access is revoked: the sandbox gets no listener until it is restored."""
 
 
 class DynamicSandboxes:
-    """Those that were added, by name."""
+    """The sandboxes that were added while the proxy runs, by name."""
 
     def __init__(
         self, engine: ProxyEngine, door: IngressServer, names: DnsListeners, tls: TlsHooks, *, constrain: bool
@@ -97,7 +97,7 @@ class DynamicSandboxes:
             secrets.token_bytes(MIN_KEY_BYTES),
             seed or secrets.token_bytes(MIN_KEY_BYTES),
         )
-        # What the last one of this name left is nothing of this one.
+        # State left by an earlier sandbox of this name must not pass to this one.
         self._forget(name)
         self._record("sandbox.added", sandbox=name, profile=profile, authority=sandbox.authority.fingerprint)
         self._added[name] = _Added()
@@ -217,7 +217,7 @@ class DynamicSandboxes:
 
 
 def _own_address(listener: Listener) -> IPv4Address:
-    """Where the listener itself is: a door answers names with its own address."""
+    """Return the address of the listener: the ingress answers names with its own address."""
     address = ip_address(listener.sock.getsockname()[0])
     if not isinstance(address, IPv4Address) or address.is_unspecified:
         raise UsageError(

@@ -1,6 +1,6 @@
-"""What an operator should know about rules that are sound and in force: where they promise more than holds.
+"""Warnings about valid rules in force that promise more than the proxy can hold.
 
-Each remark is a warning in the log, at the start and after each reload. It names things, and never a value.
+Each warning goes to the log, at the start and after each reload. It contains names, and never a value.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _without_profile(engine: ProxyEngine) -> Iterator[tuple[str, str]]:
 
 
 def _tunnelled_hosts(engine: ProxyEngine, hosts: Iterable[str]) -> list[str]:
-    """Those of the hosts that some sandbox reaches by a tunnel."""
+    """Return the hosts that some sandbox reaches by a tunnel."""
     policy, now = engine.policy, engine.clock.now()
     who = [sandbox.identity for sandbox in engine.sandboxes.values()]
     return [

@@ -87,9 +87,9 @@ class ControlServer:
             )
         try:
             self._lock = await self._locked()
-            # Who holds the lock owns the name: what stands there was left behind.
+            # The holder of the lock owns the name: a file there is left over from an earlier process.
             self.path.unlink(missing_ok=True)
-            # It may have the last descriptor: what it is for is to end what took the others.
+            # No reserve: the control socket may take the last descriptor, since it can free others.
             self._acceptor = Acceptor(_bind_socket(self.path), self._taken, _ACCEPT_PAUSE, reserve=0)
         except OSError as error:
             self._unlock()
@@ -183,7 +183,7 @@ class ControlServer:
         handler = self._routes.get((method, path))
         folder, _, name = path.rpartition("/")
         if handler is None and folder and name:
-            # What a path names goes before what the body says.
+            # The name in the path overrides a name in the body.
             path, body = f"{folder}/*", {**body, "name": name}
             handler = self._routes.get((method, path))
         if handler is None:
@@ -222,7 +222,7 @@ def _encode_reply(reply: ControlReply) -> bytes:
 
 
 def _is_own_user(sock: socket.socket) -> bool:
-    """Whether the process at the other end belongs to our user, or to root."""
+    """Tell whether the process at the other end belongs to our user, or to root."""
     found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
     _, uid, _ = _PEER_CREDENTIALS.unpack(found)
     return uid in (os.geteuid(), 0)
@@ -245,7 +245,7 @@ def _lock_folder(folder: Path, option: str) -> int | None:
 
 
 async def _describe_owner(path: Path) -> str:
-    """Which process answers there, and where it listens, as far as it can be told."""
+    """Describe the process that answers there, and its listeners, as far as they can be found."""
     try:
         async with asyncio.timeout(_PROBE_TIMEOUT):
             reader, writer = await asyncio.open_unix_connection(path)

@@ -87,7 +87,7 @@ class DnsListeners:
 
     async def _close(self, listeners: Collection[Listener]) -> None:
         for listener in listeners:
-            # Somebody else may be closing it.
+            # A second task may be closing the same listener.
             server = self._servers.pop(listener, None)
             if server is not None:
                 await server.close()

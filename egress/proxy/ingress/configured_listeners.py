@@ -24,7 +24,7 @@ from egress.rules.decide.policy import Policy
 
 
 class ListenerOpener(Protocol):
-    """Where connections come in."""
+    """The ingress, as listeners are opened in it."""
 
     async def open(self, listener: Listener) -> tuple[str, int]: ...
 
@@ -34,7 +34,7 @@ class ListenerOpener(Protocol):
 
 
 class DnsOpener(Protocol):
-    """Where names are asked for."""
+    """The DNS server, as listeners are opened in it."""
 
     async def open(self, listener: Listener, answer: IPv4Address) -> tuple[str, int]: ...
 
@@ -56,7 +56,7 @@ def ports_of(policy: Policy) -> frozenset[int]:
 
 
 class ConfiguredListeners:
-    """Which addresses are open for the sandbox of the settings."""
+    """The open addresses of the sandbox in the settings."""
 
     def __init__(
         self,
@@ -88,22 +88,22 @@ class ConfiguredListeners:
 
     @property
     def addresses(self) -> Mapping[str, tuple[ListenAddress, ...]]:
-        """Where the proxy is open, by sandbox."""
+        """The open proxy addresses, by sandbox."""
         return {self.sandbox: self._open} if self._open else {}
 
     @property
     def is_shut(self) -> bool:
-        """Whether there is to be a proxy listener, and none is open."""
+        """A proxy listener is wanted, and none is open."""
         return bool(self._wanted) and not self._open
 
     @property
     def transparent(self) -> tuple[ListenAddress, ...]:
-        """Where clients land that know no proxy."""
+        """The transparent addresses, for clients that know no proxy."""
         return tuple(sorted(self._transparent, key=lambda at: (at.host, at.port)))
 
     @property
     def names(self) -> tuple[ListenAddress, ...]:
-        """Where names are asked for."""
+        """The open DNS addresses."""
         return self._wanted_names if self._open else ()
 
     async def open(self) -> None:
@@ -126,7 +126,7 @@ class ConfiguredListeners:
         """Bring the transparent listeners in line with the rules; returns those that cannot be opened."""
         async with self._changing:
             if not self._open:
-                # It was taken away, or is not open yet: then all of them come together.
+                # The sandbox is revoked or not open yet: its listeners are opened together.
                 return ()
             wanted = frozenset(self._places())
             gone = [at for at in self._transparent if at not in wanted]

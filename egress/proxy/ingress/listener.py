@@ -26,7 +26,7 @@ LISTEN_BACKLOG: Final = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listener:
-    """One listening socket and the sandbox it serves."""
+    """A listening socket and the sandbox it serves."""
 
     name: str
     kind: ListenerKind
@@ -47,7 +47,7 @@ class Listener:
 
 
 def password_digest(password: str) -> bytes:
-    """What a listener keeps of its password. Passwords are long and random, so one hash is enough."""
+    """Return the digest that a listener keeps. Passwords are long and random, so a single hash is enough."""
     return hashlib.sha256(password.encode()).digest()
 
 

@@ -49,10 +49,10 @@ _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_MAX_DESCRIPTORS * _DESCRIPTOR.size)
 
 @dataclass(frozen=True, slots=True)
 class HandoverTarget:
-    """Who gets what is handed over."""
+    """The receiver of handed-over listeners."""
 
     sandboxes: Container[str]
-    """The names of those that exist."""
+    """The names of the existing sandboxes."""
     adopt: Callable[[Listener], Awaitable[object]]
     """Serve this listener from now on. May refuse it with an `EgressError`."""
     release: Callable[[str], Awaitable[object]]
@@ -60,7 +60,7 @@ class HandoverTarget:
 
 
 def handover_path(runtime_dir: Path) -> Path:
-    """Where the socket is: alone in a folder, so that a door can be given that folder and nothing else."""
+    """Return the path of the socket: alone in a folder, so that only this folder is mounted into a door."""
     return runtime_dir / "doors" / "handover.sock"
 
 
@@ -180,7 +180,7 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _is_of(sock: socket.socket, users: Container[int]) -> bool:
-    """Whether the process at the other end belongs to one of these users."""
+    """Tell whether the process at the other end belongs to one of these users."""
     _, uid, _ = _PEER_CREDENTIALS.unpack(
         sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
     )
@@ -207,7 +207,7 @@ async def _line(sock: socket.socket, descriptors: list[int]) -> bytes | None:
         if not more:
             return None
         if len(data) > _MAX_MESSAGE_BYTES or flags & socket.MSG_CTRUNC or len(descriptors) > 1:
-            # Nobody knows any more where the next message begins.
+            # The start of the next message is unknown from here on.
             return None
     return data
 
@@ -283,6 +283,6 @@ def _is_fit(sock: socket.socket, kind: ListenerKind) -> bool:
         return False
     if kind == "dns-udp":
         return sock.type == socket.SOCK_DGRAM and sock.proto == socket.IPPROTO_UDP
-    # Another protocol of streams, such as MPTCP, would keep asyncio from sending at once.
+    # MPTCP and other stream protocols would keep asyncio from sending at once.
     is_tcp = sock.type == socket.SOCK_STREAM and sock.proto == socket.IPPROTO_TCP
     return is_tcp and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))

@@ -40,7 +40,7 @@ class UnresolvedError(Exception):
 
 
 class NameResolver(Protocol):
-    """Where addresses come from."""
+    """The source of addresses."""
 
     async def resolve(self, host: str, owner: str = "") -> tuple[str, ...]:
         """Return every address of a canonical name, best first; raises `UnresolvedError`.
@@ -111,7 +111,7 @@ class SystemResolver:
             task = asyncio.create_task(self._ask(host, owner, asking))
             asking.tasks[host] = task
             task.add_done_callback(_consume_outcome)
-        # Who gives up must not take the answer away from the others that wait for it.
+        # A caller that gives up must not cancel the answer for the other callers.
         return await asyncio.shield(task)
 
     async def _ask(self, host: str, owner: str, asking: _OwnerQueue) -> tuple[str, ...]:

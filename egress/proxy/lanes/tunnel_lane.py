@@ -175,7 +175,7 @@ class TunnelLane(TunnelCarrier):
 
 
 class TunnelConnection:
-    """One connection in the lane."""
+    """A connection in the lane."""
 
     def __init__(
         self, arrival: AdmittedConnection, dialer: Dialer, timeouts: TunnelTimeouts, buffer: PipeBuffer

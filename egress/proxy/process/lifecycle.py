@@ -59,11 +59,11 @@ _CLOSE_TIMEOUT = 2.0
 """Seconds for connections that were closed to be recorded."""
 
 OnWaiting = Callable[[int, int, bool], None]
-"""Is told how many connections are waited for, how many seconds at most, and whether Ctrl-C began it."""
+"""Called with the connections waited for, the seconds to wait, and whether Ctrl-C began the stop."""
 
 
 class ProxyServer:
-    """One proxy, run once."""
+    """A proxy, run once."""
 
     def __init__(self, start: StartValues, clock: Clock) -> None:
         self._start = start
@@ -141,7 +141,7 @@ class ProxyServer:
                 self._keep(forever)
             self._say_started(engine)
             self._remark(engine)
-            # Those who are slow are told in the log.
+            # The log names secrets that are not resolved by then.
             await asyncio.wait([self._beside(service.warm())], timeout=_WARM_UP_TIMEOUT)
             announce(self._ready(parts, listening))
             await self._stopping.wait()
@@ -213,7 +213,7 @@ class ProxyServer:
         return refuse_without_profiles(loaded, in_use, self._files()[0])
 
     def _option_of_runtime_dir(self) -> str:
-        """What moves the runtime folder: its own option, or that of the folder it lies in."""
+        """Return the option that moves the runtime folder: its own, or that of the state folder around it."""
         values, origin = self._values, self._start.effective.origins["runtime_dir"]
         follows = origin == "default" and values.runtime_dir.is_relative_to(values.state_dir)
         return "--state-dir" if follows else "--runtime-dir"
@@ -280,7 +280,7 @@ class ProxyServer:
         await parts.names.close()
         for carried in engine.live:
             carried.drain()
-        # What is idle has gone by then, and is nothing to wait for.
+        # Idle connections close at once, and need no waiting.
         await self._until_empty(engine, _POLL_INTERVAL)
         if len(engine.live):
             self._say_waiting(len(engine.live))
@@ -307,7 +307,7 @@ class ProxyServer:
 
 
 def tick(parts: ProxyParts, number: int) -> None:
-    """What is due once a second: the log, limits, timeouts, and now and then what has expired."""
+    """Do the work of each second: the log, limits, time-outs, and now and then expired entries."""
     parts.engine.audit.tick()
     parts.engine.counts.forget_idle()
     parts.full.tick()
