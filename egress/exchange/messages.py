@@ -41,16 +41,16 @@ class Request:
     """A request head as it came from the sandbox, whatever the protocol."""
 
     method: str
-    """That of the request; GET for every WebSocket, also where HTTP/2 spells it CONNECT."""
+    """The method of the request; GET for every WebSocket, also for an extended CONNECT of HTTP/2."""
     target: str
     """Origin form or `*`; an absolute form is split into `scheme`, `authority` and this by the lane."""
     headers: Headers
     authority: str = ""
-    """What the request itself names beside Host: `:authority`, or that of an absolute form."""
+    """The authority that the request names beside Host: `:authority`, or that of an absolute form."""
     upgrade: tuple[str, ...] = ()
     """The protocols asked for, lower case; `websocket` also for an extended CONNECT of HTTP/2."""
     scheme: str = ""
-    """What the request itself names: `:scheme`, or that of an absolute form."""
+    """The scheme that the request names: `:scheme`, or that of an absolute form."""
 
 
 @value_class
@@ -128,7 +128,7 @@ class ExchangeRecord:
     place: Place | None
     observed: bool
     status: int
-    """What the sandbox was answered with; 0 when it left before there was an answer."""
+    """The status sent to the sandbox; 0 if it left before."""
     injected: tuple[tuple[str, Slot], ...]
     replaced: bool
     """A value of the sandbox's own was taken out of a slot."""

@@ -88,7 +88,7 @@ def refuse_repeated(headers: Headers, mapping: Mapping[str, str], names: tuple[s
     present = [name for name, _ in headers]
     for name in names:
         if present.count(name) > 1:
-            raise WireError("A field that must stand alone is repeated.", "Send each framing field once.")
+            raise WireError("A field that must occur once is repeated.", "Send each framing field once.")
 
 
 def diagnose(text: str, start: int = 0) -> WireError:
@@ -107,13 +107,13 @@ def find_fault(block: bytes | bytearray, start: int = 0, end: int | None = None)
     """Look in `block` from `start` for what can be refused before the block is complete."""
     if block.startswith(b"\r\n"):
         # Tolerated bytes between messages would be a place for two parsers to disagree.
-        return WireError("An empty line stands before the message.")
+        return WireError("An empty line precedes the message.")
     found = STRAY_BYTE.search(block, start, len(block) if end is None else end)
     if found is None:
         return None
     if found[0] in (b"\r", b"\n"):
         return WireError("A line ends in a bare CR or LF.", "End every line with CR LF.")
-    return WireError("A control byte stands outside the body.")
+    return WireError("The head contains a control byte.")
 
 
 # The search for the empty line goes on where it stopped, so a block that comes in byte by byte costs no
@@ -279,7 +279,7 @@ def read_trailers(block: bytes, limit: int, *, of_request: bool) -> Headers:
     headers, _ = read_fields(block.decode("latin-1"), 0, limit)
     kept = tuple([field for field in headers if not is_forbidden(field[0])])
     if of_request and len(kept) != len(headers):
-        raise WireError("A trailer field is one that belongs into the head.", "Send it before the body.")
+        raise WireError("A trailer field belongs in the head.", "Send it before the body.")
     return kept
 
 
@@ -297,7 +297,7 @@ def _checked_text(headers: Headers) -> str:
     text = _text(headers)
     # As many lines as fields: a value may hold what reads as a well-formed line of its own.
     if CANONICAL_BLOCK.fullmatch(text) is None or text.count("\n") != len(headers) + 1:
-        raise WireError("A header field has a name or a value that is none.")
+        raise WireError("A header field has an invalid name or value.")
     return text
 
 
@@ -316,7 +316,7 @@ class CheckedFields:
             self._text = _checked_text(headers)
             self._by_name = dict(headers)
         self.length: int | None = None
-        """What Content-Length states, or None."""
+        """The value of Content-Length, or None."""
         if "content-length" in self._by_name:
             stated = self.values("content-length")
             if len(stated) > 1:

@@ -139,7 +139,7 @@ RequestEvent = RequestHead | Data | End
 ResponseEvent = ResponseHead | Informational | Data | End
 
 Emit = Callable[[Data | End], None]
-"""Where a body reader puts what it has read."""
+"""Takes the events of a body reader."""
 
 
 # Request smuggling attacks the decision which body follows a head. Content-Length is a plain number, once.

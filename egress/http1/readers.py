@@ -83,7 +83,7 @@ class _Reader[HeadT](ABC):
         """
         self._check_fault()
         if self._ended or self._stage is _Stage.DETACHED:
-            raise UsageError("This reader has been told that there is nothing more to read.")
+            raise UsageError("This reader has ended and takes no more data.")
         try:
             if self._stage is _Stage.WAITING:
                 self._keep(data)

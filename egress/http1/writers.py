@@ -169,7 +169,7 @@ class ResponseWriter(_Writer):
         self._check_answering()
         request = self._request
         if upgrade and not set(upgrade) <= set(request.upgrade if request else ()):
-            raise WireError("The response to be sent switches to what was not asked for.", status=500)
+            raise WireError("The response to be sent makes a switch that was not requested.", status=500)
         if framing.body is Body.CHUNKED and request and request.version == "1.0":
             raise WireError("The client cannot read a chunked response.", "Use framing_for().", status=500)
         must_close = close or request is None or not request.keep_alive or framing.body is Body.CLOSE
@@ -274,7 +274,7 @@ def encode_trailers(trailers: Headers) -> bytes:
     """Write the trailer section of a chunked body, with the empty line that ends it."""
     for name, _ in trailers:
         if is_forbidden(name):
-            raise _unfit_error("A trailer field to be sent belongs into the head.")
+            raise _unfit_error("A trailer field to be sent belongs in the head.")
     return _assemble("", trailers)
 
 
@@ -282,7 +282,7 @@ def _assemble(line: str, headers: Headers) -> bytes:
     block = "".join([f"{name}: {value}\r\n" for name, value in headers]) + "\r\n"
     # As many lines as fields: a value that holds a well-formed line of its own is caught by the count.
     if CANONICAL_BLOCK.fullmatch(block) is None or block.count("\n") != len(headers) + 1:
-        raise _unfit_error("A header field to be sent holds what must not be sent.")
+        raise _unfit_error("A header field to be sent contains forbidden bytes.")
     return (line + block).encode("latin-1")
 
 
@@ -309,7 +309,7 @@ def _check_names(headers: Headers) -> dict[str, str]:
     if len(fields) != len(headers):
         names = [name for name, _ in headers]
         if names.count("host") > 1 or names.count("content-length") > 1:
-            raise _unfit_error("A field to be sent is repeated that must stand alone.")
+            raise _unfit_error("A field to be sent that must occur once is repeated.")
     return fields
 
 

@@ -65,7 +65,7 @@ class ProxyStatus:
 
     version: str
     policy: Policy
-    """That of the rule files."""
+    """The policy of the rule files."""
     is_ready: bool = True
     began: int = 0
     """When the proxy started, in seconds of UTC."""
@@ -74,13 +74,13 @@ class ProxyStatus:
     reloads: Mapping[str, int] = field(default_factory=dict)
     sandboxes: int = 0
     connections: int = 0
-    """Of clients, at the door."""
+    """Client connections in the ingress."""
     lanes: Mapping[str, int] = field(default_factory=dict)
     """Connections that are carried, by lane."""
     available: Mapping[str, bool] = field(default_factory=dict)
-    """Of each secret: whether its source gives it."""
+    """By secret: its source can be read."""
     ages: Mapping[str, float] = field(default_factory=dict)
-    """Of each secret that is held: seconds since its source gave or confirmed it."""
+    """By cached secret: seconds since its source gave or confirmed it."""
     is_writable: bool = True
     """The audit log takes lines."""
     lag: float = 0.0
@@ -89,7 +89,7 @@ class ProxyStatus:
     newest: int | None = None
     """The number of its newest line, where that is known."""
     is_damaged: bool | None = None
-    """Whether the start found it damaged, where that is known."""
+    """The start found the log damaged; None if unknown."""
 
 
 class Metrics:
@@ -254,7 +254,9 @@ def _status_families(now: ProxyStatus) -> Iterator[MetricFamily]:
     yield _by("secret_age_seconds", "Since its source gave or confirmed it.", "secret", now.ages, "gauge")
     yield _gauge("audit_writable", "Whether the audit log takes lines.", now.is_writable)
     yield _gauge("audit_lag_seconds", "Since every line of the audit log was written.", now.lag)
-    yield MetricFamily("audit_unrecorded_total", "counter", "What is in no line.", [("", "", now.unrecorded)])
+    yield MetricFamily(
+        "audit_unrecorded_total", "counter", "Unlogged events.", [("", "", now.unrecorded)]
+    )
     if now.newest is not None:
         yield _gauge("audit_newest_line", "The number of the newest line.", now.newest)
     if now.is_damaged is not None:

@@ -22,9 +22,9 @@ from egress.types import Headers
 MAX_STREAMS: Final = 100
 STREAM_WINDOW_BYTES: Final = 1024 * 1024
 CONNECTION_WINDOW_BYTES: Final = 8 * 1024 * 1024
-"""Of a connection to an upstream."""
+"""Window of a connection to an upstream."""
 CLIENT_WINDOW_BYTES: Final = 2 * 1024 * 1024
-"""Of a client connection: sandboxes may have many of them."""
+"""Window of a client connection: a sandbox may have many connections."""
 MAX_HEAD_BYTES: Final = 64 * 1024
 
 _MAX_EVENTS_PER_SECOND: Final[dict[type, int]] = {
@@ -44,15 +44,15 @@ SLICE_BYTES: Final = 16 * 1024
 SMALL_FRAME_BYTES: Final = 64
 """Bytes of DATA below which a frame costs more to look at than to carry."""
 MAX_SMALL_FRAMES: Final = 4000
-"""Of those in a second, before the connection is not read until the next one."""
+"""Small frames in a second; above it the connection is not read until the next second."""
 _BUSY_FRAMES: Final = 64
-"""Of those in one slice of a read, before other connections get their turn."""
+"""Small frames in a slice of a read, before other connections get their turn."""
 _MAX_WINDOW_UPDATES: Final = 4000
-"""In a second, whatever was sent to the peer."""
+"""Window updates in a second without regard to sent bytes."""
 _PAID_WINDOW_BYTES: Final = 1024
-"""Bytes that were sent to the peer, for each window update beyond."""
+"""Sent bytes that pay for each further window update."""
 _MAX_PAID_WINDOW_BYTES: Final = 32 * 1024 * 1024
-"""Of such bytes that are remembered."""
+"""Sent bytes that are remembered for later window updates."""
 
 
 class FloodError(ProtocolError):
@@ -108,7 +108,7 @@ class Http2Counters:
                 return
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if self._counts[kind] > most and not self._is_paid(event):
-            raise FloodError("too many frames that carry nothing")
+            raise FloodError("too many empty frames")
 
     def _is_paid(self, event: events.Event) -> bool:
         """Tell whether a frame opens a window for sent data: a quick download has many of these."""

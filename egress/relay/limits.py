@@ -1,7 +1,7 @@
 """Limits of relays: budgets of sandboxes, bounds on time and memory, and the stall timer. Pure.
 
-The process has one `RelayBudgets`; a `BudgetUse` counts the use of a sandbox, a `RelayBudget` that of a relay.
-Three resources are counted, because the process has only so many:
+The process has one `RelayBudgets`; a `BudgetUse` counts the use of a sandbox, a `RelayBudget` that of a
+relay. Three resources are counted, because the process has only so many:
 
     connections     upstream connections: each is a descriptor
     exchanges       running requests: each is a slot of the audit

@@ -20,7 +20,7 @@ class ExchangeTiming:
 
     began: float = 0.0
     asked: float = 0.0
-    """The secrets it needs were not at hand."""
+    """Its secrets had to be fetched."""
     sent: float = 0.0
     """Its head went out upstream."""
     answered: float = 0.0

@@ -205,7 +205,7 @@ def _extensions(data: memoryview) -> dict[int, memoryview]:
     while not cursor.is_done:
         kind = cursor.number(2)
         if kind in found:
-            raise WireError("An extension of the ClientHello stands twice.")
+            raise WireError("An extension of the ClientHello is repeated.")
         found[kind] = cursor.vector(2)
     return found
 

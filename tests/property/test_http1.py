@@ -31,9 +31,9 @@ from egress.types import Headers
 STRICTER = {
     "A line ends in a bare CR or LF.": "h11 takes LF alone for a line end; other parsers do not",
     "A header field is folded over several lines.": "obsolete, and unfolded differently by everybody",
-    "A control byte stands outside the body.": "h11 lets all but NUL and white space pass in values",
+    "The head contains a control byte.": "h11 lets all but NUL and white space pass in values",
     "The head has both Content-Length and Transfer-Encoding.": "RFC 9112 6.1 allows to prefer one; smuggling",
-    "A field that must stand alone is repeated.": "h11 merges equal lengths",
+    "A field that must occur once is repeated.": "h11 merges equal lengths",
     "Content-Length is not a plain number.": "h11 takes `5, 5`, leading zeros and 20 digits",
     "HTTP/1.0 has no Transfer-Encoding.": "RFC 9112 6.1: faulty framing",
     "A field name imitates Content-Length or Transfer-Encoding.": "a CGI behind us would fold the name",
@@ -51,7 +51,7 @@ STRICTER = {
     "The status line is malformed.": "statuses from 600, versions other than 1.0 and 1.1",
     "A response that cannot have a body states one.": "h11 ignores the length; others read it",
     "The response switches to a protocol that was not asked for.": "h11 does not compare",
-    "A trailer field is one that belongs into the head.": "h11 hands it on",
+    "A trailer field belongs in the head.": "h11 hands it on",
     "A chunk is malformed, or its extension is too long.": "h11 takes blanks, 20 digits, long lines",
 }
 

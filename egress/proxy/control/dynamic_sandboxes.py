@@ -38,7 +38,7 @@ MAX_SANDBOXES: Final = 256
 MAX_LISTENERS: Final = 256
 """Listeners of one sandbox."""
 AUTHORITY_LIFETIME: Final = 30 * DAY_SECONDS
-"""Of an authority: a sandbox that lives longer has to be added anew."""
+"""Lifetime of an authority: a sandbox that lives longer has to be added anew."""
 _POLL_INTERVAL: Final = 0.02
 _CLOSE_TIMEOUT: Final = 2.0
 """Seconds for connections that were closed to be recorded."""
@@ -110,7 +110,7 @@ class DynamicSandboxes:
         Raises `UsageError` for one that was not added.
         """
         if name not in self._added:
-            raise UsageError("there is no sandbox of this name that was added", "look at GET /status")
+            raise UsageError("no added sandbox has this name", "look at GET /status")
         del self._added[name]
         # First: what is at the door meanwhile belongs to nobody.
         del self._engine.sandboxes[name]
@@ -177,7 +177,7 @@ class DynamicSandboxes:
         if added is None:
             raise UsageError("There is no such sandbox.", "Add it first.")
         if added.is_shut:
-            raise UsageError("The sandbox was taken back.", "Give it back with `egress kill --undo`.")
+            raise UsageError("The sandbox has been revoked.", "Restore it with `egress kill --undo`.")
         if len(added.listeners) >= MAX_LISTENERS:
             raise UsageError(f"The sandbox has {MAX_LISTENERS} listeners already.", "Close them first.")
         if listener.kind in ("dns-udp", "dns-tcp"):

@@ -86,7 +86,7 @@ class Revocations:
         self._reopen = reopen
         self._of: dict[RevocationKind, dict[str, None]] = {kind: {} for kind in REVOCATION_KINDS}
         self.policy = engine.policy
-        """What the files say; the engine's own has the withdrawals on top."""
+        """The policy of the files; the engine's own has the revocations on top."""
 
     def all(self) -> dict[str, list[str]]:
         """Return the names that are taken back, by kind."""
@@ -124,7 +124,7 @@ class Revocations:
             )
         if len(kinds) > 1:
             raise UsageError(
-                f"the name stands for a {' and for a '.join(kinds)}",
+                f"the name means a {' and a '.join(kinds)}",
                 f"say which with {' or '.join(f'--{found}' for found in kinds)}",
             )
         return kinds[0], _spelt(name, kinds[0])
@@ -216,7 +216,7 @@ def with_denied_hosts(policy: Policy, hosts: Iterable[str]) -> Policy:
         return policy
     extra = load([RuleText("egress kill", _DENY_RULE)]).policy
     if extra is None:
-        raise ContentError("these hosts cannot be taken back", "stop the proxy instead")
+        raise ContentError("these hosts cannot be revoked", "stop the proxy instead")
     patterns = tuple(_pattern(name) for name in names)
     deny = [replace(rule, predicates=replace(rule.predicates, hosts=patterns)) for rule in extra.deny]
     digest = hashlib.sha256(f"{policy.digest} killed {' '.join(names)}".encode()).hexdigest()

@@ -28,7 +28,7 @@ class ReloadOutcome:
 
     result: ReloadResult
     digest: str
-    """Of the rules that are in force now."""
+    """The digest of the rules in force."""
     message: str = ""
     """Why they were refused, when no finding says it."""
     hint: str = ""

@@ -96,7 +96,7 @@ class ControlServer:
             reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
                 f"the control socket cannot be made in {self.path.parent}: {reason}",
-                f"check who may write there, or name another folder with {self._option}",
+                f"check the permissions of the folder, or name another one with {self._option}",
             ) from None
 
     async def close(self) -> None:
@@ -121,7 +121,7 @@ class ControlServer:
             raise UnreadableError(
                 f"another egress is running{await _describe_owner(self.path)}, with its control "
                 f"socket in {folder}",
-                "stop it, or give this one a --runtime-dir and --state-dir of its own",
+                "stop it, or start this one with another --runtime-dir and --state-dir",
             )
         return lock
 

@@ -77,7 +77,7 @@ class ControlService:
         self._enrolment = SandboxRoutes(engine, sandboxes, self.withdrawals.forget)
         self._warming: set[asyncio.Task[None]] = set()
         self._guilty: dict[str, ServedSandbox] = {}
-        """Those that sent a canary which stops them, until they are removed, or given back."""
+        """Sandboxes revoked by a canary, until they are removed or restored."""
         engine.on_canary = self._on_canary
 
     # Reloading
@@ -200,7 +200,7 @@ class ControlService:
         elif self._listening.is_shut:
             found.append("no listener is open")
         found += [
-            f"the audit log takes nothing more for {name}"
+            f"the audit log takes no more records for {name}"
             for name in self.engine.sandboxes
             if not self.engine.audit.may_work(name)
         ]

@@ -84,7 +84,7 @@ class ConfiguredListeners:
         self._transparent: dict[ListenAddress, Listener] = {}
         self._changing = asyncio.Lock()
         self.failed: tuple[FailedListener, ...] = ()
-        """What the last change of the rules asked for in vain."""
+        """The addresses that could not be opened after the last change of the rules."""
 
     @property
     def addresses(self) -> Mapping[str, tuple[ListenAddress, ...]]:
@@ -190,7 +190,7 @@ class ConfiguredListeners:
 
     async def _open_names(self, at: ListenAddress) -> ListenAddress:
         if self._answer is None:
-            raise UnreadableError(f"nothing can be answered on {at}", "name an address with --dns-answer")
+            raise UnreadableError(f"DNS on {at} lacks an answer", "name an address with --dns-answer")
         tcp = _opened(at, listen, "--dns")
         bound = ListenAddress(*tcp.getsockname()[:2])
         try:
@@ -234,6 +234,6 @@ def _cure(error: OSError, flag: str) -> str:
         case errno.EADDRNOTAVAIL:
             return f"no interface of this machine has that address; name another {flag}"
         case errno.EADDRINUSE:
-            return f"stop what listens there, or name another {flag}"
+            return f"stop the process that listens there, or name another {flag}"
         case _:
             return f"name another {flag}"

@@ -91,6 +91,6 @@ def check_listener(listener: Listener) -> None:
     if listener.authentication == "password" and listener.password in (b"", password_digest("")):
         raise UsageError("The listener asks for a password but has none.", "Give it the digest of one.")
     if listener.authentication == "owner-uid" and listener.kind == "dns-udp":
-        raise UsageError("Nobody owns what comes as a datagram.", "Use network for it.")
+        raise UsageError("A datagram has no owner to check.", "Use network for it.")
     if listener.authentication == "password" and listener.kind != "proxy":
         raise UsageError("Only a proxy listener can ask for a password.", "Use owner-uid or network here.")

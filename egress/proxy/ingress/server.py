@@ -56,7 +56,7 @@ class IngressServer:
         self._acceptors: dict[Listener, Acceptor] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._outside: dict[asyncio.Task[None], Listener] = {}
-        """Those whose connection is not inside a lane."""
+        """Tasks whose connection is not inside a lane."""
 
     # Listeners
 

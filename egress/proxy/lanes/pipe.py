@@ -112,7 +112,7 @@ class Pipe:
         self.client = PipeSide(self, room)
         self.upstream = PipeSide(self, room)
         self.by: EndedBy | None = None
-        """Who made the end."""
+        """The side that made the end."""
 
     def join(self, ahead: bytes) -> None:
         """Send `ahead` upstream, then pass on whatever comes; both sides have been attached."""

@@ -67,7 +67,7 @@ def _name(text: str) -> str:
     try:
         return canonical_wire_host(text)
     except HostError as error:
-        raise UsageError(f"a fixed address stands behind no host name: {error}", error.hint) from None
+        raise UsageError(f"a fixed address has no valid host name: {error}", error.hint) from None
 
 
 def _address(text: str) -> str:

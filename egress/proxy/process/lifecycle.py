@@ -188,7 +188,7 @@ class ProxyServer:
         for name, meant in unknown_variables(self._start.captured.environ):
             hint = {"hint": f"did you mean {meant}?"} if meant else {}
             _log.warning(
-                "setting.unknown", variable=name, cause="this is no setting, and does nothing", **hint
+                "setting.unknown", variable=name, cause="this is not a setting, and has no effect", **hint
             )
         rule_warnings.log_findings(self._start.findings)
 

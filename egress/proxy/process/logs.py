@@ -31,7 +31,7 @@ Processor = Callable[[object, str, Event], Event]
 
 OWN_LOGGER = "egress"
 MAX_LINES_PER_WINDOW = 20
-"""Of one kind of event, in one window."""
+"""Log lines of an event kind in a window."""
 WINDOW_SECONDS = 10.0
 """Seconds."""
 MAX_EVENT_KINDS = 1024

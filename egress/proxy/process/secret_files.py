@@ -49,7 +49,7 @@ def read_or_make_key(path: Path) -> bytes:
         key = _content(path)
         if len(key) != KEY_BYTES:
             raise ContentError(
-                f"{path} is damaged", "remove it, and give the sandbox its new stand-ins"
+                f"{path} is damaged", "remove it, and give the sandbox its new placeholders"
             ) from None
         return key
     except OSError as error:
@@ -76,4 +76,4 @@ def _content(path: Path) -> bytes:
 
 def _unusable(path: Path, error: OSError) -> UnreadableError:
     reason = (error.strerror or type(error).__name__).lower()
-    return UnreadableError(f"{path} cannot be used: {reason}", "check the path and who may read it")
+    return UnreadableError(f"{path} cannot be used: {reason}", "check the path and its permissions")

@@ -89,10 +89,10 @@ def test_reads_from_where_the_first_line_ends() -> None:
         ("A: b\nC: d", "A line ends in a bare CR or LF."),
         ("A: b\rC: d", "A line ends in a bare CR or LF."),
         ("A: b\r\r", "A line ends in a bare CR or LF."),
-        ("A: \x00", "A control byte stands outside the body."),
-        ("A: b\x0b", "A control byte stands outside the body."),
-        ("A\x00: b", "A control byte stands outside the body."),
-        ("A: \x7f", "A control byte stands outside the body."),
+        ("A: \x00", "The head contains a control byte."),
+        ("A: b\x0b", "The head contains a control byte."),
+        ("A\x00: b", "The head contains a control byte."),
+        ("A: \x7f", "The head contains a control byte."),
     ],
 )
 def test_names_what_is_wrong_with_a_line(line: str, message: str) -> None:
@@ -142,7 +142,7 @@ def test_a_carriage_return_waits_for_its_line_feed() -> None:
 def test_an_empty_line_ahead_is_named_first() -> None:
     fault = find_fault(b"\r\n\x00")
     assert fault is not None
-    assert fault.message == diagnose("\r\n\x00").message == "An empty line stands before the message."
+    assert fault.message == diagnose("\r\n\x00").message == "An empty line precedes the message."
 
 
 def test_the_same_text_is_not_read_twice() -> None:
