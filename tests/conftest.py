@@ -50,6 +50,7 @@ ROOMS_WITH_SOCKETS = (
     "runtime",
     "sandbox",
     "ui",
+    "unix",
 )
 
 

@@ -190,7 +190,7 @@ async def test_what_does_not_end_is_cut(tmp_path: Path, upstream: RawUpstream, s
     [
         (["--listen", "192.0.2.1:3128"], 2, "--network"),
         (["--listen", "192.0.2.1:3128", "--network"], 3, "cannot listen on 192.0.2.1:3128"),
-        (["--password-file", "missing"], 3, "missing cannot be used"),
+        (["--password-file", "missing"], 3, "missing cannot be read"),
         (["--upstream-ca", "missing"], 3, "the certificates in missing cannot be read"),
         (["--audit-dir", "/proc/egress"], 3, "the audit log in /proc/egress"),
         (["--audit-dir", "hosts.yaml"], 3, "or name another with --audit-dir"),

@@ -68,14 +68,16 @@ class Proxy(FakeProxyClient):
         self.said.clear()
 
 
-def worn(_one: One, admission: Admission) -> Provisions:
-    return Provisions(folder="/etc/egress", files={"/etc/egress/ca.pem": admission.authority.encode()})
+def renewed(one: One, admission: Admission) -> tuple[SandboxListener, ...]:
+    one.outfit = Provisions(folder="/etc/egress", files={"/etc/egress/ca.pem": admission.authority.encode()})
+    one.laid.renew(one.outfit)
+    return one.keeper.listeners
 
 
 class Bench:
     def __init__(self, folder: Path) -> None:
         self.proxy = Proxy()
-        self.register = SandboxRegistry[One](self.proxy, worn)
+        self.register = SandboxRegistry[One](self.proxy, renewed)
         self._folder = folder
 
     def made(self, name: str, **labels: str) -> One:
