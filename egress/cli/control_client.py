@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from egress import environment
-from egress.control_client import ask_proxy
+from egress import control_client, environment
 from egress.unix.http_connection import JsonAnswer
 
 
@@ -14,4 +13,6 @@ def ask_proxy(
     method: str, target: str, body: Mapping[str, object] | None = None, folder: Path | None = None
 ) -> JsonAnswer:
     """Ask the running proxy; `folder` is that of its sockets. Raises `UnreadableError`."""
-    return ask_proxy(folder or environment.runtime_dir(environment.read_environment()), method, target, body)
+    return control_client.ask_proxy(
+        folder or environment.runtime_dir(environment.read_environment()), method, target, body
+    )

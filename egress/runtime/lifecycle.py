@@ -138,19 +138,19 @@ class Lifecycle[S: Registered](ABC):
             listener.put(Event(kind, name))
 
 
-class Behind(Registered, Protocol):
+class BehindDoor(Registered, Protocol):
     """A sandbox behind a door."""
 
-    outfit: Provisions
+    provisions: Provisions
 
     @property
-    def laid(self) -> MountedFiles: ...
+    def mounted_files(self) -> MountedFiles: ...
 
     @property
-    def keeper(self) -> DoorController: ...
+    def door_controller(self) -> DoorController: ...
 
 
-class DoorLifecycle[S: Behind, P: RuntimeProcess](Lifecycle[S]):
+class DoorLifecycle[S: BehindDoor, P: RuntimeProcess](Lifecycle[S]):
     """Sandboxes that each have a door, and commands that run in them."""
 
     @abstractmethod
@@ -162,21 +162,21 @@ class DoorLifecycle[S: Behind, P: RuntimeProcess](Lifecycle[S]):
         """Return the address at which the door reaches the ports of a sandbox."""
 
     @abstractmethod
-    def _begun(self, sandbox: S, command: Command, output: Output, *, is_open: bool) -> P:
+    def _begin(self, sandbox: S, command: Command, output: Output, *, is_open: bool) -> P:
         """Begin a command."""
 
     @abstractmethod
-    def _dressed(self, sandbox: S, admission: Admission) -> Provisions:
+    def _provision(self, sandbox: S, admission: Admission) -> Provisions:
         """Return what a sandbox wears by an admission."""
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
-        self._gateway.hand_over(name, self._register.get(name).keeper.open(default_ports(ports)))
+        self._gateway.hand_over(name, self._register.get(name).door_controller.open(default_ports(ports)))
 
     def dial(self, name: str, port: int) -> socket.socket:
         check_ports((port,))
         sandbox = self._running(name)
-        sock = sandbox.keeper.dial(self._address(sandbox), port)
+        sock = sandbox.door_controller.dial(self._address(sandbox), port)
         # Where nobody listens a connection can meet itself: its own port may be the one that it dials.
         if sock.getsockname() == sock.getpeername():
             sock.close()
@@ -187,10 +187,10 @@ class DoorLifecycle[S: Behind, P: RuntimeProcess](Lifecycle[S]):
         return sock
 
     def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> P:
-        return self._begun(self._running(name), command, output, is_open=command.input is None)
+        return self._begin(self._running(name), command, output, is_open=command.input is None)
 
     def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
-        return self._begun(self._running(name), command, output, is_open=False).wait()
+        return self._begin(self._running(name), command, output, is_open=False).wait()
 
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
         transfer.put(partial(self.exec, name), name, path, archive)
@@ -199,11 +199,11 @@ class DoorLifecycle[S: Behind, P: RuntimeProcess](Lifecycle[S]):
         return transfer.get(partial(self.exec, name), name, path)
 
     def _renewed(self, sandbox: S, admission: Admission) -> Iterable[SandboxListener]:
-        outfit = self._dressed(sandbox, admission)
+        provisions = self._provision(sandbox, admission)
         # Before anybody answers with the new authority.
-        sandbox.laid.renew(outfit)
-        sandbox.outfit = outfit
-        return sandbox.keeper.listeners
+        sandbox.mounted_files.renew(provisions)
+        sandbox.provisions = provisions
+        return sandbox.door_controller.listeners
 
 
 def unfit(name: str, state: str) -> SandboxError:

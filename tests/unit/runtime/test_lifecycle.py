@@ -68,13 +68,13 @@ class Door:
 class One:
     spec: Spec
     admission: Admission
-    laid: MountedFiles
-    outfit: Provisions = field(default_factory=lambda: Provisions(folder="/etc/egress"))
+    mounted_files: MountedFiles
+    provisions: Provisions = field(default_factory=lambda: Provisions(folder="/etc/egress"))
     door: Door = field(default_factory=Door)
 
     @property
-    def keeper(self) -> DoorController:
-        return cast("Keeper", self.door)
+    def door_controller(self) -> DoorController:
+        return cast("DoorController", self.door)
 
 
 class Over:
@@ -124,13 +124,13 @@ class Runtime(DoorLifecycle[One, RuntimeProcess]):
         assert sandbox.spec.name == "one"
         return "192.0.2.1"
 
-    def _begun(self, sandbox: One, command: Command, output: Output, *, is_open: bool) -> RuntimeProcess:
+    def _begin(self, sandbox: One, command: Command, output: Output, *, is_open: bool) -> RuntimeProcess:
         assert (sandbox.spec.name, output.stdout) == ("one", None)
         assert command.argv
         self.begun.append(is_open)
-        return cast("Process", Over())
+        return cast("RuntimeProcess", Over())
 
-    def _dressed(self, sandbox: One, admission: Admission) -> Provisions:
+    def _provision(self, sandbox: One, admission: Admission) -> Provisions:
         assert sandbox.spec.name == admission.name
         return self._dress(admission, ProxyEndpoint("192.0.2.2"))
 
@@ -243,7 +243,7 @@ def test_a_proxy_that_has_returned_gets_the_same_listeners_after_the_new_files(
     runtime.said.clear()
     runtime.returned()
     assert runtime.said == ["admit one", "hand over one [3128, 80, 443, 53, 53]"]
-    assert runtime.one().outfit.files.keys() == {"/etc/egress/ca.pem"}
+    assert runtime.one().provisions.files.keys() == {"/etc/egress/ca.pem"}
 
 
 def test_commands_are_begun_with_and_without_input(runtime: Runtime) -> None:

@@ -69,9 +69,11 @@ class Proxy(FakeProxyClient):
 
 
 def renewed(one: One, admission: Admission) -> tuple[SandboxListener, ...]:
-    one.outfit = Provisions(folder="/etc/egress", files={"/etc/egress/ca.pem": admission.authority.encode()})
-    one.laid.renew(one.outfit)
-    return one.keeper.listeners
+    one.provisions = Provisions(
+        folder="/etc/egress", files={"/etc/egress/ca.pem": admission.authority.encode()}
+    )
+    one.mounted_files.renew(one.provisions)
+    return one.door_controller.listeners
 
 
 class Bench:
