@@ -6,7 +6,6 @@ Nothing of a request is logged: an address can hold the token.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import stat
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from egress.errors import UnreadableError
+from egress.unix.stream_socket import connect, listen
 
 MAX_CONNECTIONS = 64
 """Conversations at a time."""
@@ -44,19 +44,12 @@ def listen_on_port(host: str, number: int) -> socket.socket:
 
 def listen_on_socket(path: Path) -> socket.socket:
     """A listening unix socket, mode 0600, in place of one that nobody serves. Raises `UnreadableError`."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
     try:
         _clear(path)
-        sock.bind(str(path))
-        sock.listen(MAX_CONNECTIONS)
+        return listen(path, MAX_CONNECTIONS)
     except OSError as error:
-        sock.close()
         hint = "name another one with --socket"
         raise UnreadableError(f"the socket {path} cannot be made: {_reason(error)}", hint) from None
-    finally:
-        os.umask(before)
-    return sock
 
 
 def _clear(path: Path) -> None:
@@ -64,11 +57,10 @@ def _clear(path: Path) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            try:
-                probe.connect(str(path))
-            except ConnectionRefusedError:
-                path.unlink()
+        try:
+            connect(path, None).close()
+        except ConnectionRefusedError:
+            path.unlink()
 
 
 def config(app: ASGIApp, patience: int = IDLE_TIMEOUT) -> uvicorn.Config:

@@ -26,25 +26,22 @@ import contextlib
 import json
 import os
 import socket
-import struct
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from egress.errors import EgressError, UnreadableError, UsageError
+from egress.errors import EgressError, UnreadableError, UsageError, reason_of
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.listener import Listener, ListenerKind
+from egress.unix.descriptors import receive
+from egress.unix.peer import peer_of
+from egress.unix.stream_socket import listen
 
 _MAX_MESSAGE_BYTES: Final = 4096
-_MAX_PATH_BYTES: Final = 100
-_MAX_DESCRIPTORS: Final = 8
-"""More room than a message may use, so that one too many is seen, and closed, instead of lost."""
 _MAX_CONVERSATIONS: Final = 64
-_PEER_CREDENTIALS: Final = struct.Struct("=iII")
+_BACKLOG: Final = 128
 _MESSAGE_KEYS: Final = frozenset({"sandbox", "kind", "port", "name"})
-_DESCRIPTOR: Final = struct.Struct("=i")
-_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_MAX_DESCRIPTORS * _DESCRIPTOR.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +54,6 @@ class HandoverTarget:
     """Serve this listener from now on. May refuse it with an `EgressError`."""
     release: Callable[[str], Awaitable[object]]
     """Close the listeners of this sandbox."""
-
-
-def handover_path(runtime_dir: Path) -> Path:
-    """Return the path of the socket: alone in a folder, so that only this folder is mounted into a door."""
-    return runtime_dir / "doors" / "handover.sock"
 
 
 class HandoverServer:
@@ -80,19 +72,13 @@ class HandoverServer:
 
         Whoever calls owns the folder: a socket that stands there was left behind, and is replaced.
         """
-        if len(os.fsencode(self._path)) > _MAX_PATH_BYTES:
-            raise UnreadableError(
-                "the path of the hand-over socket is too long", "name a shorter folder with --runtime-dir"
-            )
         try:
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
-            if self._path.is_socket():
-                self._path.unlink()
-            sock = _bound(self._path)
+            sock = listen(self._path, _BACKLOG, is_ours=True)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
             raise UnreadableError(
-                f"the hand-over socket {self._path} cannot be made: {reason}", "name another folder"
+                f"the hand-over socket {self._path} cannot be made: {reason_of(error)}",
+                "name another folder with --runtime-dir",
             ) from None
         self._acceptor = Acceptor(sock, self._take, pause=1.0)
 
@@ -108,7 +94,7 @@ class HandoverServer:
         await asyncio.gather(*conversations, return_exceptions=True)
 
     def _take(self, sock: socket.socket) -> None:
-        if not _is_of(sock, self._users) or len(self._conversations) >= _MAX_CONVERSATIONS:
+        if peer_of(sock).uid not in self._users or len(self._conversations) >= _MAX_CONVERSATIONS:
             sock.close()
             return
         task = asyncio.get_running_loop().create_task(self._talk(sock))
@@ -163,30 +149,6 @@ class HandoverServer:
             raise
 
 
-# The socket -------------------------------------------------------------------------------------
-
-
-def _bound(path: Path) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        # The file takes over this mode: at no moment is it open to others.
-        os.fchmod(sock.fileno(), 0o600)
-        sock.bind(str(path))
-        sock.listen()
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def _is_of(sock: socket.socket, users: Container[int]) -> bool:
-    """Tell whether the process at the other end belongs to one of these users."""
-    _, uid, _ = _PEER_CREDENTIALS.unpack(
-        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
-    )
-    return uid in users
-
-
 # Messages ---------------------------------------------------------------------------------------
 
 
@@ -196,29 +158,17 @@ async def _line(sock: socket.socket, descriptors: list[int]) -> bytes | None:
     while not data.endswith(b"\n"):
         await _readable(sock)
         try:
-            # Not `recv_fds`: it forgets the flag, and a child would inherit what came.
-            more, attached, flags, _ = sock.recvmsg(
-                _MAX_MESSAGE_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
-            )
+            more, came = receive(sock, _MAX_MESSAGE_BYTES, 1)
         except BlockingIOError:
             continue
-        descriptors += _descriptors(attached)
+        descriptors += came
         data += more
         if not more:
             return None
-        if len(data) > _MAX_MESSAGE_BYTES or flags & socket.MSG_CTRUNC or len(descriptors) > 1:
+        if len(data) > _MAX_MESSAGE_BYTES or len(descriptors) > 1:
             # The start of the next message is unknown from here on.
             return None
     return data
-
-
-def _descriptors(attached: list[tuple[int, int, bytes]]) -> list[int]:
-    return [
-        descriptor
-        for level, kind, data in attached
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
-        for (descriptor,) in _DESCRIPTOR.iter_unpack(data[: len(data) // _DESCRIPTOR.size * _DESCRIPTOR.size])
-    ]
 
 
 async def _readable(sock: socket.socket) -> None:

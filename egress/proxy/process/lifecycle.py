@@ -22,6 +22,7 @@ from pathlib import Path
 import structlog
 
 from egress import __version__
+from egress.control_client import CONTROL_SOCKET, HANDOVER_SOCKET
 from egress.errors import EgressError
 from egress.policy.profile_check import refuse_without_profiles
 from egress.policy.rule_file_reader import printable_path
@@ -30,10 +31,10 @@ from egress.policy.rule_source import read_rules
 from egress.proxy.clock import Clock
 from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
-from egress.proxy.control.server import SOCKET_NAME, Body, ControlReply, ControlServer, RouteHandler, Routes
+from egress.proxy.control.server import Body, ControlReply, ControlServer, RouteHandler, Routes
 from egress.proxy.control.service import ControlService, ProcessHooks
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
-from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarget, handover_path
+from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarget
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.process import logs
 from egress.proxy.process.rule_file_watch import changes
@@ -168,7 +169,7 @@ class ProxyServer:
 
     def _handover(self, sandboxes: DynamicSandboxes) -> HandoverServer:
         adoption = HandoverTarget(sandboxes, sandboxes.adopt, sandboxes.release)
-        return HandoverServer(handover_path(self._values.runtime_dir), adoption)
+        return HandoverServer(self._values.runtime_dir / HANDOVER_SOCKET, adoption)
 
     # What is said
 
@@ -197,11 +198,11 @@ class ProxyServer:
         stand_ins = engine.sandboxes[name].placeholders(engine.policy).all
         return ReadyReport(
             listening.addresses.get(name, ()),
-            self._values.runtime_dir / SOCKET_NAME,
+            self._values.runtime_dir / CONTROL_SOCKET,
             tuple((each.secret, each.value) for each in stand_ins),
             listening.transparent,
             listening.names,
-            handover_path(self._values.runtime_dir) if self._values.handover else None,
+            self._values.runtime_dir / HANDOVER_SOCKET if self._values.handover else None,
             engine.secrets.unavailable(
                 engine.policy.secrets.values(), rule_warnings.unscrubbed_secrets(engine.policy)
             ),
