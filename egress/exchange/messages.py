@@ -7,6 +7,7 @@ body, no header value, no secret.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from egress.credentials import CanarySighting
@@ -138,6 +139,9 @@ class ExchangeRecord:
     bytes_down: int
     policy: str
     """The digest of the policy that decided."""
+    facts: Mapping[str, str | int | bool] = field(default_factory=dict)
+    """Findings for the log: a short text, a number or a boolean by name. Never a secret, a query, a body or a
+    header value."""
 
 
 @dataclass(slots=True)

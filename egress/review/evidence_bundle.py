@@ -156,7 +156,6 @@ class _Bundle:
 
     def _statement(self, root: str, fingerprint: str) -> dict[str, object]:
         order, verified = self._order, self._order.verified
-        asked = {name: value for name, value in asdict(order.filters).items() if value not in ("", None)}
         return {
             "format": FORMAT,
             "made": format_moment(order.now),
@@ -171,7 +170,7 @@ class _Bundle:
                 "faults": [f"{fault}" for fault in verified.faults[:1000]],
                 "pruned": _pruned(verified),
             },
-            "taken": {"lines": self._summary.lines, "filters": asked},
+            "taken": {"lines": self._summary.lines, "filters": order.filters.asked()},
             "policies": self._policies(),
             "members": self._members,
         }
