@@ -183,6 +183,7 @@ class Metrics:
         return "\n".join([*lines, ""])
 
     def _counted(self) -> Iterator[MetricFamily]:
+        # Labels are those of the rules alone: a host or a path would let clients make series without end.
         yield MetricFamily(
             "requests_total",
             "counter",
@@ -254,9 +255,7 @@ def _status_families(now: ProxyStatus) -> Iterator[MetricFamily]:
     yield _by("secret_age_seconds", "Since its source gave or confirmed it.", "secret", now.ages, "gauge")
     yield _gauge("audit_writable", "Whether the audit log takes lines.", now.is_writable)
     yield _gauge("audit_lag_seconds", "Since every line of the audit log was written.", now.lag)
-    yield MetricFamily(
-        "audit_unrecorded_total", "counter", "Unlogged events.", [("", "", now.unrecorded)]
-    )
+    yield MetricFamily("audit_unrecorded_total", "counter", "Unlogged events.", [("", "", now.unrecorded)])
     if now.newest is not None:
         yield _gauge("audit_newest_line", "The number of the newest line.", now.newest)
     if now.is_damaged is not None:
