@@ -43,7 +43,7 @@ class GoAwayFilter:
         data = bytes(self._held) + data if self._held else data
         self._held.clear()
         start = at = 0
-        # All frames but a GOAWAY of the connection pass as they came, and their payload is only skipped.
+        # Frames other than a GOAWAY of the connection pass as they came: their payload is only skipped.
         while at < len(data):
             if self._left:
                 step = min(self._left, len(data) - at)
