@@ -63,17 +63,7 @@ from egress.rules.decide.decision import decide
 from egress.rules.decide.limits import LimitResult, smallest_limit
 from egress.rules.decide.policy import Policy
 from egress.scrub import Needles, Scrubber
-from egress.types import (
-    NO_EFFECTS,
-    Decision,
-    Head,
-    Headers,
-    Identity,
-    Limit,
-    Scrub,
-    Secret,
-    Verdict,
-)
+from egress.types import NO_EFFECTS, Decision, Head, Headers, Identity, Limit, Scrub, Secret, Verdict
 
 MAX_INTERIM_RESPONSES = 100
 """Interim heads before a response; an upstream could send them for ever."""
@@ -202,6 +192,7 @@ class Exchange:
             self._max_down = smallest_limit(limit.response_body for limit in limits)
         if self._max_up is not None and length > self._max_up:
             return self._deny("limit.request_body")
+        # Counted last: a request that another check denies must not use up the limit.
         if self._spend is not None and limits:
             taken = self._spend(limits)
             if not taken.allowed:

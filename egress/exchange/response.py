@@ -237,9 +237,9 @@ def _weakened(field: tuple[str, str]) -> tuple[str, str]:
 # read `same-host` differently, and for URLs that are credentials themselves.
 #
 # Checked: `Location` of a 3xx and `Refresh`, which browsers follow on any status. `Location` is searched for
-# a credential on every status: a 201 can hand one out too. Not checked, because no client follows them on
-# its own: `Content-Location`, `Link`, and the host of `Location` on a 2xx. A credential in the path of a
-# URL, or under an unknown name, is not recognised.
+# a credential on every status: a 201 can hand one out too. Not checked, because clients do not follow
+# them by themselves: `Content-Location`, `Link`, and the host of `Location` on a 2xx. A credential in the
+# path of a URL, or under an unknown name, is not recognised.
 
 
 REDIRECT_FIELDS = frozenset({"location", "refresh"})

@@ -117,9 +117,9 @@ def find_fault(block: bytes | bytearray, start: int = 0, end: int | None = None)
 
 
 # The search for the empty line goes on where it stopped, so a block that comes in byte by byte costs no
-# more than its length. Stray bytes are refused on arrival: a client that speaks another protocol, or ends
-# its lines wrongly, is told at once. A refusal depends on the bytes alone and never on how they were cut:
-# a fault counts only inside the first `limit` bytes, and before the empty line.
+# more than its length. Stray bytes are refused on arrival, so that a client of another protocol is told at
+# once. A refusal depends on the bytes alone and never on how they were cut: a fault counts only inside the
+# first `limit` bytes, and before the empty line.
 _BLOCK_END: Final = b"\r\n\r\n"
 
 

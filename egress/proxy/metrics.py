@@ -183,6 +183,7 @@ class Metrics:
         return "\n".join([*lines, ""])
 
     def _counted(self) -> Iterator[MetricFamily]:
+        # Labels are those of the rules alone: a host or a path would let clients make series without end.
         yield MetricFamily(
             "requests_total",
             "counter",

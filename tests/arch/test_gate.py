@@ -53,7 +53,7 @@ def test_what_failed_is_run_again_where_that_is_asked_for() -> None:
         "tests/attack/test_dns.py::test_x",
         "tests/attack/catalogue/test_dns.py::test_x[egress]",
         "tests/addons/test_guard.py::test_x",
-        "tests/proxy/lanes/test_tunnel_connection.py::test_the_guard_is_there",
+        "tests/proxy/lanes/test_tunnel_lane.py::test_the_guard_is_there",
     ],
 )
 def test_some_tests_have_no_second_try(test: str, capsys: pytest.CaptureFixture[str]) -> None:

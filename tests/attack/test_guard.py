@@ -230,10 +230,13 @@ def calls(owner: str) -> set[str]:
 BEFORE = {"carry", "tick"}
 """The lane's own entries: what calls them is the door, and the ticking of the server."""
 
+HANDED_ON = {"monotonic", "request_id"}
+"""Functions of the engine themselves, the machine's clock among them: no call of ours that could fail."""
+
 POINTS: list[tuple[type, str]] = [
     *((Relay, name) for name in functions(Relay)),
     *((InterceptHandler, name) for name in functions(ConnectionOwner)),
-    *((RelayServices, name) for name in functions(RelayEnvironment)),
+    *((RelayServices, name) for name in functions(RelayEnvironment) if name not in HANDED_ON),
     *((InterceptLane, name) for name in functions(InterceptLane) if name not in BEFORE),
     (InterceptHandler, "http"),
     *((HttpLayer, name) for name in vars(HttpLayer) if inspect.isfunction(vars(HttpLayer)[name])),

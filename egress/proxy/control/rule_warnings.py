@@ -44,7 +44,8 @@ def unscrubbed_secrets(policy: Policy) -> frozenset[str]:
 
 
 def log_rule_warnings(engine: ProxyEngine, values: Settings) -> None:
-    """Say all that there is to say."""
+    """Log every warning about the rules in force."""
+    # The order is that of the harm: requests that fail first, then settings without an effect.
     for name, hosts in unsignable_hosts(engine).items():
         _log.warning(
             "authority.lacking",

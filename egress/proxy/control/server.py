@@ -194,7 +194,7 @@ async def _read(sock: socket.socket) -> tuple[RequestHead, bytes] | None:
                 body += event.data
             elif isinstance(event, RequestHead):
                 head = event
-            # Nothing that is refused below is waited for.
+            # Checked before the end of the request: a refused one is not waited for.
             if head is None or head.form != "origin" or max(head.framing.length, len(body)) > _MAX_BODY_BYTES:
                 raise WireError("This is no request for the control socket.")
             if isinstance(event, End):

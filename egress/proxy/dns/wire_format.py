@@ -114,6 +114,7 @@ def _read_question(data: bytes, fault: DnsFault, *, has_more: bool) -> DnsQuesti
     version = _edns_version(data[end:]) if has_more else None
     if (version is None) if has_more else (len(data) != end):
         return fault
+    # The message is well-formed from here on: these refusals are answers of their own.
     if version:
         return replace(fault, rcode=Rcode.BADVERS, edns=True)
     if space != _INTERNET or kind in _TRANSFERS or not labels:

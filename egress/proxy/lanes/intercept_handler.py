@@ -46,8 +46,7 @@ from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.relay_services import RelayServices, UpstreamRoute, secret_specs
 from egress.proxy.lanes.socket_transport import SocketTransport
 from egress.relay.limits import RelayLimits
-from egress.relay.relay import ClientProtocol as Spoken
-from egress.relay.relay import Relay
+from egress.relay.relay import ClientProtocol, Relay
 from egress.rules.decide.policy import Policy
 from egress.types import Secret
 
@@ -115,6 +114,7 @@ class InterceptHandler:
         self._wires: dict[str, SocketTransport] = {}
         """By connection id: hashing a connection itself is slow."""
         self._tasks: dict[Connection | int, asyncio.Task[None]] = {}
+        # Events of a step are queued: the layers are never entered while they run.
         self._queue: deque[events.Event] = deque()
         self._is_running = False
         self._is_recorded = False
@@ -266,7 +266,7 @@ class InterceptHandler:
 
     # Calls of the HTTP layer
 
-    def http(self, context: Context, protocol: Spoken) -> HttpLayer:
+    def http(self, context: Context, protocol: ClientProtocol) -> HttpLayer:
         """Make the layer that reads this client, whose protocol is now known."""
         self.services.client_tls = self.client.tls_version or ""
         self.services.alpn = (self.client.alpn or b"").decode("latin-1")
