@@ -146,7 +146,7 @@ profiles:
     assert handling.limit is not None
     assert handling.redirects == "deny"
     assert entries["pinned.example.net"].handling.limit is not None
-    assert "# wider than seen: the profiles of the rules at hand are not in it (coding, default)" in made.text
+    assert "# wider than seen: the profiles of the current rules are not in it (coding, default)" in made.text
     assert "# wider than seen: bounds at hosts.yaml:4:3 are for all of its hosts together" in made.text
     assert "profiles" not in draft(Traffic.of([exchange()]), None, NOW).text
 

@@ -130,7 +130,7 @@ def test_a_rule_with_another_query_may_be_the_better_way() -> None:
         (denied("rule.none", path="/a*b\N{HORIZONTAL ELLIPSIS}"), "not whole"),
         (denied("method.refused", "TRACE"), "no rule can allow it"),
         (denied("limit.requests"), "YAML alone will not help"),
-        (denied("rule.none"), "the rules at hand allow it"),
+        (denied("rule.none"), "the current rules allow it"),
         (exchange(), "it was let through"),
         (refusal("host.closed", "shut.example.com"), "what was asked for is not known"),
     ],
@@ -161,7 +161,7 @@ def test_there_is_no_yaml_for_what_the_rules_did_not_deny(code: str, path: str) 
     assert not answer.outcome
     assert answer.code
     assert answer.refusal
-    assert "the rules at hand allow it" not in answer.refusal
+    assert "the current rules allow it" not in answer.refusal
 
 
 @pytest.mark.parametrize("code", ["canary.seen", "canary.stopped"])
@@ -169,7 +169,7 @@ def test_there_is_no_yaml_for_what_the_rules_did_not_deny(code: str, path: str) 
 def test_a_canary_is_said_to_be_one(code: str, host: str) -> None:
     answer = asked(denied(code, host=host, path="/gists"))
     assert answer.refusal.startswith(f"it carried a canary, a value that nothing may send ({code})")
-    assert "The rules at hand deny it too" in answer.refusal
+    assert "The current rules deny it too" in answer.refusal
     assert answer.code == code
 
 
@@ -198,7 +198,7 @@ def test_a_denial_for_what_is_in_no_line_is_not_called_allowed(what: str) -> Non
         rules = rules.replace("    methods: [GET]\n", "")
     code = "rule.denied" if what.startswith("deny") else "rule.none"
     answer = asked(denied(code, host="a.example.com"), rules)
-    assert answer.refusal.startswith("the rules at hand allow it, unless for its query")
+    assert answer.refusal.startswith("the current rules allow it, unless for its query")
 
 
 def test_an_address_that_the_name_led_to_is_looked_at() -> None:

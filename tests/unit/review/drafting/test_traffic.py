@@ -23,7 +23,7 @@ def test_keeps_to_a_profile_and_takes_none_for_default() -> None:
 
 def test_is_bounded_and_says_what_is_missing() -> None:
     traffic = Traffic.of([exchange(path=f"/{number}") for number in range(5)] + [exchange(path="/0")], most=3)
-    assert (traffic.kinds, traffic.beyond, traffic.lines) == (3, 2, 6)
+    assert (traffic.kinds, traffic.overflow, traffic.lines) == (3, 2, 6)
     assert traffic.missing(1) == (
         "1 line of the log could not be read: `egress log verify` says more",
         "2 lines more were not taken in: more than 3 different ones came before",

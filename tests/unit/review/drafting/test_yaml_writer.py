@@ -25,7 +25,7 @@ def test_a_small_draft_reads_like_a_file_that_a_person_wrote() -> None:
 version: 1
 
 secrets:
-  # a guess: no rules at hand say where it comes from; bound to the hosts where it was seen
+  # a guess: no current rule says where it comes from; bound to the hosts where it was seen
   github:
     from: "env:GITHUB"
     hosts: [api.example.com]
@@ -42,7 +42,7 @@ hosts:
         paths:
           - /issues                           # 1 request
     inject:
-      # went with 4 requests; a guess from the slot: no rules at hand say how it is written
+      # went with 4 requests; a guess from the slot: no current rule says how it is written
       - bearer: github
 
   pinned.example.net:                         # 1 unread connection
