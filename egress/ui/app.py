@@ -30,7 +30,7 @@ def make(
     *,
     is_watching: bool = True,
 ) -> Starlette:
-    """Build the application, without its guard. With `is_watching` it also verifies the log in the background."""
+    """Build the application, without its guard. `is_watching` verifies the log in the background."""
     site = PageContext(pool, watch, tuple(rules), now, environment())
     routes = [Route(path, _endpoint(site, page), methods=["GET"]) for path, page in PAGES.items()]
     routes.append(Route("/static/{name}", _static, methods=["GET"]))

@@ -128,6 +128,7 @@ def read(output: bytes) -> ChainStatus:
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("ok"), bool):
         return ChainStatus("unknown", note="`egress log verify` printed no valid JSON")
+    # The output comes from our own command, but a wrong type must not break every page.
     faults = [_fault(fault) for fault in found.get("faults", ()) if isinstance(fault, dict)]
     pruning = found.get("pruning")
     return ChainStatus(

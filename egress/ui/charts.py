@@ -98,6 +98,7 @@ def _chart(
 ) -> Chart:
     rows = [values(numbers) for _, numbers in steps]
     top = max((sum(row) for row in rows), default=0)
+    # A single step has no neighbour to measure: a minute is the shortest step of the index.
     step = steps[1][0] - steps[0][0] if len(steps) > 1 else 60_000_000
     width = WIDTH / len(steps)
     columns = []

@@ -87,7 +87,7 @@ def timeout_check(clock: Callable[[], float], seconds: float = DRAFT_TIMEOUT) ->
 
     def check() -> None:
         if clock() > end:
-            hint = "choose a shorter time, or run `egress rules draft` or `egress rules replay`, which have no timeout"
+            hint = "shorten the period, or use `egress rules draft` or `egress rules replay`: no timeout"
             raise TooSlowError("too much traffic for this page", hint)
 
     return check

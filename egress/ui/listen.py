@@ -74,6 +74,7 @@ def _remove_stale(path: Path) -> None:
 
 def config(app: ASGIApp, timeout: int = IDLE_TIMEOUT) -> uvicorn.Config:
     """Return the server settings: no request log, and limits on connections, time and size."""
+    # Proxy headers stay off: any local program could claim another client address or scheme.
     return uvicorn.Config(
         app,
         http=PageConnection,
@@ -107,7 +108,7 @@ class PageConnection(H11Protocol):
 
     Any local program may connect, and the number of connections is limited. A connection without a whole
     request in time is closed. At the limit the oldest idle connection is closed, first of all one that never
-    sent a request. The server's own timer is not enough: it runs only after a response, and any byte stops it.
+    sent a request. The timer of uvicorn is not enough: it runs only after a response, and any byte stops it.
     """
 
     begun = 0.0

@@ -64,6 +64,7 @@ Page = Callable[[PageContext, Request], Awaitable[Response]]
 
 def environment() -> Environment:
     """Load the templates. Every printed value is made visible and escaped; an undefined name raises."""
+    # `StrictUndefined`: a misspelt name must fail a test, not print an empty cell.
     found = Environment(
         loader=FileSystemLoader(UI_FOLDER / "templates"),
         autoescape=True,

@@ -89,7 +89,7 @@ async def strip(site: PageContext, request: Request) -> Response:
 
 
 async def charts(site: PageContext, request: Request) -> Response:
-    """Show requests, denials, bytes and latency over time, and the top sandboxes, hosts, secrets and rules."""
+    """Show charts over time, and the top sandboxes, hosts, secrets, rules and reasons."""
     wanted = parse_query(request.query_params, site.now())
     if wanted.problem:
         raise UsageError(wanted.problem)
@@ -165,6 +165,7 @@ async def detail(site: PageContext, request: Request) -> Response:
     """Show a request with its stages, or a line that belongs to no request."""
     name, at = _text(request, "id"), _text(request, "at", 40)
 
+    # A line without an id, such as `started`, is named by file and offset.
     def ask(index: Index) -> tuple[list[LogEntry], list[LogEntry]]:
         if at:
             entry = _at(site, Cursor.of(at))
@@ -246,6 +247,7 @@ async def draft(site: PageContext, request: Request) -> Response:
         "replay": None,
         "missing": (),
     }
+    # Without a choice the page shows only its form: reading the log is too slow for a first visit.
     if what in ("draft", "replay"):
         now = site.seconds
         wanted = drafts.TrafficSelection(site.pool.directory, site.pool.place, since, profile)
@@ -268,6 +270,7 @@ async def suggestion(site: PageContext, request: Request) -> Response:
     """Suggest the YAML that would allow a denied request, with its risks."""
     name = _text(request, "id")
     found = await site.pool.ask(lambda index: _named(index, name)) if name else []
+    # An id can also have lines of other events; a suggestion needs a request, a tunnel or a refusal.
     entry = next((entry for entry in found if observe(entry.fields) is not None), None)
     if entry is None:
         raise NotFoundError(

@@ -83,6 +83,7 @@ def rows(
     unread = _unread(rules.policy, tunnels or {})
     found = [_row(rule, verdict, rules, hits, unread) for verdict, rule in _each(rules.policy)]
     found += [_planted(canary, hits) for canary in (rules.policy.canaries if rules.policy else ())]
+    # Deleted rules stay in the list, so that their hits do not vanish from the totals.
     known = {row.name for row in found}
     gone = (
         Row(name, "", "", "", numbers, ("not in the files",))
@@ -157,7 +158,7 @@ def _short(place: Place) -> str:
 
 
 def around(rules: RuleBook, place: str) -> list[tuple[int, str, bool]]:
-    """Return the lines around `file:line` in a current rule file: number, text, and True for the line itself."""
+    """Return the lines around `file:line` in a current rule file: number, text, True for the line itself."""
     file, _, number = place.rpartition(":")
     text = _text(rules, file)
     if text is None or not number.isascii() or not number.isdecimal() or len(number) > 7:

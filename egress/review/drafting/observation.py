@@ -72,10 +72,12 @@ def observe(fields: Mapping[str, object]) -> Observation | None:
     kind = _KINDS.get(_text(fields, "event"))
     host, port = _text(fields, "host"), fields.get("port")
     verdict = _text(fields, "verdict")
+    # `type() is int`, because `isinstance` would accept `true`. Only a refused DNS query has no port.
     if kind is None or not host or type(port) is not int or not 0 <= port <= 65535:
         return None
     if verdict not in ("allow", "deny") or not (port or kind == "refusal"):
         return None
+    # A code that this version does not know becomes empty, so that no free text passes for a code.
     path, code = _text(fields, "path"), _text(fields, "code")
     return Observation(
         kind=kind,
@@ -96,7 +98,7 @@ def observe(fields: Mapping[str, object]) -> Observation | None:
 
 
 def _is_websocket(fields: Mapping[str, object], code: str) -> bool:
-    """True if the WebSocket upgrade succeeded or was denied. A refusal by the upstream cannot be recognised."""
+    """True if the WebSocket upgrade succeeded or was denied. A refusal by the upstream does not show."""
     return (fields.get("status"), fields.get("method")) == (101, "GET") or code == "rule.websocket"
 
 

@@ -4,9 +4,9 @@ Requests are grouped by method, by WebSocket or not, and by injected secrets. Ea
 templates, so that a frequent method never widens a rare one, and a path with a secret never widens a path
 without. Templates with the same methods form a rule.
 
-If templates with different secrets overlapped, a generalised template would send a secret to a path that never
-got one; such a host is not generalised. If a path cannot be a pattern (an empty segment, a `;`), the rules of
-the host have no paths, and a remark says so.
+If templates with different secrets overlapped, a generalised template would send a secret to a path that
+never got one; such a host is not generalised. If a path cannot be a pattern (an empty segment, a `;`), the
+rules of the host have no paths, and a remark says so.
 
 Traffic that no rule can express goes to `left_out`, with its reason.
 """
@@ -119,6 +119,7 @@ def outline_hosts(
             continue
         reason = _left_out_reason(one)
         if reason:
+            # The host goes into the file, so a spelling that is not canonical is not repeated.
             left_out.append(LeftOut(reason, one.host if is_canonical(one.host) else "", times.count))
         else:
             hosts[one.host].append((one, times))
@@ -211,11 +212,14 @@ def _rules(
         spot = spots[_style(one), one.method, one.path, one.is_cut]
         spot.count += times.count
         spot.secrets |= frozenset(one.secrets)
+    # A rule with paths rejects a path that is not a pattern, so one such path removes the paths of all rules.
     if not all(_is_pattern(path) for _, _, path, _ in spots if path != "*"):
         outline.remarks.append("rules without paths: no pattern matches exactly one of the paths")
         if outline.secrets:
             outline.remarks.append(f"{WIDER}: each credential is added to every request")
         return _without_clashes(outline, _pathless(spots), check_timeout)
+    # Generalise first, and take it back if a secret would reach other requests. Paths can still overlap where
+    # a value had to become `*`: a remark reports that case.
     rules = _with_paths(outline, spots, left_out, check_timeout, generalising=True)
     if _mix_secrets(rules, check_timeout):
         outline.remarks.append("no path is generalised: paths with and without a credential are too similar")
@@ -240,6 +244,7 @@ def _without_clashes(
     slots: dict[str, list[str]] = defaultdict(list)
     for (secret, slot), _ in sorted(outline.secrets.items(), key=lambda item: (-item[1], item[0])):
         slots[slot].append(secret)
+    # A request cannot carry two secrets in one slot, so the rarer secret must go.
     crowded = {slot for slot, names in slots.items() if len(names) > 1}
     if not crowded or not (
         _mix_secrets(rules, check_timeout) or any(_is_crowded(rule.group) for rule in rules)
@@ -366,6 +371,7 @@ def _grouped(
     rules: dict[tuple[RuleGroup, bool, tuple[str, ...]], list[PathTemplate]] = defaultdict(list)
     for (group, _, slash), by_method in joined.items():
         rules[group, slash, tuple(sorted(by_method))].append(_sum(by_method.values()))
+    # A fixed order of groups and methods gives the same ids for the same traffic.
     taken: set[str] = set()
     made = []
     for group, slash, methods in sorted(rules, key=lambda key: (*_order((key[0], "")), key[2], key[1])):
@@ -434,6 +440,7 @@ def _meet(one: RuleOutline, other: RuleOutline, check_timeout: TimeoutCheck) -> 
         return True
     here = [path_glob(t.pattern, encoded_slash=True) for t in one.templates]
     there = [path_glob(t.pattern, encoded_slash=True) for t in other.templates]
+    # Literal patterns meet only if equal, so a set replaces most of the costly pairwise comparisons.
     literal = {glob.text for glob in there if glob.is_literal}
     stars = [glob for glob in there if not glob.is_literal]
     for glob in here:

@@ -1,8 +1,8 @@
 """Path patterns from observed paths, with frequent identifiers generalised to `*`.
 
 The paths of a method form a tree, one segment per level. At each level `MIN_IDENTIFIERS` identifiers of one
-shape become one pattern; their subtrees are merged, and the same happens one level down. Words become `*` only
-from `MIN_WORDS` on, never at the top level, and only if their subtrees are equal: `/repos/a/issues`,
+shape become one pattern; their subtrees are merged, and the same happens one level down. Words become `*`
+only from `MIN_WORDS` on, never at the top level, and only if their subtrees are equal: `/repos/a/issues`,
 `/repos/b/issues` and so on.
 
 A pattern with `*` allows more than the observed paths. Each template records the kind and number of values
@@ -94,12 +94,14 @@ def make_templates(
     for path, count in paths.items():
         _add(root, path, count)
     for path, count in (cut or {}).items():
+        # The last segment of a cut path may be incomplete, so it is dropped.
         _add(root, path.rpartition("/")[0] or "/", count, is_cut=True)
     found = [
         PathTemplate("/" + "/".join(one.segments), one.count, one.paths, one.stars, one.slashed)
         for one in _walk(root, 0, generalising=generalising)
     ]
     found.sort(key=lambda one: (-one.count, one.pattern))
+    # The limit comes first, because the comparison of all pairs takes quadratic time.
     kept = _without_covered(found[:MAX_PATTERNS], check_timeout)
     return PathTemplates(tuple(sorted(kept, key=lambda one: one.pattern)), tuple(found[MAX_PATTERNS:]))
 
@@ -157,6 +159,7 @@ def _words(words: Mapping[str, _Node], depth: int, *, generalising: bool) -> lis
     outcomes = {w: _below(w, (), node, depth, generalising=generalising) for w, node in words.items()}
     if not generalising or depth == 0 or len(words) < MIN_WORDS:
         return [one for found in outcomes.values() for one in found]
+    # Words below which the same paths exist are names of one kind, such as repositories.
     alike: dict[frozenset[tuple[str, ...]], list[str]] = {}
     for word, found in outcomes.items():
         alike.setdefault(frozenset(one.segments[1:] for one in found), []).append(word)
@@ -202,6 +205,7 @@ def _without_covered(found: list[PathTemplate], check_timeout: TimeoutCheck) -> 
         else:
             count, paths = added.get(taker.pattern, (0, 0))
             added[taker.pattern] = (count + one.count, paths + one.paths)
+    # A wide pattern may itself be covered by a wider one; its added counts are dropped with it.
     for pattern, (count, paths) in added.items():
         there = kept.get(pattern)
         if there is not None:

@@ -79,6 +79,7 @@ def replay(
     check_timeout: TimeoutCheck = no_timeout,
 ) -> Replay:
     """Decide the traffic again with `policy`, at the time `now`."""
+    # Both readings are compiled once: compiling per request would dominate the run time.
     result = Replay()
     both = read_both_ways(policy)
     changes: dict[tuple[str, ...], VerdictChange] = {}
@@ -110,6 +111,7 @@ def head_of(one: Observation) -> Head:
 def _compare(
     one: Observation, both: PolicyReadings, now: int, result: Replay, count: int
 ) -> VerdictChange | None:
+    # A limit or an upstream error would deny again under any rules.
     if not one.passed and not one.is_denied_by_rules:
         result.not_compared += count
         return None

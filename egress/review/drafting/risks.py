@@ -65,6 +65,7 @@ _ANYBODY = (
 
 def refusal(host: str, address: str, code: str) -> str:
     """Explain why no rule for this destination may be suggested; empty if one may."""
+    # Names come before addresses: a metadata name must be refused even without a resolved address.
     labels = host.split(".")
     if host in _METADATA or labels[0] in _METADATA:
         return "this is a cloud metadata service, which hands out the credentials of the machine"
@@ -87,8 +88,9 @@ def risks(policy: Policy, head: Head, decision: Decision) -> tuple[str, ...]:
 
 
 def _risks(policy: Policy, head: Head, decision: Decision) -> Iterator[str]:
+    # The gravest risk comes first: a reader may stop after one line.
     for secret in dict.fromkeys(need.secret for need in decision.effects.needs):
-        yield f"the secret {secret} is added: every sandbox that may send this acts with its rights"
+        yield f"the secret {secret} is added: every sandbox that may send this has its rights"
     if decision.entry and decision.entry.startswith("*"):
         yield f"it applies to every host that {decision.entry} matches, not only to this one"
     yield from _host_risks(head.host)
@@ -107,7 +109,7 @@ def _risks(policy: Policy, head: Head, decision: Decision) -> Iterator[str]:
 def opened(entry: Entry, where: str) -> Iterator[str]:
     """List the risks of opening a whole entry. `where` names the profile or the port."""
     for secret in dict.fromkeys(item.injection.secret for item in entry.inject):
-        yield f"the secret {secret} is opened {where} too: every sandbox that may send it acts with its rights"
+        yield f"the secret {secret} is opened {where} too: every sandbox that may send it has its rights"
     if entry.pattern is None or entry.key.startswith("*"):
         yield f"{entry.key} is opened {where}: every host that it matches, not only this one"
     yield f"every rule of the entry is opened {where}: {_allowed(entry)}"

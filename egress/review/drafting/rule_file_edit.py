@@ -50,6 +50,7 @@ def below_section(sources: Sequence[RuleText], section: str, lines: Sequence[str
             if re.fullmatch(rf"{section}:[ \t]*(?:#.*)?", line):
                 indent = _indent(written[number + 1 :])
                 return RuleFileEdit(source.name, number + 2, tuple(indent + text for text in lines))
+    # The section exists in a form that cannot be extended safely, such as braces or a quoted key.
     if not sources or any(
         re.match(rf"['\"]?{section}\b", line) for s in sources for line in s.text.splitlines()
     ):

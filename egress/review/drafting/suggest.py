@@ -2,12 +2,12 @@
 
 The request is decided again with the current rules. Each reason for a denial has at most one fix: the
 narrowest rule, entry or port. The fix is applied and the request decided again, until it passes or no fix is
-left. If the place in a file is certain, the text of the file is changed and loaded. Otherwise the loaded rules
-are changed, and the new entry is printed.
+left. If the place in a file is certain, the text of the file is changed and loaded. Otherwise the loaded
+rules are changed, and the new entry is printed.
 
-A deny is never undone. Internal addresses and metadata services get no suggestion. A denial without a rule gets
-none either: above all a canary, but also a limit, an unverified upstream or an override in a header. The log
-does not hold the cause of such a denial, so deciding the line again would give a wrong answer.
+A deny is never undone. Internal addresses and metadata services get no suggestion. A denial without a rule
+gets none either: above all a canary, but also a limit, an unverified upstream or an override in a header. The
+log does not hold the cause of such a denial, so deciding the line again would give a wrong answer.
 """
 
 from __future__ import annotations
@@ -165,13 +165,14 @@ def _risks_of_one(work: _Work, before: Policy, final: Decision | HostDecision) -
             "only a connection was refused: the requests on it are unknown",
             *risks(work.policy, replace_method(work.head), Decision(final.verdict, final.code)),
         )
+    # A certain verdict needs both readings: a rule on the query may decide differently than this suggestion.
     found = risks(work.policy, work.head, final)
     if work.is_wider:
         found = ("wider than the request: `*` in the path matches any name", *found)
     both = read_both_ways(before)
     if not both.is_certain and decide(both.lenient, work.identity, work.head, work.now).allowed:
         found = (
-            "a current rule allows it with another query, header or media type: consider changing the request",
+            "a current rule allows it with another query, header or media type: consider that instead",
             *found,
         )
     if (
@@ -254,7 +255,7 @@ def _new_rule(work: _Work) -> None:
     if entry.place.via:
         _add(work, "hosts", f"{scalar(entry.key)}: {_braces({'allow': [fields]})}")
         return
-    # Before an existing item of the same entry the text edit is certain. Without one the loaded entry is changed.
+    # An edit before an existing item of the entry is certain. Without one the loaded entry is changed.
     for rule in entry.allow:
         edit = (
             work.is_text
@@ -379,6 +380,7 @@ def _replace_entry(work: _Work, old: Entry, new: Entry) -> None:
     else:
         changed = replace(policy, entries={**policy.entries, old.pattern: new})
         alone = Policy(entries={old.pattern: new})
+    # Compiled routes belong to the old entry, so they are rebuilt.
     work.policy = replace(changed, routes={}, shared_routes={})
     work.is_text = False
     text = as_text(alone).splitlines()[3:]

@@ -42,7 +42,7 @@ class Traffic:
     _paths: dict[Observation, Paths] = field(default_factory=dict, repr=False)
     """Occurrences by path, for each observation without its path."""
     _cut: dict[ExchangeKind, Paths] = field(default_factory=dict, repr=False)
-    """The same dictionaries by the identity of a parsed kind, which avoids hashing an observation per line."""
+    """The same dictionaries by identity of a parsed kind, which saves hashing an observation per line."""
 
     @classmethod
     def of(
@@ -103,7 +103,7 @@ class Traffic:
             found.append(f"{counted(odd, 'line')} of the log could not be read: run `egress log verify`")
         if self.overflow:
             found.append(
-                f"{counted(self.overflow, 'more line')} left out: more than {self.most} different requests before"
+                f"{counted(self.overflow, 'more line')} left out: over {self.most} different requests before"
             )
         if self.folded:
             verb = "was" if self.folded == 1 else "were"

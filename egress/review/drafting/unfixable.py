@@ -20,15 +20,16 @@ _CURES = {
     "placeholder.": "set the slots of the placeholder in `in`",
     "proxy.": "this concerns access to the proxy, not the rules",
 }
-"""Cures for the operator, by prefix of the code. The hints of `CODES` address the sandbox."""
+"""Cures for the operator, by prefix of the code. The hints of `CODES` are for sandboxes."""
 
 
 def unfixable_reason(one: Observation) -> str:
     """Explain why no added rule can allow the request; empty if one may."""
+    # The canary comes first: it must never get a suggestion, whatever else holds.
     if one.is_canary:
         return (
-            f"it carried a canary, a planted value that must never be sent ({one.code}): no rule can allow it,"
-            " and the sender has read the planted value"
+            f"it carried a canary, a planted value that must never be sent ({one.code}): no rule can allow"
+            " it, and the sender has read the planted value"
         )
     if one.passed:
         return f"it was allowed and ended later: {_described(one.code)}" if one.code in CODES else ""

@@ -64,6 +64,7 @@ def _file(
     yield YamlLine("version: 1")
     if limits := inherited.limits():
         yield YamlLine(f"limits: {_flow(limits.fields)}", limits.remark)
+    # Secrets and canaries stand before the hosts that use them, as in a handwritten file.
     names = [one for one in found if not one.is_address]
     yield from _secrets(names, inherited)
     yield from _canaries(inherited)
@@ -96,6 +97,7 @@ def _heading(
     if left_out:
         yield ""
         yield "Allowed traffic that this draft leaves out:"
+    # Counts per reason only: the hosts left out may have spellings that must not be written.
     reasons: dict[str, list[LeftOut]] = {}
     for one in left_out:
         reasons.setdefault(one.reason, []).append(one)

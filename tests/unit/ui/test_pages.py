@@ -217,7 +217,7 @@ def test_a_canary_gets_no_yaml_whether_the_rules_allow_its_request_or_not(
 ) -> None:
     site = app(tmp_path, [denied(1, code="canary.seen", rule="canaries#key", method=method, path="/gists")])
     text = ask(site, "/suggest?id=r-1").text
-    assert 'class="problem">Nothing is suggested: it carried a canary' in text
+    assert 'class="problem">No suggestion: it carried a canary' in text
     assert "Write <b>" not in text
     assert "verdict is" not in text
 
@@ -226,7 +226,7 @@ def test_drafts_and_replays(tmp_path: Path) -> None:
     site = app(tmp_path)
     made = ask(site, "/draft?what=draft&since=7d").text
     assert "api.github.com:" in made
-    assert "It denies nothing that passed. 3 as before." in made
+    assert "Nothing newly denied; 3 unchanged." in made
     assert "deny 1 request that passed" in ask(site, "/draft?what=replay&since=7d").text
     assert ask(site, "/draft").status == 200
     assert ask(site, "/draft?what=draft&since=soon").status == 400
@@ -243,7 +243,7 @@ def test_the_chain_is_on_every_page(tmp_path: Path) -> None:
         assert 'id="chain"' in ask(site, path + queries.get(path, "")).text, path
     part = ask(site, "/chain", {"hx-request": "true"}).text
     assert part.startswith('<a id="chain"')
-    assert "not checked yet" in part
+    assert "not verified yet" in part
 
 
 def test_nothing_of_a_line_is_markup_on_any_page(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_deny_that_adds_nothing_is_shadowed_too(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_file_is_told(tmp_path: Path) -> None:
     file = rules(tmp_path)
     file.write_text("hosts: [\n")
-    assert read([file], 0).problem == "these rules cannot be used"
+    assert read([file], 0).problem == "the rule files have errors"
     file.write_bytes(b"\xff\xff")
     assert read([file], 0).problem == "a rule file is no text"
     assert "none" in read([tmp_path / "none.yaml"], 0).problem

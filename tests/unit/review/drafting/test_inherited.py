@@ -128,7 +128,7 @@ limits: { requests: 10/minute }
     assert policy is not None
     found = InheritedRules(policy)
     assert list(found.lost("x.example.com")) == [
-        "the entry at hosts.yaml:3:3 has an end (`expires`), and here is none",
+        "the entry at hosts.yaml:3:3 expires, and this one does not",
         "bounds at hosts.yaml:3:3 are for all of its hosts together, and here for each alone",
         "what read at hosts.yaml:3:3 say of bounds, or of how answers are treated, is not taken over",
     ]

@@ -99,7 +99,7 @@ def test_tunnels_alone_make_an_unread_host_and_beside_requests_a_remark() -> Non
     assert alone.is_tunnel
     (both,), left_out = made(tunnel("a.example.com"), exchange(host="a.example.com"))
     assert not both.is_tunnel
-    assert "1 connections were passed on unread" in both.remarks[0]
+    assert "1 connections were tunnelled unread" in both.remarks[0]
     assert not left_out
     _, left_out = made(tunnel("a.example.com", 8443), exchange(host="a.example.com"))
     assert [one.count for one in left_out] == [1]
