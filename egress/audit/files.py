@@ -72,7 +72,7 @@ def _opened(path: Path, flags: int) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise OSError(errno.EINVAL, "not a regular file")
+    raise OSError(errno.EINVAL, "not a plain file")
 
 
 def lock(directory: Path) -> int:

@@ -262,7 +262,7 @@ def _path(one: PathTemplate, indent: str) -> YamlLine:
     if one.stars:
         kinds = " and ".join(_star(kind, number) for kind, number in one.stars)
         many = f" to {counted(one.paths, 'path')}" if one.paths > 1 else ""
-        remark = f"{remark}{many}; {WIDER}: `*` stands for {kinds}"
+        remark = f"{remark}{many}; {WIDER}: `*` is for {kinds}"
     return YamlLine(f"{indent}      - {scalar(one.pattern)}", remark)
 
 

@@ -72,5 +72,5 @@ def test_a_link_to_a_key_is_a_key(tmp_path: Path) -> None:
 
 def test_a_key_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UnreadableError, match="cannot be"):
+    with pytest.raises(UnreadableError, match="cannot read the key"):
         key.read_or_create(tmp_path / "file/k", tmp_path / "log")

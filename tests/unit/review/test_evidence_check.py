@@ -130,7 +130,7 @@ def test_what_is_no_bundle_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(UnreadableError, match="not an evidence bundle"):
         check(tmp_path / "x")
-    with pytest.raises(UnreadableError, match="cannot be read"):
+    with pytest.raises(UnreadableError, match="cannot read the bundle"):
         check(tmp_path / "none")
 
 

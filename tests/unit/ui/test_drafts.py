@@ -73,9 +73,9 @@ def test_says_what_it_did_not_take_in(tmp_path: Path, monkeypatch: pytest.Monkey
     made, missing = draft_rules(TrafficSelection(log, None, "7d", ""), at_hand, SECONDS)
     assert missing == (
         "1 line of the log could not be read: run `egress log verify`",
-        "3 lines more were not taken in: more than 2 different ones came before",
+        "3 more lines left out: over 2 different requests before",
     )
-    assert "too many different ones were seen before: 3 requests" in made.text
+    assert "too many different requests before them: 3 requests" in made.text
     assert at_hand.policy is not None
     assert replay_traffic(TrafficSelection(log, None, "7d", ""), at_hand.policy, SECONDS)[1] == missing
 

@@ -147,7 +147,7 @@ profiles:
     assert handling.redirects == "deny"
     assert entries["pinned.example.net"].handling.limit is not None
     assert "# wider than seen: the profiles of the current rules are left out (coding, default)" in made.text
-    assert "# wider than seen: bounds at hosts.yaml:4:3 are for all of its hosts together" in made.text
+    assert "# wider than seen: the limits at hosts.yaml:4:3 are shared by all its hosts" in made.text
     assert "profiles" not in draft(Traffic.of([exchange()]), None, NOW).text
 
 

@@ -129,8 +129,8 @@ limits: { requests: 10/minute }
     found = InheritedRules(policy)
     assert list(found.lost("x.example.com")) == [
         "the entry at hosts.yaml:3:3 expires, and this one does not",
-        "bounds at hosts.yaml:3:3 are for all of its hosts together, and here for each alone",
-        "what read at hosts.yaml:3:3 say of bounds, or of how answers are treated, is not taken over",
+        "the limits at hosts.yaml:3:3 are shared by all its hosts; here each host has its own",
+        "limits and response handling of single rules are not inherited: read at hosts.yaml:3:3",
     ]
     assert list(found.lost("plain.example.com")) == list(found.lost("elsewhere.example.org")) == []
     assert found.profiles() == ["other", "some"]

@@ -70,7 +70,7 @@ def test_an_entry_that_is_its_own_rule_is_written_anew() -> None:
 
 def test_a_rule_under_a_wildcard_holds_for_more_and_that_is_said() -> None:
     answer = asked(denied("rule.none", "POST", "x.cdn.example.com", "/a"))
-    assert "it holds for every host that *.cdn.example.com names, not for this one alone" in answer.risks
+    assert "it applies to every host that *.cdn.example.com matches, not only to this one" in answer.risks
 
 
 @pytest.mark.parametrize("fields", [{"port": 8443}, {"port": 80, "scheme": "http"}])
@@ -277,18 +277,18 @@ def test_a_secret_that_is_bound_to_the_port_already_is_left_as_it_is() -> None:
 
 def test_a_port_of_a_wildcard_is_opened_for_every_host_of_it_and_that_is_said() -> None:
     risks = asked(refusal("host.port", "evil.example.net", 8443), WHOLE).risks
-    assert risks[0] == "*.example.net is opened on port 8443: every host that it names, not this one alone"
+    assert risks[0] == "*.example.net is opened on port 8443: every host that it matches, not only this one"
     assert risks[1] == "every rule of the entry is opened on port 8443: GET on any path"
 
 
 def test_both_are_said_where_both_are_opened() -> None:
     risks = asked(refusal("host.port", "api.example.com", 8443), WHOLE).risks
-    (told,) = [risk for risk in risks if risk.startswith("all that the entry allows")]
+    (told,) = [risk for risk in risks if risk.startswith("every rule of the entry")]
     assert "to the profile default" in told
     assert "on port 8443" in told
     assert " and " in told
     unread = asked(refusal("host.port", "pinned.example.org", 8443), WHOLE).risks
-    assert "bytes that pass unread, whatever is asked for" in unread[0]
+    assert "tunnels of any content, unread" in unread[0]
 
 
 def test_a_narrower_suggestion_says_nothing_of_a_whole_entry() -> None:

@@ -26,7 +26,7 @@ def test_is_bounded_and_says_what_is_missing() -> None:
     assert (traffic.kinds, traffic.overflow, traffic.lines) == (3, 2, 6)
     assert traffic.missing(1) == (
         "1 line of the log could not be read: run `egress log verify`",
-        "2 lines more were not taken in: more than 3 different ones came before",
+        "2 more lines left out: over 3 different requests before",
     )
 
 

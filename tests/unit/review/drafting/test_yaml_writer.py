@@ -36,7 +36,7 @@ hosts:
       - id: read                              # 3 requests
         methods: [GET]
         paths:
-          - "/issues/*"                       # 3 requests to 3 paths; wider than seen: `*` stands for 3 numbers
+          - "/issues/*"                       # 3 requests to 3 paths; wider than seen: `*` is for 3 numbers
       - id: write                             # 1 request
         methods: [POST]
         paths:
