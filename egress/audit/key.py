@@ -1,7 +1,7 @@
 """The key of a log: 32 random bytes in a file that only its owner can read.
 
-Whoever reads the log must not be able to read the key, or they could write lines of their own; so the
-file stands outside of the log's folder.
+A reader of the log must not be able to read the key, because the key can forge lines. So the file must lie
+outside the folder of the log.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ _CURE = "name another with --audit-key or --state-dir, and start a new log"
 
 
 def read_or_create(path: Path, log: Path) -> bytes:
-    """The key of the log in that folder; made when there is none yet. Raises `UnreadableError`."""
+    """Return the key of the log in the folder `log`; create it if missing. Raises `UnreadableError`."""
     if path.resolve().is_relative_to(log.resolve()):
         raise UnreadableError(
-            f"the key {path} would stand in the folder of the log",
-            "keep it where readers of the log cannot go",
+            f"the key {path} lies in the folder of the log", "keep it where readers of the log have no access"
         )
     return _checked(path, read_or_create_private(path, _new_key, KEY_BYTES + 1, _CURE, is_named=True))
 
 
 def read(path: Path) -> bytes:
-    """The key in a file. Raises `FileNotFoundError`, and `UnreadableError` for one that cannot be used."""
+    """Read a key file. Raises `FileNotFoundError`, and `UnreadableError` for a file that cannot be used."""
     return _checked(path, read_private(path, KEY_BYTES + 1, _CURE, is_named=True))
 
 
@@ -39,6 +38,6 @@ def _checked(path: Path, key: bytes) -> bytes:
     if len(key) != KEY_BYTES:
         raise UnreadableError(
             f"{path} is not the key of an audit log: it must have {KEY_BYTES} bytes",
-            "give the file that the proxy made",
+            "name the file that the proxy created",
         )
     return key

@@ -1,7 +1,7 @@
-"""The key that signs bundles of evidence: Ed25519, in a file of its own, made when it is first needed.
+"""The Ed25519 key that signs evidence bundles, in a file that is created on first use.
 
-Whoever gets a bundle finds the public key in it. That it is the key of the one they trust, they see by its
-fingerprint, which they were told on another way.
+A bundle contains the public key. The recipient must compare its fingerprint with a copy received over another
+channel: the key in the bundle alone proves nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def read_or_create(path: Path) -> Ed25519PrivateKey:
-    """The private key in a file. Raises `UnreadableError`."""
+    """Return the private key in a file; create it if missing. Raises `UnreadableError`."""
     return _parsed(path, read_or_create_private(path, _new_key, MAX_KEY_BYTES, _CURE, is_named=True))
 
 
 def read(path: Path) -> Ed25519PrivateKey:
-    """Raises `FileNotFoundError`, and `UnreadableError` for a file that cannot be used."""
+    """Read a private key. Raises `FileNotFoundError`, and `UnreadableError` for an unusable file."""
     return _parsed(path, read_private(path, MAX_KEY_BYTES, _CURE, is_named=True))
 
 
@@ -40,7 +40,7 @@ def _parsed(path: Path, data: bytes) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise UnreadableError(
-            f"{path} is no Ed25519 key in PEM", "leave --signing-key out, and one is made"
+            f"{path} is not an Ed25519 key in PEM", "leave out --signing-key to create a key"
         ) from None
     return key
 
@@ -54,14 +54,14 @@ def _new_key() -> bytes:
 
 
 def public(key: Ed25519PrivateKey) -> bytes:
-    """The public half, in PEM."""
+    """Return the public key in PEM."""
     return key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
 
 
 def read_public(data: bytes) -> Ed25519PublicKey | None:
-    """A public key in PEM; None for anything else."""
+    """Parse a public key in PEM; None if invalid."""
     try:
         key = serialization.load_pem_public_key(data)
     except (ValueError, TypeError):
@@ -70,18 +70,18 @@ def read_public(data: bytes) -> Ed25519PublicKey | None:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """`sha256:` and the digest of the key in DER."""
+    """Return `sha256:` and the SHA-256 of the key in DER."""
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether a text has the form of one."""
+    """True if the text has the form of a fingerprint."""
     return _FINGERPRINT.fullmatch(text) is not None
 
 
 def is_signed(key: Ed25519PublicKey, signature: bytes, data: bytes) -> bool:
-    """Whether the key's owner signed these bytes."""
+    """True if the signature over the bytes is valid."""
     try:
         key.verify(signature, data)
     except InvalidSignature:
