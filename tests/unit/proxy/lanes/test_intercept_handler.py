@@ -243,7 +243,7 @@ async def test_a_new_handler_was_not_refused_by_anybody(scene: Scene) -> None:
     """An add-on that fails before it has said why is a fault."""
 
     async def step(_: Scene, found: InterceptHandler) -> None:
-        other = InterceptHandler(found._lane, found.desk)
+        other = InterceptHandler(found._lane, found.services)
         other._fail(UndecidedError(SECRET))
         assert other.gone.done()
         found._is_recorded = True
@@ -268,7 +268,7 @@ async def test_a_refusal_by_an_add_on_is_one_wherever_it_comes_up(scene: Scene, 
                 found.event(SecondPassed())
             case "hook":
                 scene.patch.setitem(scene.stack.full.guard._hooks, "server_disconnected", (refuses,))
-                found._hook(server_hooks.ServerDisconnectedHook(found._hook_data(server)))
+                found.lost(SocketTransport(found, server))
             case _:
                 scene.patch.setattr(InterceptHandler, "_check", refuses)
                 await found._open(commands.OpenConnection(server))
@@ -510,21 +510,21 @@ async def test_a_relay_is_told_how_the_client_came(scene: Scene) -> None:
         context = Context(found.client, found._lane.options)
         found.client.tls_version, found.client.alpn = None, None
         layer = found.http(context, "h2")
-        assert (found.desk.client_tls, found.desk.alpn) == ("", "")
+        assert (found.services.client_tls, found.services.alpn) == ("", "")
         assert layer.relay is found.relay
         assert isinstance(found.relay, Relay)
-        assert found.relay.service is found.desk
-        assert found.relay.identity is found.desk.sandbox.identity
+        assert found.relay.service is found.services
+        assert found.relay.identity is found.services.sandbox.identity
         assert found.relay.destination is found.arrival.destination
         assert found.relay.limits is found._lane.limits.relay
         assert isinstance(layer.relay._client, Http2Downstream)
         found.client.tls_version, found.client.alpn = "TLSv1.2", b"http/1.1"
         for entry in ("absolute", "connect"):
-            found.desk.arrival = replace(found.arrival, entry=entry)
+            found.arrival = replace(found.arrival, entry=entry)
             client = found.http(context, "http/1.1").relay._client
             assert isinstance(client, Http1Downstream)
             assert client._single is (entry == "absolute")
-        assert (found.desk.client_tls, found.desk.alpn) == ("TLSv1.2", "http/1.1")
+        assert (found.services.client_tls, found.services.alpn) == ("TLSv1.2", "http/1.1")
         found.relay = None
         found.close("proxy.stopping")
 
