@@ -2,9 +2,9 @@
 
     python -m scripts.gate [--jobs N] [--second-try] [--budget] [ARGUMENTS OF PYTEST]
 
-Tests that compute get a worker for each processor. Tests that wait get more of them, and all tests of a file
-the same one, because they share what the file has started. The last lines are a table: what each pool and
-each folder took, and the slowest files.
+Tests that compute run beside tests that wait, and take the time that these leave. Those that wait have more
+workers than there are processors, and all tests of a file have the same one, because they share what the file
+has started. The last lines are a table: what each pool and each folder took, and the slowest files.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 ROOT: Final = Path(__file__).parents[1]
 RECORDS: Final = ROOT / ".cache/durations"
@@ -40,15 +40,23 @@ class Pool:
     """Tests that run side by side, with so many workers for each processor."""
 
     name: str
-    workers: int
+    workers: float
     dist: str
 
+    def count(self, processors: int) -> int:
+        """How many workers; 0 is pytest by itself, which spares what it costs to tell it of each test."""
+        found = round(self.workers * processors)
+        return found if found > 1 else 0
 
-POOLS: Final = (
-    Pool("computing", 1, "load"),
-    Pool("waiting", 3, "loadfile"),
-    Pool("catalogue", 2, "loadfile"),
-)
+
+BESIDE: Final = Pool("computing", 0.5, "load")
+"""It runs beside all others, at a lower priority: they have clocks to meet."""
+IN_TURN: Final = (Pool("waiting", 2, "loadfile"), Pool("catalogue", 1.5, "loadfile"))
+POOLS: Final = (BESIDE, *IN_TURN)
+LOWER: Final = 5
+IS_NIGHT: Final = os.environ.get("EGRESS_TEST_TIER") == "nightly"
+"""Then a file may take as long as it likes, and a test that tries thousands of examples an hour."""
+AT_NIGHT: Final = ("--timeout", "3600")
 
 
 @dataclass(slots=True)
@@ -86,14 +94,14 @@ def main(words: Sequence[str]) -> int:
     HARM.unlink(missing_ok=True)
     # Before anything else: what a run left that was killed.
     subprocess.run([sys.executable, "-m", "tests.runtime.leftovers"], cwd=ROOT, check=False)
-    results = {pool.name: run(pool, given.jobs, rest) for pool in POOLS}
+    results = run_all(given.jobs, rest)
     status = judge(results, lambda failed: again(failed, rest), is_second=given.second_try)
     if is_harm():
         print("\n-- harm was done, which no second try makes good", HARM.read_text(), sep="\n")
         status = 1
     print("\n".join(table(results)))
     files = {name: took for result in results.values() for name, took in result.files.items()}
-    if over := list(Budget.read(BUDGET).exceeded(files)):
+    if not IS_NIGHT and (over := list(Budget.read(BUDGET).exceeded(files))):
         print("\n-- above their budget in tests/budget.toml:", *over, sep="\n  ")
         status = status or int(given.budget)
     return status
@@ -119,31 +127,50 @@ def judge(results: Mapping[str, Result], again: Callable[[list[str]], int], *, i
     return again(failed)
 
 
-def run(pool: Pool, jobs: int, rest: Sequence[str]) -> Result:
-    """Run one pool to its end."""
-    print(f"\n-- {pool.name}", flush=True)
-    record = RECORDS / f"{pool.name}.json"
-    record.unlink(missing_ok=True)
-    count = jobs or pool.workers * (os.cpu_count() or 1)
-    command = [*PYTEST, "-n", str(0 if count == 1 else count), "--dist", pool.dist, "--pool", pool.name]
-    before, begin = _processor(), time.monotonic()
-    command += ["--times", str(record), *rest]
-    status = subprocess.run(command, cwd=ROOT, env=_environment(), check=False).returncode
-    result = Result(status, time.monotonic() - begin, _processor() - before)
-    if record.is_file():
-        found = json.loads(record.read_text(encoding="utf-8"))
-        result.files = {name: Took(int(took[0]), *took[1:]) for name, took in found["files"].items()}
-        result.failed = found["failed"]
-    return result
+def run_all(jobs: int, rest: Sequence[str]) -> dict[str, Result]:
+    """Run every pool to its end: with one job in turn, else one of them beside the others."""
+    if jobs == 1:
+        return {pool.name: Running(pool, jobs, rest).result() for pool in POOLS}
+    with tempfile.TemporaryFile() as told:
+        beside = Running(BESIDE, jobs, rest, told)
+        results = {pool.name: Running(pool, jobs, rest).result() for pool in IN_TURN}
+        results[BESIDE.name] = beside.result()
+        told.seek(0)
+        print(f"\n-- {BESIDE.name}", told.read().decode("utf-8", "replace"), sep="\n", flush=True)
+    return results
+
+
+class Running:
+    """A pool at work; what it prints goes to a file where one is given."""
+
+    def __init__(self, pool: Pool, jobs: int, rest: Sequence[str], told: IO[bytes] | None = None) -> None:
+        self._record = RECORDS / f"{pool.name}.json"
+        self._record.unlink(missing_ok=True)
+        count = jobs - (jobs == 1) if jobs else pool.count(os.cpu_count() or 1)
+        command = [*PYTEST, "-n", str(count), "--dist", pool.dist, "--pool", pool.name]
+        command += ["--times", str(self._record), *(AT_NIGHT if IS_NIGHT else ()), *rest]
+        if told is None:
+            print(f"\n-- {pool.name}", flush=True)
+        else:
+            command = ["nice", "-n", str(LOWER), *command]
+        self._begun = time.monotonic()
+        self._process = subprocess.Popen(command, cwd=ROOT, env=_environment(), stdout=told, stderr=told)
+
+    def result(self) -> Result:
+        """Wait for its end."""
+        _, status, used = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        wall, processor = time.monotonic() - self._begun, used.ru_utime + used.ru_stime
+        result = Result(self._process.returncode, wall, processor)
+        if self._record.is_file():
+            found = json.loads(self._record.read_text(encoding="utf-8"))
+            result.files = {name: Took(int(took[0]), *took[1:]) for name, took in found["files"].items()}
+            result.failed = found["failed"]
+        return result
 
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "EGRESS_TEST_HARM": str(HARM)}
-
-
-def _processor() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 # A second try ---------------------------------------------------------------------------------------

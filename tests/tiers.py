@@ -31,3 +31,8 @@ def pairwise[A: Hashable](
         for place, thing in enumerate(things)
         for turn, kind in enumerate(kinds)
     ]
+
+
+def every_third[A](things: Sequence[A]) -> list[ParameterSet]:
+    """Cases that are tried elsewhere, and here once more in another way: the gate has a third of them."""
+    return [pytest.param(thing, marks=ALSO if place % 3 else ()) for place, thing in enumerate(things)]

@@ -91,6 +91,12 @@ def test_every_pool_is_run() -> None:
     assert {pool.name for pool in gate.POOLS} == {"computing", *conftest.POOLS}
 
 
+def test_few_workers_are_none() -> None:
+    """Telling another process of each test costs more than the tests, where they are short."""
+    assert [gate.BESIDE.count(processors) for processors in (1, 2, 4, 8)] == [0, 0, 2, 4]
+    assert [pool.count(2) for pool in gate.IN_TURN] == [4, 3]
+
+
 def test_every_room_that_waits_is_there() -> None:
     rooms = [room for rooms in conftest.POOLS.values() for room in rooms]
     assert [room for room in rooms if not (ROOT / "tests" / room).is_dir()] == []

@@ -189,6 +189,8 @@ def _open_streams() -> None:
 
 def main(number: int) -> None:
     """Be the server, on an inherited socket."""
+    # Ctrl-C is for the tests: the server ends when they do.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     import_all()
     gc.disable()
     gc.freeze()

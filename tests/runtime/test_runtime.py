@@ -27,6 +27,7 @@ from egress.runtime.proxy_client import ControlProxyClient
 from egress.runtime.spec import Command, Mount, SandboxLimits, Spec, Terminal
 from tests.proxy.serve_process import until
 from tests.runtime.docker_lab import NAME, DockerLab, DockerLabSandbox
+from tests.tiers import every_third
 from tests.unit.runtime.contract import CASES, Case, RuntimeBench
 
 _GREEDY = """
@@ -298,7 +299,7 @@ def ready(bench: RuntimeBench) -> Iterator[RuntimeBench]:
     pool.close()
 
 
-@pytest.mark.parametrize("promise", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("promise", every_third(CASES), ids=lambda case: case.__name__)
 def test_a_promise_is_kept_by_one_that_was_ready(promise: Case, ready: RuntimeBench) -> None:
     promise(ready)
 
