@@ -49,6 +49,7 @@ def no_answer(path: Path, error: Exception) -> UnreadableError:
         )
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return NoProxyError(
-            f"no proxy is running here: {path} is too long for a socket", "name a shorter folder"
+            f"no proxy is running here: {path} is too long for a socket",
+            "start one with `egress serve`, and name a shorter folder with --runtime-dir",
         )
     return UnreadableError(f"the proxy did not answer at {path}: {reason_of(error)}", "look into its log")

@@ -15,7 +15,7 @@ from typing import Final
 from egress.control_client import CONTROL_SOCKET
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
-from egress.errors import EgressError
+from egress.errors import EgressError, reason_of
 from egress.policy.state_dir import check_state_dir
 from egress.policy.trust import TrustedFiles
 from egress.proxy.process.secret_files import read_or_make_key, read_password
@@ -106,8 +106,7 @@ def _keys(key: Path, password: Path | None) -> Iterator[Diagnosis]:
 def _unusable(name: str, path: Path, error: EgressError | OSError) -> Diagnosis:
     if isinstance(error, EgressError):
         return from_error(name, error)
-    reason = (error.strerror or type(error).__name__).lower()
-    return fault(name, f"{path} cannot be looked at: {reason}", "check who may enter its folders")
+    return fault(name, f"{path} cannot be looked at: {reason_of(error)}", "check who may enter its folders")
 
 
 def _mode(path: Path) -> int:

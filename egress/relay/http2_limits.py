@@ -131,10 +131,22 @@ class Http2Counters:
 
 
 class PacedHttp2:
-    """The part of an HTTP/2 connection, of either side, that bounds what one turn does with a read."""
+    """The part of an HTTP/2 connection, of either side, that bounds what the peer may send."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, client_side: bool) -> None:
         self._bounds = Http2Counters()
+        self._h2 = new_connection(client_side=client_side)
+        self._is_closed = False
+
+    @property
+    def reads(self) -> bool:
+        """Flow control keeps the body of each stream in bounds; many tiny frames have to wait."""
+        return not self._bounds.is_full
+
+    def acknowledge(self, stream: int, count: int) -> None:
+        """Let the peer send this much more."""
+        if count and not self._is_closed:
+            self._h2.acknowledge_received_data(count, stream)
 
     @property
     def slice(self) -> int:
@@ -154,6 +166,27 @@ class PacedHttp2:
     def is_full(self) -> bool:
         """The connection has had all that it may have in this second."""
         return self._bounds.is_full
+
+
+class StreamWindow:
+    """The part of one stream, of either side, that lets the peer send more as what came has moved on."""
+
+    def __init__(self, bounded: PacedHttp2, number: int) -> None:
+        self.number = number
+        self._bounded = bounded
+        self._held = False
+        self._unacknowledged = 0
+
+    def hold(self, *, held: bool) -> None:
+        """Take no more for now, or again."""
+        self._held = held
+        if not held:
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Give back the window that what came has taken."""
+        count, self._unacknowledged = self._unacknowledged, 0
+        self._bounded.acknowledge(self.number, count)
 
 
 def read_events(h2: H2Connection, bounds: Http2Counters, data: bytes) -> list[events.Event]:

@@ -18,8 +18,8 @@ from egress.relay.http2_limits import (
     MAX_STREAMS,
     FloodError,
     PacedHttp2,
+    StreamWindow,
     encode_headers,
-    new_connection,
     read_events,
     start_connection,
 )
@@ -34,25 +34,18 @@ class Http2Upstream(PacedHttp2):
     def __init__(self, relay: RelayPort, wire: int) -> None:
         self._relay = relay
         self._wire = wire
-        self._h2 = new_connection(client_side=True)
-        super().__init__()
+        super().__init__(client_side=True)
         self._halves: dict[int, Http2UpstreamHalf] = {}
         self._waiting: deque[ExchangeStream] = deque()
         self._goodbyes = GoAwayFilter()
         self.outbox = Http2SendQueue(self._h2, self._on_congestion)
         self._is_leaving = False
-        self._is_closed = False
         self.idle_since = relay.service.monotonic()
         start_connection(self._h2)
 
     @property
     def wire(self) -> int:
         return self._wire
-
-    @property
-    def reads(self) -> bool:
-        """A response that nobody takes is not acknowledged, and so halts; many tiny frames have to wait."""
-        return not self._bounds.is_full
 
     @property
     def is_usable(self) -> bool:
@@ -129,11 +122,6 @@ class Http2Upstream(PacedHttp2):
         except ProtocolError:
             # Not to be taken for a fault of whoever is being read just now.
             raise WireError("The head to be sent is not one of HTTP/2.", status=500) from None
-
-    def acknowledge(self, stream: int, count: int) -> None:
-        """Let the upstream send this much more."""
-        if count and not self._is_closed:
-            self._h2.acknowledge_received_data(count, stream)
 
     def forget(self, stream: int) -> None:
         """This half has had its end."""
@@ -219,16 +207,14 @@ class Http2Upstream(PacedHttp2):
             stream.abort(code)
 
 
-class Http2UpstreamHalf:
+class Http2UpstreamHalf(StreamWindow):
     """The upstream half of a request, and of its response."""
 
     def __init__(self, upstream: Http2Upstream, number: int, stream: ExchangeStream) -> None:
+        super().__init__(upstream, number)
         self._upstream = upstream
-        self.number = number
         self.stream = stream
         self.trailers: Headers = ()
-        self._held = False
-        self._unacknowledged = 0
         self._is_sent = False
         self._method = ""
         self._came = 0
@@ -311,16 +297,6 @@ class Http2UpstreamHalf:
     def abandon(self) -> None:
         self.acknowledge()
         self._upstream.reset(self.number)
-
-    def hold(self, *, held: bool) -> None:
-        self._held = held
-        if not held:
-            self.acknowledge()
-
-    def acknowledge(self) -> None:
-        """Give back the window that what came has taken."""
-        count, self._unacknowledged = self._unacknowledged, 0
-        self._upstream.acknowledge(self.number, count)
 
 
 def _fields_of(head: Head) -> Headers:

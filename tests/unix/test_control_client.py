@@ -21,8 +21,9 @@ def test_no_proxy_runs_where_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_no_proxy_runs_where_none_could_listen(tmp_path: Path) -> None:
-    with pytest.raises(NoProxyError, match="too long for a socket"):
+    with pytest.raises(NoProxyError, match=r"no proxy is running .* too long for a socket") as caught:
         ask_proxy(tmp_path / ("x" * 100), "GET", "/status")
+    assert "egress serve" in caught.value.hint
 
 
 def test_one_that_does_not_answer_in_time_is_there(tmp_path: Path) -> None:

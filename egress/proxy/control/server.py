@@ -26,6 +26,7 @@ import structlog
 from egress.control_client import CONTROL_SOCKET, ask_proxy
 from egress.errors import UnreadableError, WireError, reason_of
 from egress.http1 import Data, End, MessageLimits, RequestHead, RequestReader
+from egress.proxy.conversation import Conversations
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.unix.own_folder import lock_file, make_own_folder
 from egress.unix.peer import is_own_user, peer_of
@@ -75,7 +76,7 @@ class ControlServer:
         self._routes = routes
         self._lock = -1
         self._acceptor: Acceptor | None = None
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
 
     async def open(self) -> None:
         """Listen. Raises `UnreadableError` when another proxy does already, or where it cannot be."""
@@ -83,7 +84,7 @@ class ControlServer:
             self._lock = await self._locked()
             sock = listen(self.path, _MAX_CONVERSATIONS, is_ours=True)
             # No reserve: the control socket may take the last descriptor, since it can free others.
-            self._acceptor = Acceptor(sock, self._taken, _ACCEPT_PAUSE, reserve=0)
+            self._acceptor = Acceptor(sock, self._conversations.begin, _ACCEPT_PAUSE, reserve=0)
         except OSError as error:
             self._unlock()
             raise UnreadableError(
@@ -96,9 +97,7 @@ class ControlServer:
         if self._acceptor is not None:
             self._acceptor.close()
             self.path.unlink(missing_ok=True)
-        for task in list(self._conversations):
-            task.cancel()
-        await asyncio.gather(*self._conversations, return_exceptions=True)
+        await self._conversations.close()
         self._unlock()
 
     def _unlock(self) -> None:
@@ -118,20 +117,6 @@ class ControlServer:
         return lock
 
     # One conversation
-
-    def _taken(self, sock: socket.socket) -> None:
-        if len(self._conversations) >= _MAX_CONVERSATIONS:
-            sock.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._talk(sock))
-        self._conversations.add(task)
-
-        def end(task: asyncio.Task[None]) -> None:
-            self._conversations.discard(task)
-            # A task that is cancelled before it begins closes nothing itself.
-            sock.close()
-
-        task.add_done_callback(end)
 
     async def _talk(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Protocol
 
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.proxy.ingress.listener import Authentication, Listener, ListenerKind, listen, listen_udp
 from egress.proxy.ingress.port_owner import owner_of_port
 from egress.proxy.settings import ListenAddress, Settings
@@ -218,7 +218,7 @@ def _opened(
     try:
         return opens(at.host, at.port)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+        reason = reason_of(error)
         holder = who(at) if error.errno == errno.EADDRINUSE else ""
         by = f", by {holder}" if holder else ""
         raise UnreadableError(f"the proxy cannot listen on {at}: {reason}{by}", _cure(error, flag)) from None

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from egress.errors import EgressError, UnreadableError, UsageError, reason_of
+from egress.proxy.conversation import Conversations
 from egress.proxy.ingress.acceptor import Acceptor
 from egress.proxy.ingress.listener import Listener, ListenerKind
 from egress.unix.descriptors import receive
@@ -65,7 +66,7 @@ class HandoverServer:
         self._adoption = adoption
         self._users = users or (os.geteuid(),)
         self._acceptor: Acceptor | None = None
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
 
     def open(self) -> None:
         """Listen. Raises `UnreadableError` where that cannot be.
@@ -88,23 +89,13 @@ class HandoverServer:
             self._acceptor.close()
             self._acceptor = None
             self._path.unlink(missing_ok=True)
-        conversations = list(self._conversations)
-        for task in conversations:
-            task.cancel()
-        await asyncio.gather(*conversations, return_exceptions=True)
+        await self._conversations.close()
 
     def _take(self, sock: socket.socket) -> None:
-        if peer_of(sock).uid not in self._users or len(self._conversations) >= _MAX_CONVERSATIONS:
+        if peer_of(sock).uid in self._users:
+            self._conversations.begin(sock)
+        else:
             sock.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._talk(sock))
-        self._conversations.add(task)
-
-        def end(task: asyncio.Task[None]) -> None:
-            self._conversations.discard(task)
-            sock.close()
-
-        task.add_done_callback(end)
 
     # One conversation
 

@@ -165,13 +165,7 @@ class InitProcess:
     # Its commands
 
     def _reap(self) -> None:
-        while True:
-            try:
-                number, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not number:
-                return
+        for number, status in kernel.reaped():
             each = self._commands.get(number)
             if each is not None:
                 code = os.waitstatus_to_exitcode(status)

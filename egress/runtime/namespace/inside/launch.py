@@ -173,13 +173,7 @@ class Launcher:
         InitProcess(cell, control, self._life).run()
 
     def _reap(self) -> None:
-        while True:
-            try:
-                number, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not number:
-                return
+        for number, status in kernel.reaped():
             if number == self._first:
                 self._first = 0
                 self._tell({"ended": status})
