@@ -1,4 +1,4 @@
-"""What the audit needs of a clock. It is passed in: nothing here asks the machine for the time."""
+"""The clock of the audit log, and its timestamp format. The clock is passed in, so tests control the time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class AuditClock(Protocol):
-    """The time of day, which may jump, and a time that only moves on."""
+    """A wall clock, which may jump, and a monotonic clock."""
 
     def now_ns(self) -> int:
         """UTC nanoseconds since 1970."""
@@ -18,7 +18,7 @@ class AuditClock(Protocol):
 
 
 class TimestampFormatter:
-    """The time as it stands in a line: RFC 3339, UTC, microseconds."""
+    """Formats timestamps of log lines: RFC 3339, UTC, microseconds. Caches the current second."""
 
     __slots__ = ("_clock", "_second", "_text")
 
@@ -32,7 +32,7 @@ class TimestampFormatter:
         return self.at(self._clock.now_ns())
 
     def at(self, moment: int) -> str:
-        """The same for any UTC nanoseconds."""
+        """Format UTC nanoseconds."""
         second, rest = divmod(moment, 1_000_000_000)
         if second != self._second:
             self._second = second
@@ -41,13 +41,13 @@ class TimestampFormatter:
 
 
 def format_timestamp(moment: int) -> str:
-    """UTC nanoseconds as they stand in a line."""
+    """Format UTC nanoseconds as in a log line."""
     second, rest = divmod(moment, 1_000_000_000)
     return f"{_date_and_time(second)}.{rest // 1000:06d}Z"
 
 
 def _date_and_time(second: int) -> str:
-    # By hand: a clock that is far off must not be what stops the audit.
+    # Not `datetime`, which raises for years after 9999: a wrong clock must not stop the audit.
     days, inside = divmod(second, 86_400)
     year, month, day = _civil(days)
     hours, left = divmod(inside, 3600)
@@ -55,7 +55,7 @@ def _date_and_time(second: int) -> str:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """The date of a day counted from 1970-01-01, in a calendar whose years begin in March."""
+    """Convert days since 1970-01-01 to a date, in a calendar whose years begin in March."""
     era, of_era = divmod(days + 719_468, 146_097)
     of_400 = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * of_400 + of_400 // 4 - of_400 // 100)

@@ -1,7 +1,7 @@
-"""The files of a log: their names, their order, the lock, and the anchor of the oldest one.
+"""The files of a log: names, order, locks, and the anchor of the oldest file.
 
-A log is a folder with `audit-000001.jsonl`, `audit-000002.jsonl` and so on. When old files are deleted
-to make room, `anchor` says which file is now the first, the MAC that stood before it, and who deleted.
+A log is a folder with `audit-000001.jsonl`, `audit-000002.jsonl` and so on. After a deletion of old files,
+`anchor` holds the number of the new first file, the MAC before it, and the author of the deletion.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _MAGIC = b"egranch2"
 _LAYOUT = struct.Struct("<8sQ32sQQQQBB64s")
 _OLD_MAGIC = b"egranch1"
 _OLD_LAYOUT = struct.Struct("<8sQ32s")
-"""Of logs that were pruned before it was recorded who did."""
+"""Anchor format without an author, from older versions."""
 _MAC = 32
 MAX_PRUNER_BYTES = 64
-"""Bytes of the name of who deleted."""
+"""Bytes of the author of a deletion."""
 
 
 def name(number: int) -> str:
-    """The name of a file of the log."""
+    """Return the name of a log file."""
     return f"audit-{number:06d}.jsonl"
 
 
 def numbers(directory: Path) -> list[int]:
-    """The numbers of the files that are there, in order. Raises `OSError`.
+    """Return the sorted numbers of the log files. Raises `OSError`.
 
-    What only has the name of one, such as a link or a pipe, is none: reading it might never end.
+    A link or a pipe with such a name is ignored, because reading it might never end.
     """
     with os.scandir(directory) as entries:
         plain = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
@@ -48,7 +48,7 @@ def numbers(directory: Path) -> list[int]:
 
 
 def size(directory: Path, number: int) -> int:
-    """How many bytes a file has; 0 when it is not there. Raises `OSError`."""
+    """Return the size of a file in bytes; 0 if missing. Raises `OSError`."""
     try:
         return (directory / name(number)).stat().st_size
     except FileNotFoundError:
@@ -56,30 +56,31 @@ def size(directory: Path, number: int) -> int:
 
 
 def open_to_append(directory: Path, number: int) -> int:
-    """Open a file of the log, which may be a new one. Raises `OSError`."""
+    """Open or create a log file. Raises `OSError`."""
     return _opened(directory / name(number), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
-def read_start(path: Path, most: int) -> bytes:
-    """So many bytes of a small file, from its beginning. Raises `OSError`."""
+def read_start(path: Path, limit: int) -> bytes:
+    """Read at most `limit` bytes from the start of a file. Raises `OSError`."""
     with os.fdopen(_opened(path, os.O_RDONLY), "rb") as file:
-        return file.read(most)
+        return file.read(limit)
 
 
 def _opened(path: Path, flags: int) -> int:
-    """Open a plain file, without waiting for the other end of a pipe. Raises `OSError`."""
+    """Open a regular file; never block on a pipe. Raises `OSError`."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o640)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise OSError(errno.EINVAL, "this is not a plain file")
+    raise OSError(errno.EINVAL, "not a plain file")
 
 
 def lock(directory: Path) -> int:
-    """Become the one writer of this folder until the returned descriptor is closed.
+    """Take the writer lock of a log until the returned descriptor is closed.
 
-    Raises `UnreadableError` when somebody else is, and `OSError`.
+    Raises `UnreadableError` if another process holds it, and `OSError`.
     """
+    # The lock is on the folder itself: a lock file could be deleted and locked a second time.
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,7 +88,7 @@ def lock(directory: Path) -> int:
         os.close(descriptor)
         raise UnreadableError(
             f"another process writes to the audit log in {directory}",
-            "stop it, or give this one a --state-dir or --audit-dir of its own",
+            "stop that process, or use another --state-dir or --audit-dir",
         ) from None
     except OSError:
         os.close(descriptor)
@@ -96,12 +97,12 @@ def lock(directory: Path) -> int:
 
 
 def lock_oldest(directory: Path) -> int | None:
-    """Become the one that may delete old files until the returned descriptor is closed.
+    """Take the deletion lock of a log until the returned descriptor is closed.
 
-    None when somebody else is, and when there are no files.
+    None if another process holds it or if the log has no files. Raises `OSError`.
 
-    The proxy deletes files that are too many, and so does whoever prunes the log: the anchor must not be
-    written by both at once. The lock is on the oldest file, so it needs no file of its own. Raises `OSError`.
+    Both the proxy and `egress log prune` delete files, and must not write the anchor at the same time. The
+    oldest file serves as the lock, so that no separate lock file is needed.
     """
     there = numbers(directory)
     if not there:
@@ -109,7 +110,7 @@ def lock_oldest(directory: Path) -> int | None:
     descriptor = os.open(directory / name(there[0]), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have deleted it before it was locked.
+        # Another process may have deleted the file before it was locked.
         if numbers(directory)[:1] == there[:1]:
             return descriptor
     except BlockingIOError:
@@ -123,7 +124,7 @@ def lock_oldest(directory: Path) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """Who deleted old files, when, and how far."""
+    """A deletion of old files: author, time and extent."""
 
     by: str
     at: int
@@ -132,34 +133,34 @@ class Pruning:
     size: int
     """Bytes."""
     seq: int
-    """The number of the first line that was kept."""
+    """Number of the first remaining line."""
     is_forced: bool = False
-    """Although the log was not sound."""
+    """True if the log was damaged and `--force` was given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where a log begins whose oldest files were deleted."""
+    """The start of a log after a deletion of old files."""
 
     file: int
     mac: bytes
     """The MAC of the last line before this file."""
     pruning: Pruning | None
-    """The last one, and those before it that no line tells of yet; None where nobody had to say."""
+    """The last deletion, merged with earlier ones that have no log line; None in the older format."""
     is_told: bool = False
-    """Whether a line of the log tells of it."""
+    """True once a log line records the deletion."""
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put a file in the place of the one before, never a part of it. Raises `OSError`."""
+    """Replace a file atomically. Raises `OSError`."""
     fresh = path.with_name(f"{path.name}.new")
-    # One that a crash left could have other rights.
+    # A file left over from a crash could have other permissions.
     fresh.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    # The mode that the lines have, whatever the umask would leave to others.
+    # The same mode as the log files.
     with os.fdopen(os.open(fresh, flags, 0o640), "wb") as file:
         if os.geteuid() == 0:
-            # An administrator who prunes the log of a proxy must not lock it out.
+            # Root may prune the log of a proxy: the proxy must still be able to read the anchor.
             owner = path.parent.stat()
             os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
         file.write(data)
@@ -169,20 +170,21 @@ def replace_file(path: Path, data: bytes) -> None:
 def write_anchor(
     directory: Path, key: bytes, file: int, mac: bytes, of: Pruning, *, is_told: bool = False
 ) -> None:
-    """Put an anchor in the place of the one before; the arguments are as in `Anchor`. Raises `OSError`."""
+    """Replace the anchor. The arguments are the fields of `Anchor`. Raises `OSError`."""
     by = of.by.encode("utf-8", "replace")[:MAX_PRUNER_BYTES]
-    # A clock that is far off must not be what stops the audit.
+    # A negative time would not fit the layout: a wrong clock must not stop the audit.
     numbers = (max(of.at, 0), of.files, of.size, of.seq)
     body = _LAYOUT.pack(_MAGIC, file, mac, *numbers, of.is_forced, is_told, by)
     replace_file(directory / ANCHOR, body + hmac.digest(key, body, "sha256"))
 
 
 def read_anchor(directory: Path, key: bytes) -> Anchor | None:
-    """The anchor; None when there is none. Raises `ValueError` for one of another key, and `OSError`."""
+    """Read the anchor; None if missing. Raises `ValueError` if its MAC is wrong, and `OSError`."""
     try:
         data = read_start(directory / ANCHOR, _LAYOUT.size + _MAC + 1)
     except FileNotFoundError:
         return None
+    # The MAC is verified before any field is read: the layout of a forged anchor is never trusted.
     body, mac = data[:-_MAC], data[-_MAC:]
     if hmac.compare_digest(hmac.digest(key, body, "sha256"), mac):
         if body.startswith(_MAGIC) and len(body) == _LAYOUT.size:

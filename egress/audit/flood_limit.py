@@ -1,7 +1,7 @@
-"""Folding: a sandbox that is refused again and again does not fill the disk with it.
+"""Limits on what a sandbox can write to the log: folded refusals, and a daily quota. Pure.
 
-The first refusals of a second are written one by one; those beyond are counted, and each code that was
-counted gives one record when the second is over. Pure: the second is passed in.
+The first refusals of a second are written one by one. Further refusals are counted, and each counted code
+gives one record when the second is over. The caller passes the time.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 MAX_SINGLE_REFUSALS = 20
-"""How many refusals of a sandbox are written one by one in a second."""
+"""Refusals of a sandbox that are written one by one in a second."""
 OVER_QUOTA_INTERVAL = 60
-"""A sandbox that has used up its quota gets its counted records once in so many seconds."""
+"""Seconds between the counted records of a sandbox over its quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedRefusals:
-    """How often one sandbox was refused for one reason, beyond what was written."""
+    """Number of refusals of a sandbox for one reason that were not written one by one."""
 
     sandbox: str
     code: str
@@ -41,10 +41,10 @@ class RefusalCounter:
         self._windows: dict[str, _Window] = {}
         self._over: dict[tuple[str, str], FoldedRefusals] = {}
         self.waiting = 0
-        """Refusals that were counted and have not been handed out."""
+        """Counted refusals that `take_due` has not returned yet."""
 
     def admit(self, sandbox: str, code: str, now: float, began: str, *, is_slow: bool = False) -> bool:
-        """Whether this refusal is to be written by itself; otherwise it has been counted."""
+        """Return True to write this refusal by itself; otherwise count it."""
         window = self._windows.get(sandbox)
         if window is None or now >= window.ends:
             if window is not None:
@@ -58,7 +58,7 @@ class RefusalCounter:
         return False
 
     def take_due(self, now: float) -> list[FoldedRefusals]:
-        """Hand out the counts of every second that is over by now."""
+        """Return and forget the counts of every finished second."""
         for sandbox, window in [item for item in self._windows.items() if now >= item[1].ends]:
             self._close(sandbox, window)
             del self._windows[sandbox]
@@ -70,18 +70,18 @@ class RefusalCounter:
     def _close(self, sandbox: str, window: _Window) -> None:
         for code, count in window.counts.items():
             before = self._over.get((sandbox, code))
-            # Where nobody asks for a while, as on a full disk, seconds become one record.
+            # Without a `take_due` in between, as on a full disk, several seconds share one record.
             if before is not None:
                 self._over[sandbox, code] = replace(before, count=before.count + count)
             else:
                 self._over[sandbox, code] = FoldedRefusals(sandbox, code, count, window.began)
 
 
-# How much of the log a sandbox may fill in one UTC day. Pure: the day is passed in.
-#
-# The count begins anew when the process does. A clock that is put back gives nobody a second day.
 class DailyQuota:
-    """Bytes that each sandbox has written today; a limit of 0 is none."""
+    """Bytes that each sandbox has written in the current UTC day; limit 0 means no limit.
+
+    A restart of the process resets the count. Setting the clock back does not: a sandbox gets no second day.
+    """
 
     __slots__ = ("_day", "_spent", "limit")
 
@@ -91,14 +91,14 @@ class DailyQuota:
         self._spent: dict[str, int] = {}
 
     def spend(self, sandbox: str, size: int, day: int) -> bool:
-        """Count these bytes; true when just they used the quota up."""
+        """Count bytes. Return True if these bytes reach the limit."""
         self._turn(day)
         before = self._spent.get(sandbox, 0)
         self._spent[sandbox] = before + size
         return before < self.limit <= before + size
 
     def is_spent(self, sandbox: str, day: int) -> bool:
-        """Whether the sandbox has used up its quota of this day."""
+        """True if the sandbox has used up its quota of the day."""
         self._turn(day)
         return self._spent.get(sandbox, 0) >= self.limit > 0
 

@@ -1,12 +1,11 @@
-"""Many lines at once: the quick way through a log in which all is well, which is nearly always.
+"""Fast verification of batches of lines, for the usual case of an intact log.
 
-It gives one answer for a batch: every line is authentic and follows from the one before it, or not. What
-is wrong with a batch it does not say; whoever asks goes through it line by line then. It must not take
-for sound what the slow way would not: a line's whole tail is compared, mark and end included, and lines
-that tell of a gap are left to the slow way.
+The result is one answer per batch: every line is authentic and follows its predecessor, or not. The caller
+verifies a failed batch line by line to find the fault. This path must never accept a line that the slow path
+rejects: the whole tail of a line is compared, and a batch with a gap line goes to the slow path.
 
-Each line costs two hashes, so everything around them is kept out of the loop. Nothing here is compared
-in constant time: the file is there already, and nobody is answered.
+Each line costs two hashes, so the loop holds little else. Comparison in constant time is not needed: no
+attacker observes the timing of a verification.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from egress.audit.gaps import GAP_MARK
 
 CHUNK = 1024 * 1024
 _BLOCK = 64
-"""Bytes that SHA-256 takes at once; a shorter key is filled up to it."""
+"""Block size of SHA-256; HMAC pads a shorter key to it."""
 
 
 class BatchVerifier:
-    """The MACs of a chain, of many lines at once."""
+    """Verifies the MACs of many lines in one call."""
 
     __slots__ = ("_inner", "_outer")
 
     def __init__(self, key: bytes) -> None:
-        # HMAC by hand, out of two keyed states: its object costs a third more for each line.
+        # HMAC from two keyed states: an `hmac` object costs a third more per line.
         filled = key.ljust(_BLOCK, b"\0")
         self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in filled))
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in filled))
 
     def last_mac(self, mac: bytes, lines: list[bytes]) -> bytes | None:
-        """The MAC of the last of these lines, given without line ends; None when one does not follow."""
+        """Return the MAC of the last line; None if any line does not verify. Lines come without line ends."""
         inner, outer = self._inner, self._outer
         for line in lines:
             state = inner.copy()
@@ -49,10 +48,9 @@ class BatchVerifier:
 
 
 def read_batches(file: BinaryIO) -> Iterator[bytes]:
-    """A file in pieces that end with a line end, each as long as fits; what is too long comes in parts.
+    """Yield a file in pieces that end with a line end, each as long as fits.
 
-    The parts of a line that is too long to be ours, and the beginning of a line that is not finished, come
-    one by one as `readline` gives them.
+    An overlong line and an unfinished line come in parts, as `readline` returns them.
     """
     while True:
         start = file.tell()
@@ -76,12 +74,12 @@ def _one_line(file: BinaryIO) -> Iterator[bytes]:
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether a piece is whole lines, none of which tells of a gap."""
+    """True if a piece consists of whole lines without a gap line."""
     return data.endswith(b"\n") and GAP_MARK not in data
 
 
 def split_lines(data: bytes) -> Iterator[bytes]:
-    """The lines of a piece with their line ends; one that is too long to be ours comes in parts."""
+    """Yield the lines of a piece with their line ends; an overlong line comes in parts."""
     *whole, rest = data.split(b"\n")
     for line in (*(line + b"\n" for line in whole), rest):
         for at in range(0, len(line), MAX_LINE_BYTES):

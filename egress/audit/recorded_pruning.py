@@ -1,9 +1,9 @@
-"""Letting go of the oldest files, on the record: the anchor says who did it, and then a line of the log.
+"""Deletion of the oldest log files with a record: first in the anchor, then in a log line.
 
-Theory of operation. The anchor is written before the first file goes, so nothing is deleted without a
-trace. Only the writer of the log can add a line, so whoever deletes leaves that to it: a proxy that runs
-looks at the anchor once a second, and every start does. A mark on the anchor says that the line is there.
-A kill or a full disk between the two makes the line come twice, never not at all.
+The anchor is written before the first deletion, so no file disappears without a trace. Only the writer of the
+log can add a line: a running proxy checks the anchor once a second, and every start checks it. A flag in the
+anchor marks the line as written. A kill or a full disk between line and flag writes the line twice, and never
+loses it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from egress.audit.files import Pruning
 from egress.audit.resume_point import first_line, previous_mac_in, read_lines
 
 PROXY = "the proxy"
-"""Who deletes by the setting for how many files are kept."""
+"""The author of deletions by the limit on kept files."""
 
 
 def delete_files(
     directory: Path, keys: Keys, gone: Sequence[int], first: int, by: str, at: int, *, is_forced: bool = False
 ) -> bool:
-    """Delete these files, of which `first` is the next; false when it does not say what stood before it.
+    """Delete the files before `first`; False if no authentic line of `first` names the MAC before it.
 
     The caller holds `files.lock_oldest`. Raises `OSError`.
     """
@@ -35,19 +35,20 @@ def delete_files(
         return False
     size = sum(files.size(directory, number) for number in gone)
     pruning = Pruning(by, at, len(gone), size, line.seq, is_forced)
-    pruning = _with_untold(directory, keys, pruning)
+    # Anchor first: a crash after it leaves extra files, and a crash before it changes nothing.
+    pruning = _with_unrecorded(directory, keys, pruning)
     files.write_anchor(directory, keys.anchor, first, previous_mac_in(line), pruning)
     for number in gone:
         (directory / files.name(number)).unlink(missing_ok=True)
     return True
 
 
-def _with_untold(directory: Path, keys: Keys, pruning: Pruning) -> Pruning:
-    """The same with what was deleted before and has no line yet."""
+def _with_unrecorded(directory: Path, keys: Keys, pruning: Pruning) -> Pruning:
+    """Merge earlier deletions that have no log line yet."""
     try:
         before = files.read_anchor(directory, keys.anchor)
     except ValueError:
-        # Damaged, or nothing would have been deleted without being forced to.
+        # The anchor is damaged, which only a forced deletion gets past: its record cannot be read.
         return pruning
     other = None if before is None or before.is_told else before.pruning
     if other is None:
@@ -62,19 +63,20 @@ def _with_untold(directory: Path, keys: Keys, pruning: Pruning) -> Pruning:
 
 
 class PendingPrunings:
-    """What was deleted and has no line yet, as the writer of the log sees it."""
+    """Deletions without a log line, for the writer of the log."""
 
     def __init__(self, directory: Path, key: bytes) -> None:
-        """`key` is that of anchors."""
+        """`key` is the anchor key."""
         self._directory = directory
         self._key = key
         self._seen: tuple[int, int] | None = None
 
     def record_due(self, write: Callable[[Pruning], bool]) -> None:
-        """Have a line written if one is due; `write` says whether the kernel took it. Cheap when none is.
+        """Write a line if one is due; `write` returns True once the kernel took it. Cheap if none is due.
 
-        Tried again the next time where somebody is deleting just now. Raises `OSError`.
+        During a deletion by another process this does nothing; the next call tries again. Raises `OSError`.
         """
+        # One `stat` per call: the writer asks every second, and the anchor changes only with a deletion.
         now = self._state()
         if now is None or now == self._seen:
             return
@@ -82,16 +84,16 @@ class PendingPrunings:
         if lock is None:
             return
         try:
-            if self._told(write):
+            if self._is_recorded(write):
                 self._seen = self._state()
         finally:
             os.close(lock)
 
-    def _told(self, write: Callable[[Pruning], bool]) -> bool:
+    def _is_recorded(self, write: Callable[[Pruning], bool]) -> bool:
         try:
             anchor = files.read_anchor(self._directory, self._key)
         except ValueError:
-            # Not ours: `verify` says so. There is nothing to tell.
+            # A foreign anchor holds no record of ours; `verify` reports it.
             return True
         if anchor is None or anchor.pruning is None or anchor.is_told:
             return True
@@ -101,7 +103,7 @@ class PendingPrunings:
         return True
 
     def _state(self) -> tuple[int, int] | None:
-        """What another anchor would change."""
+        """Return a value that differs for every new anchor."""
         try:
             found = (self._directory / files.ANCHOR).stat()
         except FileNotFoundError:

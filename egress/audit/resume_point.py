@@ -1,19 +1,19 @@
-"""What a start finds: where the chain goes on, and what has to be said about what came before.
+"""The resume point of a start: the position where the chain continues, and the gap to record.
 
-It reads the head and the end of the newest file, never the whole log, and changes nothing. Four cases:
+A start reads the checkpoint (`head`) and the end of the newest file, never the whole log, and changes nothing
+here. Four cases:
 
-* the log ends where the head says: go on;
-* the head announced more lines than there are, and everything it said was written is there: the
-  process was killed in the middle of a write. What is there of those lines stays, complete lines as
-  lines, the rest as a fragment; a gap of the kind `killed` closes it off in the same file;
-* something that was written is not there any more (`cut`), is different (`altered`), or bytes follow
-  that nobody announced (`foreign`): go on in a new file with a gap of that kind, so that what is left
-  of the evidence stays untouched. `verify` reports such a gap for ever;
-* the head itself is missing or damaged (`head`): go on behind the last line that is authentic, in a
-  new file, with a gap of that kind. When not one line is authentic, it is the key that is wrong: that
-  is refused.
+* the log ends where the checkpoint says: continue;
+* the checkpoint announced more lines than exist, and every confirmed line exists: the process was killed
+  during a write. Complete lines stay lines, the rest stays as a fragment, and a gap `killed` follows in the
+  same file;
+* a confirmed line is missing (`cut`) or different (`altered`), or unannounced bytes follow (`foreign`):
+  continue in a new file with such a gap, so that the remaining evidence stays untouched. `verify` reports the
+  gap for ever;
+* the checkpoint is missing or damaged (`head`): continue after the last authentic line, in a new file, with
+  such a gap. Without any authentic line the key must be wrong, and the start is refused.
 
-Sequence numbers that were announced are never used again.
+An announced sequence number is never used again.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from egress.errors import UnreadableError
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where the chain goes on."""
+    """The position at which the chain continues."""
 
     end: LogPosition
-    """The last line that is there; a new file begins at offset 0 with the MAC of the line before."""
+    """The last existing line; in a new file offset 0 with the MAC of the line before."""
     offset: int
-    """Where the next byte goes: behind that line, and behind a fragment that follows it."""
+    """Offset of the next byte, after that line and a fragment behind it."""
     next_seq: int
-    """One more than the last number that was announced."""
+    """The last announced number plus 1."""
     gap: Gap | None = None
     is_fresh: bool = False
-    """There has been no line yet."""
+    """True for an empty log."""
 
 
 def find_resume_point(directory: Path, keys: Keys) -> ResumePoint:
-    """Look at the log in a folder. Raises `UnreadableError` for a wrong key, and `OSError`."""
+    """Find the resume point of a log. Raises `UnreadableError` for a wrong key, and `OSError`."""
     there = files.numbers(directory)
     data = checkpoint.read(directory)
     if not data and not any(files.size(directory, number) for number in there):
@@ -83,11 +83,12 @@ def _with_head(directory: Path, there: list[int], known: Checkpoint, chain: Chai
 
 
 def _damage(directory: Path, there: list[int], known: Checkpoint) -> GapKind | None:
-    """Whether what the head says was written is there, as it was, with nothing behind it but the window."""
+    """Compare the log with the checkpoint; None if the confirmed bytes are intact and no others follow."""
     written, intended = known.written, known.intended
     size = files.size(directory, written.file)
     if size < written.offset or (written.seq and written.file not in there):
         return "cut"
+    # Order matters: a missing line must not be reported as altered.
     if written.offset and _mac_at(directory, written) != written.mac:
         return "altered"
     ends = {written.file: written.offset, intended.file: intended.offset}
@@ -105,8 +106,9 @@ def _mac_at(directory: Path, point: LogPosition) -> bytes:
 
 
 def _window(directory: Path, known: Checkpoint, chain: Chain) -> ResumePoint | None:
-    """Go through the lines that were announced and not confirmed; None for bytes nobody announced."""
+    """Read the announced, unconfirmed lines; None if other bytes are among them."""
     written, intended = known.written, known.intended
+    # A write never spans two files: after a rotation the whole window lies in the new file.
     is_same = intended.file == written.file
     start = written if is_same else LogPosition(written.seq, intended.file, 0, written.mac)
     data = _bytes_between(directory, start, intended)
@@ -122,15 +124,16 @@ def _window(directory: Path, known: Checkpoint, chain: Chain) -> ResumePoint | N
 
 
 def _last_line(end: LogPosition, data: bytes, chain: Chain) -> LogPosition | None:
-    """The last line that follows from `end`; None when something that no gap accounts for is in between."""
+    """Find the last line that follows `end`; None if bytes in between have no matching gap."""
     at, bad = end.offset, b""
-    # What stands behind the last line end is no line, and stays for the gap to name.
+    # Bytes after the last line end are a fragment, which the new gap will describe.
     for text in data.split(b"\n")[:-1]:
         at += len(text) + 1
         line = parse_line(text)
         if line is None or not is_authentic(chain, end.mac, line):
             bad += text + b"\n"
             continue
+        # Only a gap with the exact size and digest excuses these bytes: otherwise anyone could insert some.
         if bad and not Fragment(bad).is_of(gap_in(line)):
             return None
         end, bad = LogPosition(line.seq, end.file, at, line.mac), b""
@@ -158,12 +161,12 @@ def _without_head(directory: Path, there: list[int], chain: Chain) -> ResumePoin
             return ResumePoint(fresh, 0, last.seq + 1, Gap("head"))
     raise UnreadableError(
         f"the audit log in {directory} was not written with this key",
-        "give the key it was written with; or move the folder away, and a new log begins",
+        "give the right key, or move the folder away to start a new log",
     )
 
 
 def _last_authentic(file: BinaryIO, chain: Chain) -> ParsedLine | None:
-    """The last line of a file that was made with the key, whatever stands between."""
+    """Return the last authentic line of a file, skipping all other bytes."""
     last, previous = None, ZERO_MAC
     for text in read_lines(file):
         line = parse_line(text.removesuffix(b"\n"))
@@ -176,13 +179,13 @@ def _last_authentic(file: BinaryIO, chain: Chain) -> ParsedLine | None:
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file with their line ends; one that is too long to be ours comes in pieces."""
+    """Yield the lines of a file with their line ends; an overlong line comes in pieces."""
     while line := file.readline(MAX_LINE_BYTES):
         yield line
 
 
 def previous_mac_in(line: ParsedLine) -> bytes:
-    """The MAC that a line itself names as that of the line before; zeros where it names none."""
+    """Return the predecessor MAC that a line itself names; zeros if none."""
     marker = b',"previous":"'
     at = len(line.content) - 65
     if line.content[at - len(marker) : at] != marker or not line.content.endswith(b'"'):
@@ -194,7 +197,7 @@ def previous_mac_in(line: ParsedLine) -> bytes:
 
 
 def first_line(texts: Iterable[bytes], chain: Chain) -> ParsedLine | None:
-    """The first line of a file that is authentic and names the MAC in front of it; None without one."""
+    """Return the first authentic line that names its predecessor MAC; None without one."""
     for text in texts:
         line = parse_line(text.removesuffix(b"\n"))
         if line is not None and is_authentic(chain, previous_mac_in(line), line):

@@ -1,7 +1,7 @@
-"""What a check of a log went over: how far each file goes, and a digest of it up to there.
+"""The verified extent of a log file: its length and a digest of its bytes.
 
-A file that was checked can be another one when it is opened again. Whoever goes on with its lines, and says
-that they were sound, compares what it reads then with this.
+A file can change between verification and a second read. A caller that vouches for the lines must compare the
+bytes of its own read with this extent.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class VerifiedExtent:
-    """What was read of one file: all lines that had their end, whatever they were."""
+    """The complete lines of a file, valid or not, as length and digest."""
 
     number: int
     size: int
     """Bytes, up to a line end."""
     digest: bytes
-    """SHA-256 of them."""
+    """SHA-256 of these bytes."""
 
 
 class ExtentDigest:
-    """Adds up the pieces of one file as they are read."""
+    """Digest over the pieces of a file."""
 
     __slots__ = ("_hash", "_size", "_whole")
 
@@ -32,12 +32,12 @@ class ExtentDigest:
         self._whole = (0, self._hash.digest())
 
     def add(self, data: bytes) -> None:
-        """Take what stands behind the pieces before; one without a line end is the beginning of a line."""
+        """Add the next piece. A piece without a line end is an incomplete line until the next piece."""
         self._hash.update(data)
         self._size += len(data)
         if data.endswith(b"\n"):
             self._whole = (self._size, self._hash.digest())
 
     def extent(self, number: int) -> VerifiedExtent:
-        """What was read of the file of that number."""
+        """Return the extent up to the last line end."""
         return VerifiedExtent(number, *self._whole)

@@ -65,7 +65,7 @@ def _unknown(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
         fix = (
             f"did you mean {meant}?" if meant else "remove it; docs/reference/settings.md lists all settings"
         )
-        yield warning(name, "not a setting, so it has no effect", fix)
+        yield warning(name, "this is not a setting, and has no effect", fix)
 
 
 def _circle(setup: ProxySetup, open_at: Collection[ListenAddress]) -> Iterator[Diagnosis]:

@@ -22,15 +22,15 @@ from typing import Final
 
 from egress.errors import UsageError
 from egress.fleet import control_client
-from egress.fleet.control_client import ControlAnswer
 from egress.runtime.environ import SECRET_HINT, RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import GatewayError
 from egress.runtime.spec import Values
 from egress.scrub import MIN_SECRET_BYTES, Needles
 from egress.types import Secret
+from egress.unix.http_connection import JsonAnswer
 
-StatusCall = Callable[[], ControlAnswer]
-FindSecretsCall = Callable[[Sequence[str]], ControlAnswer]
+StatusCall = Callable[[], JsonAnswer]
+FindSecretsCall = Callable[[Sequence[str]], JsonAnswer]
 _MAX_SHOWN_BYTES: Final = 64 * 1024
 """Characters that are shown to the proxy at once, unless one variable has more."""
 
@@ -98,9 +98,9 @@ def needles_in(environ: Mapping[str, str], names: Iterable[str]) -> Needles:
     )
 
 
-def _read(answer: ControlAnswer) -> tuple[str, frozenset[str]]:
+def _read(answer: JsonAnswer) -> tuple[str, frozenset[str]]:
     """The rules in force, by their digest, and the variables that their secrets are read from."""
-    rules = answer.said.get("rules")
+    rules = answer.body.get("rules")
     if answer.status != HTTPStatus.OK or not isinstance(rules, dict):
         raise _no_answer_error()
     digest, names = rules.get("in_force"), rules.get("variables")
@@ -122,10 +122,10 @@ def _split_variables(variables: Values) -> Iterator[dict[str, str]]:
     yield part
 
 
-def _secret_places(answer: ControlAnswer, count: int) -> frozenset[int]:
+def _secret_places(answer: JsonAnswer, count: int) -> frozenset[int]:
     """Which of so many texts hold a secret."""
-    found = answer.said.get("held")
-    if answer.status != HTTPStatus.OK or answer.said.get("texts") != count or not isinstance(found, list):
+    found = answer.body.get("held")
+    if answer.status != HTTPStatus.OK or answer.body.get("texts") != count or not isinstance(found, list):
         raise _no_answer_error()
     return frozenset(found)
 

@@ -9,40 +9,37 @@ import fcntl
 import os
 import secrets
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from egress.control_client import HANDOVER_SOCKET
+from egress.errors import UnreadableError, reason_of
 from egress.fleet.errors import FleetUnavailableError
+from egress.unix.own_folder import make_own_folder
+from egress.unix.stream_socket import is_path_too_long
 
 SOCKET_NAME: Final = "sandboxes.sock"
 SANDBOXES_FOLDER: Final = "sandboxes"
 """Where files of sandboxes are."""
 _EMBEDDED_FOLDER: Final = "embedded"
+_ANOTHER: Final = "name another one as the runtime folder"
 _LOCK_NAME: Final = "owner.lock"
-_MAX_SOCKET_PATH_BYTES: Final = 100
-_MAX_PATH_BELOW: Final = len("/embedded/01234567/doors/handover.sock")
+_MAX_PATH_BELOW: Final = Path(_EMBEDDED_FOLDER, "01234567", HANDOVER_SOCKET)
 
 
 def own_folder(folder: Path) -> Path:
     """Make a folder that is this user's alone. Raises `FleetUnavailableError` where it cannot be."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise FleetUnavailableError(
-                f"{folder} is not a folder of your own", "name another one as the runtime folder"
-            )
-        folder.chmod(0o700)
+        return make_own_folder(folder, _ANOTHER)
+    except UnreadableError as error:
+        raise FleetUnavailableError(error.message, error.hint) from None
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise FleetUnavailableError(
-            f"the folder {folder} cannot be used: {reason}", "name another one as the runtime folder"
+            f"the folder {folder} cannot be used: {reason_of(error)}", _ANOTHER
         ) from None
-    return folder
 
 
 def sandbox_home(runtime_dir: Path, kind: str) -> Path:
@@ -56,8 +53,7 @@ def private_folder(runtime_dir: Path) -> Iterator[Path]:
 
     Where the path of a socket in it would be too long, it is in the folder for what is temporary.
     """
-    is_short = len(os.fsencode(runtime_dir)) + _MAX_PATH_BELOW <= _MAX_SOCKET_PATH_BYTES
-    if not is_short:
+    if is_path_too_long(runtime_dir / _MAX_PATH_BELOW):
         with tempfile.TemporaryDirectory(prefix="egress-", ignore_cleanup_errors=True) as made:
             yield Path(made)
         return

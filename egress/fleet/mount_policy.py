@@ -30,15 +30,15 @@ import egress
 from egress import environment
 from egress.errors import EgressError
 from egress.fleet import control_client
-from egress.fleet.control_client import ControlAnswer
 from egress.policy.rule_files import load_policy
 from egress.rules.decide.policy import Policy
 from egress.runtime import safe_path
 from egress.runtime.errors import GatewayError, MountError
 from egress.runtime.spec import Mount, Spec
 from egress.secrets import ProgramLookup
+from egress.unix.http_connection import JsonAnswer
 
-StatusCall = Callable[[], ControlAnswer]
+StatusCall = Callable[[], JsonAnswer]
 _MOUNT_LESS_HINT: Final = (
     "keep that outside of the folder, and name it with --rules or in the rules; or mount less"
 )
@@ -115,7 +115,7 @@ class MountPolicy:
 
     def _files(self) -> list[Path]:
         answer = self._status()
-        rules = answer.said.get("rules")
+        rules = answer.body.get("rules")
         files = rules.get("files") if isinstance(rules, dict) else None
         if answer.status != HTTPStatus.OK or not isinstance(files, list) or not files:
             raise GatewayError("the proxy does not say which rules it has", "bring it to this version")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from egress.errors import reason_of
 from egress.fleet.errors import PreviewError
 from egress.fleet.preview_access import (
     LABEL_ALPHABET,
@@ -116,7 +117,7 @@ class Previews:
             try:
                 self._listener, self._twin = _listen()
             except OSError as error:
-                reason = (error.strerror or type(error).__name__).lower()
+                reason = reason_of(error)
                 raise PreviewError(f"no port for previews can be opened: {reason}", "close others") from None
             threading.Thread(
                 target=self._accept, args=(self._listener,), name="egress-previews", daemon=True

@@ -6,7 +6,6 @@ holds up no other. Whatever goes wrong there is raised here, as the same error w
 
 from __future__ import annotations
 
-import os
 import socket
 import tempfile
 import threading
@@ -15,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
+from egress.errors import reason_of
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.json_fields import JsonFields
@@ -34,8 +34,8 @@ from egress.fleet.rpc_frames import (
 )
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
+from egress.unix.stream_socket import connect_to_egress
 
-_MAX_SOCKET_PATH_BYTES: Final = 100
 _START_HINT: Final = "start it with `egress up`, or leave the runtime folder out to get sandboxes of your own"
 
 
@@ -230,22 +230,15 @@ def connect_if_served(path: Path) -> RemoteRuntime | None:
 
 
 def _connect(path: Path) -> socket.socket:
-    if len(os.fsencode(path)) > _MAX_SOCKET_PATH_BYTES:
-        raise FleetUnavailableError(
-            f"nobody can listen at {path}: the path is too long", "name a shorter one"
-        )
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.connect(str(path))
+        return connect_to_egress(path, None)
     except OSError as error:
-        sock.close()
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
             raise FleetUnavailableError(f"nobody serves sandboxes at {path}", _START_HINT) from None
-        reason = (error.strerror or type(error).__name__).lower()
         raise FleetUnavailableError(
-            f"the sandboxes at {path} cannot be reached: {reason}", "ask as the user who serves them"
+            f"the sandboxes at {path} cannot be reached: {reason_of(error)}",
+            "ask as the user who serves them",
         ) from None
-    return sock
 
 
 def _ask(link: RpcChannel, call: str, **values: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -12,11 +11,9 @@ from contextlib import contextmanager, suppress
 from typing import Final, Self
 
 from egress.fleet.rpc_frames import FrameParser, RpcFrame, encode, protocol_error
+from egress.unix.descriptors import TruncatedError, receive
 
 _READ_BYTES: Final = 256 * 1024
-_DESCRIPTOR_FORMAT: Final = struct.Struct("=i")
-_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4 * _DESCRIPTOR_FORMAT.size)
-"""For more than one descriptor, so that one too many is seen, and closed, instead of lost."""
 
 
 class ChannelLostError(OSError):
@@ -83,13 +80,12 @@ class RpcChannel:
 
     def _read(self) -> bytes:
         with _lost_errors():
-            # Not by `recv_fds`: it drops the flag, and children would inherit what came.
-            data, found, flags, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
-        for level, kind, raw in found:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                whole = len(raw) - len(raw) % _DESCRIPTOR_FORMAT.size
-                self._descriptors += [number for (number,) in _DESCRIPTOR_FORMAT.iter_unpack(raw[:whole])]
-        if flags & socket.MSG_CTRUNC or len(self._descriptors) > 1:
+            try:
+                data, descriptors = receive(self._sock, _READ_BYTES, 1)
+            except TruncatedError:
+                raise protocol_error() from None
+        self._descriptors += descriptors
+        if len(self._descriptors) > 1:
             raise protocol_error()
         return data
 

@@ -8,7 +8,7 @@ bound, or a head that is no plain JSON object ends the conversation: nothing is 
 A conversation is one call. Whoever calls begins with the version it speaks and what it wants, and is answered
 with the version of the other side and what came of it; between them go the streams. What is sent into a call
 (`INPUT`) is sent one piece at a time: the next one when the other side says that the last was
-`TAKEN_STATUS`. So
+`TAKEN`. So
 neither side ever holds more than a piece, and a word such as "end it" is never stuck behind data.
 
 It has no socket: bytes in, frames out.

@@ -10,10 +10,8 @@ dropped, until it ends or its sandbox does. Sandboxes stay: they are the fleet's
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -23,17 +21,19 @@ from typing import Final
 
 import structlog
 
+from egress.errors import reason_of
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.fleet import Fleet
 from egress.fleet.folders import SOCKET_NAME, own_folder
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_dispatch import RpcDispatcher
+from egress.unix.own_folder import lock_file
+from egress.unix.peer import is_own_user
+from egress.unix.stream_socket import listen
 
 _log = structlog.get_logger(__name__)
 
 _LOCK_NAME: Final = "sandboxes.lock"
-_MAX_SOCKET_PATH_BYTES: Final = 100
-_PEER_FORMAT: Final = struct.Struct("3i")
 _MAX_CONVERSATIONS: Final = 1024
 """Conversations at a time."""
 _ACCEPT_RETRY_INTERVAL: Final = 0.05
@@ -56,18 +56,18 @@ class RpcServer:
         self._lock = threading.Lock()
         self._links: set[RpcChannel] = set()
         self._is_closed = False
-        if len(os.fsencode(self.path)) > _MAX_SOCKET_PATH_BYTES:
+        held = lock_file(folder / _LOCK_NAME)
+        if held is None:
             raise FleetUnavailableError(
-                f"nobody can listen at {self.path}: the path is too long", "name a shorter runtime folder"
+                f"another process serves sandboxes in {folder}", "use those, or stop it with `egress down`"
             )
-        self._held = _take_lock(folder)
+        self._held = held
         try:
-            self._listener = _bind(self.path)
+            self._listener = listen(self.path, 64, is_ours=True)
         except OSError as error:
             os.close(self._held)
-            reason = (error.strerror or type(error).__name__).lower()
             raise FleetUnavailableError(
-                f"the socket {self.path} cannot be made: {reason}", "name another runtime folder"
+                f"the socket {self.path} cannot be made: {reason_of(error)}", "name another runtime folder"
             ) from None
         self._thread = threading.Thread(target=self._accept, name="egress-fleet", daemon=True)
         self._thread.start()
@@ -101,7 +101,7 @@ class RpcServer:
             self._take(sock)
 
     def _take(self, sock: socket.socket) -> None:
-        if not is_own_peer(sock):
+        if not is_own_user(sock):
             sock.close()
             return
         link = RpcChannel(sock)
@@ -121,36 +121,3 @@ class RpcServer:
             with self._lock:
                 self._links.discard(link)
             link.close()
-
-
-def is_own_peer(sock: socket.socket) -> bool:
-    """Whether the process at the other end belongs to our user, or to root."""
-    found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_FORMAT.size)
-    _, uid, _ = _PEER_FORMAT.unpack(found)
-    return uid in (os.geteuid(), 0)
-
-
-def _take_lock(folder: Path) -> int:
-    handle = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise FleetUnavailableError(
-            f"another process serves sandboxes in {folder}", "use those, or stop it with `egress down`"
-        ) from None
-    return handle
-
-
-def _bind(path: Path) -> socket.socket:
-    # Who holds the lock owns the name: what stands there was left behind.
-    path.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.bind(str(path))
-        path.chmod(0o600)
-        sock.listen(64)
-    except BaseException:
-        sock.close()
-        raise
-    return sock

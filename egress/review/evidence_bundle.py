@@ -1,14 +1,13 @@
-"""A bundle of evidence: some lines of a log, proof that they are part of the whole, and who says so.
+"""Evidence bundles: selected log lines, a proof that they belong to the log, and a signature.
 
-One zip file. `statement.json` says what the log was when it was checked, what was taken out of it and what
-every other member is by its digest; `signature` is the Ed25519 signature of just those bytes, `key.pem` the
-public key. `lines.jsonl` holds the lines as they are, `proof` the rest of the tree of hashes, `summary.json`
-what they come to, `rules/` the rule files that were given.
+A bundle is a zip file. `statement.json` describes the verified log, the selection, and every other member by
+digest; `signature` is the Ed25519 signature of these bytes and `key.pem` the public key. `lines.jsonl` holds
+the lines, `proof` the other hashes of the Merkle tree, `summary.json` totals, and `rules/` the rule files.
 
-The chain of the log is made with a secret key, so nobody else can check it. That is why the statement says
-what `verify` found, and signs the hash of the whole log with it: two bundles of one log can be compared.
-What is signed is what was checked: the files are read a second time, and must be to the byte what `verify`
-went over. What was written since is left out.
+Only the holder of the secret log key can verify the chain. So the statement records the result of `verify`
+and signs it with the hash of the whole log, which makes two bundles of one log comparable. The signature must
+cover exactly the verified bytes: the files are read a second time, and every byte must match. Lines written
+after the verification are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from egress.audit import Verification, files
 from egress.audit.clock import format_timestamp
 from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.review import evidence_key
 from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.filters import Filters
@@ -44,7 +43,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class BundledRuleFile:
-    """A rule file that goes with a bundle."""
+    """A rule file to include in a bundle."""
 
     name: str
     data: bytes
@@ -52,7 +51,7 @@ class BundledRuleFile:
 
 @dataclass(frozen=True, slots=True)
 class BundleResult:
-    """What came of making a bundle."""
+    """The result of writing a bundle."""
 
     lines: int
     leaves: int
@@ -62,31 +61,30 @@ class BundleResult:
 
 @dataclass(frozen=True, slots=True)
 class BundleRequest:
-    """What a bundle is to be made of."""
+    """The contents of a bundle to write."""
 
     filters: Filters
     verified: Verification
-    """With what it went over."""
+    """Verification of the log with `keeps_seen`."""
     rules: Sequence[BundledRuleFile] = ()
     policy: str = ""
-    """The digest of those rule files together."""
+    """Policy digest of the rule files."""
     now: int = 0
 
 
 def make(target: Path, log: Path, order: BundleRequest, key: Ed25519PrivateKey) -> BundleResult:
-    """Write a bundle of the log in a folder.
+    """Write a bundle of the log in the folder `log`.
 
-    What goes into it is found in the lines alone: an index can be changed by who cannot change a line
-    unseen, and would leave out what somebody wants to be left out.
+    The lines are selected without the index: it has no MAC, so a forged index could hide lines unnoticed.
 
-    Raises `UnreadableError` when the file is there already or cannot be written, and when the log is not
-    the one any more that was checked.
+    Raises `UnreadableError` if the file exists or cannot be written, or if the log changed since its
+    verification.
     """
     fresh = target.with_name(f"{target.name}.new")
     try:
         if target.exists():
-            raise UnreadableError(f"there is a file {target} already", "name another with --output")
-        # One that a crash left, or that somebody laid there for us to fill, could have other rights or names.
+            raise UnreadableError(f"the file {target} already exists", "name another file with --output")
+        # A leftover or planted file could have laxer permissions or a second name (hard link).
         fresh.unlink(missing_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(fresh, flags, 0o600)
@@ -98,8 +96,8 @@ def make(target: Path, log: Path, order: BundleRequest, key: Ed25519PrivateKey) 
             fresh.unlink(missing_ok=True)
             raise
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UnreadableError(f"the bundle {target} cannot be written: {reason}", "name another") from None
+        reason = reason_of(error)
+        raise UnreadableError(f"cannot write the bundle {target}: {reason}", "name another file") from None
     return made
 
 
@@ -114,6 +112,8 @@ class _Bundle:
 
     def write(self, key: Ed25519PrivateKey) -> BundleResult:
         with self._zip:
+            # Lines first: writing them builds the tree and the summary. The statement comes after all members
+            # that it lists by digest.
             self._put(LINES, self._lines())
             root = self._tree.root().hex()
             nodes = sorted(self._tree.proof, key=lambda node: node.at)
@@ -130,6 +130,7 @@ class _Bundle:
 
     def _put(self, name: str, parts: Sequence[bytes] | Iterator[bytes]) -> None:
         digest, size = hashlib.sha256(), 0
+        # A fixed time: the signed statement holds the only date.
         info = zipfile.ZipInfo(name, _EPOCH)
         info.compress_type = zipfile.ZIP_DEFLATED
         info.external_attr = 0o600 << 16
@@ -141,10 +142,10 @@ class _Bundle:
         self._members[name] = {"sha256": digest.hexdigest(), "size": size}
 
     def _lines(self) -> Iterator[bytes]:
-        """The lines that are wanted, while the tree is made of all of them."""
+        """Yield the selected lines, and add every line to the tree."""
         verified = self._order.verified
         if len(verified.seen) != verified.files:
-            raise ValueError("a bundle is made of a log that was verified with `keeps_seen`")
+            raise ValueError("a bundle needs a log verified with `keeps_seen`")
         for seen in verified.seen:
             for at, digest, line in leaves(self._log, seen):
                 entry = _read(line, seen.number, at)
@@ -156,7 +157,6 @@ class _Bundle:
 
     def _statement(self, root: str, fingerprint: str) -> dict[str, object]:
         order, verified = self._order, self._order.verified
-        asked = {name: value for name, value in asdict(order.filters).items() if value not in ("", None)}
         return {
             "format": FORMAT,
             "made": format_moment(order.now),
@@ -168,16 +168,17 @@ class _Bundle:
                 "lines": verified.lines,
                 "newest": verified.newest,
                 "mac": verified.mac,
+                # 1000 faults describe any damage; the limit bounds the statement.
                 "faults": [f"{fault}" for fault in verified.faults[:1000]],
                 "pruned": _pruned(verified),
             },
-            "taken": {"lines": self._summary.lines, "filters": asked},
+            "taken": {"lines": self._summary.lines, "filters": order.filters.asked()},
             "policies": self._policies(),
             "members": self._members,
         }
 
     def _policies(self) -> Mapping[str, object]:
-        """Every set of rules that decided something, with the files of it if they are here."""
+        """List the policies that decided the lines, with the rule files if included."""
         order = self._order
         names = sorted(rule_file.name for rule_file in order.rules)
         return {
@@ -187,13 +188,13 @@ class _Bundle:
 
 
 def _pruned(verified: Verification) -> Mapping[str, object] | None:
-    """Who deleted what stood before the first line."""
+    """Describe the pruning before the first line."""
     found = verified.pruning
     return None if found is None else {**asdict(found), "at": format_timestamp(found.at)}
 
 
 class _Summary:
-    """What the lines of a bundle come to."""
+    """Totals over the lines of a bundle."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -240,46 +241,47 @@ def _read(line: bytes, number: int, at: int) -> LogEntry | None:
 
 
 def leaves(directory: Path, seen: VerifiedExtent) -> Iterator[tuple[int, bytes, bytes]]:
-    """Every line of a file that was checked, whatever it is: where it begins, its leaf, and the line itself.
+    """Yield the offset, leaf hash and text of every verified line of a file, also of invalid lines.
 
-    One that is too long to be ours is not held, and comes as an empty one. Raises `UnreadableError` at the
-    end where these were not the lines that were checked.
+    A line over the length limit is hashed in pieces, and its text is empty. Raises `UnreadableError` at the
+    end if the bytes differ from the verified ones.
     """
-    looking, path = ExtentDigest(), directory / files.name(seen.number)
+    extent, path = ExtentDigest(), directory / files.name(seen.number)
     try:
         with path.open("rb") as file:
             for piece in pieces(file, 0, seen.size):
                 at = piece.at
+                # A line that `verify` rejected enters the tree too: the hash covers every byte.
                 if piece.skipped:
-                    yield at, _long_leaf(path, at, piece.skipped - 1, looking), b""
+                    yield at, _long_leaf(path, at, piece.skipped - 1, extent), b""
                 for line in piece.lines:
                     yield at, hash_leaf(line), line
                     at += len(line) + 1
                 if piece.lines:
-                    looking.add(b"\n".join((*piece.lines, b"")))
+                    extent.add(b"\n".join((*piece.lines, b"")))
     except FileNotFoundError:
         raise _changed() from None
-    if looking.extent(seen.number) != seen:
+    if extent.extent(seen.number) != seen:
         raise _changed()
 
 
-def _long_leaf(path: Path, at: int, size: int, looking: ExtentDigest) -> bytes:
+def _long_leaf(path: Path, at: int, size: int, extent: ExtentDigest) -> bytes:
     digest = hashlib.sha256(b"\0")
     with path.open("rb") as file:
         file.seek(at)
         while size > 0 and (data := file.read(min(size, CHUNK_BYTES))):
             if b"\n" in data:
-                # Several lines would go for a long one, which nobody looks into.
+                # Several lines in place of a long one would enter the tree unread.
                 raise _changed()
             digest.update(data)
-            looking.add(data)
+            extent.add(data)
             size -= len(data)
-    looking.add(b"\n")
+    extent.add(b"\n")
     return digest.digest()
 
 
 def _changed() -> UnreadableError:
-    return UnreadableError("the log was changed while it was exported", "run `egress log verify`")
+    return UnreadableError("the log changed during the export", "run `egress log verify`")
 
 
 def _json(value: object) -> bytes:

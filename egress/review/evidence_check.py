@@ -1,8 +1,7 @@
-"""Checking a bundle of evidence, with nothing but the bundle.
+"""Verification of an evidence bundle, without the log and its key.
 
-It was made by somebody else, so it is read like anything that a stranger sends: nothing is unpacked to a
-disk, every member is read in bounded memory, and what is too large is refused. The members are believed
-after the signature and their digests, and not before.
+A bundle comes from a stranger: no member is unpacked to disk, every member is read in bounded memory, and an
+oversized member is refused. A member must not be used before the signature and its digest are verified.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from egress.audit.chain import MAX_LINE_BYTES
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.review import evidence_bundle, evidence_key
 from egress.review.merkle import MerkleNode, rebuild_root
 
@@ -28,27 +27,27 @@ PACKED = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 @dataclass(frozen=True, slots=True)
 class CheckedEvidence:
-    """What came of checking a bundle."""
+    """The result of a bundle check."""
 
     fingerprint: str
     faults: tuple[str, ...]
     statement: dict[str, object]
-    """What was signed; empty when it was not."""
+    """The signed statement; empty if the signature is invalid."""
 
     @property
     def is_sound(self) -> bool:
         return not self.faults
 
     def part(self, name: str) -> dict[str, object]:
-        """A part of the statement; empty when there is none."""
+        """Return an object of the statement; empty if missing."""
         found = self.statement.get(name)
         return found if isinstance(found, dict) else {}
 
 
 def check(path: Path, expected: str = "") -> CheckedEvidence:
-    """Check a bundle, and that it was signed with the key of this fingerprint where one is given.
+    """Check a bundle. `expected` is the fingerprint of the required signer; empty accepts any signer.
 
-    Raises `UnreadableError` for what is no bundle at all.
+    Raises `UnreadableError` for a file that is not a bundle.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -62,18 +61,19 @@ def check(path: Path, expected: str = "") -> CheckedEvidence:
         ValueError,
         KeyError,
     ):
-        raise UnreadableError(f"{path} is no bundle of evidence, or was damaged", "fetch it again") from None
+        raise UnreadableError(f"{path} is not an evidence bundle, or is damaged", "fetch it again") from None
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UnreadableError(f"the bundle {path} cannot be read: {reason}", "name another") from None
+        reason = reason_of(error)
+        raise UnreadableError(f"cannot read the bundle {path}: {reason}", "name another file") from None
 
 
 def _checked(archive: zipfile.ZipFile, expected: str) -> CheckedEvidence:
+    # Limits are checked before a byte is unpacked, and the signature before the statement is parsed.
     names = archive.namelist()
     if len(names) > MAX_MEMBERS or len(set(names)) != len(names):
         raise ValueError
     if any(member.compress_type not in PACKED for member in archive.infolist()):
-        # Others can ask for gigabytes of memory before the first byte is out, and fail in ways of their own.
+        # Other compression methods can demand gigabytes of memory for the first byte.
         raise ValueError
     data = _small(archive, evidence_bundle.STATEMENT, MAX_STATEMENT_BYTES)
     key = evidence_key.read_public(_small(archive, evidence_bundle.KEY, evidence_key.MAX_KEY_BYTES))
@@ -81,40 +81,41 @@ def _checked(archive: zipfile.ZipFile, expected: str) -> CheckedEvidence:
         raise ValueError
     fingerprint = evidence_key.fingerprint(key)
     if not evidence_key.is_signed(key, _small(archive, evidence_bundle.SIGNATURE, 64), data):
-        return CheckedEvidence(fingerprint, ("the statement was changed: its signature does not hold",), {})
+        return CheckedEvidence(fingerprint, ("the statement was changed: its signature is invalid",), {})
     statement = json.loads(data)
     if not isinstance(statement, dict) or statement.get("format") != evidence_bundle.FORMAT:
         raise ValueError
     found = CheckedEvidence(fingerprint, (), statement)
     faults = [*_key_faults(found, expected), *_member_faults(archive, found, names)]
-    # Lines and proof are read when they are what was signed, and not before.
+    # Lines and proof are parsed only after their digests match.
     return CheckedEvidence(fingerprint, tuple(faults or _tree_faults(archive, found)), statement)
 
 
-def _small(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+def _small(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     with archive.open(name) as member:
-        data = member.read(most + 1)
-    if len(data) > most:
+        data = member.read(limit + 1)
+    if len(data) > limit:
         raise ValueError
     return data
 
 
 def _key_faults(found: CheckedEvidence, expected: str) -> Iterator[str]:
     if expected and expected != found.fingerprint:
-        yield "it was signed with another key than the one that was named"
+        yield "the bundle was signed with a key other than the expected one"
     if found.statement.get("key") != found.fingerprint:
-        yield "the statement names another key than the one that is in the bundle"
+        yield "the statement names a key other than the one in the bundle"
 
 
 def _member_faults(archive: zipfile.ZipFile, found: CheckedEvidence, names: list[str]) -> Iterator[str]:
     members = found.part("members")
+    # Unlisted members are not covered by the signature, so they are faults even if never read.
     extra = (
         set(names)
         - members.keys()
         - {evidence_bundle.STATEMENT, evidence_bundle.SIGNATURE, evidence_bundle.KEY}
     )
     if extra:
-        yield f"there are members that the statement does not name: {len(extra)}"
+        yield f"members that the statement does not list: {len(extra)}"
     for name, told in members.items():
         if name not in names:
             yield f"the member {name} is missing"
@@ -123,7 +124,7 @@ def _member_faults(archive: zipfile.ZipFile, found: CheckedEvidence, names: list
 
 
 def _digest(archive: zipfile.ZipFile, name: str, size: object) -> str:
-    """The digest of a member; empty when it has another size than was told."""
+    """Return the digest of a member; empty if its size differs from `size`."""
     digest, left = hashlib.sha256(), size if isinstance(size, int) else 0
     with archive.open(name) as member:
         while data := member.read(min(1 << 20, left + 1)):
@@ -138,22 +139,23 @@ def _tree_faults(archive: zipfile.ZipFile, found: CheckedEvidence) -> Iterator[s
     log = found.part("log")
     leaves, root = log.get("leaves"), log.get("root")
     if not isinstance(leaves, int) or leaves < 0:
-        yield "the statement does not say how long the log was"
+        yield "the statement lacks the length of the log"
         return
     if not {evidence_bundle.LINES, evidence_bundle.PROOF} <= set(archive.namelist()):
-        yield "there are no lines in it, or no proof of them"
+        yield "the bundle lacks its lines or their proof"
         return
+    # The count is compared too: the tree alone would accept a different selection of the same log.
     with archive.open(evidence_bundle.LINES) as lines, archive.open(evidence_bundle.PROOF) as proof:
         counted = _Counted(_texts(lines))
         made = rebuild_root(_nodes(_texts(proof)), counted, leaves)
     if made is None or made.hex() != root:
-        yield "the lines and their proof do not make the log that was signed"
+        yield "the lines and their proof do not match the signed log"
     elif counted.number != found.part("taken").get("lines"):
-        yield "there are more or fewer lines in it than the statement says"
+        yield "the number of lines differs from the statement"
 
 
 class _Counted(Iterator[bytes]):
-    """Lines, and how many were taken."""
+    """An iterator over lines that counts them."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self._lines = lines

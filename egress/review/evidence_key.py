@@ -1,97 +1,67 @@
-"""The key that signs bundles of evidence: Ed25519, in a file of its own, made when it is first needed.
+"""The Ed25519 key that signs evidence bundles, in a file that is created on first use.
 
-Whoever gets a bundle finds the public key in it. That it is the key of the one they trust, they see by its
-fingerprint, which they were told on another way.
+A bundle contains the public key. The recipient must compare its fingerprint with a copy received over another
+channel: the key in the bundle alone proves nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import stat
-from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from egress.errors import UnreadableError
+from egress.private_file import read_or_create_private, read_private
 
 NAME = "evidence.key"
 MAX_KEY_BYTES = 16 * 1024
+_CURE = "name another with --signing-key"
 _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def read_or_create(path: Path) -> Ed25519PrivateKey:
-    """The private key in a file. Raises `UnreadableError`."""
-    try:
-        return read(path)
-    except FileNotFoundError:
-        return _create(path)
+    """Return the private key in a file; create it if missing. Raises `UnreadableError`."""
+    return _parsed(path, read_or_create_private(path, _new_key, MAX_KEY_BYTES, _CURE, is_named=True))
 
 
 def read(path: Path) -> Ed25519PrivateKey:
-    """Raises `FileNotFoundError`, and `UnreadableError` for a file that cannot be used."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise UnreadableError(f"the key {path} cannot be read: {_reason(error)}", "name another") from None
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
-            raise UnreadableError(
-                f"the key {path} must be a file that only its owner can read",
-                "`chmod 600` it, or name another",
-            )
-        data = os.read(descriptor, MAX_KEY_BYTES)
-    finally:
-        os.close(descriptor)
+    """Read a private key. Raises `FileNotFoundError`, and `UnreadableError` for an unusable file."""
+    return _parsed(path, read_private(path, MAX_KEY_BYTES, _CURE, is_named=True))
+
+
+def _parsed(path: Path, data: bytes) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise UnreadableError(
-            f"{path} is no Ed25519 key in PEM", "leave --signing-key out, and one is made"
+            f"{path} is not an Ed25519 key in PEM", "leave out --signing-key to create a key"
         ) from None
     return key
 
 
-def _create(path: Path) -> Ed25519PrivateKey:
-    data = Ed25519PrivateKey.generate().private_bytes(
+def _new_key() -> bytes:
+    return Ed25519PrivateKey.generate().private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    fresh = path.with_name(f"{path.name}.{token_hex(4)}.new")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        # Where another was quicker, its key is the key.
-        with suppress(FileExistsError):
-            path.hardlink_to(fresh)
-        fresh.unlink()
-    except OSError as error:
-        raise UnreadableError(f"the key {path} cannot be made: {_reason(error)}", "name another") from None
-    return read(path)
 
 
 def public(key: Ed25519PrivateKey) -> bytes:
-    """The public half, in PEM."""
+    """Return the public key in PEM."""
     return key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
 
 
 def read_public(data: bytes) -> Ed25519PublicKey | None:
-    """A public key in PEM; None for anything else."""
+    """Parse a public key in PEM; None if invalid."""
     try:
         key = serialization.load_pem_public_key(data)
     except (ValueError, TypeError):
@@ -100,24 +70,20 @@ def read_public(data: bytes) -> Ed25519PublicKey | None:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """`sha256:` and the digest of the key in DER."""
+    """Return `sha256:` and the SHA-256 of the key in DER."""
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether a text has the form of one."""
+    """True if the text has the form of a fingerprint."""
     return _FINGERPRINT.fullmatch(text) is not None
 
 
 def is_signed(key: Ed25519PublicKey, signature: bytes, data: bytes) -> bool:
-    """Whether the key's owner signed these bytes."""
+    """True if the signature over the bytes is valid."""
     try:
         key.verify(signature, data)
     except InvalidSignature:
         return False
     return True
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()

@@ -1,8 +1,7 @@
-"""Following a log as it grows: the last lines, then every new one, across rotation. No index is needed.
+"""Follow a growing log: the last lines, then every new line, across rotation and without an index.
 
-A line is handed out when it has its end. Files are looked for by number: when a later one has begun, what
-is left of the one before is read first. One that became shorter was put in its place by somebody else, and
-is read from where it ends now.
+A line is returned once its line end is written. When a later file exists, the rest of the current file is
+read first. A file that became shorter was replaced, and is read again from near its new end.
 """
 
 from __future__ import annotations
@@ -19,19 +18,20 @@ from egress.review.filters import Filters
 from egress.review.line_reader import pieces
 
 MAX_LOOKBACK_BYTES = 8 * 1024 * 1024
-"""How far back the last lines are looked for."""
+"""Bytes searched for the last lines."""
 
 
 def follow(
     directory: Path, filters: Filters, last: int = 10, wait: Callable[[], bool] | None = None
 ) -> Iterator[LogEntry]:
-    """The last lines that the filters want; then, as often as `wait` says to go on, what is new.
+    """Yield the last matching lines, then new lines as long as `wait` returns true.
 
-    Raises `UnreadableError` when there is no log.
+    Raises `UnreadableError` without a log.
     """
     there = files.numbers(directory) if directory.is_dir() else []
     if not there:
         raise UnreadableError(f"there is no audit log in {directory}", "name its folder with --dir")
+    # The last two files: right after a rotation the newest file may be almost empty.
     place = _Place(directory, filters, there[-2] if len(there) > 1 else there[-1])
     yield from deque(place.new(), maxlen=max(last, 0))
     while wait is not None and wait():
@@ -39,7 +39,7 @@ def follow(
 
 
 class _Place:
-    """How far a log has been read."""
+    """The read position in a log."""
 
     def __init__(self, directory: Path, filters: Filters, number: int) -> None:
         self._directory = directory
@@ -48,9 +48,9 @@ class _Place:
         self._at = _start(directory, number)
 
     def new(self) -> Iterator[LogEntry]:
-        """What has come since, as far as it is wanted."""
+        """Yield the matching lines since the last call."""
         while True:
-            # Looked for first: when a later file is there, this one is complete.
+            # List the files before reading: if a later file exists by now, the current file is complete.
             later = [number for number in files.numbers(self._directory) if number > self._number]
             if files.size(self._directory, self._number) < self._at:
                 self._at = _start(self._directory, self._number)
@@ -64,7 +64,7 @@ class _Place:
 
 
 def _start(directory: Path, number: int) -> int:
-    """Where a line begins, near the end of a file."""
+    """Return the offset of a line near the end of a file."""
     size = files.size(directory, number)
     if size <= MAX_LOOKBACK_BYTES:
         return 0
@@ -75,7 +75,7 @@ def _start(directory: Path, number: int) -> int:
 
 
 def _lines(directory: Path, number: int, at: int) -> Iterator[tuple[LogEntry | None, int]]:
-    """The lines from a place on, each with where it ends; None for what is none."""
+    """Yield each line from an offset on, with its end offset; None for an invalid line."""
     try:
         file = (directory / files.name(number)).open("rb")
     except FileNotFoundError:

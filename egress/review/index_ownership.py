@@ -1,7 +1,7 @@
-"""Whose an index is: one that somebody else can write may hide lines, so it is not asked.
+"""Ownership check of an index: an index that another user can write could hide lines, so it is refused.
 
-An index says in which parts of a log a line can be. What it says of a line is read from the line; that
-there is none is believed. So it has to be the work of the log's owner, of root or of oneself.
+The index names the parts of a log to search. Lines themselves come from the log, but a line that the index
+leaves out is never found. So only the owner of the log, root or the current user may be able to write it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from egress.errors import UnreadableError
 
 PARTS = ("", "-wal", "-shm", "-journal")
-"""The files of a database: what stands in one of them is taken for what stands in the first."""
-_CURE = "delete it, and it is made anew from the lines; or name another place with --index"
+"""Suffixes of the files of a SQLite database. Each file can change its content."""
+_CURE = "delete it to rebuild it from the log, or name another path with --index"
 
 
 def check_ownership(place: Path, directory: Path) -> None:
-    """Refuse an index of the log in a folder that others could have written.
+    """Refuse an index that another user could have written. A missing index is fine.
 
-    One that is not there is fine. Raises `UnreadableError` and `OSError`.
+    Raises `UnreadableError` and `OSError`.
     """
     owners = {0, os.geteuid(), directory.stat().st_uid}
     for part in PARTS:
@@ -31,12 +31,14 @@ def check_ownership(place: Path, directory: Path) -> None:
             continue
         reason = _reason(found, owners)
         if reason:
-            raise UnreadableError(f"the index {path} is not used, since it could hide lines: {reason}", _CURE)
+            raise UnreadableError(
+                f"the index {path} is not safe to use, because it could hide lines: {reason}", _CURE
+            )
 
 
 def _reason(found: os.stat_result, owners: set[int]) -> str:
     if not stat.S_ISREG(found.st_mode):
-        return "it is a link, or no plain file"
+        return "it is a link, or not a regular file"
     if found.st_uid not in owners:
-        return f"it belongs to user {found.st_uid}, who is neither the log's owner, nor root, nor you"
-    return "its group or others may write it" if found.st_mode & 0o022 else ""
+        return f"it belongs to user {found.st_uid}, not to the owner of the log, root or you"
+    return "its group or other users may write it" if found.st_mode & 0o022 else ""

@@ -1,9 +1,8 @@
-"""A tree of hashes over all lines of a log: proof that some lines are part of a whole that was signed.
+"""A Merkle tree over all lines of a log, which proves that some lines belong to a signed log. Pure.
 
-The tree is that of RFC 6962: a leaf is SHA-256(0, line), a node is SHA-256(1, left, right), and the left
-side of a tree is the largest power of two that is smaller than the whole. Whoever has some of the lines
-and, for each largest part of the tree without any of them, its hash, can work out the hash of the whole.
-Those hashes are the proof. Pure.
+The tree follows RFC 6962: a leaf is SHA-256(0, line), a node is SHA-256(1, left, right), and the left subtree
+has the largest power of two of leaves below the total. The proof holds the hashes of the largest subtrees
+without a shown line. The shown lines and the proof give the root hash.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ EMPTY_ROOT = hashlib.sha256(b"").digest()
 
 @dataclass(frozen=True, slots=True)
 class MerkleNode:
-    """A part of the tree: the first of its leaves, how many there are, and its hash."""
+    """A subtree: its first leaf, its number of leaves and its hash."""
 
     at: int
     size: int
@@ -25,7 +24,7 @@ class MerkleNode:
 
 
 def hash_leaf(line: bytes) -> bytes:
-    """The hash of a line, given without its end."""
+    """Hash a line, given without its line end."""
     return hashlib.sha256(b"\0" + line).digest()
 
 
@@ -39,22 +38,22 @@ class _Part:
     size: int
     digest: bytes
     is_shown: bool
-    """Some of its leaves are shown, so those that are not have been told already."""
+    """True if a leaf is shown. The hidden parts are in the proof already."""
 
 
 @dataclass(slots=True)
 class MerkleTree:
-    """A tree that grows leaf by leaf, or part by part. It holds no more than its right edge."""
+    """A tree that grows by leaves or subtrees. Only its right edge is in memory."""
 
     leaves: int = 0
     proof: list[MerkleNode] = field(default_factory=list)
-    """The parts without a line that is shown, in no order."""
+    """Subtrees without a shown line, unordered."""
     _edge: list[_Part] = field(default_factory=list)
 
     def add(self, digest: bytes, size: int = 1, *, is_shown: bool = False) -> None:
-        """Add a leaf, or a whole part of the tree. Raises `ValueError` for a part that cannot stand here."""
+        """Add a leaf or a subtree. Raises `ValueError` for a subtree that does not fit here."""
         if size < 1 or size & (size - 1) or self.leaves % size:
-            raise ValueError("a part of the tree stands where it cannot")
+            raise ValueError("the subtree does not fit at this position")
         self._edge.append(_Part(self.leaves, size, digest, is_shown))
         self.leaves += size
         while len(self._edge) > 1 and self._edge[-2].size == self._edge[-1].size:
@@ -65,17 +64,17 @@ class MerkleTree:
         is_shown = left.is_shown or right.is_shown
         if is_shown:
             for part in (left, right):
-                self._tell(part)
+                self._add_to_proof(part)
         return _Part(left.at, left.size + right.size, _joined(left.digest, right.digest), is_shown)
 
-    def _tell(self, part: _Part) -> None:
+    def _add_to_proof(self, part: _Part) -> None:
         if not part.is_shown:
             self.proof.append(MerkleNode(part.at, part.size, part.digest))
 
     def root(self) -> bytes:
-        """The hash of the whole; the proof is complete then. To be asked once, at the end."""
+        """Complete the proof and return the root hash. Call this once, at the end."""
         for part in self._edge:
-            self._tell(part)
+            self._add_to_proof(part)
         if not self._edge:
             return EMPTY_ROOT
         digest = self._edge[-1].digest
@@ -85,10 +84,11 @@ class MerkleTree:
 
 
 def rebuild_root(proof: Iterator[MerkleNode], lines: Iterator[bytes], leaves: int) -> bytes | None:
-    """The hash of a whole of so many leaves, out of lines in their order and a proof in its order.
+    """Compute the root hash of a tree with `leaves` leaves from sorted proof nodes and shown lines.
 
-    None when the two do not make such a whole.
+    None if they do not fit together.
     """
+    # Proof nodes and lines fill the tree from left to right; a leftover of either means a forged bundle.
     tree = MerkleTree()
     node = next(proof, None)
     while tree.leaves < leaves:

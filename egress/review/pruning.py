@@ -1,9 +1,8 @@
-"""Letting go of old lines: whole files, the oldest first, so that the chain of the rest still holds.
+"""Pruning of a log: delete whole files, the oldest first, so that the remaining chain still verifies.
 
-An anchor says where the log begins then, which MAC stood before, and who deleted what; it is written before
-anything is deleted, and a line of the log tells of it afterwards. The newest file always stays. A log that is
-not sound is evidence, and nothing of it is deleted unless that is asked for. The proxy may run meanwhile: it
-deletes by the same rules, one at a time.
+An anchor records the new first file, the MAC before it and the author of the deletion. It is written before
+the first deletion; a log line follows afterwards. The newest file is never deleted. A damaged log is evidence
+and must not be pruned without `--force`. The proxy may run meanwhile: a lock admits one deletion at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from egress.audit import Sink, files, verify
 from egress.audit.chain import Keys
 from egress.audit.clock import AuditClock
 from egress.audit.recorded_pruning import delete_files
-from egress.errors import ContentError, UnreadableError, UsageError
+from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 from egress.review.entry import NotALineError, parse
 
 TAIL_BYTES = 1024 * 1024
@@ -24,24 +23,24 @@ TAIL_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept: all that any of these keeps not is let go of; 0 and None keep everything."""
+    """Limits on the kept files. A file over any limit is deleted; 0 and None mean no limit."""
 
     before: int | None = None
-    """UTC microseconds: files whose lines are all older are let go of."""
+    """UTC microseconds. Files with only older lines are deleted."""
     files: int = 0
     size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was deleted, or would be."""
+    """The result of a pruning or of a dry run."""
 
     files: tuple[str, ...]
     size: int
     first: str
-    """The file that the log begins with then."""
+    """The first file afterwards."""
     kept: int
-    """Bytes."""
+    """Remaining bytes."""
 
 
 def prune(
@@ -54,13 +53,14 @@ def prune(
     is_trial: bool = False,
     is_forced: bool = False,
 ) -> Pruned:
-    """Delete the files that a policy does not keep, the oldest first, and leave on record who did: `by`.
+    """Delete the files over the limits, the oldest first, and record `by` as the author.
 
-    Raises `ContentError` for a log that is not sound, `UnreadableError` for one that cannot be read, and
-    `UsageError` for a policy that keeps everything.
+    Raises `ContentError` for a damaged log, `UnreadableError` for an unreadable one, and `UsageError`
+    without any limit.
     """
     if keep == Retention():
-        raise UsageError("nothing says what to keep", "name a time, a number of files or a size")
+        raise UsageError("no limit is given", "give a time, a number of files or a size")
+    # Verification comes before the lock: it may take minutes, and the proxy must be able to rotate meanwhile.
     if not is_forced:
         _check(directory, key)
     try:
@@ -70,14 +70,14 @@ def prune(
     except OSError as error:
         raise _unreadable(directory, error) from None
     if descriptor is None:
-        raise UnreadableError("the proxy is deleting old files just now", "try again in a moment")
+        raise UnreadableError("the proxy is deleting old files right now", "try again in a moment")
     try:
         found, gone, first = _chosen(directory, keep)
         if gone and not is_trial:
             at = now * 1000
             if not delete_files(directory, Keys.of(key), gone, first, by, at, is_forced=is_forced):
                 raise ContentError(
-                    f"nothing was deleted: {found.first} does not say what stood before it",
+                    f"nothing was deleted: no line of {found.first} verifies with this key",
                     "give the key that the log was written with",
                 )
         return found
@@ -88,11 +88,12 @@ def prune(
 
 
 def record_pruning(directory: Path, key: bytes, clock: AuditClock) -> bool:
-    """Have a line written of what was deleted, by who writes the log; false when its next start has to.
+    """Get a log line written about the pruning; False if the next start of the proxy has to write it.
 
-    A proxy that runs sees the anchor within a second. Where none does, this is a start of the log and no
-    more; but never for a log of somebody else, who could not write to a file that is made here.
+    A running proxy sees the anchor within a second. Without a proxy the log is opened here, which writes the
+    line. The log of another user is never opened: its owner could not write to files created here.
     """
+    # Opening fails while a proxy writes the log. The proxy then writes the line itself.
     try:
         if directory.stat().st_uid == os.geteuid():
             Sink.open(directory, key, clock=clock, in_flight=1).close()
@@ -105,7 +106,7 @@ def record_pruning(directory: Path, key: bytes, clock: AuditClock) -> bool:
 
 
 def _is_written(directory: Path) -> bool:
-    """Whether somebody writes the log just now."""
+    """True if a process is writing the log."""
     try:
         os.close(files.lock(directory))
     except UnreadableError:
@@ -114,32 +115,34 @@ def _is_written(directory: Path) -> bool:
 
 
 def _unreadable(directory: Path, error: OSError) -> UnreadableError:
-    reason = (error.strerror or type(error).__name__).lower()
-    return UnreadableError(f"the audit log in {directory} cannot be changed: {reason}", "name its folder")
+    reason = reason_of(error)
+    return UnreadableError(
+        f"cannot change the audit log in {directory}: {reason}", "name its folder with --dir"
+    )
 
 
 def _check(directory: Path, key: bytes) -> None:
     faults = verify(directory, key).faults
     if faults:
         raise ContentError(
-            f"nothing was deleted: the log is not sound ({len(faults)} faults, the first: {faults[0]})",
-            "look at it with `egress log verify`, keep a copy, and then use --force",
+            f"nothing was deleted: the log is damaged ({len(faults)} faults, the first: {faults[0]})",
+            "run `egress log verify`, keep a copy of the folder, then use --force",
         )
 
 
 def _chosen(directory: Path, keep: Retention) -> tuple[Pruned, list[int], int]:
-    """What is to be deleted, and the file that the log begins with then."""
+    """Return the result, the files to delete and the new first file."""
     there = files.numbers(directory)
     sizes = {number: files.size(directory, number) for number in there}
-    gone = _let_go(directory, there, sizes, keep)
+    gone = _files_to_delete(directory, there, sizes, keep)
     size = sum(sizes[number] for number in gone)
     first = there[len(gone)]
     names = tuple(map(files.name, gone))
     return Pruned(names, size, files.name(first), sum(sizes.values()) - size), gone, first
 
 
-def _let_go(directory: Path, there: list[int], sizes: dict[int, int], keep: Retention) -> list[int]:
-    """The files from the oldest on that something does not keep, but never the newest."""
+def _files_to_delete(directory: Path, there: list[int], sizes: dict[int, int], keep: Retention) -> list[int]:
+    """Return the files over a limit, from the oldest on, without the newest."""
     gone: list[int] = []
     left = sum(sizes.values())
     for place, number in enumerate(there[:-1]):
@@ -152,7 +155,7 @@ def _let_go(directory: Path, there: list[int], sizes: dict[int, int], keep: Rete
 
 
 def _ends_before(directory: Path, number: int, moment: int) -> bool:
-    """Whether the lines at the end of a file are older; false where there is none that can be read."""
+    """True if the last lines of a file are older; False without a readable line, so that the file stays."""
     with (directory / files.name(number)).open("rb") as file:
         file.seek(max(files.size(directory, number) - TAIL_BYTES, 0))
         moments = []

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from egress.errors import reason_of
 from egress.runtime.errors import EngineUnavailableError, SpecError
 from egress.runtime.protocol import Provisions
 
@@ -22,9 +23,8 @@ def folder_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise EngineUnavailableError(
-            f"the files of a sandbox cannot be written in {folder}: {reason}",
+            f"the files of a sandbox cannot be written in {folder}: {reason_of(error)}",
             "make room there, or name another folder with --runtime-dir",
         ) from None
 

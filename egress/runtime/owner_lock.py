@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+from egress.errors import reason_of
 from egress.runtime.errors import EngineUnavailableError
 
 _OWNER_FILE: Final = "owner"
@@ -29,9 +30,8 @@ class OwnerLock:
                 self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
             )
         except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
             raise EngineUnavailableError(
-                f"the folder for sandboxes {folder} cannot be used: {reason}", "name another one"
+                f"the folder for sandboxes {folder} cannot be used: {reason_of(error)}", "name another one"
             ) from None
         fcntl.flock(self._file, fcntl.LOCK_EX)
 

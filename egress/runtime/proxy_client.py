@@ -8,9 +8,7 @@ stand-ins.
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -18,18 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
+from egress.control_client import ASK_TIMEOUT, HANDOVER_SOCKET, NoProxyError, ask_proxy, no_answer
+from egress.errors import UnreadableError
 from egress.runtime.errors import GatewayError, GatewayRefusedError, SandboxExistsError, SpecError
-from egress.runtime.unix_http import UnixHttpConnection, connect_unix
+from egress.unix.http_connection import JsonAnswer
+from egress.unix.stream_socket import connect_to_egress
 
 SandboxListenerKind = Literal["proxy", "transparent", "dns-udp", "dns-tcp"]
 Authority = str
 """A certificate in PEM form."""
 
-CONTROL_SOCKET: Final = "control.sock"
-HANDOVER_SOCKET: Final = Path("doors", "handover.sock")
-_ANSWER_TIMEOUT: Final = 30.0
-_MAX_SOCKET_PATH_BYTES: Final = 100
-_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_MAX_ANSWER_BYTES: Final = 64 * 1024
 _START_HINT: Final = "start one with `egress serve --handover`, as the same user"
 
 
@@ -104,11 +101,11 @@ class ControlProxyClient:
 
     def __init__(self, runtime_dir: Path) -> None:
         """Nothing is asked yet."""
-        self._control = runtime_dir / CONTROL_SOCKET
+        self._folder = runtime_dir
         self._handover = runtime_dir / HANDOVER_SOCKET
 
     def __repr__(self) -> str:
-        return f"ProxyGateway({str(self._control.parent)!r})"
+        return f"ProxyGateway({str(self._folder)!r})"
 
     def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
         again = {"seed": seed} if seed else {}
@@ -131,7 +128,7 @@ class ControlProxyClient:
                     socket.send_fds(sock, [_offer_line(name, item)], [item.sock.fileno()])
                     answer = _parse_answer(answers.readline(_MAX_ANSWER_BYTES))
                 except (OSError, ValueError) as error:
-                    raise _no_answer_error(self._handover, error) from None
+                    raise _no_answer_error(no_answer(self._handover, error)) from None
                 if answer.get("ok") is not True:
                     reason = _text_field(answer, "error")
                     raise GatewayRefusedError(
@@ -154,7 +151,7 @@ class ControlProxyClient:
         )
 
     def open_liveness(self) -> LivenessConnection:
-        return _LivenessSocket(_connect(self._handover, patience=None))
+        return _LivenessSocket(_connect(self._handover, timeout=None))
 
     def _knows(self, name: str) -> bool:
         status, answer = self._ask("GET", "/status", {})
@@ -165,16 +162,11 @@ class ControlProxyClient:
             and any(isinstance(each, dict) and each.get("name") == name for each in there)
         )
 
-    def _ask(self, method: str, path: str, body: Mapping[str, object]) -> tuple[int, Mapping[str, object]]:
-        connection = UnixHttpConnection("egress", lambda: _connect(self._control))
+    def _ask(self, method: str, target: str, body: Mapping[str, object]) -> JsonAnswer:
         try:
-            connection.request(method, path, json.dumps(body))
-            answer = connection.getresponse()
-            return answer.status, _parse_answer(answer.read(_MAX_ANSWER_BYTES))
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise _no_answer_error(self._control, error) from None
-        finally:
-            connection.close()
+            return ask_proxy(self._folder, method, target, body)
+        except UnreadableError as error:
+            raise _no_answer_error(error) from None
 
 
 class _LivenessSocket:
@@ -195,20 +187,15 @@ class _LivenessSocket:
         self._sock.close()
 
 
-def _connect(path: Path, patience: float | None = _ANSWER_TIMEOUT) -> socket.socket:
-    if len(os.fsencode(path)) > _MAX_SOCKET_PATH_BYTES:
-        raise GatewayError(f"no proxy can listen at {path}: the path is too long", "name a shorter folder")
+def _connect(path: Path, timeout: float | None = ASK_TIMEOUT) -> socket.socket:
     try:
-        return connect_unix(path, patience)
+        return connect_to_egress(path, timeout)
     except OSError as error:
-        raise _no_answer_error(path, error) from None
+        raise _no_answer_error(no_answer(path, error)) from None
 
 
-def _no_answer_error(path: Path, error: Exception) -> GatewayError:
-    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-        return GatewayError(f"no proxy is running here: nobody answers at {path}", _START_HINT)
-    reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
-    return GatewayError(f"the proxy did not answer at {path}: {reason}", "look into its log")
+def _no_answer_error(error: UnreadableError) -> GatewayError:
+    return GatewayError(error.message, _START_HINT if isinstance(error, NoProxyError) else error.hint)
 
 
 def _offer_line(name: str, item: SandboxListener) -> bytes:

@@ -7,14 +7,13 @@ so that no two of one name ever meet.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
 import structlog
 
-from egress.runtime.door.controller import DoorController
 from egress.runtime.errors import (
     GatewayError,
     GatewayRefusedError,
@@ -22,18 +21,14 @@ from egress.runtime.errors import (
     SandboxExistsError,
     SandboxNotFoundError,
 )
-from egress.runtime.mounted_files import MountedFiles
-from egress.runtime.protocol import Provisions
-from egress.runtime.proxy_client import Admission, ProxyClient
+from egress.runtime.proxy_client import Admission, ProxyClient, SandboxListener
 from egress.runtime.spec import Info, Spec, Values
 
 _log = structlog.get_logger(__name__)
 
 
-class RegisteredSandbox(Protocol):
+class Registered(Protocol):
     """One sandbox, as far as a proxy that returns is concerned."""
-
-    provisions: Provisions
 
     @property
     def spec(self) -> Spec: ...
@@ -42,20 +37,16 @@ class RegisteredSandbox(Protocol):
     def admission(self) -> Admission:
         """The one it was made by: what is planted in it stays when another proxy admits it."""
 
-    @property
-    def mounted_files(self) -> MountedFiles: ...
 
-    @property
-    def door_controller(self) -> DoorController: ...
-
-
-class SandboxRegistry[S: RegisteredSandbox]:
+class SandboxRegistry[S: Registered]:
     """Who is there."""
 
-    def __init__(self, gateway: ProxyClient, dressed: Callable[[S, Admission], Provisions]) -> None:
-        """`dressed` makes what a sandbox wears by another admission."""
+    def __init__(
+        self, gateway: ProxyClient, renewed: Callable[[S, Admission], Iterable[SandboxListener]]
+    ) -> None:
+        """`renewed` gives a sandbox the files of another admission, and returns its listeners."""
         self._gateway = gateway
-        self._dressed = dressed
+        self._renewed = renewed
         self._there: dict[str, S] = {}
         self._busy: set[str] = set()
         """Names of those that are being made, or taken away."""
@@ -150,11 +141,7 @@ class SandboxRegistry[S: RegisteredSandbox]:
         admission = self._gateway.admit(name, sandbox.spec.profile, before.seed)
         admission = replace(admission, canaries=before.canaries)
         try:
-            outfit = self._dressed(sandbox, admission)
-            # Before anybody answers with the new authority.
-            sandbox.mounted_files.renew(outfit)
-            sandbox.provisions = outfit
-            self._gateway.hand_over(name, sandbox.door_controller.listeners)
+            self._gateway.hand_over(name, self._renewed(sandbox, admission))
         except BaseException:
             self._gateway.dismiss(name)
             raise

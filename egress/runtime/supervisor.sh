@@ -1,4 +1,5 @@
 # Runs a command in a sandbox, and ends it with all that it began. Nothing but a POSIX shell and /proc is needed.
+# `proc.sh` stands in front of this.
 #
 #   sh supervisor.sh run TOKEN SECONDS TURNS FOLDER WORD...    SECONDS 0: as long as it takes
 #   sh supervisor.sh terminal TOKEN ROWS COLUMNS FOLDER WORD...     in the foreground of a terminal
@@ -25,27 +26,13 @@ enter() {
   case ${HOME:-/} in /) export HOME=/tmp ;; esac
 }
 
-# Calls `found NUMBER` for the processes of a group (`group`) or a parent (`parent`), until it returns 0.
-each() {
-  for file in /proc/[0-9]*/stat; do
-    number=${file#/proc/}
-    number=${number%/stat}
-    line=
-    { IFS= read -r line <"$file"; } 2>/dev/null
-    # Behind the name, which can hold anything: state, parent, group.
-    set -- "$1" "$2" ${line##*) }
-    [ "$3" = Z ] && continue
-    if [ "$1" = group ]; then [ "$5" = "$2" ] || continue; else [ "$4" = "$2" ] || continue; fi
-    found "$number" "$4" && return 0
-  done
-  return 1
-}
-
 # Whether others of a group are left than its first. A clock in the same group, and its sleep, do not count.
 is_left() {
   first=$1 clock=${2:-none}
-  found() { [ "$1" != "$first" ] && [ "$1" != "$clock" ] && [ "$2" != "$clock" ]; }
-  each group "$1"
+  found() {
+    [ "$group" = "$first" ] && [ "$1" != "$first" ] && [ "$1" != "$clock" ] && [ "$parent" != "$clock" ]
+  }
+  each_process
 }
 
 # Waits until a group has only its first, and kills it where others are left when TURNS have passed. It looks often,
@@ -100,8 +87,8 @@ run() {
 end_watch() {
   if [ -z "$setsid" ]; then
     kill -STOP "$watch"
-    found() { kill -KILL "$1"; return 1; }
-    each parent "$watch"
+    found() { [ "$parent" = "$watch" ] && kill -KILL "$1"; return 1; }
+    each_process
   fi
   # Its group and itself, for it may have none yet.
   kill -KILL "-$watch" "$watch"
@@ -116,8 +103,8 @@ watch() {
 }
 
 end_group() {
-  group=$1
-  trap 'kill -KILL "-$group"' EXIT
+  ended=$1
+  trap 'kill -KILL "-$ended"' EXIT
   kill -TERM "-$1"
   # With nobody left its first comes to its end by itself.
   await_end "$1" "$2" $$
@@ -137,12 +124,10 @@ terminal() {
 
 end() {
   status=1
-  for file in /proc/[0-9]*/cmdline; do
-    number=${file#/proc/}
-    number=${number%/cmdline}
-    line=
-    { IFS= read -r line <"$file"; } 2>/dev/null
-    case $line in
+  for one in /proc/[0-9]*; do
+    number=${one#/proc/}
+    words_of "$number"
+    case $words in
       *"supervisor.shrun$TOKEN"*) ;;
       # Shells at a terminal have no ear for TERM.
       *"supervisor.shterminal$TOKEN"*) kill -HUP "-$number" ;;

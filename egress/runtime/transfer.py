@@ -12,6 +12,7 @@ from typing import BinaryIO, Final, cast
 
 import structlog
 
+from egress.errors import reason_of
 from egress.runtime.disk_space import SpaceCheckedFile
 from egress.runtime.errors import (
     ArchiveError,
@@ -103,9 +104,8 @@ def _file_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise SandboxStateError(
-            f"the archive cannot be kept on this machine: {reason}", "make room for temporary files"
+            f"the archive cannot be kept on this machine: {reason_of(error)}", "make room for temporary files"
         ) from None
 
 

@@ -18,6 +18,7 @@ from egress.runtime.errors import SpecError, UnsupportedError
 from egress.runtime.protocol import Output
 from egress.runtime.protocol import RuntimeProcess as Running
 from egress.runtime.spec import MIB, Command, ExecResult
+from egress.runtime.supervisor import with_proc
 from egress.sandbox.cancellation import CancellableEvent
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import LogEndedError, checked
@@ -29,7 +30,7 @@ COMMAND_VARIABLE: Final = "EGRESS_COMMAND"
 """The variable by which the processes of a command are known."""
 MAX_KEPT_BYTES: Final = 8 * MIB
 
-_SIGNAL_SCRIPT: Final = Path(__file__).with_name("signal.sh").read_text(encoding="utf-8")
+_SIGNAL_SCRIPT: Final = with_proc(Path(__file__).with_name("signal.sh"))
 _NO_PROCESS_STATUS: Final = 44
 
 

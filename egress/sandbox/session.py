@@ -26,6 +26,7 @@ from egress.runtime.errors import SandboxError, SpecError
 from egress.runtime.protocol import Output
 from egress.runtime.protocol import RuntimeProcess as Running
 from egress.runtime.spec import MIB, NO_VALUES, TIMED_OUT_STATUS, Command, ExecResult, Values
+from egress.runtime.supervisor import with_proc
 from egress.sandbox.cancellation import cancelled_by
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import SessionClosedError, checked
@@ -33,7 +34,7 @@ from egress.sandbox.process import OutputCallback
 from egress.sandbox.session_markers import MarkerSplitter
 
 _LOOP_SCRIPT: Final = Path(__file__).with_name("session.sh").read_text(encoding="utf-8")
-_END_SCRIPT: Final = Path(__file__).with_name("session_end.sh").read_text(encoding="utf-8")
+_END_SCRIPT: Final = with_proc(Path(__file__).with_name("session_end.sh"))
 _END_TICKS_PER_SECOND: Final = 20
 """Of the script that ends commands, a second."""
 _MAX_OUTPUT_BYTES: Final = 64 * MIB

@@ -1,7 +1,7 @@
 """The review page: the audit log in a browser. It only reads, and needs the extra `ui`.
 
-What it shows was chosen by sandboxes and upstreams, so everything is text and nothing is believed. It
-knows no proxy and no sandbox: it stands on `egress.review` alone.
+Sandboxes and upstreams chose the values that the page shows, so every value is printed as text and none is
+trusted. The package uses `egress.review` only and must not reach the proxy or a sandbox.
 """
 
 from egress.ui.app import make

@@ -1,6 +1,6 @@
-"""The application: which page answers which address, and what becomes of an error.
+"""The ASGI application: routes, static files and error pages.
 
-Built from values alone, so that a test asks it without a socket. Whoever serves it puts the guard in front.
+The application opens no socket, so tests call it directly. The caller must put `RequestGuard` in front.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from egress.ui.pages import PAGES
 
 
 def make(
-    desk: IndexPool,
+    pool: IndexPool,
     watch: ChainWatch,
     rules: Sequence[Path],
     now: Callable[[], int],
     *,
     is_watching: bool = True,
 ) -> Starlette:
-    """The application, without its guard. With `is_watching` it checks the chain while it is served."""
-    site = PageContext(desk, watch, tuple(rules), now, environment())
+    """Build the application, without its guard. `is_watching` verifies the log in the background."""
+    site = PageContext(pool, watch, tuple(rules), now, environment())
     routes = [Route(path, _endpoint(site, page), methods=["GET"]) for path, page in PAGES.items()]
     routes.append(Route("/static/{name}", _static, methods=["GET"]))
 
+    # The check must end before the pool closes: nothing may hold up the shutdown.
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         checking = asyncio.create_task(watch.run()) if is_watching else None
@@ -43,9 +44,9 @@ def make(
             checking.cancel()
             with suppress(asyncio.CancelledError):
                 await checking
-        desk.close()
+        pool.close()
 
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _nothing(site)})
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _not_found(site)})
 
 
 def _endpoint(site: PageContext, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -59,7 +60,7 @@ def _endpoint(site: PageContext, page: Page) -> Callable[[Request], Awaitable[Re
 
 
 def status_of(error: EgressError) -> int:
-    """The status of a page that could not be made."""
+    """Return the HTTP status for an error page."""
     if isinstance(error, NotFoundError):
         return 404
     if isinstance(error, UsageError):
@@ -67,9 +68,9 @@ def status_of(error: EgressError) -> int:
     return 503 if isinstance(error, BusyError | TooSlowError) else 500
 
 
-def _nothing(site: PageContext) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _not_found(site: PageContext) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def answer(_: Request, __: Exception) -> Response:
-        return site.page("problem.html", 404, message="there is no such page", hint="begin with the list")
+        return site.page("problem.html", 404, message="page not found", hint="start at the list of requests")
 
     return answer
 
@@ -77,7 +78,7 @@ def _nothing(site: PageContext) -> Callable[[Request, Exception], Awaitable[Resp
 async def _static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC_TYPES:
-        return Response("there is no such file\n", 404, media_type="text/plain")
+        return Response("file not found\n", 404, media_type="text/plain")
     return Response(
         STATIC_FILES[name], headers={"content-type": STATIC_TYPES[name], "cache-control": "max-age=86400"}
     )

@@ -1,7 +1,7 @@
-"""Whether the log is as the proxy wrote it: checked again and again beside the pages, by another process.
+"""Background verification of the log, in a separate process.
 
-Checking reads every byte, which may take minutes; a process of its own neither holds up a page nor takes
-its memory. Until it has ended once, nothing is claimed. How old the answer is always stands beside it.
+Verifying reads every byte and may take minutes. A separate process neither delays a page nor uses its memory.
+The page claims nothing before the first run has ended, and always shows how old the result is.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ MAX_STATUS_AGE = 900.0
 
 @dataclass(frozen=True, slots=True)
 class ChainStatus:
-    """What is known of the log."""
+    """The result of the last verification."""
 
     word: Word = "unchecked"
     lines: int = 0
     faults: tuple[str, ...] = ()
     more: int = 0
-    """Faults that are not among them."""
+    """Number of faults left out of `faults`."""
     newest: str = ""
-    """The number and the MAC of the last line: to be kept in another place."""
+    """Number and MAC of the last line. A copy kept elsewhere reveals a complete rollback."""
     begins: str = ""
-    """What was deleted before the first line, and by whom."""
+    """Description of the pruning before the first line, with its author."""
     note: str = ""
     is_checking: bool = False
     age: float | None = None
-    """Seconds since it was found out."""
+    """Seconds since the verification began."""
 
     @property
     def is_old(self) -> bool:
-        """Whether so long ago that it says little."""
+        """True if the result is too old to rely on."""
         return self.age is not None and self.age > MAX_STATUS_AGE
 
 
 class ChainWatch:
-    """Checks by running a command, such as `egress log verify --json`."""
+    """Verifies the log by running a command such as `egress log verify --json`."""
 
     def __init__(
         self,
@@ -63,23 +63,25 @@ class ChainWatch:
         self._is_checking = False
 
     def chain(self) -> ChainStatus:
-        """What is known now."""
+        """Return the current status."""
         age = None if self._at is None else self._clock() - self._at
         return replace(self._known, age=age, is_checking=self._is_checking)
 
     async def run(self) -> None:
-        """Check for ever. A log that takes long to check is checked less often."""
+        """Verify in a loop until cancelled."""
         while True:
             began = self._clock()
             await self.check()
+            # A slow check rests five times as long as it ran, so it uses at most a sixth of one CPU.
             await asyncio.sleep(max(self._pause, 5 * (self._clock() - began)))
 
     async def check(self) -> None:
-        """Check once."""
+        """Verify once."""
         self._is_checking = True
         try:
             began = self._clock()
             self._known = await self._checked()
+            # The age counts from the start: lines written during the check were not verified.
             self._at = began
         finally:
             self._is_checking = False
@@ -95,35 +97,38 @@ class ChainWatch:
                 limit=MAX_OUTPUT_BYTES,
             )
         except OSError:
-            return ChainStatus("unknown", note="the check cannot be started")
+            return ChainStatus("unknown", note="cannot start `egress log verify`")
         try:
+            # Pages go first: the check runs at low priority.
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, process.pid, 10)
-            output, said = await process.communicate()
+            output, errors = await process.communicate()
         finally:
+            # A cancelled check must not leave its process behind.
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
         if process.returncode not in (0, 1):
-            return ChainStatus("unknown", note=_first(said))
+            return ChainStatus("unknown", note=_error_text(errors))
         return read(output)
 
 
-def _first(said: bytes) -> str:
-    """The message of a command that failed."""
-    text = said[:2000].decode("utf-8", "replace").strip()
-    return text.replace("\n", "; ") or "the check ended without a word"
+def _error_text(errors: bytes) -> str:
+    """Return the message of a command that failed."""
+    text = errors[:2000].decode("utf-8", "replace").strip()
+    return text.replace("\n", "; ") or "`egress log verify` failed without a message"
 
 
 def read(output: bytes) -> ChainStatus:
-    """What `egress log verify --json` found."""
+    """Parse the output of `egress log verify --json`."""
     try:
         found = json.loads(output)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("ok"), bool):
-        return ChainStatus("unknown", note="the check said nothing that can be read")
+        return ChainStatus("unknown", note="`egress log verify` printed no valid JSON")
+    # The output comes from our own command, but a wrong type must not break every page.
     faults = [_fault(fault) for fault in found.get("faults", ()) if isinstance(fault, dict)]
     pruning = found.get("pruning")
     return ChainStatus(

@@ -1,7 +1,7 @@
-"""Charts, drawn here: where each bar stands, for a template that writes the SVG. Pure.
+"""Chart geometry: the position of each bar, for a template that writes the SVG. Pure.
 
-Coordinates are numbers and never texts of a line, and colours are classes of the style sheet: the policy
-of the page forbids a style in the markup. A chart has no text in it, so that it may be stretched.
+Coordinates are numbers, never text from the log. Colours are classes of the style sheet, because the content
+security policy forbids inline styles. The SVG contains no text, so the browser may stretch it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from egress.ui import formatting
 
 WIDTH, HEIGHT = 600, 100
 GAP = 0.18
-"""The part of a step that stays empty."""
+"""Share of a column that stays empty between two bars."""
 
 Steps = Sequence[tuple[int, TrafficTotals]]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A rectangle; `part` is the class that colours it."""
+    """A rectangle. `part` is its CSS class."""
 
     x: float
     y: float
@@ -32,7 +32,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One step of time: its bars, what is said of it, and from when to when."""
+    """The bars, tooltip and time range of one step of the time axis."""
 
     x: float
     width: float
@@ -44,41 +44,35 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart as a template needs it."""
+    """A chart, ready for a template."""
 
     name: str
     total: str
     top: str
-    """What the full height stands for."""
+    """The value at full height."""
     first: str
     last: str
     columns: tuple[Column, ...]
     parts: tuple[tuple[str, str], ...]
-    """The class and the meaning of each colour."""
+    """CSS class and meaning of each colour."""
 
 
 Values = Callable[[TrafficTotals], tuple[int, ...]]
 
 
 def charts(steps: Steps, total: TrafficTotals) -> tuple[Chart, ...]:
-    """Requests, denials, bytes and durations over time."""
+    """Build the charts for requests, denials, bytes and durations over time."""
     if not steps:
         return ()
     number, size, took = formatting.number, formatting.size, formatting.duration
     moved = size(total.bytes_up + total.bytes_down)
-    middle = f"{took(total.p50_us) or '0'} in the middle"
+    median = f"p50 {took(total.p50_us) or '0'}"
     return (
         _chart("Requests", number(total.requests), steps, ("allow", "deny"), _requests, number),
         _chart("Denials", number(total.denied), steps, ("deny",), lambda n: (n.denied,), number),
         _chart("Bytes", moved, steps, ("down", "up"), lambda n: (n.bytes_down, n.bytes_up), size),
-        _chart("Latency", middle, steps, ("p50", "p95"), _latency, took),
+        _chart("Latency", median, steps, ("p50", "p95"), _latency, took),
     )
-
-
-def requests(steps: Steps, total: TrafficTotals) -> Chart | None:
-    """The first of them alone."""
-    found = charts(steps, total)
-    return found[0] if found else None
 
 
 MEANINGS = {
@@ -86,8 +80,8 @@ MEANINGS = {
     "deny": "denied",
     "down": "to sandboxes",
     "up": "from sandboxes",
-    "p50": "half took less",
-    "p95": "95 % took less",
+    "p50": "p50",
+    "p95": "p95",
 }
 
 
@@ -104,14 +98,15 @@ def _chart(
 ) -> Chart:
     rows = [values(numbers) for _, numbers in steps]
     top = max((sum(row) for row in rows), default=0)
+    # A single step has no neighbour to measure: a minute is the shortest step of the index.
     step = steps[1][0] - steps[0][0] if len(steps) > 1 else 60_000_000
     width = WIDTH / len(steps)
     columns = []
     for place, ((moment, _), row) in enumerate(zip(steps, rows, strict=True)):
-        said = ", ".join(
-            f"{text(v) or 0} {MEANINGS[part]}" for v, part in zip(_told(name, row), parts, strict=True)
+        values_text = ", ".join(
+            f"{text(v) or 0} {MEANINGS[part]}" for v, part in zip(_unstacked(name, row), parts, strict=True)
         )
-        title = f"{formatting.when(moment)} UTC: {said}"
+        title = f"{formatting.when(moment)} UTC: {values_text}"
         bars = tuple(_stack(place * width, width, row, parts, top))
         columns.append(
             Column(_round(place * width), _round(width), bars, title, _stamp(moment), _stamp(moment + step))
@@ -127,8 +122,8 @@ def _chart(
     )
 
 
-def _told(name: str, row: tuple[int, ...]) -> tuple[int, ...]:
-    """The values as people mean them: what is stacked on another one is more than its own height."""
+def _unstacked(name: str, row: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the values to print. The p95 bar holds only its distance to p50, because it is stacked on it."""
     return (row[0], row[0] + row[1]) if name == "Latency" else row
 
 
@@ -137,7 +132,7 @@ def _stack(x: float, width: float, row: tuple[int, ...], parts: tuple[str, ...],
     for value, part in zip(row, parts, strict=True):
         if value <= 0 or not top:
             continue
-        # What is there is seen, however little it is.
+        # A minimum height keeps small values visible.
         height = min(max(value / top * HEIGHT, 1.5), HEIGHT - below)
         below += height
         inner = width * (1 - GAP)
@@ -149,5 +144,5 @@ def _round(value: float) -> float:
 
 
 def _stamp(moment: int) -> str:
-    # To the second, as `since` and `until` are typed; steps are whole seconds or more.
+    # Seconds are enough: a step is never shorter, and `since` and `until` are typed this way.
     return timestamps.format_moment(moment)

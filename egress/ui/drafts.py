@@ -1,7 +1,7 @@
-"""Drafts, replays and suggestions for a page: as text to copy. Nothing is written, and no rule is changed.
+"""Drafts, replays and suggestions as text for a page. This module writes no file and changes no rule.
 
-Reading the lines of a long time takes long, so the work itself watches the clock and gives up; a page
-that gave up says so and shows nothing half.
+Reading many lines takes long, so the work checks a deadline and gives up. A page that gave up says so and
+shows no partial result.
 """
 
 from __future__ import annotations
@@ -30,70 +30,72 @@ from egress.ui.index_pool import TooSlowError
 from egress.ui.rulebook import RuleBook
 
 DRAFT_TIMEOUT = 20.0
-"""For reading and working out together."""
+"""Seconds for reading and computing together."""
 MAX_KINDS = 10_000
-"""Loading a draft cannot be broken off, and this bounds what there is to load."""
+"""Loading a draft cannot be interrupted, so this bounds its size."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficSelection:
-    """Which lines: of which log, since when, of whom."""
+    """The log, time range and profile to read lines for."""
 
     log: Path
     index: Path | None
-    """Where it is not beside the log: what that knows to be older is not read."""
+    """Index path, if not beside the log. Parts that the index knows to be older are skipped."""
     since: str
     profile: str
-    """Empty for any."""
+    """Empty: any profile."""
 
 
 def draft_rules(wanted: TrafficSelection, rules: RuleBook, now: int) -> tuple[RuleDraft, tuple[str, ...]]:
-    """A rule file from what was seen to pass, and what is not in it.
+    """Draft a rule file from allowed traffic, and list the traffic that it does not cover.
 
     Raises `UsageError`, `UnreadableError`, `TooSlowError`.
     """
-    late = timeout_check(time.monotonic)
-    traffic, missing = _traffic(wanted, now, late)
-    return draft(traffic, rules.policy, now, late), missing
+    check = timeout_check(time.monotonic)
+    traffic, missing = _traffic(wanted, now, check)
+    return draft(traffic, rules.policy, now, check), missing
 
 
 def replay_traffic(wanted: TrafficSelection, policy: Policy, now: int) -> tuple[Replay, tuple[str, ...]]:
-    """What was seen, decided by these rules, and what was not. Raises as `drafted`."""
-    late = timeout_check(time.monotonic)
-    traffic, missing = _traffic(wanted, now, late)
-    return replay(traffic, policy, now, late), missing
+    """Decide past traffic again by these rules. Raises as `draft_rules`."""
+    check = timeout_check(time.monotonic)
+    traffic, missing = _traffic(wanted, now, check)
+    return replay(traffic, policy, now, check), missing
 
 
 def suggest_rule(entry: LogEntry, rules: RuleBook, now: int) -> Suggestion | None:
-    """What would allow the request of a line; None where the line is about none, or there are no rules."""
-    one = observe(entry.fields)
-    if one is None or rules.policy is None:
+    """Suggest a rule change that allows a denied request; None without a request or without rules."""
+    observed = observe(entry.fields)
+    if observed is None or rules.policy is None:
         return None
-    return suggest(one, entry.text("address"), rules.sources, preset_texts(), now)
+    return suggest(observed, entry.text("address"), rules.sources, preset_texts(), now)
 
 
-def _traffic(wanted: TrafficSelection, now: int, late: Callable[[], None]) -> tuple[Traffic, tuple[str, ...]]:
+def _traffic(
+    wanted: TrafficSelection, now: int, check: Callable[[], None]
+) -> tuple[Traffic, tuple[str, ...]]:
     span = TimeRange.of(wanted.since, now)
-    lines = until_late(read(wanted.log, span, wanted.index), late)
+    lines = until_timeout(read(wanted.log, span, wanted.index), check)
     traffic = Traffic.of(lines, wanted.profile or None, MAX_KINDS)
     return traffic, traffic.missing(span.odd)
 
 
 def timeout_check(clock: Callable[[], float], seconds: float = DRAFT_TIMEOUT) -> Callable[[], None]:
-    """To be called between the steps of the work: raises `TooSlowError` when there is no time left."""
+    """Return a function to call between steps. It raises `TooSlowError` after the deadline."""
     end = clock() + seconds
 
-    def late() -> None:
+    def check() -> None:
         if clock() > end:
-            hint = "take a shorter time, or `egress rules draft` and `egress rules replay`, which wait"
-            raise TooSlowError("there is too much in these lines for a page", hint)
+            hint = "shorten the period, or use `egress rules draft` or `egress rules replay`: no timeout"
+            raise TooSlowError("too much traffic for this page", hint)
 
-    return late
+    return check
 
 
-def until_late[T](items: Iterable[T], late: Callable[[], None]) -> Iterator[T]:
-    """The items, as long as there is time."""
+def until_timeout[T](items: Iterable[T], check: Callable[[], None]) -> Iterator[T]:
+    """Yield the items, and check the deadline every 100 items."""
     for number, item in enumerate(items):
         if not number % 100:
-            late()
+            check()
         yield item

@@ -1,7 +1,7 @@
-r"""How values look on a page: texts of others made harmless and visible, numbers made short. Pure.
+r"""Formatting of values for a page: untrusted text made visible, numbers made short. Pure.
 
-Escaping is the business of the templates, which do it everywhere. Here a character that would not be
-seen, or would turn the text around it, is written as `\u202e`, as the command line does.
+The templates escape every value. This module writes an invisible character, or one that reverses the text
+around it, as an escape such as `\u202e`. The command line does the same.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from egress.review.timestamps import format_moment as moment
 
 MAX_TEXT_CHARS = 2000
-"""A text of a line that is longer is cut: nobody reads more of it in a table."""
+"""Longer text is cut: a table cell needs no more."""
 
 
 def visible(text: str, most: int = MAX_TEXT_CHARS) -> str:
-    """A text in which every character is seen."""
+    """Return the text with every character visible."""
     cut = text if len(text) <= most else f"{text[:most]}…"
     if cut.isprintable():
         return cut
@@ -21,14 +21,15 @@ def visible(text: str, most: int = MAX_TEXT_CHARS) -> str:
 
 
 def finalize(value: object) -> object:
-    """What templates do to everything that they print, before it is escaped."""
+    """Make a value safe to print. Templates call this for every value, before escaping."""
+    # `Markup` is a subclass of `str`, and is our own HTML: only plain strings are changed.
     if type(value) is str:
         return visible(value)
     return "" if value is None else value
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a text of ours that may hold texts of others, such as a draft."""
+    """Split one of our own texts that may quote untrusted text, such as a draft."""
     return [visible(line, 10_000) for line in text.split("\n")]
 
 
@@ -51,7 +52,7 @@ def size(value: int) -> str:
 
 
 def duration(microseconds: int) -> str:
-    """`12 ms`; empty for nothing."""
+    """`12 ms`; empty for 0."""
     if not microseconds:
         return ""
     if microseconds >= 60_000_000:
@@ -71,7 +72,7 @@ def age(seconds: float) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """`3 %`; `<1 %` for what is there and rounds to nothing."""
+    """`3 %`; `<1 %` for a small share above 0."""
     if not part or not whole:
         return "0 %"
     percent = part * 100 / whole
@@ -79,5 +80,5 @@ def share(part: int, whole: int) -> str:
 
 
 def when(microseconds: int) -> str:
-    """A moment to the minute: `2026-03-01 09:30`."""
+    """Format a moment to the minute: `2026-03-01 09:30`."""
     return moment(microseconds)[:16].replace("T", " ")

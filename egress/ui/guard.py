@@ -1,10 +1,10 @@
-"""The guard in front of every page: who asks, by which name, from where; and what a browser may do with it.
+"""Request checks in front of every page: method, host name, origin, login; and the security headers.
 
-Theory of operation. The page is read-only, so only GET and HEAD pass. A foreign `Host` is a name that an
-attacker let point at this machine, and a foreign `Origin` or `Sec-Fetch-Site` another page that asks
-through the reviewer's browser: both are refused before anything is looked up. Another port of the same
-machine is foreign too, for a preview of a sandbox may live there. Then comes the login. Every answer,
-refusals too, carries the same headers. A refusal says nothing of what was sent.
+The page is read-only, so only GET and HEAD pass. A foreign `Host` means DNS rebinding: an attacker's name
+points at this machine. A foreign `Origin` or `Sec-Fetch-Site` means that another page sends the request
+through the reviewer's browser. The guard refuses both before any lookup. Another port of this machine counts
+as foreign too, because a sandbox preview may run there. The login is checked last. Every response, also a
+refusal, carries the same headers. A refusal repeats no part of the request.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), clipboard-read=()"),
 )
 PUBLIC_PREFIXES = ("/static/",)
-"""What is served without a login: our own script and style, which hold nothing of a log."""
+"""Paths served without login: our own script and style, which contain no log data."""
 LOGIN = "/login"
 MAX_QUERY_BYTES = 8192
-SIGN_IN = "Open the link that `egress ui` printed: it carries the token. After a restart it is another one."
+SIGN_IN = "Open the link that `egress ui` printed: it contains the token. Each start prints a new link."
 
 
 class RequestGuard:
-    """The application behind its rules."""
+    """ASGI middleware that checks every request."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = (), session: LoginSession | None = None) -> None:
-        """`names` are host names beside those of loopback; without `session` there is no login."""
+        """`names` are host names besides the loopback names. Without `session` no login is required."""
         self._app = app
         self._names = LOOPBACK | {name.lower() for name in names}
         self._session = session
@@ -54,6 +54,7 @@ class RequestGuard:
             return
         if scope["type"] != "http":
             return
+        # Refusals come before the login, so that a foreign page cannot even try a token.
         answer = _Answer(send)
         headers = Headers(scope=scope)
         refusal = self._refusal(scope, headers)
@@ -68,14 +69,14 @@ class RequestGuard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         if scope["method"] not in METHODS:
-            return 405, "This page only reads: use GET."
+            return 405, "This page is read-only: use GET."
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _name(hosts[0]) not in self._names:
-            return 421, "This name is not one of this page: use the link that was printed, or add --name."
+            return 421, "Unknown host name: use the printed link, or allow the name with --name."
         if _is_foreign(headers, hosts[0]):
-            return 403, "Another page asked for this: open it yourself."
+            return 403, "Another page sent this request: open the address yourself."
         if len(scope["query_string"]) > MAX_QUERY_BYTES:
-            return 414, "This address is too long."
+            return 414, "The address is too long."
         return None
 
     def _is_in(self, scope: Scope, headers: Headers) -> bool:
@@ -87,15 +88,15 @@ class RequestGuard:
     async def _login(session: LoginSession, scope: Scope, answer: _Answer) -> None:
         found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
         if not session.admits(found.get("token", [""])[0]):
-            await answer.text(401, f"This is not the token. {SIGN_IN}")
+            await answer.text(401, f"Wrong token. {SIGN_IN}")
             return
-        # The token leaves the address bar at once.
+        # The redirect removes the token from the address bar.
         extra = ((b"location", b"/"), (b"set-cookie", session.cookie.encode()))
-        await answer.text(303, "You are in.", extra)
+        await answer.text(303, "Logged in.", extra)
 
 
 def _name(host: str) -> str:
-    """The name in a `Host`, without its port; empty for what is none."""
+    """Return the name in a `Host` header without its port; empty if malformed."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower() if "@" not in host and "/" not in host else ""
     except ValueError:
@@ -103,7 +104,7 @@ def _name(host: str) -> str:
 
 
 def _is_foreign(headers: Headers, host: str) -> bool:
-    """Whether another page asks. That another page only links to this one is no harm."""
+    """True if another page sent the request. A plain link from another page is harmless and passes."""
     origins = headers.getlist("origin")
     if any(origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()) for origin in origins):
         return True
@@ -114,7 +115,7 @@ def _is_foreign(headers: Headers, host: str) -> bool:
 
 
 class _Answer:
-    """Sends what is sent, with the headers of every answer."""
+    """Adds the security headers to a response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,12 +1,11 @@
-"""Where the page listens: a port of this machine, or a unix socket that only its owner may open.
+"""Listening sockets and server settings: a TCP port, or a unix socket with mode 0600.
 
-Nothing of a request is logged: an address can hold the token.
+Requests are never logged, because an address can contain the login token.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import stat
 from collections.abc import Iterator
@@ -18,17 +17,18 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from egress.errors import UnreadableError
+from egress.unix.stream_socket import connect, listen
 
 MAX_CONNECTIONS = 64
-"""Conversations at a time."""
+"""Concurrent connections."""
 IDLE_TIMEOUT = 10
-"""Seconds for a whole question, and between an answer and the next question."""
+"""Seconds for a whole request, and between a response and the next request."""
 MAX_REQUEST_BYTES = 1024 * 1024
-"""Bytes of a question. Browsers send the cookies of every port of a name, up to 180 of 4 kB."""
+"""Request size. Browsers send the cookies of every port of a host name, up to 180 of 4 kB each."""
 
 
 def listen_on_port(host: str, number: int) -> socket.socket:
-    """A listening TCP socket; 0 takes any free port. Raises `UnreadableError`."""
+    """Open a listening TCP socket; port 0 picks a free one. Raises `UnreadableError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -37,42 +37,35 @@ def listen_on_port(host: str, number: int) -> socket.socket:
         sock.listen(MAX_CONNECTIONS)
     except (OSError, OverflowError) as error:
         sock.close()
-        hint = "give another one with --listen, or `--listen 127.0.0.1:0` for any that is free"
-        raise UnreadableError(f"the page cannot listen there: {_reason(error)}", hint) from None
+        hint = "choose another address with --listen, or `--listen 127.0.0.1:0` for a free port"
+        raise UnreadableError(f"cannot listen on {host}:{number}: {_reason(error)}", hint) from None
     return sock
 
 
 def listen_on_socket(path: Path) -> socket.socket:
-    """A listening unix socket, mode 0600, in place of one that nobody serves. Raises `UnreadableError`."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
+    """Open a listening unix socket with mode 0600, replacing a stale one. Raises `UnreadableError`."""
     try:
-        _clear(path)
-        sock.bind(str(path))
-        sock.listen(MAX_CONNECTIONS)
+        _remove_stale(path)
+        return listen(path, MAX_CONNECTIONS)
     except OSError as error:
-        sock.close()
-        hint = "name another one with --socket"
-        raise UnreadableError(f"the socket {path} cannot be made: {_reason(error)}", hint) from None
-    finally:
-        os.umask(before)
-    return sock
+        hint = "choose another path with --socket"
+        raise UnreadableError(f"cannot create the socket {path}: {_reason(error)}", hint) from None
 
 
-def _clear(path: Path) -> None:
-    """Take away a socket that is left over; anything else stays, and binding says so."""
+def _remove_stale(path: Path) -> None:
+    """Remove a socket without a server. Any other file stays, and `bind` fails on it."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            try:
-                probe.connect(str(path))
-            except ConnectionRefusedError:
-                path.unlink()
+        try:
+            connect(path, None).close()
+        except ConnectionRefusedError:
+            path.unlink()
 
 
-def config(app: ASGIApp, patience: int = IDLE_TIMEOUT) -> uvicorn.Config:
-    """How it is served: without a log of requests, and bounded."""
+def config(app: ASGIApp, timeout: int = IDLE_TIMEOUT) -> uvicorn.Config:
+    """Return the server settings: no request log, and limits on connections, time and size."""
+    # Proxy headers stay off: any local program could claim another client address or scheme.
     return uvicorn.Config(
         app,
         http=PageConnection,
@@ -84,14 +77,14 @@ def config(app: ASGIApp, patience: int = IDLE_TIMEOUT) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=patience,
+        timeout_keep_alive=timeout,
         timeout_graceful_shutdown=3,
         h11_max_incomplete_event_size=MAX_REQUEST_BYTES,
     )
 
 
 def serve(app: ASGIApp, sock: socket.socket) -> None:
-    """Serve until told to stop."""
+    """Serve until interrupted."""
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config(app)).run(sockets=[sock])
 
@@ -101,52 +94,51 @@ def _reason(error: Exception) -> str:
     return (text or type(error).__name__).lower()
 
 
-# How long a connection to the page may say nothing, so that silence keeps nobody out.
-#
-# Any program of this machine may connect, and only so many are served at a time. Who has asked nothing whole
-# in good time is cut off. When there is no room left, the oldest that waits for nothing but its own other
-# side
-# makes way, and before all others one that never asked anything.
 class PageConnection(H11Protocol):
-    """A connection. The clock of the server itself runs after an answer only, and any byte stops it."""
+    """A connection with an idle timeout, so that silent connections cannot lock out the reviewer.
+
+    Any local program may connect, and the number of connections is limited. A connection without a whole
+    request in time is closed. At the limit the oldest idle connection is closed, first of all one that never
+    sent a request. The timer of uvicorn is not enough: it runs only after a response, and any byte stops it.
+    """
 
     begun = 0.0
-    _clock: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.begun = self.loop.time()
         self._make_room()
-        self._wind()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if not self.is_unasked:
-            self._stop()
-        elif self._clock is None:
-            self._wind()
+        if not self.is_idle:
+            self._stop_timer()
+        elif self._timer is None:
+            self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop()
+        self._stop_timer()
         super().connection_lost(exc)
 
     @property
-    def is_unasked(self) -> bool:
-        """Whether nothing is to be answered. A part of a question is none."""
-        # It is declared as if it were always there.
+    def is_idle(self) -> bool:
+        """True without a whole request to answer. A partial request does not count."""
+        # uvicorn declares `cycle` as always set, but it is None before the first request.
         return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is closed, and has nothing left that somebody would have to read first."""
+        """True if the connection is closed and has no bytes left to send."""
         return self.transport.is_closing() and not self.transport.get_write_buffer_size()
 
     def _make_room(self) -> None:
-        # Who is gone, or made to go, is not counted any more, even if the loop has not come to say so yet.
+        # Closed connections no longer count, even before the event loop reports them as lost.
         self.connections.difference_update([each for each in self._others() if each.is_gone])
         if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
             return
-        idle = [each for each in self._others() if each.is_unasked or each.flow.write_paused]
+        idle = [each for each in self._others() if each.is_idle or each.flow.write_paused]
         if idle:
             oldest = min(idle, key=lambda each: (each.cycle is not None, each.begun))
             oldest.transport.abort()
@@ -155,10 +147,10 @@ class PageConnection(H11Protocol):
     def _others(self) -> Iterator[PageConnection]:
         return (each for each in self.connections if isinstance(each, PageConnection) and each is not self)
 
-    def _wind(self) -> None:
-        self._clock = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
 
-    def _stop(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

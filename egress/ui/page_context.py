@@ -1,4 +1,4 @@
-"""What all pages stand on: the desk, the watch, the rule files, the clock, and the templates."""
+"""Objects shared by all pages: index pool, chain watch, rule files, clock and templates."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ FILTERS: Final = (
 
 
 class NotFoundError(EgressError):
-    """There is nothing of this kind."""
+    """The requested item does not exist."""
 
     code = "ui.none"
 
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """What the pages stand on."""
+    """Objects shared by all pages."""
 
-    desk: IndexPool
+    pool: IndexPool
     watch: ChainWatch
     rules: Sequence[Path]
-    """Rule files as they were named; the default ones when there are none."""
+    """Rule files as named on the command line; empty: the default ones."""
     now: Callable[[], int]
     """UTC microseconds."""
     templates: Environment
@@ -54,7 +54,7 @@ class PageContext:
         return self.now() // 1_000_000
 
     def page(self, template: str, status: int = 200, /, **values: object) -> Response:
-        """A page, or a part of one, from its template."""
+        """Render a page, or a part of one."""
         text = self.templates.get_template(template).render(chain=self.watch.chain(), **values)
         return HTMLResponse(text, status)
 
@@ -63,7 +63,8 @@ Page = Callable[[PageContext, Request], Awaitable[Response]]
 
 
 def environment() -> Environment:
-    """The templates: everything that they print is made visible and escaped, and nothing is left out."""
+    """Load the templates. Every printed value is made visible and escaped; an undefined name raises."""
+    # `StrictUndefined`: a misspelt name must fail a test, not print an empty cell.
     found = Environment(
         loader=FileSystemLoader(UI_FOLDER / "templates"),
         autoescape=True,
@@ -84,5 +85,5 @@ STATIC_FILES: Final = {name: (UI_FOLDER / "static" / name).read_bytes() for name
 
 
 def _version() -> str:
-    """Changes when a file does, so that browsers may keep the files."""
+    """Return a digest of the static files, so that browsers can cache each version."""
     return hashlib.sha256(b"".join(STATIC_FILES.values())).hexdigest()[:12]

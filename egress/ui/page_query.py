@@ -1,7 +1,7 @@
-"""What an address asks for: the filters of `egress log query`, by the same names; and back to an address.
+"""Filters in a page address: the names of `egress log query`, parsed and written back. Pure.
 
-A mistake in one of them is told on the page, beside what was typed, and finds nothing meanwhile. Pure:
-who asks says what time it is.
+A mistake in a filter is shown on the page beside the typed text. Meanwhile the filter must match nothing. The
+caller passes the current time.
 """
 
 from __future__ import annotations
@@ -11,50 +11,37 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from egress.errors import EgressError, UsageError
-from egress.review import Filters, parse_typed
+from egress.review import FILTER_FIELDS, Filters, parse_typed
 
-NAMES = (
-    "sandbox",
-    "host",
-    "verdict",
-    "secret",
-    "status",
-    "rule",
-    "method",
-    "code",
-    "event",
-    "grep",
-    "since",
-    "until",
-)
+NAMES = (*(field.name for field in FILTER_FIELDS), "grep", "since", "until")
 MAX_FILTER_CHARS = 500
-"""Characters of one filter."""
+"""Length of one filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """Filters as they were typed, and what they mean."""
+    """Filters as typed, and as parsed."""
 
     texts: Mapping[str, str]
-    """Those that are set, in the order of `NAMES_LABEL`."""
+    """The filters that are set, in the order of `NAMES`."""
     filters: Filters
     problem: str = ""
-    """What is wrong with them; then `filters` asks for nothing, and is not to be used."""
+    """The mistake, if any. `filters` is empty in that case and must not be used."""
 
     def url(self, path: str = "/", **changes: str) -> str:
-        """An address with these filters, some of them changed; an empty one is left out."""
+        """Return an address with these filters and some changes; an empty value removes a filter."""
         kept = {**self.texts, **changes}
         return address(path, **kept)
 
 
 def address(path: str, **values: str) -> str:
-    """A path with a query; whatever is in the values stays in its place."""
+    """Return a path with a query. Values are encoded, so they cannot change the query."""
     pairs = [(name, value) for name, value in values.items() if value]
     return f"{path}?{urlencode(pairs, errors='replace')}" if pairs else path
 
 
 def parse_query(query: Mapping[str, str], now: int) -> PageQuery:
-    """Read an address. `now` is in UTC microseconds."""
+    """Parse the query of an address. `now` is in UTC microseconds."""
     texts = {name: query.get(name, "").strip()[:MAX_FILTER_CHARS] for name in NAMES}
     given = {name: text for name, text in texts.items() if text}
     try:
@@ -66,7 +53,7 @@ def parse_query(query: Mapping[str, str], now: int) -> PageQuery:
 def _filters(texts: Mapping[str, str], now: int) -> Filters:
     since, until = _moment(texts, "since", now), _moment(texts, "until", now)
     if since is not None and until is not None and since >= until:
-        raise UsageError("`since` is not before `until`", "swap them")
+        raise UsageError("`since` must be before `until`", "swap them")
     return Filters.of(texts, since, until)
 
 

@@ -1,16 +1,15 @@
-"""The pages: each asks the desk, and hands what it got to a template. None of them changes anything."""
+"""Request handlers of the pages: query the index, render a template. No page changes anything."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from egress.errors import UsageError
-from egress.review import Cursor, Filters, Index, IndexState, LogEntry, Stats, TrafficTotals
+from egress.review import FILTER_FIELDS, Cursor, Filters, Index, IndexState, LogEntry, Stats, TrafficTotals
 from egress.review.drafting import observe
 from egress.review.search import EntryReader
 from egress.review.timeline import build_timeline
@@ -25,6 +24,8 @@ MAX_RULES: Final = 10_000
 MAX_NEAR_LINES: Final = 20
 KINDS: Final = ("sandbox", "host", "secret", "rule")
 CHOICES: Final = ("sandbox", "host", "rule", "code", "event", "method")
+SHOWN_FILTERS: Final = (*KINDS, "verdict", "status", "method", "code", "event")
+"""Filters that have a place of their own in the form; what else the schema marks comes behind them."""
 MAX_ID_CHARS: Final = 1000
 
 
@@ -36,12 +37,12 @@ def _text(request: Request, name: str, most: int = MAX_ID_CHARS) -> str:
 
 
 async def requests(site: PageContext, request: Request) -> Response:
-    """The list of lines, newest first."""
+    """Show the log, newest line first."""
     return await _list(site, request, "list.html")
 
 
 async def lines(site: PageContext, request: Request) -> Response:
-    """The lines alone, for a list that stays up to date; nothing when nothing is new."""
+    """Return only the table body, for the live list; status 204 without new lines."""
     return await _list(site, request, "lines.html")
 
 
@@ -57,7 +58,8 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
         page = index.query(wanted.filters, PAGE_LINES, before)
         return page.entries, page.cursor, page.state, choices
 
-    entries, cursor, state, choices = await site.desk.ask(ask)
+    entries, cursor, state, choices = await site.pool.ask(ask)
+    # The live list sends the newest line that it shows, and gets no body until that changes.
     newest = f"{entries[0].file}:{entries[0].at}" if entries else "none"
     if template == "lines.html" and _text(request, "newest") == newest:
         return Response(status_code=204)
@@ -70,6 +72,7 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
         cursor=cursor,
         state=state,
         choices=choices,
+        more=[field.name for field in FILTER_FIELDS if field.name not in SHOWN_FILTERS],
         newest=newest,
         is_live=before is None and not wanted.problem and _text(request, "live") != "off",
     )
@@ -79,28 +82,28 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
 
 
 async def strip(site: PageContext, request: Request) -> Response:
-    """The small chart above the list."""
+    """Draw the small chart above the list."""
     wanted = parse_query(request.query_params, site.now())
     if wanted.problem or wanted.filters.grep:
         return Response(status_code=204)
-    chart, _ = await site.desk.ask(lambda index: _charts(index, wanted.filters, is_short=True))
+    chart, _ = await site.pool.ask(lambda index: _charts(index, wanted.filters, is_short=True))
     return site.page("strip.html", asked=wanted, charts=chart)
 
 
 async def charts(site: PageContext, request: Request) -> Response:
-    """Requests, denials, bytes and latency, and who had the most."""
+    """Show charts over time, and the top sandboxes, hosts, secrets, rules and reasons."""
     wanted = parse_query(request.query_params, site.now())
     if wanted.problem:
         raise UsageError(wanted.problem)
     filters = _unsearched(wanted.filters)
-    charts, total = await site.desk.ask(lambda index: _charts(index, filters))
-    tables = await site.desk.ask(lambda index: index.tables(filters, (*KINDS, "code"), TOP_ROWS))
+    charts, total = await site.pool.ask(lambda index: _charts(index, filters))
+    tables = await site.pool.ask(lambda index: index.tables(filters, (*KINDS, "code"), TOP_ROWS))
     return site.page("charts.html", here="charts", asked=wanted, charts=charts, total=total, tables=tables)
 
 
 def _unsearched(filters: Filters) -> Filters:
-    """Without the text: to add up what has it in it, every line would have to be read. The page says so."""
-    return replace(filters, grep="")
+    """Drop the text filter: totals by text would need every line. The page says so."""
+    return filters.but(grep="")
 
 
 def _charts(
@@ -111,20 +114,20 @@ def _charts(
     return found[: 1 if is_short else None], total
 
 
-# One thing ------------------------------------------------------------------------------------
+# A sandbox, host, secret or rule --------------------------------------------------------------
 
 
-def _thing(kind: str) -> Page:
+def _subject_page(kind: str) -> Page:
     async def page(site: PageContext, request: Request) -> Response:
         name = _text(request, "name", 500)
         if not name:
-            raise UsageError(f"this page needs the name of a {kind}", "take a link of another page")
-        rules = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
+            raise UsageError(f"the address lacks the name of a {kind}", "follow a link from another page")
+        rules = await site.pool.work(lambda: rulebook.read(site.rules, site.seconds))
         rows = rulebook.rows(rules, {}) if kind == "rule" else []
         rule = next((row for row in rows if row.name == name), None)
         about = {kind: name}
         if rule is not None and rule.unread:
-            # Its tunnels are recorded without a rule.
+            # The log records a tunnel without its rule, so this page looks for the hosts of the entry.
             about = {"event": "tunnel", "host": rule.unread}
         wanted = parse_query({**request.query_params, **about}, site.now())
         if wanted.problem:
@@ -139,7 +142,7 @@ def _thing(kind: str) -> Page:
             recent = index.query(wanted.filters, TOP_ROWS).entries
             return charts, total, index.tables(filters, others, TOP_ROWS), recent
 
-        charts, total, tables, entries = await site.desk.ask(ask)
+        charts, total, tables, entries = await site.pool.ask(ask)
         return site.page(
             "thing.html",
             200 if entries or rule else 404,
@@ -161,25 +164,26 @@ def _thing(kind: str) -> Page:
 
 
 async def detail(site: PageContext, request: Request) -> Response:
-    """One request with all its stages, or one line that is about none."""
+    """Show a request with its stages, or a line that belongs to no request."""
     name, at = _text(request, "id"), _text(request, "at", 40)
 
+    # A line without an id, such as `started`, is named by file and offset.
     def ask(index: Index) -> tuple[list[LogEntry], list[LogEntry]]:
         if at:
             entry = _at(site, Cursor.of(at))
             return ([entry] if entry else []), []
         found = _named(index, name)
-        way = found[0].text("connection") if found else ""
-        near = index.connection(way, MAX_NEAR_LINES) if way else []
-        mine = {(entry.file, entry.at) for entry in found}
-        return found, [entry for entry in near if (entry.file, entry.at) not in mine]
+        connection = found[0].text("connection") if found else ""
+        near = index.connection(connection, MAX_NEAR_LINES) if connection else []
+        shown = {(entry.file, entry.at) for entry in found}
+        return found, [entry for entry in near if (entry.file, entry.at) not in shown]
 
     if not name and not at:
-        raise UsageError("this page needs the id of a request", "take a link of the list")
-    found, near = await site.desk.ask(ask)
+        raise UsageError("the address lacks the id of a request", "follow a link from the list")
+    found, near = await site.pool.ask(ask)
     if not found:
-        raise NotFoundError("no line of the log has this id", "old files of the log may have been deleted")
-    rules = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
+        raise NotFoundError("no log line has this id", "old log files may have been deleted")
+    rules = await site.pool.work(lambda: rulebook.read(site.rules, site.seconds))
     told = [(entry, build_timeline(entry), rulebook.around(rules, entry.text("place"))) for entry in found]
     return site.page(
         "request.html",
@@ -193,20 +197,20 @@ async def detail(site: PageContext, request: Request) -> Response:
 
 
 def _named(index: Index, name: str) -> list[LogEntry]:
-    """The first lines of a request, or of a connection: a sandbox may keep one for days."""
+    """Return the first lines of a request, or of a connection. A connection may last for days."""
     return index.find(name, MAX_NEAR_LINES) or index.connection(name, MAX_NEAR_LINES)
 
 
 def _at(site: PageContext, place: Cursor) -> LogEntry | None:
-    with EntryReader(site.desk.directory) as reader:
+    with EntryReader(site.pool.directory) as reader:
         return reader.entry(place.file, place.at)
 
 
 def _denied(found: list[LogEntry]) -> str:
-    """The id with which a suggestion is asked for; empty where there is nothing to suggest."""
+    """Return the id to request a suggestion with; empty if nothing was denied."""
     for entry in found:
-        one = observe(entry.fields)
-        if one is not None and not one.passed:
+        observed = observe(entry.fields)
+        if observed is not None and not observed.passed:
             return entry.request or entry.text("connection")
     return ""
 
@@ -215,25 +219,27 @@ def _denied(found: list[LogEntry]) -> str:
 
 
 async def rules(site: PageContext, request: Request) -> Response:
-    """The rules at hand, and how often each was hit."""
+    """Show the current rules and their hits."""
     wanted = parse_query(request.query_params, site.now())
     if wanted.problem:
         raise UsageError(wanted.problem)
-    filters = Filters(since=wanted.filters.since, until=wanted.filters.until, sandbox=wanted.filters.sandbox)
-    passed_on = replace(filters, event="tunnel")
+    found = wanted.filters
+    filters = Filters(since=found.since, until=found.until, sandbox=found.wanted.get("sandbox", ""))
+    # Tunnels carry no rule in the log, so they are counted by host.
+    tunnels_only = filters.but(event="tunnel")
 
     def ask(index: Index) -> tuple[dict[str, TrafficTotals], dict[str, TrafficTotals]]:
         hits = index.stats(filters, "rule", MAX_RULES).rows
-        return dict(hits), dict(index.stats(passed_on, "host", MAX_RULES).rows)
+        return dict(hits), dict(index.stats(tunnels_only, "host", MAX_RULES).rows)
 
-    hits, tunnels = await site.desk.ask(ask)
-    at_hand = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
-    rows = rulebook.rows(at_hand, hits, tunnels)
-    return site.page("rules.html", here="rules", asked=wanted, rules=at_hand, rows=rows)
+    hits, tunnels = await site.pool.ask(ask)
+    current = await site.pool.work(lambda: rulebook.read(site.rules, site.seconds))
+    rows = rulebook.rows(current, hits, tunnels)
+    return site.page("rules.html", here="rules", asked=wanted, rules=current, rows=rows)
 
 
 async def draft(site: PageContext, request: Request) -> Response:
-    """A rule file from traffic, and what the rules at hand would say to it."""
+    """Draft a rule file from traffic, or replay the traffic with the current rules."""
     since, profile = _text(request, "since", 40) or "1d", _text(request, "profile", 200)
     what = _text(request, "what", 10)
     values: dict[str, object] = {
@@ -244,33 +250,37 @@ async def draft(site: PageContext, request: Request) -> Response:
         "replay": None,
         "missing": (),
     }
+    # Without a choice the page shows only its form: reading the log is too slow for a first visit.
     if what in ("draft", "replay"):
         now = site.seconds
-        wanted = drafts.TrafficSelection(site.desk.directory, site.desk.place, since, profile)
-        at_hand = await site.desk.work(lambda: rulebook.read(site.rules, now))
+        wanted = drafts.TrafficSelection(site.pool.directory, site.pool.place, since, profile)
+        current = await site.pool.work(lambda: rulebook.read(site.rules, now))
         if what == "draft":
-            values["draft"], values["missing"] = await site.desk.work(
-                lambda: drafts.draft_rules(wanted, at_hand, now), drafts.DRAFT_TIMEOUT * 2
+            values["draft"], values["missing"] = await site.pool.work(
+                lambda: drafts.draft_rules(wanted, current, now), drafts.DRAFT_TIMEOUT * 2
             )
         else:
-            policy = at_hand.policy
+            policy = current.policy
             if policy is None:
-                raise UsageError(at_hand.problem, "name the rule files with `egress ui --rules`")
-            values["replay"], values["missing"] = await site.desk.work(
+                raise UsageError(current.problem, "name the rule files with `egress ui --rules`")
+            values["replay"], values["missing"] = await site.pool.work(
                 lambda: drafts.replay_traffic(wanted, policy, now), drafts.DRAFT_TIMEOUT * 2
             )
     return site.page("draft.html", 200, here="draft", **values)
 
 
 async def suggestion(site: PageContext, request: Request) -> Response:
-    """The YAML that would allow a denied request, and the risk of it."""
+    """Suggest the YAML that would allow a denied request, with its risks."""
     name = _text(request, "id")
-    found = await site.desk.ask(lambda index: _named(index, name)) if name else []
+    found = await site.pool.ask(lambda index: _named(index, name)) if name else []
+    # An id can also have lines of other events; a suggestion needs a request, a tunnel or a refusal.
     entry = next((entry for entry in found if observe(entry.fields) is not None), None)
     if entry is None:
-        raise NotFoundError("the log has no request with this id", "the answer to the sandbox names its id")
-    at_hand = await site.desk.work(lambda: rulebook.read(site.rules, site.seconds))
-    answer = await site.desk.work(lambda: drafts.suggest_rule(entry, at_hand, site.seconds))
+        raise NotFoundError(
+            "the log has no request with this id", "the response to the sandbox contains the id"
+        )
+    current = await site.pool.work(lambda: rulebook.read(site.rules, site.seconds))
+    answer = await site.pool.work(lambda: drafts.suggest_rule(entry, current, site.seconds))
     stages = {stage.name: stage.text for stage in build_timeline(entry)}
     return site.page(
         "suggest.html",
@@ -278,15 +288,15 @@ async def suggestion(site: PageContext, request: Request) -> Response:
         entry=entry,
         asked_for=stages.get("asked", ""),
         answer=answer,
-        rules=at_hand,
+        rules=current,
     )
 
 
 async def chain(site: PageContext, request: Request) -> Response:
-    """Whether the log is as the proxy wrote it."""
+    """Show the result of the last verification; for htmx only the badge."""
     if request.headers.get("hx-request"):
         return site.page("chain.html")
-    state = await site.desk.ask(lambda index: index.state())
+    state = await site.pool.ask(lambda index: index.state())
     return site.page("proof.html", here="chain", state=state)
 
 
@@ -296,7 +306,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "/strip": strip,
     "/charts": charts,
     "/request": detail,
-    **{f"/{kind}": _thing(kind) for kind in KINDS},
+    **{f"/{kind}": _subject_page(kind) for kind in KINDS},
     "/rules": rules,
     "/draft": draft,
     "/suggest": suggestion,

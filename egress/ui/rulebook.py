@@ -1,10 +1,10 @@
-"""The rules at hand beside what they did: hits of each, those that nothing hit, those that can do nothing.
+"""The current rules with their hits, and marks for unused and shadowed rules.
 
-A canary is a deny of its own name, and one that nothing sent is as it should be. What passes unread is
-recorded without a rule, for no rule looked at it: such an entry is counted by its hosts.
+A canary counts as a deny rule of its own; no hits are the normal case. Tunnels are recorded without a rule,
+because no rule read them: such an entry is counted by its hosts.
 
-The files are read anew for each page and never written. A line of the log names a place in a file; that
-line is shown only when the file is one of these, for a log could name any file.
+The rule files are read for each page and never written. A log line names a place in a file. The page shows
+that place only if the file is one of the rule files, because a forged log could name any file.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from egress.types import Finding, Place
 
 ZERO_TOTALS = TrafficTotals()
 CANARIES = "canaries"
-"""The key of their rules in a line."""
+"""The part before `#` in the rule names of canaries."""
 CONTEXT_LINES = 3
-"""Lines shown before and after the one that decided."""
+"""Lines shown before and after the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleBook:
-    """The rule files at hand."""
+    """The current rule files."""
 
     sources: tuple[RuleText, ...] = ()
     policy: Policy | None = None
     findings: tuple[Finding, ...] = ()
     problem: str = ""
-    """Why there are none; empty when there are."""
+    """The reason why no policy is loaded; empty if one is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rule, and what it did."""
+    """A rule with its numbers."""
 
     name: str
     verdict: str
@@ -56,33 +56,34 @@ class Row:
     marks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unread: str = ""
-    """Of an entry that passes bytes unread: its hosts, as a filter names them."""
+    """For an entry with tunnels: its hosts, as a filter."""
 
 
 def read(files: Sequence[Path], now: int) -> RuleBook:
-    """Read them. Never raises for what is wrong with a file."""
+    """Read the rule files. A faulty file is reported in the result and never raises."""
     try:
         paths = find_rule_files(files, Path())
         sources = tuple(RuleText(printable_path(path), read_text(path)) for path in paths)
     except NotTextError as error:
-        return RuleBook(findings=(error.finding,), problem="a rule file is no text")
+        return RuleBook(findings=(error.finding,), problem="a rule file is not valid text")
     except EgressError as error:
         return RuleBook(problem=f"{error.message}; {error.hint}" if error.hint else error.message)
     loaded = load(sources, preset_texts(), now)
-    problem = "" if loaded.policy else "these rules cannot be used"
+    problem = "" if loaded.policy else "the rule files have errors"
     return RuleBook(sources, loaded.policy, loaded.findings, problem)
 
 
 def rows(
     rules: RuleBook, hits: Mapping[str, TrafficTotals], tunnels: Mapping[str, TrafficTotals] | None = None
 ) -> list[Row]:
-    """Every rule at hand with its hits, in the order of the files; then those that only the log knows.
+    """Return every current rule with its hits, in file order; deleted rules that the log names come last.
 
     `hits` are by rule, `tunnels` by host.
     """
     unread = _unread(rules.policy, tunnels or {})
     found = [_row(rule, verdict, rules, hits, unread) for verdict, rule in _each(rules.policy)]
     found += [_planted(canary, hits) for canary in (rules.policy.canaries if rules.policy else ())]
+    # Deleted rules stay in the list, so that their hits do not vanish from the totals.
     known = {row.name for row in found}
     gone = (
         Row(name, "", "", "", numbers, ("not in the files",))
@@ -108,7 +109,7 @@ def _entries(policy: Policy) -> Iterator[Entry]:
 def _unread(
     policy: Policy | None, tunnels: Mapping[str, TrafficTotals]
 ) -> dict[str, tuple[Entry, TrafficTotals]]:
-    """Of each rule that lets bytes pass unread: its entry, and what that carried."""
+    """Return, for each rule with tunnels, its entry and the totals of the tunnels."""
     if policy is None:
         return {}
     entries = [entry for entry in _entries(policy) if not entry.intercept]
@@ -138,8 +139,8 @@ def _row(
     elif notes:
         marks.append("doubtful")
     if entry is not None:
-        notes.append("bytes pass unread here, and no rule looks at them: what is counted are the tunnels")
-    # A network is no name that a filter could look for.
+        notes.append("this entry tunnels traffic without reading it: hits are tunnels")
+    # A filter cannot name a network.
     hosts = entry.key if entry is not None and entry.pattern is not None else ""
     fields = {name: value for name, value in rule_fields(rule).items() if name != "id"}
     text = flow(fields) if fields else "everything"
@@ -157,7 +158,7 @@ def _short(place: Place) -> str:
 
 
 def around(rules: RuleBook, place: str) -> list[tuple[int, str, bool]]:
-    """The lines around a place `file:line` in a file at hand: number, text, and whether it is the one."""
+    """Return the lines around `file:line` in a current rule file: number, text, True for the line itself."""
     file, _, number = place.rpartition(":")
     text = _text(rules, file)
     if text is None or not number.isascii() or not number.isdecimal() or len(number) > 7:
@@ -170,14 +171,17 @@ def around(rules: RuleBook, place: str) -> list[tuple[int, str, bool]]:
 
 
 def _text(rules: RuleBook, file: str) -> str | None:
-    """The text of a file at hand. The proxy may have run in another folder, and have named it from there."""
+    """Return the text of a rule file; None if ambiguous.
+
+    The proxy may have named the file relative to another folder, so a matching end of the path is enough.
+    """
     found = [source.text for source in rules.sources if source.name == file]
     found = found or [source.text for source in rules.sources if _is_same(source.name, file)]
     return found[0] if len(found) == 1 else None
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether one name of a file ends with the other."""
+    """True if one path ends with the other."""
     parts, others = PurePath(one).parts, PurePath(other).parts
     least = min(len(parts), len(others))
     return least > 0 and parts[-least:] == others[-least:]

@@ -1,7 +1,7 @@
-"""Who may look: a token that the link carries once, and the cookie that stands for it afterwards.
+"""Login: the link carries a token once, and a cookie replaces the token afterwards.
 
-The cookie is not the token, and neither can be found from the other's place: a page never shows one, and
-nothing here is ever logged. Nothing is kept for a visitor, so there is nothing to fill up.
+The cookie is derived from the token, so a stolen cookie does not reveal the token. No page shows either of
+them, and neither is ever logged. The server keeps no state per visitor, so visitors cannot fill its memory.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ from collections.abc import Iterator
 
 
 class LoginSession:
-    """A login. Its text never shows the token."""
+    """A login token and its cookie. Its `repr` never shows the token."""
 
     def __init__(self, token: str) -> None:
         if len(token) < 16:
             raise ValueError("a login token has at least 16 characters")
         self._token = token.encode()
         self._value = hmac.digest(self._token, b"the cookie of the review page", "sha256").hex()
-        # Cookies of one name are shared by all ports of a machine: two pages must not log each other out.
+        # All ports of a machine share cookies: a name per token keeps two pages from logging each other out.
         self.name = f"egress-review-{hashlib.sha256(self._token).hexdigest()[:8]}"
 
     def __repr__(self) -> str:
         return "Session(...)"
 
     def admits(self, token: str) -> bool:
-        """Whether this is the token; takes as long for any text of its length."""
+        """True for the right token, compared in constant time."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def knows(self, cookies: str) -> bool:
-        """Whether a `Cookie` header holds the cookie.
+        """True if a `Cookie` header contains the cookie.
 
-        All of it is looked at, for browsers send what every port of a name has set; the server bounds it.
+        The whole header is searched, because browsers send the cookies of every port of a host name. The
+        server limits its size.
         """
         return any(
             hmac.compare_digest(value.encode("utf-8", "replace"), self._value.encode())
@@ -42,12 +43,12 @@ class LoginSession:
 
     @property
     def cookie(self) -> str:
-        """What `Set-Cookie` says. It ends with the browser."""
+        """The value of `Set-Cookie`. The cookie ends with the browser session."""
         return f"{self.name}={self._value}; Path=/; HttpOnly; SameSite=Strict"
 
 
 def _pairs(cookies: str) -> Iterator[tuple[str, str]]:
-    # No regular expression: a stranger chooses this text, and splitting takes no longer for any.
+    # No regular expression: a stranger chooses this text, and splitting always takes linear time.
     for pair in cookies.split(";"):
         name, _, value = pair.partition("=")
         yield name.strip(), value.strip()

@@ -27,8 +27,8 @@ from egress.exchange import (
 )
 from egress.exchange import exchange as machines
 from egress.http1 import RequestReader, encode_request_head
-from egress.http1.events import RequestHead
-from egress.http1.field_block import ReadFields
+from egress.http1.fields import ReadFields
+from egress.http1.heads import RequestHead
 from egress.relay import http2_downstream, http2_upstream
 from egress.types import Head, Headers, Scheme, Verdict
 from tests.unit.exchange.sample import (
@@ -294,7 +294,9 @@ def test_a_head_of_http2_never_counts_as_checked(value: str) -> None:
 # Faults ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["head_of", "decide", "apply", "asking_for_plain", "finds"])
+@pytest.mark.parametrize(
+    "name", ["decidable_head", "decide", "apply_credentials", "asking_for_plain", "can_find_injected"]
+)
 def test_a_fault_on_the_way_to_the_upstream_sends_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """S-28 at this level: the guard of a lane turns the exception into a denial, and nothing undoes it."""
 

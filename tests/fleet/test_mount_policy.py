@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from egress.fleet import Fleet
-from egress.fleet.control_client import ControlAnswer
 from egress.fleet.mount_policy import MountPolicy
 from egress.runtime.errors import GatewayError, MountError
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.spec import Mount, Spec
+from egress.unix.http_connection import JsonAnswer
 from tests.unit.secrets.secret_samples import script
 
 RULES = """
@@ -46,7 +46,7 @@ class Place:
     ) -> None:
         mount = Mount(source=source, target="/workspace", writable=writable)
         spec = Spec(name="one", image=image, mounts=(mount,))
-        answer = ControlAnswer(200, {"rules": {"files": self.files}})
+        answer = JsonAnswer(200, {"rules": {"files": self.files}})
         environ = {"HOME": str(self.keys), "PATH": ":".join(map(str, self.path))}
         MountPolicy(lambda: answer, self.repo, environ, config, self.code).check(spec)
 
@@ -249,7 +249,7 @@ def test_nothing_is_lent_where_nobody_says_what_the_rules_are(place: Place) -> N
 def test_a_fleet_asks_before_anything_is_made(place: Place) -> None:
     place.files = ["hosts.yaml"]
     place.write(place.repo / "hosts.yaml")
-    lending = MountPolicy(lambda: ControlAnswer(200, {"rules": {"files": place.files}}), place.repo, {})
+    lending = MountPolicy(lambda: JsonAnswer(200, {"rules": {"files": place.files}}), place.repo, {})
     fleet = Fleet(FakeRuntime(images={"any"}), lend=lending.check, tick=None)
     spec = Spec(
         name="one", image="any", mounts=(Mount(source=place.repo, target="/workspace", writable=True),)

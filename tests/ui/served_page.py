@@ -20,12 +20,12 @@ TOKEN = "a-token-of-some-length"
 class ServedPage:
     """The page of a log, on a port of its own, in a thread of its own."""
 
-    def __init__(self, folder: Path, app: ASGIApp | None = None, patience: int = IDLE_TIMEOUT) -> None:
+    def __init__(self, folder: Path, app: ASGIApp | None = None, timeout: int = IDLE_TIMEOUT) -> None:
         self.folder = folder
         self.session = LoginSession(TOKEN)
         self._sock = listen_on_port("127.0.0.1", 0)
         self.root = f"http://127.0.0.1:{self._sock.getsockname()[1]}"
-        self._server = uvicorn.Server(config(app or self._app(), patience))
+        self._server = uvicorn.Server(config(app or self._app(), timeout))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._sock]})
 
     def _app(self) -> ASGIApp:

@@ -60,7 +60,7 @@ def parts() -> Iterator[ExitStack]:
 
 @pytest.mark.parametrize("said", [SILENT, HALFWAY])
 def test_who_asks_nothing_whole_makes_way(said: bytes, tmp_path: Path, parts: ExitStack) -> None:
-    served = parts.enter_context(ServedPage(tmp_path, patience=LONG))
+    served = parts.enter_context(ServedPage(tmp_path, timeout=LONG))
     crowd = [Caller(served, parts) for _ in range(MAX_CONNECTIONS)]
     for each in crowd:
         each.socket.sendall(said)
@@ -69,7 +69,7 @@ def test_who_asks_nothing_whole_makes_way(said: bytes, tmp_path: Path, parts: Ex
 
 
 def test_who_falls_silent_after_an_answer_makes_way(tmp_path: Path, parts: ExitStack) -> None:
-    served = parts.enter_context(ServedPage(tmp_path, patience=LONG))
+    served = parts.enter_context(ServedPage(tmp_path, timeout=LONG))
     crowd = [Caller(served, parts) for _ in range(MAX_CONNECTIONS - 1)]
     for each in crowd:
         each.socket.sendall(HALF + b"\r\n")
@@ -80,7 +80,7 @@ def test_who_falls_silent_after_an_answer_makes_way(tmp_path: Path, parts: ExitS
 
 
 def test_who_has_asked_stays_while_others_are_silent(tmp_path: Path, parts: ExitStack) -> None:
-    served = parts.enter_context(ServedPage(tmp_path, patience=LONG))
+    served = parts.enter_context(ServedPage(tmp_path, timeout=LONG))
     first = Caller(served, parts)
     assert first.ask() == b"200"
     crowd = [Caller(served, parts) for _ in range(2 * MAX_CONNECTIONS)]
@@ -92,7 +92,7 @@ def test_who_asks_again_and_again_is_answered_while_others_come_and_come(
     tmp_path: Path, parts: ExitStack
 ) -> None:
     """Room is made for each that comes; who asks at that very moment must not find it full."""
-    served = parts.enter_context(ServedPage(tmp_path, patience=LONG))
+    served = parts.enter_context(ServedPage(tmp_path, timeout=LONG))
     first = Caller(served, parts)
 
     def come() -> None:
@@ -114,7 +114,7 @@ def test_who_asks_again_and_again_is_answered_while_others_come_and_come(
 
 @pytest.mark.parametrize("said", [SILENT, HALFWAY])
 def test_who_asks_nothing_whole_is_cut_off(said: bytes, tmp_path: Path, parts: ExitStack) -> None:
-    caller = Caller(parts.enter_context(ServedPage(tmp_path, patience=1)), parts)
+    caller = Caller(parts.enter_context(ServedPage(tmp_path, timeout=1)), parts)
     caller.socket.sendall(said)
     assert caller.is_cut_off()
 
@@ -122,7 +122,7 @@ def test_who_asks_nothing_whole_is_cut_off(said: bytes, tmp_path: Path, parts: E
 @pytest.mark.parametrize("head", [HALF, HALF + b"Content-Length: 9\r\n\r\n"])
 def test_who_falls_silent_after_an_answer_is_cut_off(head: bytes, tmp_path: Path, parts: ExitStack) -> None:
     """In the middle of a question, or of what it said would follow one."""
-    caller = Caller(parts.enter_context(ServedPage(tmp_path, patience=1)), parts)
+    caller = Caller(parts.enter_context(ServedPage(tmp_path, timeout=1)), parts)
     caller.socket.sendall(HALF + b"\r\n")
     caller.socket.recv(1)
     caller.socket.sendall(head)

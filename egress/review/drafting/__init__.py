@@ -1,7 +1,7 @@
-"""From traffic to rules: a draft of a rule file, a replay of the log against one, and one denial undone.
+"""Rules from logged traffic: draft a rule file, replay the log with other rules, suggest a fix for a denial.
 
-Everything works on what lines of the audit log hold, which is names and numbers. A query string, a body
-and the headers of a request are in no line: what depends on them is told apart, and never guessed.
+The audit log holds names and numbers only: no query string, no headers, no body. A verdict that depends on
+these is reported as undecidable and must not be guessed.
 """
 
 from egress.review.drafting.draft import RuleDraft, draft

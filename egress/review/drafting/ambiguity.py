@@ -1,12 +1,11 @@
-"""What the log cannot tell: two readings of a policy, between which the true verdict lies.
+"""Two readings of a policy, lenient and strict, to find verdicts that the log cannot decide.
 
-Theory of operation. A line has no query, no headers and no body. So a rule that looks at them is read
-twice. The hopeful reading takes every such allow as fitting and every such deny as not fitting; the
-gloomy one the other way round. Where both come to the same verdict the log tells it. Where they differ
-it cannot be told, and that is the answer.
+A log line has no query, no headers and no body, so a rule that checks them is read twice. In the lenient
+reading every such allow matches and no such deny does; in the strict reading it is the other way round. If
+both readings give the same verdict, the verdict is certain. If they differ, the log cannot decide it.
 
-All else of a rule stays, since what a route knows from its rules (whether they look at methods and at
-paths) is strictness of its own.
+The other predicates of a rule stay: a route derives its path and method checks from them, and these checks
+deny too.
 """
 
 from __future__ import annotations
@@ -25,45 +24,45 @@ _FAILS = (NamedGlob(_HEADER, ValueGlob("there")),)
 
 @dataclass(frozen=True, slots=True)
 class PolicyReadings:
-    """The two readings; the same policy where nothing is in doubt."""
+    """Both readings; the same object twice if no rule is ambiguous."""
 
-    hopeful: Policy
-    gloomy: Policy
+    lenient: Policy
+    strict: Policy
 
     @property
-    def is_told(self) -> bool:
-        """Whether no rule looks at anything that the log does not have."""
-        return self.hopeful is self.gloomy
+    def is_certain(self) -> bool:
+        """True if every rule checks only logged fields."""
+        return self.lenient is self.strict
 
 
 def read_both_ways(policy: Policy) -> PolicyReadings:
-    """Read a policy in both ways."""
+    """Return the lenient and the strict reading of a policy."""
     rules = [*policy.deny]
     for entry in [*policy.entries.values(), *(item.entry for item in policy.networks)]:
         rules += [*entry.allow, *entry.deny]
     if not any(rule.predicates.looks_inside for rule in rules):
         return PolicyReadings(policy, policy)
-    return PolicyReadings(_read(policy, hopeful=True), _read(policy, hopeful=False))
+    return PolicyReadings(_read(policy, lenient=True), _read(policy, lenient=False))
 
 
-def _read(policy: Policy, *, hopeful: bool) -> Policy:
+def _read(policy: Policy, *, lenient: bool) -> Policy:
     return replace(
         policy,
-        entries={pattern: _entry(entry, hopeful=hopeful) for pattern, entry in policy.entries.items()},
+        entries={pattern: _entry(entry, lenient=lenient) for pattern, entry in policy.entries.items()},
         networks=tuple(
-            NetworkEntry(item.network, _entry(item.entry, hopeful=hopeful)) for item in policy.networks
+            NetworkEntry(item.network, _entry(item.entry, lenient=lenient)) for item in policy.networks
         ),
-        deny=tuple(_rule(rule, fits=not hopeful) for rule in policy.deny),
+        deny=tuple(_rule(rule, fits=not lenient) for rule in policy.deny),
         routes={},
         shared_routes={},
     )
 
 
-def _entry(entry: Entry, *, hopeful: bool) -> Entry:
+def _entry(entry: Entry, *, lenient: bool) -> Entry:
     return replace(
         entry,
-        allow=tuple(_rule(rule, fits=hopeful) for rule in entry.allow),
-        deny=tuple(_rule(rule, fits=not hopeful) for rule in entry.deny),
+        allow=tuple(_rule(rule, fits=lenient) for rule in entry.allow),
+        deny=tuple(_rule(rule, fits=not lenient) for rule in entry.deny),
     )
 
 
@@ -71,6 +70,6 @@ def _rule(rule: Rule, *, fits: bool) -> Rule:
     predicates = rule.predicates
     if not predicates.looks_inside:
         return rule
-    # The header is in no request, so asking for it settles the question, and the rest stays as it is.
+    # No request has this header, so requiring or forbidding it settles the rule without changing the rest.
     settled = replace(predicates, query=(), headers=_FITS if fits else _FAILS, content_types=())
     return replace(rule, predicates=settled)

@@ -1,7 +1,7 @@
-"""What a line of the log says about one request, tunnel or refusal, as far as rules can be made of it.
+"""The facts of a log line about a request, tunnel or refusal that rules depend on.
 
-A line is data from elsewhere: a field that is missing, of another type or out of bounds makes it no
-line for us, and never an error. Nothing here decides whether something should be allowed.
+Log lines are untrusted input: a line with a missing, mistyped or out-of-range field is skipped and never
+raises. This module decides nothing.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from functools import lru_cache
 from typing import Literal
 
 from egress.address_check import classify_address
-from egress.audit.quote import CUT
+from egress.audit.fields import CUT_MARK
 from egress.errors import CODES
 from egress.types import Scheme, Verdict
 
 ObservationKind = Literal["request", "tunnel", "refusal"]
 _KINDS: dict[str, ObservationKind] = {"exchange": "request", "tunnel": "tunnel", "refusal": "refusal"}
 _CLEAR = frozenset({"absolute", "host"})
-"""Ways to name a destination that only clear text has; a refusal has no scheme in its line."""
+"""Values of `entry` that only clear-text requests have. The line of a refusal has no scheme."""
 
 _LOG_ALONE = frozenset({"rule.allowed", "host.allowed", "observed", "client.left", "lane.ended"})
-"""Codes that nobody is answered with."""
+"""Codes that appear in the log and in no response."""
 _RULES = ("host.", "profile.", "rule.", "method.", "path.")
 _ALSO_RULES = frozenset({"secret.expired", "secret.unbound"})
 _CANARIES = frozenset({"canary.seen", "canary.stopped"})
@@ -30,52 +30,54 @@ _CANARIES = frozenset({"canary.seen", "canary.stopped"})
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was asked for, and what was decided. Lines that are alike in all of this are counted as one."""
+    """A request and its verdict. Lines with equal observations are counted together."""
 
     kind: ObservationKind
     profile: str | None
     scheme: Scheme
     host: str
     port: int
-    """0 for a name that was asked for."""
+    """0 for a DNS query."""
     method: str
     path: str
-    """Without query. Of a path that was too long for a line, what is there of it."""
+    """Path without query. If `is_cut`, only the logged beginning."""
     is_cut: bool
     verdict: Verdict
     code: str
     secrets: tuple[tuple[str, str], ...] = ()
-    """Secrets that were sent, each with its slot."""
+    """Injected secrets, each with its slot."""
     is_websocket: bool = False
     is_http2: bool = False
     inside: str = ""
-    """The address that was dialled, where it is none of the public internet."""
+    """The dialled address, if not public."""
 
     @property
     def passed(self) -> bool:
-        """Whether it was let through."""
+        """True if allowed."""
         return self.verdict is Verdict.ALLOW
 
     @property
     def is_canary(self) -> bool:
-        """Whether it carried a value that nothing may send; also where that was found in a body under way."""
+        """True if the request carried a canary, in its head or in its body."""
         return self.code in _CANARIES
 
     @property
     def is_denied_by_rules(self) -> bool:
-        """Whether the rules said no; not a limit, an upstream or a handshake."""
+        """True if the rules denied it, not a limit, an upstream or a handshake."""
         return not self.passed and (self.code.startswith(_RULES) or self.code in _ALSO_RULES)
 
 
 def observe(fields: Mapping[str, object]) -> Observation | None:
-    """Read the fields of a line; None when it is about something else, or is none of ours."""
+    """Read the fields of a line; None for other events and invalid lines."""
     kind = _KINDS.get(_text(fields, "event"))
     host, port = _text(fields, "host"), fields.get("port")
     verdict = _text(fields, "verdict")
+    # `type() is int`, because `isinstance` would accept `true`. Only a refused DNS query has no port.
     if kind is None or not host or type(port) is not int or not 0 <= port <= 65535:
         return None
     if verdict not in ("allow", "deny") or not (port or kind == "refusal"):
         return None
+    # A code that this version does not know becomes empty, so that no free text passes for a code.
     path, code = _text(fields, "path"), _text(fields, "code")
     return Observation(
         kind=kind,
@@ -84,8 +86,8 @@ def observe(fields: Mapping[str, object]) -> Observation | None:
         host=host,
         port=port,
         method=_text(fields, "method"),
-        path=path.removesuffix(CUT),
-        is_cut=path.endswith(CUT),
+        path=path.removesuffix(CUT_MARK),
+        is_cut=path.endswith(CUT_MARK),
         verdict=Verdict(verdict),
         code=code if code in CODES or code in _LOG_ALONE else "",
         secrets=_secrets(fields),
@@ -96,12 +98,12 @@ def observe(fields: Mapping[str, object]) -> Observation | None:
 
 
 def _is_websocket(fields: Mapping[str, object], code: str) -> bool:
-    """Whether it became one, or was denied for being one. One that an upstream refused is not told apart."""
+    """True if the WebSocket upgrade succeeded or was denied. A refusal by the upstream does not show."""
     return (fields.get("status"), fields.get("method")) == (101, "GET") or code == "rule.websocket"
 
 
 def id_of(fields: Mapping[str, object]) -> str:
-    """The id by which a line is found again: of the request, else of the connection."""
+    """Return the id of the request, or else of the connection."""
     return _text(fields, "request") or _text(fields, "connection")
 
 

@@ -1,11 +1,11 @@
-"""Which parts of a path are names of things, such as numbers and hashes, and not words.
+"""Recognition of identifiers in path segments: numbers, hashes, dates, credentials. Pure.
 
-Theory of operation. A segment is either an identifier as a whole (`*`), or has identifiers in it
-between fixed parts (`report-2026-03-01.csv`, `*` for the date), or is a word. What looks like a
-credential is an identifier of its own kind: it is never written into a file, whatever was seen.
+A segment is an identifier as a whole (`*`), or contains identifiers between fixed parts
+(`report-2026-03-01.csv`, with `*` for the date), or is a word. A value that looks like a credential must
+never be written into a file, however often it was seen.
 
-Pure, and a guess by shape alone: how often a shape must be seen before it becomes `*` is settled in
-`templates`. A number of an API version, as in `v2`, is a word: other versions are other interfaces.
+The guess uses the shape only. `path_templates` decides how often a shape must occur before it becomes `*`. An
+API version such as `v2` counts as a word, because another version is another interface.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from egress.rules.language.credential_guess import looks_like_credential
 CREDENTIAL = "values that look like credentials"
 ASTERISK = "names with an asterisk in them"
 MAX_STARS = 16
-"""A pattern with more of them says nothing that a person can judge."""
+"""A reviewer cannot judge a pattern with more asterisks."""
 
 _VERSION_OF_API = re.compile(r"v[0-9]{1,2}(?:\.[0-9]{1,2})?")
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -46,18 +46,18 @@ _WITHIN_KINDS = ("UUIDs", "dates", "versions", "hashes", "numbers")
 
 @dataclass(frozen=True, slots=True)
 class SegmentShape:
-    """What a segment may be generalised to, and what it is that `*` would stand for."""
+    """The generalised form of a segment, and the kind of value behind its `*`."""
 
     pattern: str
     kind: str
     must: bool = False
-    """It may not be written as it is, however rarely it was seen."""
+    """The literal text must not be written, however rare it is."""
 
 
 def segment_shape(segment: str) -> SegmentShape | None:
-    """The shape of one segment of a canonical path; None for a word."""
+    """Return the shape of a segment of a canonical path; None for a word."""
     if "*" in segment:
-        # In a pattern the character means more than itself.
+        # A literal asterisk cannot be written: in a pattern it matches any text.
         return SegmentShape(re.sub(r"\*+", "*", segment), ASTERISK, must=True)
     if looks_like_credential(segment):
         return SegmentShape("*", CREDENTIAL, must=True)
@@ -72,7 +72,7 @@ def segment_shape(segment: str) -> SegmentShape | None:
 
 
 def _is_mixed(text: str) -> bool:
-    """Whether letters of both cases and digits take turns, as nobody writes a word."""
+    """True if digits and letters of both cases alternate more than in a word."""
     kinds = [c.isdigit() + 2 * c.isupper() for c in text if c.isalnum()]
     turns = sum(one != other for one, other in pairwise(kinds))
     return any(c.isdigit() for c in text) and turns >= 4
@@ -86,7 +86,7 @@ def _within(segment: str) -> SegmentShape | None:
         return "*"
 
     if "%" in segment:
-        # A digit of an escape is none of the text.
+        # The digits of an escape such as `%20` are not part of the text.
         return None
     pattern = re.sub(r"\*+", "*", _WITHIN.sub(star, segment))
     return SegmentShape(pattern, kinds[0]) if 0 < len(kinds) <= MAX_STARS and pattern != "*" else None

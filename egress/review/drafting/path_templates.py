@@ -1,13 +1,13 @@
-"""Path patterns for the paths that were seen, with identifiers generalised where there were enough of them.
+"""Path patterns from observed paths, with frequent identifiers generalised to `*`.
 
-Theory of operation. The paths of one method make a tree, a segment a step. Below a step, identifiers
-of one shape become one pattern as soon as there are `LEAST` of them; their branches are joined, and
-the same is done one level down. Words become `*` only from `MANY` on, never at the top, and only those
-below which the very same is found: `/repos/a/issues`, `/repos/b/issues` and so on.
+The paths of a method form a tree, one segment per level. At each level `MIN_IDENTIFIERS` identifiers of one
+shape become one pattern; their subtrees are merged, and the same happens one level down. Words become `*`
+only from `MIN_WORDS` on, never at the top level, and only if their subtrees are equal: `/repos/a/issues`,
+`/repos/b/issues` and so on.
 
-A pattern takes in more than was seen whenever a `*` is in it. Each template says what the `*` stands
-for and for how many, so that nothing is widened in silence. Without `generalising`, only what may not
-be written as it is becomes `*`.
+A pattern with `*` allows more than the observed paths. Each template records the kind and number of values
+behind a `*`, so that every widening is visible. Without `generalising` only segments that must not be written
+become `*`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from egress.review.drafting.path_identifiers import segment_shape
-from egress.review.drafting.timeout import TimeoutCheck, never_timeout
+from egress.review.drafting.timeout import TimeoutCheck, no_timeout
 from egress.rules.compile.overlap import path_covers
 from egress.rules.decide.globs import PathGlob, path_glob
 
 MIN_IDENTIFIERS = 3
 MIN_WORDS = 20
 MAX_DEPTH = 32
-"""Segments beyond are not told apart."""
+"""Segments after this level become `**`."""
 MAX_PATTERNS = 300
-"""Patterns for one method: beyond, the rarest are left out."""
+"""Patterns per method; the rarest are left out."""
 NAMES_LABEL = "names"
 LONG_PATHS_LABEL = "the rest of long paths"
 
@@ -34,19 +34,19 @@ Stars = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class PathTemplate:
-    """One pattern, and what was seen of it."""
+    """A pattern with the numbers of its traffic."""
 
     pattern: str
     count: int
-    """Requests."""
+    """Number of requests."""
     paths: int
-    """Different paths among them."""
+    """Number of different paths."""
     stars: Stars = ()
-    """What each `*` stands for, and for how many of it, from left to right."""
+    """Kind and number of the values behind each `*`, from left to right."""
 
     @property
     def has_slash(self) -> bool:
-        """Whether `%2F` can be in a segment."""
+        """True if a segment may contain `%2F`."""
         return "%2F" in self.pattern or self.is_slashed
 
     is_slashed: bool = False
@@ -73,7 +73,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class PathTemplates:
-    """The patterns of one method, the most used first; and what did not fit."""
+    """The patterns of one method, and the ones left out."""
 
     kept: tuple[PathTemplate, ...]
     left_out: tuple[PathTemplate, ...] = ()
@@ -84,23 +84,25 @@ def make_templates(
     cut: Mapping[str, int] | None = None,
     *,
     generalising: bool = True,
-    patience: TimeoutCheck = never_timeout,
+    check_timeout: TimeoutCheck = no_timeout,
 ) -> PathTemplates:
-    """Make patterns of canonical paths, each with how often it was seen.
+    """Make patterns from canonical paths with their counts.
 
-    `cut` holds beginnings of paths: what follows is not known.
+    `cut` holds paths whose end is not in the log.
     """
     root = _Node()
     for path, count in paths.items():
         _add(root, path, count)
     for path, count in (cut or {}).items():
+        # The last segment of a cut path may be incomplete, so it is dropped.
         _add(root, path.rpartition("/")[0] or "/", count, is_cut=True)
     found = [
         PathTemplate("/" + "/".join(one.segments), one.count, one.paths, one.stars, one.slashed)
         for one in _walk(root, 0, generalising=generalising)
     ]
     found.sort(key=lambda one: (-one.count, one.pattern))
-    kept = _without_covered(found[:MAX_PATTERNS], patience)
+    # The limit comes first, because the comparison of all pairs takes quadratic time.
+    kept = _without_covered(found[:MAX_PATTERNS], check_timeout)
     return PathTemplates(tuple(sorted(kept, key=lambda one: one.pattern)), tuple(found[MAX_PATTERNS:]))
 
 
@@ -128,6 +130,7 @@ def _walk(node: _Node, depth: int, *, generalising: bool) -> list[_Found]:
         found.append(
             _Found(("**",), node.rest, node.rest_paths, ((LONG_PATHS_LABEL, node.rest_paths),), node.slashed)
         )
+    # Identifiers first: the segments that stay are words, and are compared by their subtrees.
     words = dict(node.below)
     groups: dict[tuple[str, str], list[str]] = {}
     forced = set()
@@ -156,6 +159,7 @@ def _words(words: Mapping[str, _Node], depth: int, *, generalising: bool) -> lis
     outcomes = {w: _below(w, (), node, depth, generalising=generalising) for w, node in words.items()}
     if not generalising or depth == 0 or len(words) < MIN_WORDS:
         return [one for found in outcomes.values() for one in found]
+    # Words below which the same paths exist are names of one kind, such as repositories.
     alike: dict[frozenset[tuple[str, ...]], list[str]] = {}
     for word, found in outcomes.items():
         alike.setdefault(frozenset(one.segments[1:] for one in found), []).append(word)
@@ -177,7 +181,7 @@ def _joined(nodes: Iterable[_Node]) -> _Node:
 
 
 def _join(whole: _Node, node: _Node) -> None:
-    """Add a node to one that is in no tree yet."""
+    """Merge a node into a node outside the tree."""
     whole.count += node.count
     whole.paths += node.paths
     whole.rest += node.rest
@@ -187,20 +191,21 @@ def _join(whole: _Node, node: _Node) -> None:
         _join(whole.below.setdefault(segment, _Node()), below)
 
 
-def _without_covered(found: list[PathTemplate], patience: TimeoutCheck) -> list[PathTemplate]:
-    """Patterns that another one takes in add nothing; what was seen of them is counted there."""
+def _without_covered(found: list[PathTemplate], check_timeout: TimeoutCheck) -> list[PathTemplate]:
+    """Remove patterns that a wider pattern covers, and add their counts to it."""
     globs = {one.pattern: path_glob(one.pattern, encoded_slash=True) for one in found}
     wide = [one for one in found if "*" in one.pattern]
     kept: dict[str, PathTemplate] = {}
     added: dict[str, tuple[int, int]] = {}
     for one in found:
-        patience()
+        check_timeout()
         taker = next((w for w in wide if _takes_in(w, one, globs)), None)
         if taker is None:
             kept[one.pattern] = one
         else:
             count, paths = added.get(taker.pattern, (0, 0))
             added[taker.pattern] = (count + one.count, paths + one.paths)
+    # A wide pattern may itself be covered by a wider one; its added counts are dropped with it.
     for pattern, (count, paths) in added.items():
         there = kept.get(pattern)
         if there is not None:
@@ -214,5 +219,5 @@ def _takes_in(wide: PathTemplate, one: PathTemplate, globs: Mapping[str, PathGlo
     if wide is one or (one.has_slash and not wide.has_slash):
         return False
     there, here = globs[wide.pattern], globs[one.pattern]
-    # Of two that take in each other the first stays.
+    # Of two equivalent patterns the alphabetically first one stays.
     return path_covers(there, here) and not (path_covers(here, there) and wide.pattern > one.pattern)

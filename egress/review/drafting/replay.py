@@ -1,11 +1,10 @@
-"""What would change under other rules: every line decided again, and compared with what was decided then.
+"""Replay: decide logged traffic again with other rules and compare the verdicts.
 
-Theory of operation. A line is compared only where the rules decided it: a limit, an upstream that was
-away or a failed handshake says nothing about rules. Each kind of request is decided once, on both
-readings of the new rules (`doubt`), without headers and query, for those are in no line. So three
-answers come out: it would be allowed, it would be denied, or the log cannot tell.
+A line is compared only if the rules decided it: a limit, an unreachable upstream or a failed handshake says
+nothing about rules. Each kind of request is decided once in both readings of the new rules (`ambiguity`),
+without headers and query, which are not logged. The result is allowed, denied or undecidable.
 
-Nothing is sent, no name is resolved, no secret is read.
+A replay sends nothing, resolves no name and reads no secret.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Literal
 
 from egress.review.drafting.ambiguity import PolicyReadings, read_both_ways
 from egress.review.drafting.observation import Observation
-from egress.review.drafting.timeout import TimeoutCheck, never_timeout
+from egress.review.drafting.timeout import TimeoutCheck, no_timeout
 from egress.review.drafting.traffic import Occurrences
 from egress.rules.decide.decision import decide, decide_host
 from egress.rules.decide.policy import Policy
@@ -29,62 +28,63 @@ _BY_RULES = frozenset({"rule.allowed", "host.allowed", "observed"})
 
 @dataclass(slots=True)
 class VerdictChange:
-    """One way in which verdicts would differ: how often, and an example."""
+    """A group of equal verdict changes, with a count and an example."""
 
     outcome: ChangeKind
     host: str
     port: int
     method: str
-    """Empty for a tunnel, a connection or a name."""
+    """Empty for a tunnel, a connection or a DNS query."""
     code: str
-    """Why it would be denied; why it was denied then for what would be allowed."""
+    """Reason for the new denial, or for the old denial of newly allowed traffic."""
     rule: str = ""
     note: str = ""
     count: int = 0
     paths: int = 0
     path: str = ""
-    """One of the paths."""
+    """An example path."""
     example: str = ""
-    """The id of one of the requests."""
+    """The id of an example request."""
 
 
 @dataclass(slots=True)
 class Replay:
-    """What came of it. Lists are sorted by how often, then by name."""
+    """The result of a replay. Lists are sorted by count, then by name."""
 
     same: int = 0
     not_compared: int = 0
-    """Denied for another reason than the rules."""
+    """Denied by a limit or an error, not by the rules."""
     allowed: list[VerdictChange] = field(default_factory=list)
     denied: list[VerdictChange] = field(default_factory=list)
     untold: list[VerdictChange] = field(default_factory=list)
     secrets: list[VerdictChange] = field(default_factory=list)
-    """Allowed then and now, with other secrets."""
+    """Allowed before and now, with other secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     allowed: bool | None
-    """None: the log cannot tell."""
+    """None: undecidable from the log."""
     code: str
     rule: str = ""
     note: str = ""
     secrets: frozenset[str] | None = None
-    """Those it would get, where that is known."""
+    """Secrets to inject, if known."""
 
 
 def replay(
     traffic: Iterable[tuple[Observation, Occurrences]],
     policy: Policy,
     now: int,
-    patience: TimeoutCheck = never_timeout,
+    check_timeout: TimeoutCheck = no_timeout,
 ) -> Replay:
-    """Decide everything that was seen again, under `policy` and at `now`."""
+    """Decide the traffic again with `policy`, at the time `now`."""
+    # Both readings are compiled once: compiling per request would dominate the run time.
     result = Replay()
     both = read_both_ways(policy)
     changes: dict[tuple[str, ...], VerdictChange] = {}
     for one, times in traffic:
-        patience()
+        check_timeout()
         change = _compare(one, both, now, result, times.count)
         if change is not None:
             _count(changes, change, one, times)
@@ -96,7 +96,7 @@ def replay(
 
 
 def decide_again(one: Observation, policy: Policy, now: int) -> Decision | HostDecision:
-    """The verdict of these rules on what was seen, as far as a line holds it."""
+    """Decide a logged request with these rules."""
     identity = Identity(SANDBOX, one.profile)
     if one.kind != "request":
         return decide_host(policy, identity, one.host, one.port or None, now, scheme=one.scheme)
@@ -104,13 +104,14 @@ def decide_again(one: Observation, policy: Policy, now: int) -> Decision | HostD
 
 
 def head_of(one: Observation) -> Head:
-    """The head of a request, without what is in no line."""
+    """Return the head of a request as far as it is logged."""
     return Head(one.method, one.scheme, one.host, one.port, one.path, (), one.is_websocket)
 
 
 def _compare(
     one: Observation, both: PolicyReadings, now: int, result: Replay, count: int
 ) -> VerdictChange | None:
+    # A limit or an upstream error would deny again under any rules.
     if not one.passed and not one.is_denied_by_rules:
         result.not_compared += count
         return None
@@ -128,28 +129,29 @@ def _compare(
 
 
 def _verdict(one: Observation, both: PolicyReadings, now: int) -> _Verdict:
-    hopeful = decide_again(one, both.hopeful, now)
-    gloomy = hopeful if both.is_told else decide_again(one, both.gloomy, now)
-    rule = str(hopeful.rule or gloomy.rule or "")
-    if hopeful.allowed != gloomy.allowed:
-        return _Verdict(None, gloomy.code, rule, "a rule looks at the query, headers or the media type")
-    if isinstance(hopeful, HostDecision):
-        if one.kind == "tunnel" and hopeful.allowed and hopeful.intercept:
-            note = "it was passed on unread, and would be read now: what was asked for is not known"
-            return _Verdict(None, hopeful.code, rule, note)
-        return _Verdict(hopeful.allowed, hopeful.code, rule)
-    if one.is_cut and hopeful.code in ("rule.none", "rule.allowed", "rule.denied", "path.ambiguous"):
-        return _Verdict(None, hopeful.code, rule, "the path was too long for the log")
-    if hopeful.allowed and not one.passed and one.code in _INSIDE:
-        return _Verdict(None, one.code, rule, "it was denied for a header or the query, which is in no line")
-    return _Verdict(hopeful.allowed, hopeful.code, rule, "", _secrets(hopeful, gloomy))
+    lenient = decide_again(one, both.lenient, now)
+    strict = lenient if both.is_certain else decide_again(one, both.strict, now)
+    rule = str(lenient.rule or strict.rule or "")
+    # Each undecidable case comes before the plain verdict: a replay must not claim what the log cannot prove.
+    if lenient.allowed != strict.allowed:
+        return _Verdict(None, strict.code, rule, "a rule checks the query, the headers or the media type")
+    if isinstance(lenient, HostDecision):
+        if one.kind == "tunnel" and lenient.allowed and lenient.intercept:
+            note = "it was tunnelled unread and would now be read: the requests inside are unknown"
+            return _Verdict(None, lenient.code, rule, note)
+        return _Verdict(lenient.allowed, lenient.code, rule)
+    if one.is_cut and lenient.code in ("rule.none", "rule.allowed", "rule.denied", "path.ambiguous"):
+        return _Verdict(None, lenient.code, rule, "the path was too long for the log")
+    if lenient.allowed and not one.passed and one.code in _INSIDE:
+        return _Verdict(None, one.code, rule, "it was denied for a header or the query, which are not logged")
+    return _Verdict(lenient.allowed, lenient.code, rule, "", _secrets(lenient, strict))
 
 
 _INSIDE = frozenset({"method.override", "path.override"})
 
 
 def _secrets(one: Decision | HostDecision, other: Decision | HostDecision) -> frozenset[str] | None:
-    """The names that would be sent. A stand-in is swapped only where it was sent, which no line tells."""
+    """Return the secrets to inject; None if unknown. The log does not show if a request held a stand-in."""
     if not (isinstance(one, Decision) and isinstance(other, Decision)):
         return None
     needs = (*one.effects.needs, *other.effects.needs)
@@ -159,7 +161,7 @@ def _secrets(one: Decision | HostDecision, other: Decision | HostDecision) -> fr
 
 
 def _other_secrets(one: Observation, verdict: _Verdict) -> str:
-    """How the secrets differ; nothing where a request may not have come as far as to carry any."""
+    """Describe the difference in secrets; empty if the request may have failed before injection."""
     if verdict.secrets is None or one.code not in _BY_RULES:
         return ""
     then = {secret for secret, _ in one.secrets}

@@ -1,7 +1,7 @@
-"""What a rule that somebody is about to add would open, in words; and what is never suggested.
+"""Risks of a suggested rule, in words, and destinations that are never suggested.
 
-It judges by name and shape alone: nothing is resolved or asked. A list of services can only be an
-example of a kind; that a host is not in it says nothing good about it.
+The judgement uses names and shapes only: no name is resolved and no service is queried. The list of public
+services holds examples; a host outside the list is not safe for that reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
 MAX_SHOWN = 8
-"""Of rules and of paths, in one sentence."""
+"""Rules or paths named in one sentence."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL = (
     "localhost",
@@ -64,61 +64,63 @@ _ANYBODY = (
 
 
 def refusal(host: str, address: str, code: str) -> str:
-    """Why no rule for this destination is suggested; empty where one may be."""
+    """Explain why no rule for this destination may be suggested; empty if one may."""
+    # Names come before addresses: a metadata name must be refused even without a resolved address.
     labels = host.split(".")
     if host in _METADATA or labels[0] in _METADATA:
-        return "this is the name of a metadata service, which hands out the credentials of the machine"
+        return "this is a cloud metadata service, which hands out the credentials of the machine"
     if any(host == name or host.endswith(f".{name}") for name in _LOCAL) or (
         "." not in host and not is_address(host)
     ):
-        return "this name leads into an internal network"
+        return "this name belongs to an internal network"
     for found in (host if is_address(host) else "", address):
         if found and not classify_address(found).allowed:
             reason = classify_address(found).reason
-            return f"this leads to an address that is not of the public internet ({reason})"
+            return f"this leads to an address outside the public internet ({reason})"
     if code == "address.refused":
-        return "the name led to an address that may not be dialled"
+        return "the name resolved to a forbidden address"
     return ""
 
 
 def risks(policy: Policy, head: Head, decision: Decision) -> tuple[str, ...]:
-    """What the change would open, the gravest first."""
+    """List the risks of a change, the gravest first."""
     return tuple(_risks(policy, head, decision))
 
 
 def _risks(policy: Policy, head: Head, decision: Decision) -> Iterator[str]:
+    # The gravest risk comes first: a reader may stop after one line.
     for secret in dict.fromkeys(need.secret for need in decision.effects.needs):
-        yield f"the secret {secret} goes with it: whoever may send this acts with its rights"
+        yield f"the secret {secret} is added: every sandbox that may send this has its rights"
     if decision.entry and decision.entry.startswith("*"):
-        yield f"it holds for every host that {decision.entry} names, not for this one alone"
-    yield from _whose(head.host)
+        yield f"it applies to every host that {decision.entry} matches, not only to this one"
+    yield from _host_risks(head.host)
     if head.method not in _READING:
-        yield f"{head.method} sends data out: the path, the query and a body of any content"
+        yield f"{head.method} can send out any data: in the path, the query and the body"
     else:
-        yield "data can leave in the query, whatever the path is; a rule on `query` can narrow it"
+        yield "data can leave in the query on every path; a rule on `query` can narrow it"
     if head.websocket:
-        yield "no rule looks at what goes through a WebSocket, in both directions"
+        yield "no rule checks the messages in a WebSocket, in either direction"
     if head.scheme == "http":
-        yield "clear text can be read and changed on the way"
+        yield "clear text can be read and changed in transit"
     if policy.mode == "observe":
-        yield "the rules are in `mode: observe`: what no rule allows passes already, without secrets"
+        yield "the rules are in `mode: observe`: unlisted requests already pass, without secrets"
 
 
 def opened(entry: Entry, where: str) -> Iterator[str]:
-    """What is opened with an entry as a whole, whatever was asked for; `where` says to whom, or on what."""
+    """List the risks of opening a whole entry. `where` names the profile or the port."""
     for secret in dict.fromkeys(item.injection.secret for item in entry.inject):
-        yield f"the secret {secret} is opened {where} too: whoever may send it acts with its rights"
+        yield f"the secret {secret} is opened {where} too: every sandbox that may send it has its rights"
     if entry.pattern is None or entry.key.startswith("*"):
-        yield f"{entry.key} is opened {where}: every host that it names, not this one alone"
-    yield f"all that the entry allows is opened {where}: {_allowed(entry)}"
+        yield f"{entry.key} is opened {where}: every host that it matches, not only this one"
+    yield f"every rule of the entry is opened {where}: {_allowed(entry)}"
 
 
 def _allowed(entry: Entry) -> str:
     if not entry.intercept:
-        return "bytes that pass unread, whatever is asked for"
+        return "tunnels of any content, unread"
     shown = [_rule(rule.predicates) for rule in entry.allow[:MAX_SHOWN]]
     more = len(entry.allow) - len(shown)
-    return "; ".join([*shown, *([f"and {more} more rules"] if more else [])]) or "nothing yet"
+    return "; ".join([*shown, *([f"and {more} more rules"] if more else [])]) or "no rules yet"
 
 
 def _rule(predicates: Predicates) -> str:
@@ -132,16 +134,16 @@ def _rule(predicates: Predicates) -> str:
     return f"{methods} {', '.join(shown)}{f' and {more} more paths' if more else ''}"
 
 
-def _whose(host: str) -> Iterator[str]:
-    """Who else decides what is found at a host."""
+def _host_risks(host: str) -> Iterator[str]:
+    """Warn about hosts whose content strangers control."""
     if is_address(host):
-        yield "an address can belong to somebody else tomorrow, and no certificate names it"
+        yield "an address can change its owner, and no certificate names it"
         return
     suffix = _suffixes().publicsuffix(host) or ""
     if suffix and _suffixes().is_private(host) and suffix.count("."):
-        yield f"anybody can have a name under {suffix}: never widen this to a wildcard"
+        yield f"anybody can register a name under {suffix}: never widen this to a wildcard"
     if any(host == name or host.endswith(f".{name}") for name in _ANYBODY):
-        yield "this host serves, or passes on, what anybody puts there: it can carry orders in and data out"
+        yield "this host serves or forwards content from anybody: it can carry commands in and data out"
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Putting lines into the text of a rule file, so that what is suggested can be tried before it is said.
+"""Insertion of lines into the text of a rule file, to try a suggestion before it is shown.
 
-Only two places are known, and both are certain: right below a section's own line, and right before an
-item of a block list. Everything else is left to a person. Nothing here writes a file.
+Only two places are certain enough: directly below the line of a section, and directly before an item of a
+block list. A person has to make every other edit. This module never writes a file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from egress.rules.compile.load import RuleText
 
 @dataclass(frozen=True, slots=True)
 class RuleFileEdit:
-    """Lines that go in front of line `line` of a file; behind the last one where there is no such line."""
+    """Lines to insert before line `line` of a file, or at its end."""
 
     file: str
     line: int
@@ -23,7 +23,7 @@ class RuleFileEdit:
 
 
 def apply_edit(sources: Sequence[RuleText], edit: RuleFileEdit) -> list[RuleText]:
-    """The texts with the edit in them."""
+    """Return the texts with the edit applied."""
     return [RuleText(s.name, _with(s.text, edit)) if s.name == edit.file else s for s in sources]
 
 
@@ -34,15 +34,15 @@ def _with(text: str, edit: RuleFileEdit) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines as a rule file counts them."""
+    """Split a text into lines as the rule loader counts them."""
     lines = text.replace("\r\n", "\n").split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def below_section(sources: Sequence[RuleText], section: str, lines: Sequence[str]) -> RuleFileEdit | None:
-    """Put `lines` first under a top key, indented as what stands there; a new section if there is none.
+    """Insert `lines` at the top of a section with its indentation, or append a new section.
 
-    None where the section is written in braces on one line.
+    None if the section is written in braces on one line.
     """
     for source in sources:
         written = _lines(source.text)
@@ -50,6 +50,7 @@ def below_section(sources: Sequence[RuleText], section: str, lines: Sequence[str
             if re.fullmatch(rf"{section}:[ \t]*(?:#.*)?", line):
                 indent = _indent(written[number + 1 :])
                 return RuleFileEdit(source.name, number + 2, tuple(indent + text for text in lines))
+    # The section exists in a form that cannot be extended safely, such as braces or a quoted key.
     if not sources or any(
         re.match(rf"['\"]?{section}\b", line) for s in sources for line in s.text.splitlines()
     ):
@@ -60,7 +61,7 @@ def below_section(sources: Sequence[RuleText], section: str, lines: Sequence[str
 
 
 def before_item(sources: Sequence[RuleText], file: str, line: int, text: str) -> RuleFileEdit | None:
-    """Put an item in front of one of a block list; None where no item begins on that line."""
+    """Insert an item before an item of a block list; None if no item begins on that line."""
     for source in sources:
         lines = _lines(source.text)
         if source.name != file or not 1 <= line <= len(lines):
@@ -71,7 +72,7 @@ def before_item(sources: Sequence[RuleText], file: str, line: int, text: str) ->
 
 
 def _indent(lines: Sequence[str]) -> str:
-    """How far what follows is indented."""
+    """Return the indentation of the first item."""
     for line in lines:
         if line.strip() and not line.lstrip().startswith("#"):
             found = line[: len(line) - len(line.lstrip(" "))]

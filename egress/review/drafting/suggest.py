@@ -1,15 +1,13 @@
-"""The smallest change of the rules that would allow one denied request, tried out before it is said.
+"""The smallest rule change that allows a denied request, tested before it is shown.
 
-Theory of operation. The request is decided again under the rules at hand. For each reason to deny there
-is at most one change: the narrowest rule, entry or port. It is applied, and the request decided again,
-until it passes or nothing more may be done about it. Where the place in a file is certain the very text
-of the file is changed and loaded; elsewhere the change is made to the loaded rules, and the entry is
-printed as it would have to be.
+The request is decided again with the current rules. Each reason for a denial has at most one fix: the
+narrowest rule, entry or port. The fix is applied and the request decided again, until it passes or no fix is
+left. If the place in a file is certain, the text of the file is changed and loaded. Otherwise the loaded
+rules are changed, and the new entry is printed.
 
-Denies are never undone, and nothing is suggested for internal addresses or metadata services. What was
-not denied by the rules is not theirs to allow: a canary above all, for which there is never any YAML, but
-also a limit, an upstream that did not prove its name, or an override in a header. Where the line does not
-hold what was denied, the rules decide again without it, and their answer would be a false one.
+A deny is never undone. Internal addresses and metadata services get no suggestion. A denial without a rule
+gets none either: above all a canary, but also a limit, an unverified upstream or an override in a header. The
+log does not hold the cause of such a denial, so deciding the line again would give a wrong answer.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ MAX_STEPS = 5
 
 @dataclass(frozen=True, slots=True)
 class SuggestedStep:
-    """One change: where, in words, and what is to be written there."""
+    """A change: its place, in words, and the YAML to write."""
 
     where: str
     yaml: tuple[str, ...]
@@ -50,24 +48,24 @@ class SuggestedStep:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What would allow a request; or in `refusal` why nothing is suggested."""
+    """A rule change that allows a request, or in `refusal` the reason why there is none."""
 
     code: str
-    """Why it is denied: by what no rule lifts, or by the rules at hand; empty where nothing would."""
+    """The code of the denial; empty if the current rules allow the request."""
     refusal: str = ""
     steps: tuple[SuggestedStep, ...] = ()
     risks: tuple[str, ...] = ()
     outcome: str = ""
-    """The verdict with the change applied."""
+    """The verdict after the change."""
 
 
-class _NothingError(Exception):
-    """There is no change to suggest; the text says why."""
+class _NoFixError(Exception):
+    """No change can be suggested; the message gives the reason."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """The rules as they are being changed."""
+    """The state of the search: the request, and the rules with the changes so far."""
 
     seen: Observation
     identity: Identity
@@ -77,11 +75,11 @@ class _Work:
     policy: Policy
     steps: list[SuggestedStep] = field(default_factory=list)
     opened: dict[str, str] = field(default_factory=dict)
-    """Entries that are opened as a whole, by key: to whom, or on what."""
+    """Entries that are opened as a whole, by key, with the profile or port."""
     is_text: bool = True
-    """The texts still say what the policy does."""
+    """True while `sources` and `policy` agree."""
     is_wider: bool = False
-    """A path is written with a `*`, and fits others too."""
+    """True if a path is written with `*` and matches other paths too."""
 
     @property
     def head(self) -> Head:
@@ -103,29 +101,30 @@ def suggest(
     presets: Mapping[str, str],
     now: int,
 ) -> Suggestion:
-    """What would allow what was denied in a line. `address` is the one that it led to, if it came to that.
+    """Suggest a rule change that allows a denied request. `address` is the dialled address, if any.
 
-    `sources` are the rule files at hand, which must be sound. Nothing is written.
+    `sources` are the rule files at hand, which must be sound. No file is written.
     """
     policy = load(sources, presets, now).policy
     if policy is None:
-        return Suggestion("", "the rules at hand do not load: `egress check` says why")
+        return Suggestion("", "the current rules do not load: run `egress check`")
     work = _Work(one, Identity("suggest", one.profile), now, list(sources), presets, policy)
     verdict = work.verdict()
+    # Fixed refusals come first: no rule change may even be tried for them.
     if not one.passed and not one.is_canary and (never := refusal(one.host, address, one.code)):
         return Suggestion(verdict.code, never)
     if why := unfixable_reason(one):
-        also = "" if one.passed or verdict.allowed else f". The rules at hand deny it too ({verdict.code})"
+        also = "" if one.passed or verdict.allowed else f". The current rules deny it too ({verdict.code})"
         return Suggestion(one.code or verdict.code, why + also)
     if one.passed:
-        return Suggestion("", "it was let through")
+        return Suggestion("", "it was allowed")
     if verdict.allowed:
         return Suggestion("", _allowed(work, policy))
     if one.is_cut:
-        return Suggestion(verdict.code, "its path is not whole in the log")
+        return Suggestion(verdict.code, "the log holds only a part of its path")
     try:
         final = _changed(work)
-    except _NothingError as error:
+    except _NoFixError as error:
         return Suggestion(verdict.code, str(error))
     return Suggestion(
         verdict.code,
@@ -137,16 +136,16 @@ def suggest(
 
 
 def _allowed(work: _Work, policy: Policy) -> str:
-    """What is said where the rules at hand allow it, as far as a line tells."""
+    """Explain that the current rules allow the request, as far as the log shows."""
     both = read_both_ways(policy)
-    if isinstance(work.verdict(), Decision) and not both.is_told:
-        gloomy = decide(both.gloomy, work.identity, work.head, work.now)
-        if not gloomy.allowed:
+    if isinstance(work.verdict(), Decision) and not both.is_certain:
+        strict = decide(both.strict, work.identity, work.head, work.now)
+        if not strict.allowed:
             return (
-                "the rules at hand allow it, unless for its query, headers or media type:"
-                f" these are in no line, and {gloomy.rule or 'a rule'} looks at them"
+                "the current rules allow it, unless its query, headers or media type are denied:"
+                f" these are not logged, and {strict.rule or 'a rule'} checks them"
             )
-    return "the rules at hand allow it"
+    return "the current rules allow it"
 
 
 def _risks(work: _Work, before: Policy, final: Decision | HostDecision) -> tuple[str, ...]:
@@ -154,7 +153,7 @@ def _risks(work: _Work, before: Policy, final: Decision | HostDecision) -> tuple
 
 
 def _opened(work: _Work) -> Iterator[str]:
-    """What is opened besides what was asked for."""
+    """List the risks of entries that the change opens as a whole."""
     for entry in matching_entries(work.policy, work.seen.host):
         if entry.key in work.opened:
             yield from opened(entry, work.opened[entry.key])
@@ -163,28 +162,29 @@ def _opened(work: _Work) -> Iterator[str]:
 def _risks_of_one(work: _Work, before: Policy, final: Decision | HostDecision) -> tuple[str, ...]:
     if not isinstance(final, Decision):
         return (
-            "only a connection was refused: what would be asked for on it is not known",
+            "only a connection was refused: the requests on it are unknown",
             *risks(work.policy, replace_method(work.head), Decision(final.verdict, final.code)),
         )
+    # A certain verdict needs both readings: a rule on the query may decide differently than this suggestion.
     found = risks(work.policy, work.head, final)
     if work.is_wider:
-        found = ("wider than what was asked for: a `*` in the path stands for any name there", *found)
+        found = ("wider than the request: `*` in the path matches any name", *found)
     both = read_both_ways(before)
-    if not both.is_told and decide(both.hopeful, work.identity, work.head, work.now).allowed:
+    if not both.is_certain and decide(both.lenient, work.identity, work.head, work.now).allowed:
         found = (
-            "a rule at hand allows it with another query, header or media type: that may be the better way",
+            "a current rule allows it with another query, header or media type: consider that instead",
             *found,
         )
     if (
-        not both.is_told
-        and not decide(read_both_ways(work.policy).gloomy, work.identity, work.head, work.now).allowed
+        not both.is_certain
+        and not decide(read_both_ways(work.policy).strict, work.identity, work.head, work.now).allowed
     ):
-        found = (*found, "a deny that looks at the query, headers or media type may still deny it")
+        found = (*found, "a deny on the query, headers or media type may still block it")
     return found
 
 
 def replace_method(head: Head) -> Head:
-    """The head of a connection: nothing was asked yet, and reading is the least."""
+    """Return a head for a connection without a request: GET is the least risky method."""
     return replace(head, method="GET")
 
 
@@ -195,12 +195,12 @@ def _changed(work: _Work) -> Decision | HostDecision:
             return verdict
         fix = _FIXES.get(verdict.code)
         if fix is None:
-            raise _NothingError(_hopeless(verdict))
+            raise _NoFixError(_no_fix_reason(verdict))
         fix(work)
-    raise _NothingError("too many rules stand in the way")
+    raise _NoFixError("too many changes would be needed")
 
 
-def _hopeless(verdict: Decision | HostDecision) -> str:
+def _no_fix_reason(verdict: Decision | HostDecision) -> str:
     if verdict.rule is not None and verdict.code == "rule.denied":
         return f"{verdict.rule} denies it ({verdict.rule.place}), and a deny wins over every allow"
     code = CODES.get(verdict.code)
@@ -229,14 +229,14 @@ def _new_host(work: _Work) -> None:
 def _new_network(work: _Work) -> None:
     one = work.seen
     if not is_address(one.host):
-        raise _NothingError("this spelling of an address is never taken: ask for a name")
+        raise _NoFixError("this spelling of an address is never allowed: use a name")
     fields: Fields = {"cidr": f"{one.host}/{128 if ':' in one.host else 32}"}
     if one.scheme == "http":
         fields |= {"ports": [], "http": [one.port]}
     elif one.port != 443:
         fields |= {"ports": [one.port]}
     if one.kind != "request":
-        raise _NothingError("only a connection was refused: what would be asked for on it is not known")
+        raise _NoFixError("only a connection was refused: the requests on it are unknown")
     fields |= {"allow": [_rule_fields(work, "new")]}
     _add(work, "networks", f"- {_braces(fields)}")
 
@@ -244,15 +244,18 @@ def _new_network(work: _Work) -> None:
 def _new_rule(work: _Work) -> None:
     entry = _entry(work)
     if entry.expires is not None and work.now >= entry.expires:
-        raise _NothingError(f"the entry has expired ({entry.place}): give it a later date")
+        raise _NoFixError(f"the entry has expired ({entry.place}): give it a later date")
     if work.seen.kind != "request":
-        raise _NothingError(f"the entry is closed ({entry.place}), and what was asked for is not known")
+        raise _NoFixError(
+            f"the entry is closed ({entry.place}), and the requests on the connection are unknown"
+        )
     if not entry.intercept:
-        raise _NothingError(f"the entry passes bytes unread, and no rule of it is in force ({entry.place})")
+        raise _NoFixError(f"the entry tunnels traffic unread, so its rules do not apply ({entry.place})")
     fields = _rule_fields(work, _free_id(entry))
     if entry.place.via:
         _add(work, "hosts", f"{scalar(entry.key)}: {_braces({'allow': [fields]})}")
         return
+    # An edit before an existing item of the entry is certain. Without one the loaded entry is changed.
     for rule in entry.allow:
         edit = (
             work.is_text
@@ -281,12 +284,12 @@ def _new_port(work: _Work) -> None:
         _bind(work, entry)
         return
     if entry.inject:
-        raise _NothingError("a host that gets a credential is never opened for clear text: use https")
+        raise _NoFixError("a host that gets a credential is never opened for clear text: use https")
     _replace_entry(work, entry, replace(entry, clear_ports=entry.clear_ports | {work.seen.port}))
 
 
 def _bind(work: _Work, entry: Entry) -> None:
-    """Bind what is injected there to the new port too: no file loads that opens one for half of an entry."""
+    """Bind the secrets of the entry to the new port too; the rules would not load otherwise."""
     port = work.seen.port
     if entry.pattern is None:
         return
@@ -314,7 +317,7 @@ def _into_profile(work: _Work) -> None:
 
 
 def _open(work: _Work, entry: Entry, where: str) -> None:
-    """Note that a whole entry is opened."""
+    """Record that a whole entry is opened."""
     before = work.opened.get(entry.key)
     work.opened[entry.key] = f"{before} and {where}" if before else where
 
@@ -326,7 +329,7 @@ def _escaped_slash(work: _Work) -> None:
     except paths.PathError:
         is_fit = False
     if not is_fit or not matching_entries(work.policy, work.seen.host):
-        raise _NothingError("servers read this path in different ways: send it in its plain form")
+        raise _NoFixError("servers interpret this path differently: send it in canonical form")
     _new_rule(work)
 
 
@@ -348,14 +351,14 @@ _FIXES: dict[str, Callable[[_Work], None]] = {
 
 
 def _add(work: _Work, section: str, line: str) -> None:
-    """A new item of a section, in the texts."""
+    """Add an item to a section of the rule files."""
     edit = rule_file_edit.below_section(work.sources, section, [line]) if work.is_text else None
     if edit is None or not _try(work, edit, f"under `{section}`"):
-        raise _NothingError(f"there is no certain place for it; under `{section}` it would be: {line}")
+        raise _NoFixError(f"no place in the files is certain; write this under `{section}`: {line}")
 
 
 def _try(work: _Work, edit: RuleFileEdit, where: str) -> bool:
-    """Apply an edit; False, and nothing is changed, where the texts would not load with it."""
+    """Apply an edit. Return False and change nothing if the result does not load."""
     sources = rule_file_edit.apply_edit(work.sources, edit)
     policy = load(sources, work.presets, work.now).policy
     if policy is None:
@@ -366,7 +369,7 @@ def _try(work: _Work, edit: RuleFileEdit, where: str) -> bool:
 
 
 def _replace_entry(work: _Work, old: Entry, new: Entry) -> None:
-    """Change an entry of the loaded rules, and say how it is to be written."""
+    """Replace an entry of the loaded rules, and add a step with its YAML."""
     policy = work.policy
     if old.pattern is None:
         items = tuple(replace(i, entry=new) if i.entry is old else i for i in policy.networks)
@@ -377,6 +380,7 @@ def _replace_entry(work: _Work, old: Entry, new: Entry) -> None:
     else:
         changed = replace(policy, entries={**policy.entries, old.pattern: new})
         alone = Policy(entries={old.pattern: new})
+    # Compiled routes belong to the old entry, so they are rebuilt.
     work.policy = replace(changed, routes={}, shared_routes={})
     work.is_text = False
     text = as_text(alone).splitlines()[3:]
@@ -386,7 +390,7 @@ def _replace_entry(work: _Work, old: Entry, new: Entry) -> None:
 def _entry(work: _Work) -> Entry:
     found = matching_entries(work.policy, work.seen.host)
     if not found:
-        raise _NothingError("no rule names this host")
+        raise _NoFixError("no entry matches this host")
     return found[0]
 
 
@@ -403,7 +407,7 @@ def _rule_fields(work: _Work, name: str) -> Fields:
 
 
 def _pattern(work: _Work) -> str:
-    """The path as a pattern of itself; what may not be written down becomes `*`."""
+    """Return a pattern for exactly this path; segments that must not be written become `*`."""
     segments = []
     for segment in work.seen.path.split("/"):
         shape = segment_shape(segment) if segment else None
@@ -413,7 +417,7 @@ def _pattern(work: _Work) -> str:
     try:
         return path_glob(text, encoded_slash=True).text
     except GlobError:
-        raise _NothingError("no pattern in `paths` says exactly this path") from None
+        raise _NoFixError("no pattern in `paths` matches exactly this path") from None
 
 
 def _free_id(entry: Entry) -> str:

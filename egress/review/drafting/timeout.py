@@ -1,6 +1,6 @@
-"""How long whoever asked will wait: called between the steps of the work, and raises to give up.
+"""The timeout check of long work: a function that the work calls between steps, and that raises to stop it.
 
-A sandbox chooses paths and methods, and so how much there is to compare. The work itself has no clock.
+A sandbox chooses paths and methods, and with them the amount of work. The work itself reads no clock.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ from collections.abc import Callable
 type TimeoutCheck = Callable[[], object]
 
 
-def never_timeout() -> None:
-    """Waits for as long as it takes."""
+def no_timeout() -> None:
+    """Never stop the work."""

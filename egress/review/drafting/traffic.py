@@ -1,7 +1,7 @@
-"""What was seen, counted: lines that are alike are one, with a number and an example.
+"""Logged traffic, grouped into equal observations with a count and an example.
 
-Bounded, because a sandbox chooses what is in a line: beyond so many different ones they are only
-counted, and whoever reads the traffic says that it is not whole.
+A sandbox chooses the content of a line, so the number of groups is limited. Further lines are only counted,
+and `missing` reports them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_KINDS = 200_000
 
 @dataclass(slots=True)
 class Occurrences:
-    """How often something was seen, and the id of the last time."""
+    """A count, and the id of the last occurrence."""
 
     count: int = 0
     example: str = ""
@@ -28,21 +28,21 @@ type Paths = dict[str, Occurrences]
 
 @dataclass(slots=True)
 class Traffic:
-    """Everything that was seen in some time."""
+    """The traffic of a period."""
 
     most: int = MAX_KINDS
     kinds: int = 0
-    """How many different ones."""
+    """Number of groups."""
     lines: int = 0
     """Requests, tunnels and refusals."""
-    beyond: int = 0
-    """Those that were not taken in, because too many different ones were seen before."""
+    overflow: int = 0
+    """Lines left out because of the limit on groups."""
     folded: int = 0
-    """Refusals that the log itself only counted."""
+    """Refusals that the log counted without logging each."""
     _paths: dict[Observation, Paths] = field(default_factory=dict, repr=False)
-    """What was seen, each without its path, and how often on which path."""
+    """Occurrences by path, for each observation without its path."""
     _cut: dict[ExchangeKind, Paths] = field(default_factory=dict, repr=False)
-    """The same again, to be found without comparing."""
+    """The same dictionaries by identity of a parsed kind, which saves hashing an observation per line."""
 
     @classmethod
     def of(
@@ -51,14 +51,14 @@ class Traffic:
         profile: str | None = None,
         most: int = MAX_KINDS,
     ) -> Traffic:
-        """Count lines; with `profile`, those of sandboxes with this profile."""
+        """Count lines; with `profile`, only lines of sandboxes with this profile."""
         traffic = cls(most)
         for fields in lines:
             traffic.add(fields, profile)
         return traffic
 
     def add(self, line: Mapping[str, object] | ParsedExchange, profile: str | None = None) -> None:
-        """Take in one line: its fields, or what was cut out of it."""
+        """Count one line, given as fields or as a parsed exchange."""
         if isinstance(line, ParsedExchange):
             self._add_cut(line, profile)
             return
@@ -81,7 +81,7 @@ class Traffic:
         self._count(paths, cut.path, cut.id)
 
     def _paths_of(self, one: Observation) -> Paths:
-        # Beyond the bound nothing is kept, and what is counted there goes nowhere.
+        # At the limit the fresh dictionary is thrown away, so memory stays bounded.
         return self._paths.get(one, {}) if self.kinds >= self.most else self._paths.setdefault(one, {})
 
     def _count(self, paths: Paths, path: str, example: str) -> None:
@@ -89,7 +89,7 @@ class Traffic:
         times = paths.get(path)
         if times is None:
             if self.kinds >= self.most:
-                self.beyond += 1
+                self.overflow += 1
                 return
             self.kinds += 1
             times = paths[path] = Occurrences()
@@ -97,19 +97,17 @@ class Traffic:
         times.example = example
 
     def missing(self, odd: int) -> tuple[str, ...]:
-        """What is not among it, in words; `odd` lines could not be read."""
+        """Describe the lines that are left out. `odd` is the number of unreadable lines."""
         found = []
         if odd:
+            found.append(f"{counted(odd, 'line')} of the log could not be read: run `egress log verify`")
+        if self.overflow:
             found.append(
-                f"{counted(odd, 'line')} of the log could not be read: `egress log verify` says more"
+                f"{counted(self.overflow, 'more line')} left out: over {self.most} different requests before"
             )
-        if self.beyond:
-            said = f"more were not taken in: more than {self.most} different ones came before"
-            found.append(f"{counted(self.beyond, 'line')} {said}")
         if self.folded:
-            found.append(
-                f"{counted(self.folded, 'refusal')} more were only counted by the log, and are not known"
-            )
+            verb = "was" if self.folded == 1 else "were"
+            found.append(f"{counted(self.folded, 'more refusal')} {verb} counted, not logged one by one")
         return tuple(found)
 
     def __iter__(self) -> Iterator[tuple[Observation, Occurrences]]:

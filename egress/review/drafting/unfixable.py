@@ -1,7 +1,7 @@
-"""Why no rule that is added would let something through: it was not for want of a rule that it was denied.
+"""Denials that no added rule can fix, with the reason and a cure.
 
-The rules at hand may decide such a request as they like; what denied it would deny it again. A line has
-no header, no query and no body, so deciding it again does not find what was there.
+A limit, a canary or an upstream error would deny such a request again under any rules. Deciding the line
+again cannot show this, because headers, query and body are not logged.
 """
 
 from __future__ import annotations
@@ -12,45 +12,44 @@ from egress.rules.decide import paths
 
 _IN_NO_LINE = frozenset({"method.override", "path.override"})
 _CURES = {
-    "limit.": "the limit itself is what to change, under `limits` of the rules",
-    "redirect.refused": "`redirects` of the rule says which may pass",
-    "response.withheld": "`scrub` of the rule says what becomes of a secret that comes back",
-    "secret.existing": "`on_existing` of the injection says what becomes of a value that is there already",
-    "secret.unavailable": "`egress doctor` tries the sources of secrets",
-    "placeholder.": "`in` of the placeholder says where it is swapped",
-    "proxy.": "this is about who may use the proxy",
+    "limit.": "change the limit, under `limits` in the rules",
+    "redirect.refused": "set the allowed targets in `redirects` of the rule",
+    "response.withheld": "set the handling of returned secrets in `scrub` of the rule",
+    "secret.existing": "set the handling of an existing value in `on_existing` of the injection",
+    "secret.unavailable": "run `egress doctor` to test the sources of secrets",
+    "placeholder.": "set the slots of the placeholder in `in`",
+    "proxy.": "this concerns access to the proxy, not the rules",
 }
-"""By code, or the beginning of one: what the operator can do. The hints of `CODES` speak to the sandbox."""
+"""Cures for the operator, by prefix of the code. The hints of `CODES` are for sandboxes."""
 
 
 def unfixable_reason(one: Observation) -> str:
-    """Why no rule that is added would allow it; empty where one may."""
+    """Explain why no added rule can allow the request; empty if one may."""
+    # The canary comes first: it must never get a suggestion, whatever else holds.
     if one.is_canary:
         return (
-            f"it carried a canary, a value that nothing may send ({one.code}): no rule can allow that, and"
-            " what sent it has read what was planted"
+            f"it carried a canary, a planted value that must never be sent ({one.code}): no rule can allow"
+            " it, and the sender has read the planted value"
         )
     if one.passed:
-        return f"it was let through, and then ended: {_said(one.code)}" if one.code in CODES else ""
+        return f"it was allowed and ended later: {_described(one.code)}" if one.code in CODES else ""
     if not one.is_denied_by_rules:
-        return f"it was not a rule that denied it, so YAML alone will not help: {_said(one.code)}"
+        return f"no rule denied it, so a rule cannot allow it: {_described(one.code)}"
     if one.code in _IN_NO_LINE or (one.code == "path.ambiguous" and _is_plain(one.path)):
-        return (
-            f"it was for a header or the query, which are in no line, and no rule lifts it: {_said(one.code)}"
-        )
+        return f"it was denied for a header or the query, and no rule lifts that: {_described(one.code)}"
     return ""
 
 
-def _said(code: str) -> str:
+def _described(code: str) -> str:
     known = CODES.get(code)
     if known is None:
-        return "its reason is none that this version knows"
+        return "this version does not know the reason"
     cure = next((f"; {cure}" for start, cure in _CURES.items() if code.startswith(start)), "")
     return f"{known.message[:1].lower()}{known.message[1:].removesuffix('.')} ({code}){cure}"
 
 
 def _is_plain(path: str) -> bool:
-    """Whether every server reads this path in one way."""
+    """True if all servers read the path the same way."""
     try:
         return paths.canonical_path(path, strict=True, encoded_slash=False) == path
     except paths.PathError:

@@ -1,6 +1,6 @@
 """A draft as the text of a rule file, with a comment on every line that was learned from traffic.
 
-Comments are our own words and numbers; what was chosen by a sandbox stands in quoted values alone.
+Comments hold only our own words and numbers. Text that a sandbox chose may appear only in quoted values.
 `wider than seen` marks each place where a rule allows more than what passed.
 """
 
@@ -25,22 +25,22 @@ _RESERVED = frozenset({"host"})
 
 @dataclass(frozen=True, slots=True)
 class YamlLine:
-    """A line of the file, and what is said about it."""
+    """A line of the file, with its comment."""
 
     text: str
     remark: str = ""
 
 
 def write_yaml(
-    found: list[HostOutline], left_out: list[LeftOut], carried: InheritedRules, dropped: frozenset[str]
+    found: list[HostOutline], left_out: list[LeftOut], inherited: InheritedRules, dropped: frozenset[str]
 ) -> str:
-    """The whole file. `dropped` names denies that are not taken over, as `key#id`."""
-    return "\n".join(_laid_out(_file(found, left_out, carried, dropped))) + "\n"
+    """Write the whole file. `dropped` names denies that are left out, as `key#id`."""
+    return "\n".join(_laid_out(_file(found, left_out, inherited, dropped))) + "\n"
 
 
 def _laid_out(lines: Iterable[YamlLine]) -> Iterator[str]:
     for each in lines:
-        # Whatever was forgotten to be quoted: it stays on its line.
+        # A second defence: unquoted text from a sandbox must not start a new line.
         line = YamlLine(_on_one_line(each.text), _on_one_line(each.remark))
         if not line.remark:
             yield line.text
@@ -58,44 +58,46 @@ def _on_one_line(text: str) -> str:
 
 
 def _file(
-    found: list[HostOutline], left_out: list[LeftOut], carried: InheritedRules, dropped: frozenset[str]
+    found: list[HostOutline], left_out: list[LeftOut], inherited: InheritedRules, dropped: frozenset[str]
 ) -> Iterator[YamlLine]:
-    yield from (YamlLine(f"# {text}".rstrip()) for text in _heading(found, left_out, carried, dropped))
+    yield from (YamlLine(f"# {text}".rstrip()) for text in _heading(found, left_out, inherited, dropped))
     yield YamlLine("version: 1")
-    if limits := carried.limits():
+    if limits := inherited.limits():
         yield YamlLine(f"limits: {_flow(limits.fields)}", limits.remark)
+    # Secrets and canaries stand before the hosts that use them, as in a handwritten file.
     names = [one for one in found if not one.is_address]
-    yield from _secrets(names, carried)
-    yield from _canaries(carried)
+    yield from _secrets(names, inherited)
+    yield from _canaries(inherited)
     if names:
         yield from (YamlLine(""), YamlLine("hosts:"))
     for number, outline in enumerate(names):
         yield from (YamlLine(""),) if number else ()
-        yield from _entry(outline, carried, dropped)
+        yield from _entry(outline, inherited, dropped)
     addresses = [one for one in found if one.is_address]
     if addresses:
         yield from (YamlLine(""), YamlLine("networks:"))
     for outline in addresses:
-        yield from _network(outline, carried, dropped)
-    if denies := _top_denies(carried, dropped):
+        yield from _network(outline, inherited, dropped)
+    if denies := _top_denies(inherited, dropped):
         yield from (YamlLine(""), YamlLine("deny:"))
         yield from _deny_lines(denies, "  ")
 
 
 def _heading(
-    found: list[HostOutline], left_out: list[LeftOut], carried: InheritedRules, dropped: frozenset[str]
+    found: list[HostOutline], left_out: list[LeftOut], inherited: InheritedRules, dropped: frozenset[str]
 ) -> Iterator[str]:
     requests, tunnels = sum(one.requests for one in found), sum(one.tunnels for one in found)
     unread = counted(tunnels, "unread connection")
     yield f"A draft from {counted(requests, 'request')} and {unread} that passed."
-    yield f"Read it before you use it. Where a rule allows more than that, it says `{WIDER}`."
-    yield "Query strings, bodies and headers are in no log: no rule here looks at them."
-    if profiles := carried.profiles():
-        yield f"{WIDER}: the profiles of the rules at hand are not in it ({', '.join(profiles)}),"
-        yield "  so every sandbox gets every host here, also one that passed under another profile alone."
+    yield f"Review it before use. `{WIDER}` marks rules that allow more than that."
+    yield "Query strings, bodies and headers are not logged: no rule here checks them."
+    if profiles := inherited.profiles():
+        yield f"{WIDER}: the profiles of the current rules are left out ({', '.join(profiles)}),"
+        yield "  so every sandbox may use every host here, even a host of another profile."
     if left_out:
         yield ""
-        yield "Passed, and not in this draft:"
+        yield "Allowed traffic that this draft leaves out:"
+    # Counts per reason only: the hosts left out may have spellings that must not be written.
     reasons: dict[str, list[LeftOut]] = {}
     for one in left_out:
         reasons.setdefault(one.reason, []).append(one)
@@ -104,28 +106,28 @@ def _heading(
         yield f"  {reason}: {counted(sum(i.count for i in items), 'request')}, {counted(hosts, 'host')}"
     if dropped:
         yield ""
-        yield "Denies of the rules at hand that are not taken over, since they deny what passed:"
+        yield "Denies of the current rules that are left out because they block allowed traffic:"
         yield from (f"  {name}" for name in sorted(dropped))
 
 
 # Secrets --------------------------------------------------------------------------------------
 
 
-def _secrets(found: list[HostOutline], carried: InheritedRules) -> Iterator[YamlLine]:
+def _secrets(found: list[HostOutline], inherited: InheritedRules) -> Iterator[YamlLine]:
     places: dict[str, list[str]] = {}
     for outline in found:
-        for item in _injections(outline, carried):
+        for item in _injections(outline, inherited):
             places.setdefault(item.secret, []).extend(_places(outline, item.secret))
     if places:
         yield from (YamlLine(""), YamlLine("secrets:"))
     for name in sorted(places):
-        taken = carried.secret(name, sorted(set(places[name])))
+        taken = inherited.secret(name, sorted(set(places[name])))
         yield YamlLine(f"  {scalar(name)}:", taken.remark)
         yield from (YamlLine(f"    {key}: {_flow(value)}") for key, value in taken.fields.items())
 
 
-def _canaries(carried: InheritedRules) -> Iterator[YamlLine]:
-    canaries = carried.canaries()
+def _canaries(inherited: InheritedRules) -> Iterator[YamlLine]:
+    canaries = inherited.canaries()
     if canaries:
         yield from (YamlLine(""), YamlLine("canaries:"))
     for each in canaries:
@@ -143,69 +145,69 @@ class _Injection:
     taken: InheritedPart
     count: int
     rules: tuple[str, ...]
-    """Empty where it goes with every rule."""
+    """Empty: all rules."""
 
 
-def _injections(outline: HostOutline, carried: InheritedRules) -> list[_Injection]:
+def _injections(outline: HostOutline, inherited: InheritedRules) -> list[_Injection]:
     made: dict[str, _Injection] = {}
     for (secret, slot), count in sorted(outline.secrets.items()):
-        taken = carried.injection(outline.host, secret, slot)
-        if taken is None or outline.is_address or _unbound(outline, carried, secret):
+        taken = inherited.injection(outline.host, secret, slot)
+        if taken is None or outline.is_address or _unbound(outline, inherited, secret):
             continue
         ids = tuple(rule.id for rule in outline.rules if (secret, slot) in rule.group.secrets)
         if not ids:
-            # The rules with which it went are left out, and it goes with no other.
+            # All rules that used the secret are left out, and no other rule may send it.
             continue
         every = len(ids) == len(outline.rules)
         made.setdefault(flow(taken.fields), _Injection(secret, taken, count, () if every else ids))
     return list(made.values())
 
 
-def _unbound(outline: HostOutline, carried: InheritedRules, secret: str) -> str:
-    """Why a secret is not for every port of the host, as one of an entry has to be; empty where it is."""
-    if not carried.is_bound(secret, outline.host, frozenset(outline.ports)):
+def _unbound(outline: HostOutline, inherited: InheritedRules, secret: str) -> str:
+    """Explain why a secret may not go to every port of the host, as an entry requires; empty if it may."""
+    if not inherited.is_bound(secret, outline.host, frozenset(outline.ports)):
         return "it is not bound to this host"
-    if not carried.knows(secret) and outline.ports.keys() - outline.secret_ports[secret]:
+    if not inherited.knows(secret) and outline.ports.keys() - outline.secret_ports[secret]:
         ports = " and ".join(str(port) for port in sorted(outline.secret_ports[secret]))
-        return f"it went to port {ports} alone, and would go to each of the host"
+        return f"it was sent to port {ports} only, and would be sent to every port of the host"
     return ""
 
 
 # Entries --------------------------------------------------------------------------------------
 
 
-def _entry(outline: HostOutline, carried: InheritedRules, dropped: frozenset[str]) -> Iterator[YamlLine]:
+def _entry(outline: HostOutline, inherited: InheritedRules, dropped: frozenset[str]) -> Iterator[YamlLine]:
     yield YamlLine(f"  {scalar(outline.host)}:", _about(outline))
     yield from (YamlLine(f"    # {remark}") for remark in outline.remarks)
-    yield from (YamlLine(f"    # {remark}") for remark in _lost_secrets(outline, carried))
-    yield from _lost(outline, carried)
+    yield from (YamlLine(f"    # {remark}") for remark in _lost_secrets(outline, inherited))
+    yield from _lost(outline, inherited)
     yield from _destination(outline, "    ")
-    handling = carried.handling(outline.host)
+    handling = inherited.handling(outline.host)
     fields = handling.fields if handling else {}
     if outline.is_tunnel:
-        # Of what is not read, only bounds can hold.
+        # Only limits apply to a tunnel.
         fields = {key: value for key, value in fields.items() if key == "limits"}
-        yield YamlLine("    intercept: never", f"{WIDER}: bytes pass unread, whatever is asked for")
+        yield YamlLine("    intercept: never", f"{WIDER}: a tunnel allows every request, unread")
     if outline.http2:
-        yield YamlLine("    http2: true", f"spoken in {counted(outline.http2, 'request')}")
+        yield YamlLine("    http2: true", f"used by {counted(outline.http2, 'request')}")
     for key, value in fields.items():
         yield YamlLine(f"    {key}: {_flow(value)}", handling.remark if handling else "")
     if outline.is_tunnel:
         return
     yield from _allow(outline.rules, "    ")
-    yield from _own_denies(outline, carried, dropped)
-    items = _injections(outline, carried)
+    yield from _own_denies(outline, inherited, dropped)
+    items = _injections(outline, inherited)
     if items:
         yield YamlLine("    inject:")
     for item in items:
-        remark = f"went with {counted(item.count, 'request')}; {item.taken.remark}"
+        remark = f"injected into {counted(item.count, 'request')}; {item.taken.remark}"
         fields = {**item.taken.fields, **({"for": list[Json](item.rules)} if item.rules else {})}
         for number, (key, value) in enumerate(fields.items()):
             yield YamlLine(f"      {'  ' if number else '- '}{key}: {_flow(value)}", "" if number else remark)
 
 
-def _lost(outline: HostOutline, carried: InheritedRules) -> Iterator[YamlLine]:
-    yield from (YamlLine(f"    # {WIDER}: {remark}") for remark in carried.lost(outline.host))
+def _lost(outline: HostOutline, inherited: InheritedRules) -> Iterator[YamlLine]:
+    yield from (YamlLine(f"    # {WIDER}: {remark}") for remark in inherited.lost(outline.host))
 
 
 def _about(outline: HostOutline) -> str:
@@ -214,30 +216,28 @@ def _about(outline: HostOutline) -> str:
     return counted(outline.requests, "request")
 
 
-def _lost_secrets(outline: HostOutline, carried: InheritedRules) -> Iterator[str]:
+def _lost_secrets(outline: HostOutline, inherited: InheritedRules) -> Iterator[str]:
     for secret, slot in sorted(outline.secrets):
         if outline.is_address:
-            yield "a secret was sent here, and an address never gets one: not injected"
-        elif carried.injection(outline.host, secret, slot) is None:
-            yield f"the secret {scalar(secret)} is not injected: how it was written cannot be told"
-        elif why := _unbound(outline, carried, secret):
+            yield "a secret was sent here, but an address never gets a secret: not injected"
+        elif inherited.injection(outline.host, secret, slot) is None:
+            yield f"the secret {scalar(secret)} is not injected: its format is unknown"
+        elif why := _unbound(outline, inherited, secret):
             yield f"the secret {scalar(secret)} is not injected: {why}"
 
 
 def _destination(outline: HostOutline, indent: str) -> Iterator[YamlLine]:
     ports, clear = sorted(outline.ports), sorted(outline.clear_ports)
-    both = f"; {WIDER}: every rule holds on each port" if len(ports) + len(clear) > 1 else ""
+    both = f"; {WIDER}: every rule applies to every port" if len(ports) + len(clear) > 1 else ""
     if ports != [443]:
-        yield YamlLine(
-            f"{indent}ports: {flow(list[Json](ports))}", f"those that were used{both if ports else ''}"
-        )
+        yield YamlLine(f"{indent}ports: {flow(list[Json](ports))}", f"observed ports{both if ports else ''}")
     if clear:
         what = f"clear text, in {counted(sum(outline.clear_ports.values()), 'request')}"
         yield YamlLine(f"{indent}http: {flow(list[Json](clear))}", f"{what}{both}")
     inside = sorted(outline.inside)
     if inside and not outline.is_address:
         own: list[Json] = [f"{address}/{128 if ':' in address else 32}" for address in inside]
-        yield YamlLine(f"{indent}addresses: {flow(own)}", "the name led into a private network")
+        yield YamlLine(f"{indent}addresses: {flow(own)}", "the name resolved to a private network")
 
 
 def _allow(rules: Iterable[RuleOutline], indent: str) -> Iterator[YamlLine]:
@@ -252,9 +252,9 @@ def _allow(rules: Iterable[RuleOutline], indent: str) -> Iterator[YamlLine]:
             yield YamlLine(f"{indent}    paths:")
             yield from (_path(one, indent) for one in rule.templates)
         if rule.group.style == "socket":
-            yield YamlLine(f"{indent}    websocket: true", f"{WIDER}: plain requests are allowed as well")
+            yield YamlLine(f"{indent}    websocket: true", f"{WIDER}: plain requests are allowed too")
         if rule.has_slash:
-            yield YamlLine(f"{indent}    encoded_slash: data", "%2F was seen inside of segments")
+            yield YamlLine(f"{indent}    encoded_slash: data", "%2F was seen inside segments")
 
 
 def _path(one: PathTemplate, indent: str) -> YamlLine:
@@ -278,26 +278,28 @@ def _singular(kind: str) -> str:
     )
 
 
-# What is taken over ---------------------------------------------------------------------------
+# Inherited denies -----------------------------------------------------------------------------
 
 
 Named = list[tuple[Deny, Fields]]
-"""Denies at hand, each as it is written in the draft."""
+"""Current denies, each with its fields in the draft."""
 
 
-def origins(found: Iterable[HostOutline], carried: InheritedRules, dropped: frozenset[str]) -> dict[str, str]:
-    """The denies of the draft, as `key#id`, and what each is called in the rules at hand."""
-    keys = [(_key(one), _denies(one, carried, dropped)) for one in found]
-    keys.append((TOP_DENY_KEY, _top_denies(carried, dropped)))
+def origins(
+    found: Iterable[HostOutline], inherited: InheritedRules, dropped: frozenset[str]
+) -> dict[str, str]:
+    """Map each deny of the draft, as `key#id`, to its name in the current rules."""
+    keys = [(_key(one), _denies(one, inherited, dropped)) for one in found]
+    keys.append((TOP_DENY_KEY, _top_denies(inherited, dropped)))
     return {f"{key}#{fields['id']}": str(rule.ref) for key, named in keys for rule, fields in named}
 
 
-def _denies(outline: HostOutline, carried: InheritedRules, dropped: frozenset[str]) -> Named:
-    return _named(carried.denies(outline.host), {rule.id for rule in outline.rules} | _RESERVED, dropped)
+def _denies(outline: HostOutline, inherited: InheritedRules, dropped: frozenset[str]) -> Named:
+    return _named(inherited.denies(outline.host), {rule.id for rule in outline.rules} | _RESERVED, dropped)
 
 
-def _top_denies(carried: InheritedRules, dropped: frozenset[str]) -> Named:
-    return _named(carried.top_denies(), set(), dropped)
+def _top_denies(inherited: InheritedRules, dropped: frozenset[str]) -> Named:
+    return _named(inherited.top_denies(), set(), dropped)
 
 
 def _named(rules: Iterable[Deny], taken: set[str], dropped: frozenset[str]) -> Named:
@@ -305,13 +307,15 @@ def _named(rules: Iterable[Deny], taken: set[str], dropped: frozenset[str]) -> N
 
 
 def _key(outline: HostOutline) -> str:
-    """What the entry is called."""
+    """Return the key of the entry."""
     bits = 128 if ":" in outline.host else 32
     return f"{outline.host}/{bits}" if outline.is_address else outline.host
 
 
-def _own_denies(outline: HostOutline, carried: InheritedRules, dropped: frozenset[str]) -> Iterator[YamlLine]:
-    if denies := _denies(outline, carried, dropped):
+def _own_denies(
+    outline: HostOutline, inherited: InheritedRules, dropped: frozenset[str]
+) -> Iterator[YamlLine]:
+    if denies := _denies(outline, inherited, dropped):
         yield YamlLine("    deny:")
         yield from _deny_lines(denies, "      ")
 
@@ -321,17 +325,17 @@ def _deny_lines(named: Named, indent: str) -> Iterator[YamlLine]:
         yield YamlLine(f"{indent}- {_flow(fields)}", f"as in {rule.ref.place}")
 
 
-def _network(outline: HostOutline, carried: InheritedRules, dropped: frozenset[str]) -> Iterator[YamlLine]:
+def _network(outline: HostOutline, inherited: InheritedRules, dropped: frozenset[str]) -> Iterator[YamlLine]:
     yield YamlLine(f"  - cidr: {scalar(_key(outline))}", _about(outline))
     yield from (YamlLine(f"    # {remark}") for remark in outline.remarks)
-    yield from _lost(outline, carried)
+    yield from _lost(outline, inherited)
     yield from _destination(outline, "    ")
     yield from _allow(outline.rules, "    ")
-    yield from _own_denies(outline, carried, dropped)
+    yield from _own_denies(outline, inherited, dropped)
 
 
 def _flow(value: Json) -> str:
-    """A value on one line, with room inside of braces as people write them."""
+    """Format a value on one line, with spaces inside the braces."""
     if isinstance(value, dict) and value:
         return "{ " + ", ".join(f"{scalar(key)}: {_flow(item)}" for key, item in value.items()) + " }"
     return flow(value)

@@ -19,7 +19,7 @@ from egress.runtime.door import controller
 from egress.runtime.errors import ImageMissingError
 
 REPOSITORY: Final = "egress-door"
-PROGRAM_FILE: Final = Path(controller.__file__).with_name("program.py")
+PROGRAM_FILE: Final = Path(controller.__file__).with_name("socket_opener.py")
 DOOR_USER_ID: Final = 10001
 DOOR_FOLDER: Final = "/door"
 _MEMORY_BYTES: Final = 64 * MIB

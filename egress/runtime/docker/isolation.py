@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.errors import SpecError, UnsupportedError
 
@@ -55,9 +55,8 @@ def read_profile(path: Path) -> str:
             data = file.read(_MAX_PROFILE_BYTES + 1)
         found = json.loads(data) if len(data) <= _MAX_PROFILE_BYTES else None
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(
-            f"the seccomp profile {path} cannot be read: {reason}", "name a file that is there"
+            f"the seccomp profile {path} cannot be read: {reason_of(error)}", "name a file that is there"
         ) from None
     except (ValueError, RecursionError):
         found = None

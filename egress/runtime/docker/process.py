@@ -39,8 +39,8 @@ _NO_PROGRAM_STATUS: Final = 127
 _NOT_BEGUN_STATUS: Final = 126
 _ENGINE_ERROR_PREFIX: Final = b"OCI runtime exec failed"
 """Instead of output, when it could not begin a command at all."""
-_DEATH_NOTICE_TIMEOUT: Final = 2.0
-"""Seconds in which the engine should know of the end of a container."""
+_DEATH_NOTICE_TIMEOUT: Final = 5.0
+"""Seconds in which the engine should know of the end of a container, beside busy neighbours too."""
 _OVERRUN_TIMEOUT: Final = 10.0
 """Seconds that a command may take over its time before it is given up."""
 _OWN_COMMAND_TIMEOUT: Final = 10.0

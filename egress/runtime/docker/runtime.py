@@ -12,18 +12,14 @@ sockets: the sandbox sees a pause and a new authority, never another network.
 
 from __future__ import annotations
 
-import socket
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
-import structlog
-
-from egress.runtime import canary_planting, mounts, transfer
+from egress.runtime import canary_planting, mounts
 from egress.runtime.docker import container, isolation, labels, names
 from egress.runtime.docker import unassigned as sample
 from egress.runtime.docker.container_pool import ContainerPool
@@ -37,12 +33,12 @@ from egress.runtime.docker.unassigned import (
     UnassignedContainerFactory,
     mount_placeholders,
 )
-from egress.runtime.door.controller import PROXY_PORT, DoorController, default_ports
+from egress.runtime.door.controller import PROXY_PORT, DoorController
 from egress.runtime.errors import (
     EngineError,
     SandboxError,
-    SandboxStateError,
 )
+from egress.runtime.lifecycle import DoorLifecycle, Status, unfit
 from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.owner_lock import OwnerLock, own_folder
 from egress.runtime.protocol import (
@@ -55,23 +51,16 @@ from egress.runtime.protocol import (
 )
 from egress.runtime.proxy_client import Admission, ProxyClient
 from egress.runtime.proxy_monitor import ProxyMonitor
-from egress.runtime.sandbox_registry import SandboxRegistry
 from egress.runtime.spec import (
-    NO_VALUES,
     Command,
     Event,
     ExecResult,
     Info,
     Spec,
     State,
-    Values,
-    check_ports,
 )
 
-_log = structlog.get_logger(__name__)
-
 _STATE_NAMES: Final[dict[str, State]] = {"created": "created", "running": "running", "paused": "paused"}
-_MAX_PARALLEL_REMOVALS: Final = 8
 
 
 @dataclass(slots=True)
@@ -104,7 +93,7 @@ class _DockerSandbox:
         return self.cell.door_controller
 
 
-class DockerRuntime:
+class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
     """A `Runtime` of the Docker engine on this machine."""
 
     def __init__(
@@ -126,10 +115,9 @@ class DockerRuntime:
         mounted, such as those of the proxy. `runtime` names one of the engine's, such as `runsc`, and
         `seccomp` a profile in the engine's form: both are passed on for sandboxes.
         """
+        super().__init__(gateway, dress)
         with ExitStack() as parts:
             self._home = own_folder(home)
-            self._gateway = gateway
-            self._dress = dress
             self._engine = DockerEngine(engine)
             parts.callback(self._engine.close)
             self._isolation = isolation.choose_isolation(self._engine, runtime, seccomp)
@@ -146,7 +134,6 @@ class DockerRuntime:
             )
             self._pool = ContainerPool(self._engine, self._prewarm)
             parts.callback(self._pool.close)
-            self._register = SandboxRegistry[_DockerSandbox](gateway, self._provision_again)
             self._lock = threading.Lock()
             self._presence = ProxyMonitor(gateway, self._register.readmit_all)
             parts.callback(self._presence.close)
@@ -158,11 +145,6 @@ class DockerRuntime:
         return isolation.cautions(self._engine.major, self._engine.version, self._isolation)
 
     # Coming and going
-
-    def create(self, spec: Spec) -> Info:
-        image = self._engine.image_id(spec.image)
-        self._register.add(spec.name, lambda: self._make(spec, image))
-        return self.info(spec.name)
 
     def start(self, name: str) -> Info:
         box = self._register.get(name)
@@ -192,13 +174,9 @@ class DockerRuntime:
             self._engine.resume_container(box.container)
         self._engine.stop_container(box.container, grace=1)
 
-    def remove(self, name: str) -> None:
-        with self._register.removing(name) as box:
-            if box is None:
-                return
-            self._gateway.dismiss(name)
-            box.cell.end_network()
-            box.unassigned.close()
+    def _end(self, sandbox: _DockerSandbox) -> None:
+        sandbox.cell.end_network()
+        sandbox.unassigned.close()
 
     def pause(self, name: str) -> None:
         box = self._register.get(name)
@@ -221,40 +199,20 @@ class DockerRuntime:
         elif condition.state != "running":
             raise _state_error(name, condition)
 
-    def close(self) -> None:
-        try:
-            with ThreadPoolExecutor(_MAX_PARALLEL_REMOVALS) as pool:
-                list(pool.map(self.remove, self._register.names))
-        finally:
-            self._parts.close()
-
-    def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
-        check_ports(ports)
-        box = self._register.get(name)
-        opened = box.cell.door_controller.open(default_ports(ports))
-        self._gateway.hand_over(name, opened)
-
     def prepare(self, spec: Spec, count: int) -> None:
         self._pool.want(spec, count)
 
-    def dial(self, name: str, port: int) -> socket.socket:
-        check_ports((port,))
-        box = self._running(name)
-        sock = box.cell.door_controller.dial(box.cell.sandbox_address, port)
-        sock.settimeout(None)
-        return sock
-
     # Commands
 
-    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> DockerProcess:
-        return self._begin(name, command, output, is_open=command.input is None)
+    def _begin(
+        self, sandbox: _DockerSandbox, command: Command, output: Output, *, is_open: bool
+    ) -> DockerProcess:
+        return self._in_container(
+            sandbox.spec, sandbox.container, sandbox.provisions, command, output, is_open=is_open
+        )
 
-    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
-        return self._begin(name, command, output, is_open=False).wait()
-
-    def _begin(self, name: str, command: Command, output: Output, *, is_open: bool) -> DockerProcess:
-        box = self._running(name)
-        return self._in_container(box.spec, box.container, box.provisions, command, output, is_open=is_open)
+    def _address(self, sandbox: _DockerSandbox) -> str:
+        return sandbox.cell.sandbox_address
 
     def _in_container(
         self, spec: Spec, id_: str, outfit: Provisions, command: Command, output: Output, *, is_open: bool
@@ -265,32 +223,14 @@ class DockerRuntime:
         )
         return DockerProcess(begun, command, output, is_open=is_open)
 
-    # Files
-
-    def put(self, name: str, path: str, archive: BinaryIO) -> None:
-        transfer.put(lambda command, output: self.exec(name, command, output), name, path, archive)
-
-    def get(self, name: str, path: str) -> AbstractContextManager[BinaryIO]:
-        return transfer.get(lambda command, output: self.exec(name, command, output), name, path)
-
     # Looking
 
-    def info(self, name: str) -> Info:
-        box = self._register.get(name)
-        condition = _visible_state(box, self._engine.container_state(box.container))
-        state = _STATE_NAMES.get(condition.state, "stopped") if condition else "stopped"
-        return Info(
-            name=name,
-            image=box.spec.image,
-            state=state,
-            profile=box.spec.profile,
-            labels=box.spec.labels,
-            created=condition.created if condition else None,
-            exit_code=condition.exit_code if condition and state == "stopped" else None,
-        )
-
-    def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
-        return self._register.list_infos(labels, self.info)
+    def _status(self, sandbox: _DockerSandbox) -> Status:
+        condition = _visible_state(sandbox, self._engine.container_state(sandbox.container))
+        if condition is None:
+            return Status("stopped")
+        state = _STATE_NAMES.get(condition.state, "stopped")
+        return Status(state, condition.created, condition.exit_code if state == "stopped" else None)
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
@@ -300,19 +240,18 @@ class DockerRuntime:
 
     # Making
 
+    def _maker(self, spec: Spec) -> Callable[[], _DockerSandbox]:
+        image = self._engine.image_id(spec.image)
+        return lambda: self._make(spec, image)
+
     def _make(self, spec: Spec, image: str) -> _DockerSandbox:
         # Before the proxy is asked: it would record that one came and went.
         spec = replace(spec, mounts=self._blanks.mounts(spec))
-        admission = self._gateway.admit(spec.name, spec.profile)
-        try:
-            return self._place(spec, image, admission)
-        except BaseException:
-            self._gateway.dismiss(spec.name)
-            raise
+        return self._admitted(spec, lambda admission: self._place(spec, image, admission))
 
     def _place(self, spec: Spec, image: str, admission: Admission) -> _DockerSandbox:
         blank = self._take_prewarmed(spec, image, admission) or self._blanks.make(
-            spec, image, lambda cell: self._provision(admission, cell, spec)
+            spec, image, lambda cell: self._dressed_in(cell, admission, spec)
         )
         try:
             self._plant(spec, blank.container, blank.provisions)
@@ -350,7 +289,7 @@ class DockerRuntime:
         if blank is None:
             return None
         try:
-            outfit = self._provision(admission, blank.cell, spec)
+            outfit = self._dressed_in(blank.cell, admission, spec)
             if blank.fits(outfit):
                 blank.mounted_files.renew(outfit)
                 blank.provisions = outfit
@@ -365,16 +304,16 @@ class DockerRuntime:
         return self._blanks.make(
             spec,
             image,
-            lambda cell: mount_placeholders(self._provision(sample.dummy_admission(), cell, spec)),
+            lambda cell: mount_placeholders(self._dressed_in(cell, sample.dummy_admission(), spec)),
         )
 
-    def _provision(self, admission: Admission, cell: NetworkCell, spec: Spec) -> Provisions:
+    def _dressed_in(self, cell: NetworkCell, admission: Admission, spec: Spec) -> Provisions:
         return canary_planting.provision_with_canaries(
             self._dress, admission, ProxyEndpoint(cell.door_address, PROXY_PORT), spec
         )
 
-    def _provision_again(self, box: _DockerSandbox, admission: Admission) -> Provisions:
-        return self._provision(admission, box.cell, box.spec)
+    def _provision(self, sandbox: _DockerSandbox, admission: Admission) -> Provisions:
+        return self._dressed_in(sandbox.cell, admission, sandbox.spec)
 
     # Inside
 
@@ -402,5 +341,4 @@ def _visible_state(box: _DockerSandbox, condition: ContainerState | None) -> Con
 def _state_error(name: str, condition: ContainerState) -> SandboxError:
     if not condition.is_alive and condition.state != "created":
         return death_error(name, condition)
-    cure = "resume it" if condition.state == "paused" else "start it"
-    return SandboxStateError(f"the sandbox {name} is {condition.state}", cure)
+    return unfit(name, condition.state)

@@ -5,10 +5,12 @@ By itself it leaves such a socket to the collector, one for every call to an eng
 
 from __future__ import annotations
 
-import socket
+from pathlib import Path
 
 from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
+
+from egress.unix.stream_socket import connect
 
 
 class SdkTransport(UnixHTTPAdapter):
@@ -33,11 +35,4 @@ class _UnixConnectionPool(UnixHTTPConnectionPool):
 
 class _UnixConnection(UnixHTTPConnection):
     def connect(self) -> None:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.settimeout(self.timeout)
-            sock.connect(self.unix_socket)
-        except BaseException:
-            sock.close()
-            raise
-        self.sock = sock
+        self.sock = connect(Path(self.unix_socket), self.timeout)

@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from egress.ca import Authority
 from egress.runtime import mounts
-from egress.runtime import spec as values
 from egress.runtime.docker import container, death_pipe, labels, names
 from egress.runtime.docker.engine import DockerEngine
 from egress.runtime.docker.isolation import Isolation
@@ -30,8 +28,7 @@ from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.protocol import Provisions
 from egress.runtime.proxy_client import Admission
 from egress.runtime.spec import Mount, Spec
-
-_SUPERVISOR_FILE: Final = Path(values.__file__).with_name("supervisor.sh")
+from egress.runtime.supervisor import SUPERVISOR_SCRIPT
 
 
 @dataclass(slots=True)
@@ -209,7 +206,7 @@ def _own_files(cell: NetworkCell) -> dict[str, bytes]:
     """What no sandbox can do without."""
     return {
         container.RESOLVER_PATH: container.resolver(cell.door_address),
-        container.SUPERVISOR_PATH: _SUPERVISOR_FILE.read_bytes(),
+        container.SUPERVISOR_PATH: SUPERVISOR_SCRIPT.encode("ascii"),
     }
 
 

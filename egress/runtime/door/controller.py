@@ -10,7 +10,6 @@ When the keeper ends the door ends, and the network of the sandbox with it. It m
 
 from __future__ import annotations
 
-import array
 import os
 import select
 import socket
@@ -21,17 +20,18 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from egress.errors import reason_of
 from egress.runtime.errors import DoorError, PortClosedError
 from egress.runtime.proxy_client import SandboxListener, SandboxListenerKind
+from egress.unix.descriptors import receive
+from egress.unix.stream_socket import listen
 
 SOCKET_NAME: Final = "door.sock"
 PROXY_PORT: Final = 3128
-_MAX_SOCKET_PATH_BYTES: Final = 100
 _DOOR_TIMEOUT: Final = 30.0
 _POLL_INTERVAL: Final = 0.2
 """Seconds between two looks at whether the door still lives, while it is waited for."""
 _MAX_ANSWER_BYTES: Final = 256
-_MAX_DESCRIPTORS: Final = 8
 _REFUSED_ANSWER: Final = b"no connection refused\n"
 
 Transport = Literal["tcp", "udp"]
@@ -133,9 +133,9 @@ class DoorController:
             raise DoorError("the door is not there yet", "wait for it")
         try:
             self._door.sendall(f"{line}\n".encode())
-            answer, descriptors = _receive(self._door)
+            answer, descriptors = receive(self._door, _MAX_ANSWER_BYTES, 1)
         except OSError as error:
-            raise DoorError(f"the door did not answer: {_reason(error)}", "remove the sandbox") from None
+            raise DoorError(f"the door did not answer: {reason_of(error)}", "remove the sandbox") from None
         if answer == b"ok\n" and len(descriptors) == 1 and (sock := _as_socket(descriptors[0])):
             return sock
         for descriptor in descriptors:
@@ -152,31 +152,14 @@ class DoorController:
 
 
 def _listen(path: Path) -> socket.socket:
-    if len(os.fsencode(path)) > _MAX_SOCKET_PATH_BYTES:
-        raise DoorError("the path of the door's socket is too long", "name a shorter folder for sandboxes")
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # The door has a user of its own. Which other users could come is settled by the folders above.
+    mode = stat.S_IRUSR | stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
     try:
-        sock.bind(str(path))
-        # The door has a user of its own. Who else could come is settled by the folders above.
-        path.chmod(stat.S_IRUSR | stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
-        sock.listen(1)
+        return listen(path, 1, mode)
     except OSError as error:
-        sock.close()
-        raise DoorError(f"the door's socket cannot be made: {_reason(error)}", "look at its folder") from None
-    return sock
-
-
-def _receive(door: socket.socket) -> tuple[bytes, list[int]]:
-    """An answer and its descriptors, which no program inherits: `recv_fds` drops the flag for that."""
-    found = array.array("i")
-    data, parts, flags, _ = door.recvmsg(
-        _MAX_ANSWER_BYTES, socket.CMSG_LEN(_MAX_DESCRIPTORS * found.itemsize), socket.MSG_CMSG_CLOEXEC
-    )
-    for level, kind, part in parts:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            found.frombytes(part[: len(part) - len(part) % found.itemsize])
-    # With more than there is room for, whatever it said is not what was asked.
-    return b"" if flags & socket.MSG_CTRUNC else data, list(found)
+        raise DoorError(
+            f"the door's socket cannot be made: {reason_of(error)}", "name another folder for sandboxes"
+        ) from None
 
 
 def _as_socket(descriptor: int) -> socket.socket | None:
@@ -209,7 +192,3 @@ def _is_connection(sock: socket.socket, address: tuple[str, int]) -> bool:
 
 def _protocol_error() -> DoorError:
     return DoorError("the door passed another socket than it was asked for", "remove the sandbox")
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()

@@ -14,6 +14,7 @@ from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import SandboxDiedError
 from egress.runtime.fake.memory_files import MemoryFiles
 from egress.runtime.protocol import Output, Provisions
+from egress.runtime.proxy_client import Admission
 from egress.runtime.spec import MIB, TIMED_OUT_STATUS, Command, ExecResult, Spec, State, Terminal, Values
 
 _KILLED_STATUS: Final = 143
@@ -201,9 +202,10 @@ class FakeProcess:
 class FakeSandbox:
     """One sandbox."""
 
-    def __init__(self, spec: Spec, outfit: Provisions) -> None:
+    def __init__(self, spec: Spec, outfit: Provisions, admission: Admission) -> None:
         self.spec = spec
         self.outfit = outfit
+        self.admission = admission
         self.state: State = "created"
         self.files = self._laid()
         self.processes: set[FakeProcess] = set()

@@ -7,6 +7,9 @@ there because some readers take a password without one for a mistake. Its salt c
 and not from chance, and it is made with the one function that JDK 8 knows: equal certificates make an equal
 store, anywhere.
 
+`serialize_java_truststore` of `cryptography` is not used: it draws a new salt for each store, so that equal
+kits would differ, and what it writes without encryption cannot be opened with the usual password.
+
 It must not be used for keys.
 """
 

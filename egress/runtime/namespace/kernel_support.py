@@ -25,9 +25,9 @@ MIN_KERNEL_VERSION: Final = (5, 14)
 """From there on bounds of processes are counted by user namespace, and mounts are closed whole."""
 _IMPORT_PREFIX: Final = "from egress.runtime.namespace.inside import "
 _PROBE_CODE: Final = (
-    _IMPORT_PREFIX + "kernel, network, users\n"
+    _IMPORT_PREFIX + "kernel, network, user_namespaces\n"
     "try:\n"
-    "    users.enter(0x60020000, ())\n"
+    "    user_namespaces.enter(0x60020000, ())\n"
     "    kernel.keep_mounts_private()\n"
     "    network.prepare('198.18.0.2')\n"
     "except OSError as error:\n"

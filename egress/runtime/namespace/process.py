@@ -23,9 +23,10 @@ from typing import BinaryIO, Final
 
 from egress.runtime.command_result import CapturedStream, ResultFuture
 from egress.runtime.errors import PathNotFoundError, SandboxDiedError, SandboxError, SandboxStateError
-from egress.runtime.namespace.inside import messages
+from egress.runtime.namespace.inside.command import MAX_MESSAGE_BYTES
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, ExecResult, Terminal, Values
+from egress.unix.descriptors import receive
 
 _READ_BYTES: Final = 64 * 1024
 _POLL_INTERVAL_MS: Final = 200
@@ -303,7 +304,7 @@ def _memory_file(data: bytes) -> int:
 
 def _receive(line: socket.socket) -> tuple[bytes, list[int]]:
     try:
-        return messages.receive(line, 2)
+        return receive(line, MAX_MESSAGE_BYTES, 2)
     except OSError:
         return b"", []
 

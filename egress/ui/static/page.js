@@ -1,4 +1,4 @@
-// Keys for the list: j and k go down and up, / goes to the search. Without a script everything works too.
+// Keyboard shortcuts of the list: j and k move down and up, / focuses the text filter. The page works without scripts.
 "use strict";
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;

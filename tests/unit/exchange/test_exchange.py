@@ -24,7 +24,7 @@ from egress.exchange import (
 )
 from egress.exchange import exchange as machines
 from egress.exchange.exchange import LANE_ENDED_CODE, MAX_INTERIM_RESPONSES, ExchangeStage, Spend
-from egress.exchange.record import RecordBuilder
+from egress.exchange.messages import RecordBuilder
 from egress.rules.decide.limits import Key, LimitResult, take_request
 from egress.scrub import Needles, Scrubber
 from egress.types import Limit, Secret, Slot, Verdict
@@ -212,17 +212,17 @@ def boom(*args: object, **named: object) -> object:
     raise BoomError
 
 
-@pytest.mark.parametrize("name", ["head_of", "decide", "forwarded", "smallest"])
+@pytest.mark.parametrize("name", ["decidable_head", "decide", "head_with_target", "smallest_limit"])
 def test_a_fault_in_begin_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_head()
     with monkeypatch.context() as patch:
         patch.setattr(machines, name, boom)
         with pytest.raises(BoomError):
-            one.begin(request("/items", method="POST") if name == "smallest" else request(), NOW)
+            one.begin(request("/items", method="POST") if name == "smallest_limit" else request(), NOW)
     assert_denied_and_dead(one)
 
 
-@pytest.mark.parametrize("name", ["apply", "asking_for_plain", "finds"])
+@pytest.mark.parametrize("name", ["apply_credentials", "asking_for_plain", "can_find_injected"])
 def test_a_fault_in_provide_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_secrets()
     with monkeypatch.context() as patch:
@@ -265,13 +265,13 @@ def assert_denied_and_dead(one: Exchange) -> None:
 @pytest.mark.parametrize(
     ("stage", "step", "where", "name"),
     [
-        ("sent", "informational", machines, "answer_of"),
-        ("sent", "respond", machines, "answer_of"),
+        ("sent", "informational", machines, "cleaned_answer"),
+        ("sent", "respond", machines, "cleaned_answer"),
         ("sent", "respond", machines, "Scrubber"),
         ("body", "data", Scrubber, "feed"),
         ("body", "end", Scrubber, "finish"),
         ("frames", "message", Scrubber, "finish"),
-        ("body", "end", machines, "trailers_of"),
+        ("body", "end", machines, "cleaned_trailers"),
         ("frames", "message", Scrubber, "feed"),
         ("frames", "control", Needles, "mask"),
     ],
@@ -779,7 +779,8 @@ def test_a_coded_response_goes_out_decoded_and_masked(coding: str) -> None:
         trailers=(("repr-digest", "x"), ("x-sum", "1")),
     )
     assert isinstance(outcome, Outcome)
-    assert (outcome.head.headers, outcome.head.decoded) == ((), True)
+    assert outcome.head.headers == ()
+    assert outcome.head.coding is not None
     assert outcome.body == f"a {MASKED} b".encode()
     assert outcome.trailers == (("x-sum", "1"),)
     record = one.finish()
@@ -830,7 +831,7 @@ def test_off_leaves_a_coded_response_as_it_is() -> None:
     packed = gzip.compress(TOKEN.encode())
     outcome = told(running(policy=handling("scrub: off, cookies: pass")), [packed], GZIP)
     assert isinstance(outcome, Outcome)
-    assert (outcome.body, outcome.head.headers, outcome.head.decoded) == (packed, (GZIP,), False)
+    assert (outcome.body, outcome.head.headers, outcome.head.coding) == (packed, (GZIP,), None)
 
 
 def test_the_answer_to_head_names_no_coding_and_has_no_body() -> None:

@@ -44,7 +44,7 @@ def test_a_bundle_needs_nothing_else(tmp_path: Path) -> None:
     assert found.part("taken")["lines"] == 2
     assert check(tmp_path / "out.zip", fingerprint).is_sound
     assert check(tmp_path / "out.zip", "sha256:" + "0" * 64).faults == (
-        "it was signed with another key than the one that was named",
+        "the bundle was signed with a key other than the expected one",
     )
 
 
@@ -63,7 +63,7 @@ def test_a_statement_that_was_changed_says_nothing(tmp_path: Path) -> None:
     path = tmp_path / "out.zip"
     data = member(path, "statement.json").replace(b'"lines": 2', b'"lines": 3')
     found = check(rewritten(path, {"statement.json": data}))
-    assert found.faults == ("the statement was changed: its signature does not hold",)
+    assert found.faults == ("the statement was changed: its signature is invalid",)
     assert found.statement == {}
 
 
@@ -96,7 +96,7 @@ def test_a_statement_that_lies_about_the_tree_is_found(tmp_path: Path) -> None:
 def test_members_that_nobody_named_are_told(tmp_path: Path) -> None:
     made(tmp_path, TAKEN)
     (fault,) = check(rewritten(tmp_path / "out.zip", {"more": b"x"})).faults
-    assert "does not name" in fault
+    assert "does not list" in fault
 
 
 @settings(deadline=None)
@@ -128,9 +128,9 @@ def shared(factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x05\x06" + bytes(18)])
 def test_what_is_no_bundle_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(data)
-    with pytest.raises(UnreadableError, match="no bundle"):
+    with pytest.raises(UnreadableError, match="not an evidence bundle"):
         check(tmp_path / "x")
-    with pytest.raises(UnreadableError, match="cannot be read"):
+    with pytest.raises(UnreadableError, match="cannot read the bundle"):
         check(tmp_path / "none")
 
 
@@ -150,5 +150,5 @@ def test_a_bundle_without_its_parts_is_none(change: dict[str, bytes | None], tmp
     if change == {"signature": b""}:
         assert not check(other).is_sound
         return
-    with pytest.raises(UnreadableError, match="no bundle"):
+    with pytest.raises(UnreadableError, match="not an evidence bundle"):
         check(other)

@@ -46,7 +46,7 @@ def test_one_that_others_may_write_is_refused_and_so_is_what_belongs_to_it(
     path = log / f"index.sqlite3{part}"
     path.touch()
     path.chmod(mode)
-    assert is_refused(log, "others may write")
+    assert is_refused(log, "other users may write")
     path.unlink()
     with Index(log, reserve=0) as index:
         index.catch_up()

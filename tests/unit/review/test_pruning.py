@@ -76,7 +76,7 @@ def test_files_go_by_size_and_the_newest_always_stays(log: Path) -> None:
 def test_a_log_that_is_not_sound_is_evidence(log: Path) -> None:
     file = files(log)[1]
     file.write_bytes(file.read_bytes().replace(b"agent-1", b"agent-2", 1))
-    with pytest.raises(ContentError, match="not sound"):
+    with pytest.raises(ContentError, match="is damaged"):
         prune(log, KEY, Retention(files=1))
     assert prune(log, KEY, Retention(files=2), is_forced=True).files
     check(log)
@@ -86,7 +86,7 @@ def test_with_another_key_nothing_is_deleted(log: Path) -> None:
     there = len(files(log))
     with pytest.raises(UnreadableError, match="not written with this key"):
         prune(log, bytes(32), Retention(files=1))
-    with pytest.raises(ContentError, match="does not say"):
+    with pytest.raises(ContentError, match="no line of"):
         prune(log, bytes(32), Retention(files=1), is_forced=True)
     assert len(files(log)) == there
 
@@ -108,7 +108,7 @@ def test_two_never_delete_at_once(log: Path) -> None:
     before = len(files(log))
     descriptor = os.open(files(log)[0], os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(UnreadableError, match="just now"):
+    with pytest.raises(UnreadableError, match="right now"):
         prune(log, KEY, Retention(files=1))
     sink = opened(log, rotate_at=900, keep=2)
     sink.event("started")
@@ -209,7 +209,7 @@ def test_an_anchor_that_was_changed_makes_the_log_evidence(log: Path) -> None:
     data = bytearray(anchor.read_bytes())
     data[60] ^= 1
     anchor.write_bytes(data)
-    with pytest.raises(ContentError, match="not sound"):
+    with pytest.raises(ContentError, match="is damaged"):
         prune(log, KEY, Retention(files=2))
     prune(log, KEY, Retention(files=2), is_forced=True)
     assert record_pruning(log, KEY, Clock())

@@ -68,14 +68,18 @@ class Proxy(FakeProxyClient):
         self.said.clear()
 
 
-def worn(_one: One, admission: Admission) -> Provisions:
-    return Provisions(folder="/etc/egress", files={"/etc/egress/ca.pem": admission.authority.encode()})
+def renewed(one: One, admission: Admission) -> tuple[SandboxListener, ...]:
+    one.provisions = Provisions(
+        folder="/etc/egress", files={"/etc/egress/ca.pem": admission.authority.encode()}
+    )
+    one.mounted_files.renew(one.provisions)
+    return one.door_controller.listeners
 
 
 class Bench:
     def __init__(self, folder: Path) -> None:
         self.proxy = Proxy()
-        self.register = SandboxRegistry[One](self.proxy, worn)
+        self.register = SandboxRegistry[One](self.proxy, renewed)
         self._folder = folder
 
     def made(self, name: str, **labels: str) -> One:

@@ -19,7 +19,7 @@ from tests.unit.ui.page_app import NOW, app, ask, line, write
 def test_an_unknown_address_is_told_on_a_page(tmp_path: Path) -> None:
     answer = ask(app(tmp_path), "/none/<b>")
     assert answer.status == 404
-    assert "no such page" in answer.text
+    assert "page not found" in answer.text
     assert "<b>" not in answer.text
 
 

@@ -17,7 +17,7 @@ from egress.ui.drafts import (
     replay_traffic,
     suggest_rule,
     timeout_check,
-    until_late,
+    until_timeout,
 )
 from egress.ui.index_pool import TooSlowError
 from egress.ui.rulebook import RuleBook, read
@@ -72,10 +72,10 @@ def test_says_what_it_did_not_take_in(tmp_path: Path, monkeypatch: pytest.Monkey
     at_hand = read([rules(tmp_path)], SECONDS)
     made, missing = draft_rules(TrafficSelection(log, None, "7d", ""), at_hand, SECONDS)
     assert missing == (
-        "1 line of the log could not be read: `egress log verify` says more",
-        "3 lines more were not taken in: more than 2 different ones came before",
+        "1 line of the log could not be read: run `egress log verify`",
+        "3 more lines left out: over 2 different requests before",
     )
-    assert "too many different ones were seen before: 3 requests" in made.text
+    assert "too many different requests before them: 3 requests" in made.text
     assert at_hand.policy is not None
     assert replay_traffic(TrafficSelection(log, None, "7d", ""), at_hand.policy, SECONDS)[1] == missing
 
@@ -92,10 +92,10 @@ def test_suggests_what_would_allow_it(tmp_path: Path) -> None:
 
 def test_gives_up_when_it_is_late() -> None:
     times = iter((0.0, 1.0, 1.0, 30.0))
-    items = until_late(range(5000), timeout_check(times.__next__))
+    items = until_timeout(range(5000), timeout_check(times.__next__))
     with pytest.raises(TooSlowError):
         list(items)
-    assert list(until_late(range(3), timeout_check(lambda: 0.0))) == [0, 1, 2]
+    assert list(until_timeout(range(3), timeout_check(lambda: 0.0))) == [0, 1, 2]
 
 
 def test_working_out_takes_of_the_same_time_as_reading(

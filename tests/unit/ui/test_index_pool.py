@@ -48,7 +48,7 @@ def test_gives_up_on_what_takes_too_long(desk: IndexPool) -> None:
 
 
 def test_takes_only_so_many_questions(desk: IndexPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desks, "MAX_WAITING_QUESTIONS", -desks.THREAD_COUNT)
+    monkeypatch.setattr(desks, "MAX_WAITING_QUERIES", -desks.THREAD_COUNT)
     with pytest.raises(BusyError):
         asyncio.run(desk.work(lambda: 7))
 

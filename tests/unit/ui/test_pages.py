@@ -98,7 +98,7 @@ def test_a_request_has_all_its_stages_and_the_line_that_decided(tmp_path: Path) 
     text = ask(app(tmp_path, [line(1, place=place)]), "/request?id=r-1").text
     for stage in ("came in", "decided", "answered", "ended"):
         assert stage in text
-    assert "5 ms in all" in text
+    assert "5 ms in total" in text
     assert "id: read, methods: [GET, HEAD]" in text
     assert "What would allow it?" not in text
 
@@ -170,8 +170,8 @@ def test_charts_leave_out_a_text_and_say_so(tmp_path: Path, path: str) -> None:
 
     plain, searched = ask(site, path).text, ask(site, f"{path}grep=gists").text
     assert totals(searched) == totals(plain)
-    assert "do not search" in searched
-    assert "do not search" not in plain
+    assert "ignore the text filter" in searched
+    assert "ignore the text filter" not in plain
     assert "/?grep=gists" in searched or "&amp;grep=gists" in searched
 
 
@@ -199,7 +199,7 @@ def test_canaries_and_what_passes_unread_are_no_unknown_rules(tmp_path: Path) ->
     text = ask(site, "/rules").text
     assert "canaries#key" in text
     assert "not in the files" not in text
-    assert "is not in the rule files" not in ask(site, "/rule?name=canaries%23key").text
+    assert "is not in the current rule files" not in ask(site, "/rule?name=canaries%23key").text
     rows = {row.split("</a>")[0].rpartition(">")[2]: row for row in text.split("<tr")[2:]}
     assert "unused" not in rows["pinned.example.com#host"]
     assert "unused" in rows["api.github.com#host"]
@@ -208,7 +208,7 @@ def test_canaries_and_what_passes_unread_are_no_unknown_rules(tmp_path: Path) ->
     # What it shows are its tunnels, for they name no rule.
     assert "/?host=pinned.example.com&amp;event=tunnel" in one.text
     assert "r-2" in one.text
-    assert "The log has nothing of it" not in one.text
+    assert "No matching requests." not in one.text
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -217,17 +217,17 @@ def test_a_canary_gets_no_yaml_whether_the_rules_allow_its_request_or_not(
 ) -> None:
     site = app(tmp_path, [denied(1, code="canary.seen", rule="canaries#key", method=method, path="/gists")])
     text = ask(site, "/suggest?id=r-1").text
-    assert 'class="problem">Nothing is suggested: it carried a canary' in text
+    assert 'class="problem">No suggestion: it carried a canary' in text
     assert "Write <b>" not in text
-    assert "verdict is" not in text
+    assert "Verdict with the change" not in text
 
 
 def test_drafts_and_replays(tmp_path: Path) -> None:
     site = app(tmp_path)
     made = ask(site, "/draft?what=draft&since=7d").text
     assert "api.github.com:" in made
-    assert "It denies nothing that passed. 3 as before." in made
-    assert "deny 1 request that passed" in ask(site, "/draft?what=replay&since=7d").text
+    assert "Nothing newly denied; 3 unchanged." in made
+    assert "Newly denied: 1 request; " in ask(site, "/draft?what=replay&since=7d").text
     assert ask(site, "/draft").status == 200
     assert ask(site, "/draft?what=draft&since=soon").status == 400
 
@@ -243,7 +243,7 @@ def test_the_chain_is_on_every_page(tmp_path: Path) -> None:
         assert 'id="chain"' in ask(site, path + queries.get(path, "")).text, path
     part = ask(site, "/chain", {"hx-request": "true"}).text
     assert part.startswith('<a id="chain"')
-    assert "not checked yet" in part
+    assert "not verified yet" in part
 
 
 def test_nothing_of_a_line_is_markup_on_any_page(tmp_path: Path) -> None:

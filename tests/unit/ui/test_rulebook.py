@@ -61,7 +61,7 @@ def test_what_passes_unread_is_counted_by_its_hosts(tmp_path: Path) -> None:
     found = {row.name: row for row in rows(at_hand, {}, tunnels)}
     used = found["pinned.example.com#host"]
     assert (used.numbers.requests, used.marks, used.unread) == (3, (), "pinned.example.com")
-    assert "pass unread" in used.notes[-1]
+    assert "hits are tunnels" in used.notes[-1]
     assert found["*.pinned.example.com#host"].marks == ("unused",)
     # What is read is recorded with its rule: a tunnel says nothing about it.
     assert found["read.example.com#host"].marks == ("unused",)
@@ -81,9 +81,9 @@ def test_a_deny_that_adds_nothing_is_shadowed_too(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_file_is_told(tmp_path: Path) -> None:
     file = rules(tmp_path)
     file.write_text("hosts: [\n")
-    assert read([file], 0).problem == "these rules cannot be used"
+    assert read([file], 0).problem == "the rule files have errors"
     file.write_bytes(b"\xff\xff")
-    assert read([file], 0).problem == "a rule file is no text"
+    assert read([file], 0).problem == "a rule file is not valid text"
     assert "none" in read([tmp_path / "none.yaml"], 0).problem
     assert rows(read([file], 0), {}) == []
 

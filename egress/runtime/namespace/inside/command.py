@@ -22,6 +22,8 @@ from typing import Final, NoReturn
 from egress.runtime.namespace.inside import kernel
 
 NOT_BEGUN_STATUS: Final = 125
+MAX_MESSAGE_BYTES: Final = 4096
+"""Of a message between the processes that hold a sandbox."""
 _NOT_A_PROGRAM_STATUS: Final = 126
 _NO_PROGRAM_STATUS: Final = 127
 _USER_NAMESPACE_FLAG: Final = 0x10000000

@@ -23,8 +23,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from egress.runtime.namespace.inside import command, kernel, messages
-from egress.runtime.namespace.inside.command import Confinement
+from egress.runtime.namespace.inside import command, kernel
+from egress.runtime.namespace.inside.command import MAX_MESSAGE_BYTES, Confinement
+from egress.unix.descriptors import receive
 
 _MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 _TICK_INTERVAL: Final = 0.02
@@ -77,7 +78,7 @@ class InitProcess:
                 return
             if self._wake in ready:
                 with suppress(BlockingIOError):
-                    os.read(self._wake, messages.MAX_MESSAGE_BYTES)
+                    os.read(self._wake, MAX_MESSAGE_BYTES)
             self._reap()
             # Before a command begins: its line may get the number of one that is closed by now.
             for each in [each for each in self._commands.values() if each.line.fileno() in ready]:
@@ -89,7 +90,7 @@ class InitProcess:
     # What it is told
 
     def _obey(self) -> bool:
-        message, descriptors = messages.receive(self._control, 8)
+        message, descriptors = receive(self._control, MAX_MESSAGE_BYTES, 8)
         if message == b"spawn":
             self._spawn(descriptors)
         elif message in (b"pause", b"resume"):
@@ -150,7 +151,7 @@ class InitProcess:
 
     def _read_line(self, each: _Command) -> None:
         try:
-            message = each.line.recv(messages.MAX_MESSAGE_BYTES)
+            message = each.line.recv(MAX_MESSAGE_BYTES)
         except OSError:
             message = b""
         if message:
@@ -164,13 +165,7 @@ class InitProcess:
     # Its commands
 
     def _reap(self) -> None:
-        while True:
-            try:
-                number, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not number:
-                return
+        for number, status in kernel.reaped():
             each = self._commands.get(number)
             if each is not None:
                 code = os.waitstatus_to_exitcode(status)

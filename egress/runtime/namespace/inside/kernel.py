@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -177,3 +178,10 @@ def drop_groups() -> None:
     """Be in no group but one. In a namespace that a user without rights made, that is not to be had."""
     with suppress(PermissionError):
         os.setgroups([])
+
+
+def reaped() -> Iterator[tuple[int, int]]:
+    """Number and status of each child that has ended by now."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended

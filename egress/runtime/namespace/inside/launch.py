@@ -19,10 +19,11 @@ from contextlib import suppress
 from typing import Final
 
 from egress.runtime.door import socket_opener as door
-from egress.runtime.namespace.inside import kernel, messages, network, root_mounts, user_namespaces
+from egress.runtime.namespace.inside import kernel, network, root_mounts, user_namespaces
 from egress.runtime.namespace.inside import syscall_filter as calls
-from egress.runtime.namespace.inside.command import Confinement
+from egress.runtime.namespace.inside.command import MAX_MESSAGE_BYTES, Confinement
 from egress.runtime.namespace.inside.init import InitProcess
+from egress.unix.descriptors import receive
 
 _MOUNT_NAMESPACE_FLAG, _NETWORK_NAMESPACE_FLAG = 0x00020000, 0x40000000
 _RUN_NAMESPACE_FLAGS: Final = 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | _MOUNT_NAMESPACE_FLAG
@@ -90,7 +91,7 @@ class Launcher:
                 ready = {number for number, _ in poll.poll()}
                 if wake in ready:
                     with suppress(BlockingIOError):
-                        os.read(wake, messages.MAX_MESSAGE_BYTES)
+                        os.read(wake, MAX_MESSAGE_BYTES)
                     self._reap()
                 if self._runtime.fileno() in ready and not self._obey():
                     break
@@ -105,7 +106,7 @@ class Launcher:
     # The first process
 
     def _obey(self) -> bool:
-        message, descriptors = messages.receive(self._runtime, 4)
+        message, descriptors = receive(self._runtime, MAX_MESSAGE_BYTES, 4)
         if message == b"start" and descriptors:
             self._begin(socket.socket(fileno=descriptors[0]))
         elif message == b"end":
@@ -172,13 +173,7 @@ class Launcher:
         InitProcess(cell, control, self._life).run()
 
     def _reap(self) -> None:
-        while True:
-            try:
-                number, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not number:
-                return
+        for number, status in kernel.reaped():
             if number == self._first:
                 self._first = 0
                 self._tell({"ended": status})

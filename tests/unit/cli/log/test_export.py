@@ -46,7 +46,7 @@ def test_a_bundle_that_was_touched_is_a_finding(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="already"):
         run("export", "-o", "a.zip")
     (tmp_path / "a.zip").write_bytes(b"\x1b[2J")
-    with pytest.raises(UnreadableError, match="no bundle"):
+    with pytest.raises(UnreadableError, match="not an evidence bundle"):
         run("verify", "a.zip")
 
 

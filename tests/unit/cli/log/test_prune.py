@@ -61,7 +61,7 @@ def test_who_has_no_name_has_a_number(log: Path, monkeypatch: pytest.MonkeyPatch
 def test_force_is_on_the_record(log: Path) -> None:
     file = files(log)[1]
     file.write_bytes(file.read_bytes().replace(b"agent-1", b"agent-2", 1))
-    with pytest.raises(ContentError, match="failed verification"):
+    with pytest.raises(ContentError, match="is damaged"):
         run("prune", "--keep-files", "2")
     run("prune", "--keep-files", "2", "--force")
     assert [line["forced"] for line in told(log)] == [True]

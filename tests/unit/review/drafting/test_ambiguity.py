@@ -20,13 +20,13 @@ def policy(rules: str) -> Policy:
 def both(rules: str, path: str = "/x") -> tuple[bool, bool]:
     read = read_both_ways(policy(rules))
     head = Head("GET", "https", "a.example.com", 443, path)
-    return decide(read.hopeful, WHO, head, 0).allowed, decide(read.gloomy, WHO, head, 0).allowed
+    return decide(read.lenient, WHO, head, 0).allowed, decide(read.strict, WHO, head, 0).allowed
 
 
 def test_rules_that_look_at_nothing_more_are_in_no_doubt() -> None:
     one = policy("    methods: [GET]\n")
-    assert read_both_ways(one).is_told
-    assert read_both_ways(one).hopeful is one
+    assert read_both_ways(one).is_certain
+    assert read_both_ways(one).lenient is one
 
 
 def test_an_allow_that_looks_inside_may_fit_or_not() -> None:
@@ -37,7 +37,7 @@ def test_a_deny_that_looks_inside_may_fit_or_not_and_closes_no_host() -> None:
     rules = "    allow: all\n    deny:\n      - {id: d, content_type: [text/plain]}\n"
     assert both(rules) == (True, False)
     read = read_both_ways(policy(rules))
-    assert decide_host(read.gloomy, WHO, "a.example.com", 443, 0).allowed
+    assert decide_host(read.strict, WHO, "a.example.com", 443, 0).allowed
 
 
 def test_paths_and_methods_of_such_a_rule_still_hold() -> None:
@@ -53,7 +53,7 @@ def test_a_top_deny_is_read_too() -> None:
     assert loaded.policy is not None
     read = read_both_ways(loaded.policy)
     head = Head("GET", "https", "a.example.com", 443, "/")
-    assert (decide(read.hopeful, WHO, head, 0).allowed, decide(read.gloomy, WHO, head, 0).allowed) == (
+    assert (decide(read.lenient, WHO, head, 0).allowed, decide(read.strict, WHO, head, 0).allowed) == (
         True,
         False,
     )

@@ -89,7 +89,7 @@ def test_a_host_whose_rules_do_not_load_is_left_out_and_the_others_stay() -> Non
 
 def test_what_was_not_taken_in_is_said() -> None:
     made = draft(Traffic.of([exchange(path="/a"), exchange(path="/b")], most=1), None, NOW)
-    assert "#   too many different ones were seen before: 1 request" in made.text
+    assert "#   too many different requests before them: 1 request" in made.text
 
 
 def test_a_deny_of_the_same_name_at_another_host_stays() -> None:
@@ -146,8 +146,8 @@ profiles:
     assert handling.limit is not None
     assert handling.redirects == "deny"
     assert entries["pinned.example.net"].handling.limit is not None
-    assert "# wider than seen: the profiles of the rules at hand are not in it (coding, default)" in made.text
-    assert "# wider than seen: bounds at hosts.yaml:4:3 are for all of its hosts together" in made.text
+    assert "# wider than seen: the profiles of the current rules are left out (coding, default)" in made.text
+    assert "# wider than seen: the limits at hosts.yaml:4:3 are shared by all its hosts" in made.text
     assert "profiles" not in draft(Traffic.of([exchange()]), None, NOW).text
 
 
@@ -190,7 +190,7 @@ def test_whoever_asked_may_give_up_at_every_step() -> None:
 def test_of_too_many_rules_at_a_host_the_least_used_are_left_out_with_their_secrets() -> None:
     lines = [exchange(f"M{number}", path=f"/{number}") for number in range(MAX_RULES) for _ in range(2)]
     made = draft(Traffic.of([*lines, exchange("PUT", path="/put", injected=GITHUB)]), None, NOW)
-    assert [(one.reason, one.count) for one in made.left_out] == [("one rule of too many different ones", 1)]
+    assert [(one.reason, one.count) for one in made.left_out] == [("more rules than the limit for a host", 1)]
     assert "/put" not in made.text
     assert "github" not in made.text
     assert [change.method for change in made.replayed.denied] == ["PUT"]

@@ -1,4 +1,4 @@
-"""What a draft takes over from the rules at hand, and what it proposes without them."""
+"""What a draft takes over from the current rules, and what it proposes without them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ deny:
 """
 
 
-def carried() -> InheritedRules:
+def inherited() -> InheritedRules:
     loaded = load([RuleText("hosts.yaml", RULES)])
     assert loaded.policy is not None, loaded.findings
     return InheritedRules(loaded.policy)
 
 
 def test_a_secret_keeps_its_source_and_its_binding() -> None:
-    taken = carried().secret("github", ["elsewhere.example.com"])
+    taken = inherited().secret("github", ["elsewhere.example.com"])
     assert taken.fields == {"from": "file:/run/secrets/github", "hosts": ["api.example.com"]}
     assert taken.remark == "as in hosts.yaml:3:3"
 
@@ -51,10 +51,10 @@ def test_without_rules_a_secret_is_a_proposal_bound_to_where_it_was_seen() -> No
 
 
 def test_an_injection_is_written_as_it_is_at_hand() -> None:
-    found = carried().injection("api.example.com", "stand-in", "header:x-key")
+    found = inherited().injection("api.example.com", "stand-in", "header:x-key")
     assert found is not None
     assert "placeholder" in found.fields
-    bearer = carried().injection("api.example.com", "github", "header:authorization")
+    bearer = inherited().injection("api.example.com", "github", "header:authorization")
     assert bearer is not None
     assert bearer.fields == {"bearer": "github"}
 
@@ -74,40 +74,40 @@ def test_an_injection_is_guessed_from_its_slot_where_that_can_be() -> None:
 
 
 def test_a_binding_holds() -> None:
-    assert carried().is_bound("github", "api.example.com", frozenset({443}))
-    assert not carried().is_bound("github", "api.example.com", frozenset({443, 8443}))
-    assert not carried().is_bound("github", "b.example.com", frozenset({443}))
+    assert inherited().is_bound("github", "api.example.com", frozenset({443}))
+    assert not inherited().is_bound("github", "api.example.com", frozenset({443, 8443}))
+    assert not inherited().is_bound("github", "b.example.com", frozenset({443}))
     assert InheritedRules(None).is_bound("anything", "b.example.com", frozenset({443}))
     assert not InheritedRules(None).is_bound("No Name", "b.example.com", frozenset({443}))
 
 
 def test_denies_of_every_entry_that_names_the_host_are_taken() -> None:
-    assert [rule.ref.id for rule in carried().denies("api.example.com")] == ["no-admin", "no-uploads"]
-    assert [rule.ref.id for rule in carried().denies("x.example.com")] == ["no-uploads"]
-    assert [rule.ref.id for rule in carried().top_denies()] == ["never"]
+    assert [rule.ref.id for rule in inherited().denies("api.example.com")] == ["no-admin", "no-uploads"]
+    assert [rule.ref.id for rule in inherited().denies("x.example.com")] == ["no-uploads"]
+    assert [rule.ref.id for rule in inherited().top_denies()] == ["never"]
     assert InheritedRules(None).denies("api.example.com") == []
     assert InheritedRules(None).top_denies() == []
 
 
 def test_a_deny_gets_an_id_that_is_free() -> None:
-    (rule,) = carried().denies("x.example.com")
+    (rule,) = inherited().denies("x.example.com")
     taken = {"no-uploads", "no-uploads-2"}
     assert deny_fields(rule, taken)["id"] == "no-uploads-3"
 
 
 def test_handling_is_taken_from_the_entry_that_decides() -> None:
-    own = carried().handling("api.example.com")
+    own = inherited().handling("api.example.com")
     assert own is not None
     assert own.fields == {"redirects": "same-host"}
-    wildcard = carried().handling("x.example.com")
+    wildcard = inherited().handling("x.example.com")
     assert wildcard is not None
     assert wildcard.fields == {"scrub": "block"}
-    assert carried().handling("elsewhere.example.org") is None
+    assert inherited().handling("elsewhere.example.org") is None
     assert InheritedRules(None).handling("api.example.com") is None
 
 
 def test_canaries_stay() -> None:
-    assert [each.name for each in carried().canaries()] == ["decoy"]
+    assert [each.name for each in inherited().canaries()] == ["decoy"]
     assert InheritedRules(None).canaries() == []
 
 
@@ -128,9 +128,9 @@ limits: { requests: 10/minute }
     assert policy is not None
     found = InheritedRules(policy)
     assert list(found.lost("x.example.com")) == [
-        "the entry at hosts.yaml:3:3 has an end (`expires`), and here is none",
-        "bounds at hosts.yaml:3:3 are for all of its hosts together, and here for each alone",
-        "what read at hosts.yaml:3:3 say of bounds, or of how answers are treated, is not taken over",
+        "the entry at hosts.yaml:3:3 expires, and this one does not",
+        "the limits at hosts.yaml:3:3 are shared by all its hosts; here each host has its own",
+        "limits and response handling of single rules are not inherited: read at hosts.yaml:3:3",
     ]
     assert list(found.lost("plain.example.com")) == list(found.lost("elsewhere.example.org")) == []
     assert found.profiles() == ["other", "some"]

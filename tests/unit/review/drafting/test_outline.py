@@ -53,7 +53,7 @@ def test_nothing_is_generalised_where_that_would_send_a_secret_to_more() -> None
     (outline,), _ = made(*with_one, exchange(path="/u/9"))
     patterns = {one.pattern for rule in outline.rules for one in rule.templates or ()}
     assert patterns == {"/u/0", "/u/1", "/u/2", "/u/3", "/u/9"}
-    assert any("nothing is generalised" in remark for remark in outline.remarks)
+    assert any("no path is generalised" in remark for remark in outline.remarks)
 
 
 def test_two_secrets_for_one_slot_leave_the_more_frequent_one() -> None:
@@ -99,7 +99,7 @@ def test_tunnels_alone_make_an_unread_host_and_beside_requests_a_remark() -> Non
     assert alone.is_tunnel
     (both,), left_out = made(tunnel("a.example.com"), exchange(host="a.example.com"))
     assert not both.is_tunnel
-    assert "1 connections were passed on unread" in both.remarks[0]
+    assert "1 connections were tunnelled unread" in both.remarks[0]
     assert not left_out
     _, left_out = made(tunnel("a.example.com", 8443), exchange(host="a.example.com"))
     assert [one.count for one in left_out] == [1]

@@ -48,25 +48,25 @@ def head(method: str = "GET", host: str = "a.example.com", **fields: bool) -> He
 
 def test_a_secret_that_goes_with_it_comes_first() -> None:
     needs = (InjectHeader("github", "authorization", "Bearer "),)
-    assert told(head(), Effects(needs=needs)).startswith("the secret github goes with it")
+    assert told(head(), Effects(needs=needs)).startswith("the secret github is added")
 
 
 def test_writing_and_reading_are_told_apart() -> None:
-    assert "POST sends data out" in told(head("POST"))
-    assert "sends data out" not in told(head())
+    assert "POST can send out any data" in told(head("POST"))
+    assert "can send out any data" not in told(head())
 
 
 def test_names_that_anybody_can_have() -> None:
-    assert "anybody can have a name under github.io" in told(head(host="foo.github.io"))
-    assert "anybody can have" not in told(head())
-    assert "what anybody puts there" in told(head(host="gist.github.com"))
+    assert "anybody can register a name under github.io" in told(head(host="foo.github.io"))
+    assert "anybody can register" not in told(head())
+    assert "content from anybody" in told(head(host="gist.github.com"))
 
 
 def test_wildcards_sockets_clear_text_and_addresses() -> None:
-    assert "every host that *.example.com names" in told(head(), entry="*.example.com")
+    assert "every host that *.example.com matches" in told(head(), entry="*.example.com")
     assert "WebSocket" in told(head(websocket=True))
     assert "clear text" in told(Head("GET", "http", "a.example.com", 80, "/"))
-    assert "an address can belong to somebody else" in told(head(host="8.8.8.8"))
+    assert "an address can change its owner" in told(head(host="8.8.8.8"))
 
 
 def test_a_whole_entry_is_told_with_a_bound() -> None:
@@ -81,11 +81,11 @@ def test_a_whole_entry_is_told_with_a_bound() -> None:
     assert policy is not None
     entries = {entry.key: entry for entry in policy.entries.values()}
     (many,) = opened(entries["a.example.com"], "here")
-    assert many.startswith("all that the entry allows is opened here: any method and WebSockets /0; ")
+    assert many.startswith("every rule of the entry is opened here: any method and WebSockets /0; ")
     assert many.endswith("/7; and 2 more rules")
     (paths_alone,) = opened(entries["b.example.com"], "here")
     assert paths_alone.endswith("/7 and 1 more paths")
     (nothing,) = opened(entries["c.example.com"], "here")
-    assert nothing.endswith("opened here: nothing yet")
+    assert nothing.endswith("opened here: no rules yet")
     (network, _) = opened(policy.networks[0].entry, "here")
-    assert network == "192.0.2.0/24 is opened here: every host that it names, not this one alone"
+    assert network == "192.0.2.0/24 is opened here: every host that it matches, not only this one"

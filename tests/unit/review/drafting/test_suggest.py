@@ -51,7 +51,7 @@ def test_a_rule_goes_in_front_of_those_that_are_there() -> None:
     assert step.where == "hosts.yaml, before line 7, under api.example.com, in `allow`"
     assert step.yaml == ("      - { id: new, methods: [GET], paths: [/gists] }",)
     assert answer.outcome == "allow api.example.com#new"
-    assert answer.risks[0].startswith("the secret github goes with it")
+    assert answer.risks[0].startswith("the secret github is added")
 
 
 def test_a_new_host_is_allowed_for_this_request_alone() -> None:
@@ -70,7 +70,7 @@ def test_an_entry_that_is_its_own_rule_is_written_anew() -> None:
 
 def test_a_rule_under_a_wildcard_holds_for_more_and_that_is_said() -> None:
     answer = asked(denied("rule.none", "POST", "x.cdn.example.com", "/a"))
-    assert "it holds for every host that *.cdn.example.com names, not for this one alone" in answer.risks
+    assert "it applies to every host that *.cdn.example.com matches, not only to this one" in answer.risks
 
 
 @pytest.mark.parametrize("fields", [{"port": 8443}, {"port": 80, "scheme": "http"}])
@@ -123,16 +123,16 @@ def test_a_rule_with_another_query_may_be_the_better_way() -> None:
     [
         (denied("rule.denied", path="/keys/1"), "a deny wins over every allow"),
         (denied("host.unknown", host="metadata.google.internal"), "metadata"),
-        (denied("host.literal", host="169.254.169.254"), "not of the public internet"),
+        (denied("host.literal", host="169.254.169.254"), "outside the public internet"),
         (denied("host.cleartext", scheme="http", port=80), "never opened for clear text"),
         (denied("host.closed", host="old.example.com"), "has expired"),
-        (denied("path.ambiguous", path="/a//b"), "in different ways"),
-        (denied("rule.none", path="/a*b\N{HORIZONTAL ELLIPSIS}"), "not whole"),
+        (denied("path.ambiguous", path="/a//b"), "differently"),
+        (denied("rule.none", path="/a*b\N{HORIZONTAL ELLIPSIS}"), "only a part of its path"),
         (denied("method.refused", "TRACE"), "no rule can allow it"),
-        (denied("limit.requests"), "YAML alone will not help"),
-        (denied("rule.none"), "the rules at hand allow it"),
-        (exchange(), "it was let through"),
-        (refusal("host.closed", "shut.example.com"), "what was asked for is not known"),
+        (denied("limit.requests"), "a rule cannot allow it"),
+        (denied("rule.none"), "the current rules allow it"),
+        (exchange(), "it was allowed"),
+        (refusal("host.closed", "shut.example.com"), "are unknown"),
     ],
 )
 def test_refuses_with_a_reason(line: dict[str, object], why: str) -> None:
@@ -161,15 +161,15 @@ def test_there_is_no_yaml_for_what_the_rules_did_not_deny(code: str, path: str) 
     assert not answer.outcome
     assert answer.code
     assert answer.refusal
-    assert "the rules at hand allow it" not in answer.refusal
+    assert "the current rules allow it" not in answer.refusal
 
 
 @pytest.mark.parametrize("code", ["canary.seen", "canary.stopped"])
 @pytest.mark.parametrize("host", ["api.example.com", "new.example.org", "10.0.0.1"])
 def test_a_canary_is_said_to_be_one(code: str, host: str) -> None:
     answer = asked(denied(code, host=host, path="/gists"))
-    assert answer.refusal.startswith(f"it carried a canary, a value that nothing may send ({code})")
-    assert "The rules at hand deny it too" in answer.refusal
+    assert answer.refusal.startswith(f"it carried a canary, a planted value that must never be sent ({code})")
+    assert "The current rules deny it too" in answer.refusal
     assert answer.code == code
 
 
@@ -180,13 +180,11 @@ def test_a_canary_in_a_body_that_was_under_way_is_said_too() -> None:
 
 
 def test_what_was_let_through_and_then_ended_is_said() -> None:
-    assert asked(exchange(code="limit.response_body")).refusal.startswith(
-        "it was let through, and then ended"
-    )
+    assert asked(exchange(code="limit.response_body")).refusal.startswith("it was allowed and ended later")
 
 
 def test_what_the_operator_can_do_is_said() -> None:
-    assert "`limits` of the rules" in asked(denied("limit.requests")).refusal
+    assert "`limits` in the rules" in asked(denied("limit.requests")).refusal
 
 
 @pytest.mark.parametrize(
@@ -198,11 +196,11 @@ def test_a_denial_for_what_is_in_no_line_is_not_called_allowed(what: str) -> Non
         rules = rules.replace("    methods: [GET]\n", "")
     code = "rule.denied" if what.startswith("deny") else "rule.none"
     answer = asked(denied(code, host="a.example.com"), rules)
-    assert answer.refusal.startswith("the rules at hand allow it, unless for its query")
+    assert answer.refusal.startswith("the current rules allow it, unless its query")
 
 
 def test_an_address_that_the_name_led_to_is_looked_at() -> None:
-    assert "not of the public internet" in asked(denied("rule.none", path="/x"), address="10.0.0.1").refusal
+    assert "outside the public internet" in asked(denied("rule.none", path="/x"), address="10.0.0.1").refusal
 
 
 def test_without_a_certain_place_the_yaml_is_still_said() -> None:
@@ -236,8 +234,8 @@ profiles:
 def test_a_profile_gets_a_whole_entry_and_all_of_it_is_named() -> None:
     risks = asked(denied("profile.excluded", path="/v1/a"), WHOLE).risks
     where = "to the profile default"
-    assert f"the secret tracker is opened {where} too: whoever may send it acts with its rights" in risks
-    assert f"all that the entry allows is opened {where}: GET /v1/**; DELETE, POST /**" in risks
+    assert f"the secret tracker is opened {where} too: every sandbox that may send it has its rights" in risks
+    assert f"every rule of the entry is opened {where}: GET /v1/**; DELETE, POST /**" in risks
 
 
 @pytest.mark.parametrize(
@@ -246,8 +244,8 @@ def test_a_profile_gets_a_whole_entry_and_all_of_it_is_named() -> None:
 def test_a_port_is_opened_for_a_whole_entry_and_all_of_it_is_named(line: dict[str, object]) -> None:
     risks = asked(line | {"profile": "coding", "path": "/v1/a"}, WHOLE).risks
     assert risks[:2] == (
-        "the secret tracker is opened on port 8443 too: whoever may send it acts with its rights",
-        "all that the entry allows is opened on port 8443: GET /v1/**; DELETE, POST /**",
+        "the secret tracker is opened on port 8443 too: every sandbox that may send it has its rights",
+        "every rule of the entry is opened on port 8443: GET /v1/**; DELETE, POST /**",
     )
 
 
@@ -261,7 +259,7 @@ def test_a_secret_is_bound_to_the_port_that_is_opened_for_it(line: dict[str, obj
     assert secret.where == "in place of the secret at hosts.yaml:3:3"
     assert secret.yaml == ('github: { from: "env:T", hosts: [api.example.com, "api.example.com:8443"] }',)
     assert (
-        "the secret github is opened on port 8443 too: whoever may send it acts with its rights"
+        "the secret github is opened on port 8443 too: every sandbox that may send it has its rights"
         in answer.risks
     )
     # Written as it says, the file loads; without the second step it does not.
@@ -277,18 +275,18 @@ def test_a_secret_that_is_bound_to_the_port_already_is_left_as_it_is() -> None:
 
 def test_a_port_of_a_wildcard_is_opened_for_every_host_of_it_and_that_is_said() -> None:
     risks = asked(refusal("host.port", "evil.example.net", 8443), WHOLE).risks
-    assert risks[0] == "*.example.net is opened on port 8443: every host that it names, not this one alone"
-    assert risks[1] == "all that the entry allows is opened on port 8443: GET on any path"
+    assert risks[0] == "*.example.net is opened on port 8443: every host that it matches, not only this one"
+    assert risks[1] == "every rule of the entry is opened on port 8443: GET on any path"
 
 
 def test_both_are_said_where_both_are_opened() -> None:
     risks = asked(refusal("host.port", "api.example.com", 8443), WHOLE).risks
-    (told,) = [risk for risk in risks if risk.startswith("all that the entry allows")]
+    (told,) = [risk for risk in risks if risk.startswith("every rule of the entry")]
     assert "to the profile default" in told
     assert "on port 8443" in told
     assert " and " in told
     unread = asked(refusal("host.port", "pinned.example.org", 8443), WHOLE).risks
-    assert "bytes that pass unread, whatever is asked for" in unread[0]
+    assert "tunnels of any content, unread" in unread[0]
 
 
 def test_a_narrower_suggestion_says_nothing_of_a_whole_entry() -> None:

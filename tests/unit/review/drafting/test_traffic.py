@@ -23,10 +23,10 @@ def test_keeps_to_a_profile_and_takes_none_for_default() -> None:
 
 def test_is_bounded_and_says_what_is_missing() -> None:
     traffic = Traffic.of([exchange(path=f"/{number}") for number in range(5)] + [exchange(path="/0")], most=3)
-    assert (traffic.kinds, traffic.beyond, traffic.lines) == (3, 2, 6)
+    assert (traffic.kinds, traffic.overflow, traffic.lines) == (3, 2, 6)
     assert traffic.missing(1) == (
-        "1 line of the log could not be read: `egress log verify` says more",
-        "2 lines more were not taken in: more than 3 different ones came before",
+        "1 line of the log could not be read: run `egress log verify`",
+        "2 more lines left out: over 3 different requests before",
     )
 
 
@@ -35,4 +35,4 @@ def test_folded_refusals_are_counted() -> None:
     folded = [{"event": "folded", "count": count} for count in counts]
     traffic = Traffic.of(folded)
     assert traffic.folded == 40
-    assert traffic.missing(0) == ("40 refusals more were only counted by the log, and are not known",)
+    assert traffic.missing(0) == ("40 more refusals were counted, not logged one by one",)

@@ -49,4 +49,4 @@ def test_an_ambiguous_path_may_take_a_rule_and_an_ambiguous_query_may_not() -> N
 
 
 def test_a_reason_of_a_later_version_is_no_rule() -> None:
-    assert "none that this version knows" in unfixable_reason(of(denied("later.reason")))
+    assert "does not know the reason" in unfixable_reason(of(denied("later.reason")))

@@ -20,12 +20,12 @@ def test_a_small_draft_reads_like_a_file_that_a_person_wrote() -> None:
         written
         == """\
 # A draft from 4 requests and 1 unread connection that passed.
-# Read it before you use it. Where a rule allows more than that, it says `wider than seen`.
-# Query strings, bodies and headers are in no log: no rule here looks at them.
+# Review it before use. `wider than seen` marks rules that allow more than that.
+# Query strings, bodies and headers are not logged: no rule here checks them.
 version: 1
 
 secrets:
-  # a guess: no rules at hand say where it comes from; bound to the hosts where it was seen
+  # a guess: no current rule names its source; bound to the hosts that received it
   github:
     from: "env:GITHUB"
     hosts: [api.example.com]
@@ -42,11 +42,11 @@ hosts:
         paths:
           - /issues                           # 1 request
     inject:
-      # went with 4 requests; a guess from the slot: no rules at hand say how it is written
+      # injected into 4 requests; a guess from the slot: no current rule gives its format
       - bearer: github
 
   pinned.example.net:                         # 1 unread connection
-    intercept: never                          # wider than seen: bytes pass unread, whatever is asked for
+    intercept: never                          # wider than seen: a tunnel allows every request, unread
 """
     )
 
@@ -57,7 +57,7 @@ def test_ports_clear_text_and_private_addresses_are_said() -> None:
     )
     assert "ports: [443, 8443]" in written
     assert "http: [80]" in written
-    assert "every rule holds on each port" in written
+    assert "every rule applies to every port" in written
     assert 'addresses: ["10.0.0.9/32"]' in written
     assert "http2: true" in written
 
@@ -69,7 +69,7 @@ def test_an_address_becomes_a_network_and_gets_no_secret() -> None:
 
 
 def test_what_is_left_out_stands_at_the_head() -> None:
-    assert "#   the method is not one that a rule can name: 1 request, 1 host" in text(exchange("TRACE"))
+    assert "#   a rule cannot name the method: 1 request, 1 host" in text(exchange("TRACE"))
 
 
 def test_denies_that_are_not_taken_over_are_named() -> None:
@@ -89,4 +89,4 @@ def test_a_secret_is_bound_to_the_ports_where_it_was_seen_alone() -> None:
     one = text(both[0], exchange("DELETE", port=8443))
     assert "secrets:" not in one
     assert "inject:" not in one
-    assert "the secret github is not injected: it went to port 443 alone" in one
+    assert "the secret github is not injected: it was sent to port 443 only" in one
