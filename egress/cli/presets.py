@@ -16,7 +16,7 @@ from egress.rules.language.report import Report, did_you_mean, quoted
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def presets(name: str | None, as_json: bool) -> int:
-    """List presets (ready-made rules for known services), or show the parameters of one.
+    """List presets for known services, or the parameters of one.
 
     \b
     Examples:
