@@ -32,6 +32,7 @@ class AuthorityStore:
 
     def path(self, name: str) -> Path:
         """Return the file of an authority; raises `UsageError` for an invalid name."""
+        # The name becomes a file name: no slash and no leading dot may pass.
         if not _NAME_PATTERN.fullmatch(name):
             raise UsageError(
                 "invalid name of a certificate authority",
@@ -90,6 +91,7 @@ class AuthorityStore:
                 f"the certificate authority in {path} has expired, or the clock is wrong",
                 f"make a new one with `{cure}`, then have clients trust it",
             )
+        # An unconstrained key on disk would silently be stronger than the option promises.
         if constraints is not None and authority.constraints is None:
             raise ContentError(
                 f"the certificate authority in {path} signs for every host,"

@@ -85,6 +85,7 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
     from egress.ca import merged_bundle
     from egress.cli.rulefiles import now
 
+    # A forgotten --out would print the certificate and replace nothing.
     if force and out is None:
         raise UsageError("--force replaces a file, but none is named", "add --out FILE")
     store = _store(state_dir, make_state_dir)
@@ -130,6 +131,7 @@ def rotate(
         raise UsageError("--rules and --profile are only used with --constrain", "add --constrain")
     store = _store(state_dir, make_state_dir)
     replaced = store.has(sandbox)
+    # Read first: after the rotation the old certificate is lost.
     before = _fingerprint(store, sandbox) if replaced else ""
     authority = store.rotate(sandbox, now(), _constraints(files, profile) if constrain else None)
     rows = _rows(authority, store)
@@ -144,6 +146,7 @@ def rotate(
         render.line("  give clients the new certificate, and restart them:")
     else:
         render.line("no authority existed before; print the certificate with:")
+    # The printed command must work in another shell, so paths are absolute.
     named = ["--state-dir", str(state_dir.absolute())] if state_dir is not None else []
     render.line("    ", shlex.join(["egress", "ca", "export", *named, "--sandbox", sandbox]), whole=True)
     return 0

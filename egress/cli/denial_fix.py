@@ -66,6 +66,7 @@ def _port_fields(head: Head) -> Fields:
 def _literal(asked: DeniedRequest) -> DenialFix:
     if not is_address(asked.head.host):
         return DenialFix("use the name of the host")
+    # Only this single address: a wider network would open neighbours unseen.
     bits = 128 if ":" in asked.head.host else 32
     return DenialFix(
         "to allow the address itself, which never gets a secret, add it:",
@@ -78,6 +79,7 @@ def _literal(asked: DeniedRequest) -> DenialFix:
 
 def _port(asked: DeniedRequest) -> DenialFix:
     entry = asked.answer.entry
+    # Open ports are repeated, because the key replaces the whole list.
     ports = sorted({asked.head.port, *(entry.ports if entry else ())})
     return DenialFix(f"to open the port, add {_at(entry)}:", (f"ports: {ports}",))
 
@@ -124,6 +126,7 @@ def _denied(asked: DeniedRequest) -> DenialFix:
     rule = asked.answer.decision.rule
     if rule is None:
         return DenialFix("")
+    # A preset's deny cannot be edited in place, so advise to replace the preset.
     if rule.place.via:
         return DenialFix(
             "a deny wins over every allow, and this deny is part of the preset: to avoid it, write your own "
@@ -136,6 +139,7 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
     entry = asked.answer.entry
     if entry is None:
         return DenialFix("")
+    # An entry without a list has no place for a new rule; its own predicates must change.
     if [rule.ref.id for rule in entry.allow] == [IMPLICIT_RULE_ID]:
         return DenialFix(f"widen the predicates {_at(entry)}, or add a list of allow rules")
     path = asked.answer.decision.target.partition("?")[0]
@@ -144,6 +148,7 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
             f"to allow it, add a rule {_at(entry)}; no pattern in `paths` can match exactly this path"
         )
     fields: Fields = {"id": "new", "methods": [asked.head.method], "paths": [path]}
+    # Without the switch, the loader refuses a pattern with an escaped slash.
     if "%2F" in path:
         fields["encoded_slash"] = "data"
     rule = f"- {flow(fields)}"

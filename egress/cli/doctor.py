@@ -82,6 +82,7 @@ def doctor(offline: bool, as_json: bool, image: str | None, runtime: str | None,
       egress doctor --json
       egress doctor --image my-agents
     """
+    # The image test shares no check with the rest, so it takes over completely.
     if image is not None:
         from egress.cli.sandboxes.stacks.image_doctor import examine_image
 
@@ -132,6 +133,7 @@ def _captured(
     from egress.secrets import CapturedEnvironment, capture_environment, harden, secret_variables
 
     trouble = []
+    # Without usable rules no variable is known to be a secret, and none is fetched.
     names = secret_variables(policy.secrets.values()) if policy else frozenset()
     try:
         captured = capture_environment(environ, names, sys.orig_argv, container=values.container)

@@ -66,6 +66,7 @@ def explain(
       egress explain GET https://api.github.com/user
       egress explain POST https://api.github.com/gists
     """
+    # Options are checked before rules are read: a wrong command line needs no rule file.
     where = _url(url)
     moment = rulefiles.now() if at is None else _moment(at)
     _, policy = rulefiles.policy(files)
@@ -139,6 +140,7 @@ def _show(method: str, url: str, answer: Explanation, advice: DenialFix) -> None
 
 def _headline(answer: Explanation) -> str:
     decision = answer.decision
+    # Allowed without a rule, so there is no rule to name.
     if decision.observed:
         return "no rule allows it; `mode: observe` lets it pass and records it"
     if decision.allowed:
@@ -193,6 +195,7 @@ def _row(item: ConsideredRule, answer: Explanation) -> list[Cell]:
 
 def _as_data(answer: Explanation, advice: DenialFix) -> dict[str, object]:
     decision = answer.decision
+    # Names are stable for programs; texts may change between versions.
     return {
         "verdict": decision.verdict,
         "code": decision.code,

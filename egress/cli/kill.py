@@ -45,6 +45,7 @@ def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_j
     """
     body = {"name": name, "kind": kind, "undo": undo}
     status, answer = ask_proxy("POST", "/kill", body, runtime_dir)
+    # The name fits several kinds, so the user has to choose.
     if status == 409:
         raise UsageError(str(answer.get("error", "")), str(answer.get("hint", "")))
     if status != 200:
@@ -59,6 +60,7 @@ def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_j
 
 
 def _say(kind: str, name: str, answer: Mapping[str, object], *, undo: bool) -> None:
+    # Undoing an unknown revocation is harmless, but likely a typo.
     if undo and not answer["known"]:
         render.line(f"the {kind} {name} was not revoked")
     elif undo:

@@ -69,6 +69,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
+            # Cut first: a very long word must not make matching slow.
             close = difflib.get_close_matches(name[:60], COMMANDS, n=1)
             raise UsageError(
                 f"unknown command `{name[:60]}`",
@@ -102,11 +103,14 @@ def cli(debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; raises only with `--debug`."""
+    # Taken out before click parses, so that --debug is allowed after a sub-command, too.
     words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
     render.prepare()
     try:
         status = _run(words)
         render.finish()
+    # Expected errors have a message and a hint; others are reported by type only, since their text may hold a
+    # secret.
     except EgressError as error:
         return _say(error.message, error.hint, error.exit_status)
     except OSError as error:

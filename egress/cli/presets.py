@@ -25,6 +25,7 @@ def presets(name: str | None, as_json: bool) -> int:
       egress presets --json
     """
     known = {preset.name: preset for preset in _read_all()}
+    # A typo is the usual cause, so near names are suggested.
     if name is not None and name not in known:
         raise UsageError(f"unknown preset {quoted(name)}", did_you_mean(name, known))
     chosen = [known[name]] if name is not None else list(known.values())

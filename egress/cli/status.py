@@ -30,6 +30,7 @@ def status(runtime_dir: Path | None, as_json: bool) -> int:
       egress status --json
     """
     code, answer = ask_proxy("GET", "/status", None, runtime_dir)
+    # The control socket is open before the status page is.
     if code == 404:
         raise UnreadableError("the proxy is still starting", "try again in a moment")
     if code != 200:
@@ -68,6 +69,7 @@ def _rules(rules: Answer) -> Iterator[list[Cell]]:
 def _rows(answer: Answer) -> Iterator[list[Cell]]:
     for box in map(_map, _list(answer.get("sandboxes"))):
         yield from _sandbox(box)
+    # Totals of the whole proxy follow the sandboxes.
     yield [("connections", DIM), str(answer.get("connections"))]
     requests = _map(answer.get("requests"))
     yield [("requests", DIM), ", ".join(_counted(name, n) for name, n in requests.items())]

@@ -60,6 +60,7 @@ def ui(
     try:
         from egress.ui import ChainWatch, IndexPool, LoginSession, RequestGuard, make
         from egress.ui.listen import listen_on_port, listen_on_socket, serve
+    # The web stack is an extra, so plain installations lack it.
     except ModuleNotFoundError:
         raise UnreadableError(
             "the review page is not installed", "in a checkout: `make setup`, or pip install '.[ui]'"
@@ -81,6 +82,7 @@ def ui(
         path.unlink(missing_ok=True)
         return 0
     sock = listen_on_port(host, number)
+    # A TCP port is open to every user of the machine, so the page needs a login.
     token = secrets.token_urlsafe(24)
     shown = f"[{host}]" if ":" in host else host
     where = f"{names[0] if names else shown}:{sock.getsockname()[1]}"

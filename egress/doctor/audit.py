@@ -82,6 +82,7 @@ def _log(setup: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
         yield _keyless(place, folder) if there else note("log", "no log yet")
         return
     try:
+        # The key exists, so this only reads and checks it.
         known = key.read_or_create(place, folder)
         yield ok("key", f"{place} is readable only by you")
         if there:

@@ -39,6 +39,7 @@ def check(setup: ProxySetup) -> Iterator[Diagnosis]:
             yield note(name, f"none yet: the first start creates it in {store.directory}")
     except EgressError as error:
         yield from_error(name, error)
+    # Other sandboxes only matter if they are broken.
     for other in store.names():
         if other == name:
             continue
@@ -79,6 +80,7 @@ def _judged(setup: ProxySetup, authority: Authority) -> Iterator[Diagnosis]:
             f"valid for {left // DAY_SECONDS} more days; key and certificate match, readable only "
             f"by you (mode {mode})",
         )
+    # Constraints are fixed at creation, while rules change.
     if limits is not None and setup.policy is not None:
         missing = limits.missing_entries(setup.policy, values.profile)
         if missing:

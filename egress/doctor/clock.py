@@ -34,6 +34,7 @@ def check(setup: ProxySetup, begins: int | None, reached: Sequence[ProbeResult])
 
 def _moments(begins: int | None) -> Iterator[tuple[int, str]]:
     """Yield times that are certainly in the past."""
+    # The release date needs no network and cannot be changed by a peer.
     released = made_at(certifi.__version__)
     if released is not None:
         yield released, "the public roots were released"
@@ -54,6 +55,7 @@ def _upstreams(now: int, reached: Sequence[ProbeResult]) -> Diagnosis:
     early = [one for one in reached if one.misfit == "early"]
     late = [one for one in reached if one.misfit == "late"]
     for found, what in ((early, "are not valid yet"), (late, "have expired")):
+        # A single valid certificate clears the clock.
         if len(found) >= MIN_SUSPECT_UPSTREAMS and not fitting:
             return fault(
                 "upstreams", f"by this clock, the certificates of all {len(found)} upstreams {what}", FIX

@@ -47,6 +47,7 @@ async def examine(
     `beforehand` holds known results by group name; the results about the rules are all passed this way.
     """
     checks = Checks(setup, offline=offline)
+    # Before any other check is reported: every text passes through it.
     redactor = await checks.redactor()
     groups: list[DiagnosisGroup] = []
     for name, look in checks.all().items():
@@ -63,6 +64,7 @@ class Checks:
         """Start the slow parts. Must be called inside a running loop."""
         self._setup = setup
         self._resolver = upstreams.resolver_of(setup)
+        # Slow checks start at once and run while the fast ones are printed.
         self._asked = asyncio.create_task(secrets.ask(setup))
         self._running = asyncio.create_task(running_proxy.ask(setup))
         reach = _nothing() if offline else upstreams.probe(setup, self._resolver)
@@ -143,6 +145,7 @@ class Checks:
         return clock.check(self._setup, own.not_before if own else None, await self._reached)
 
     async def _upstreams(self) -> Iterable[Diagnosis]:
+        # Skipped checks are reported, so that a reader knows what was not checked.
         if self._offline:
             return [note("upstreams", "skipped: --offline")]
         reached = await self._reached

@@ -39,6 +39,7 @@ async def check(setup: ProxySetup, resolver: NameResolver, reached: Sequence[Pro
         return [note("IPv6", "not tried: no answering host has addresses of both families")]
     tried = await asyncio.gather(*(_connects(setup, resolver, *one) for one in found))
     names = [target.destination.host for target, _ in found]
+    # A single working host proves that the route exists.
     if any(tried):
         working = [name for name, works in zip(names, tried, strict=True) if works]
         return [ok("IPv6", f"connects to {list_some(working)}")]
@@ -54,6 +55,7 @@ async def check(setup: ProxySetup, resolver: NameResolver, reached: Sequence[Pro
 
 async def _sixes(target: ProbeTarget, resolver: NameResolver) -> tuple[str, ...]:
     """Return the IPv6 addresses of a host that has addresses of both families."""
+    # An address has a single family by definition.
     if is_address(target.destination.host):
         return ()
     try:

@@ -44,6 +44,7 @@ def _wanted(setup: ProxySetup) -> Iterator[tuple[Kind, ListenAddress]]:
     for at in values.listen:
         yield "proxy", at
     for address in values.transparent:
+        # Transparent listeners need a port for each destination port of the rules.
         for port in sorted(ports_of(policy)) if policy else ():
             yield "transparent", ListenAddress(str(address), port)
     for at in values.dns:
@@ -54,6 +55,7 @@ async def _at(kind: Kind, at: ListenAddress, values: Settings, running: RunningP
     name = f"{kind} {at}"
     if not at.port:
         return ok(name, "the kernel picks a port")
+    # Opening it again would fail, and is not needed.
     if str(at) in running.open_at:
         return ok(name, "used by the running proxy")
     door = ClosedIngress()

@@ -37,6 +37,7 @@ def check(setup: ProxySetup) -> Iterator[Diagnosis]:
 
 def _public(now: int) -> Iterator[Diagnosis]:
     place, package = Path(certifi.where()).resolve(), Path(certifi.__file__).resolve().parent
+    # Distributions patch certifi to return the system's bundle.
     if not place.is_relative_to(package):
         yield fault(
             "certifi",
@@ -64,6 +65,7 @@ def _private(path: Path, now: int) -> Diagnosis:
         found = [validity(load(der)) for der in certificates(private_roots([path]))]
     except EgressError as error:
         return from_error(name, error)
+    # Every certificate must be valid at once, so the narrowest range counts.
     begins, ends = max(first for first, _ in found), min(last for _, last in found)
     if ends <= now:
         return warning(name, f"a certificate in it expired on {_day(ends)}", "replace it by the new one")

@@ -88,6 +88,7 @@ def _judged(
     except EgressError as error:
         return warning(name, error.message, f"name a valid bundle: `{_EXPORT} --out FILE` creates one")
     ours = authority.certificate.public_bytes(Encoding.DER) if authority else None
+    # Our authority first: a bundle may hold old ones of other proxies beside it.
     if ours in found:
         return _ours(named, len(found), int(setup.clock.now() - path.stat().st_mtime))
     if any(is_of_a_proxy(der) for der in found):
@@ -103,6 +104,7 @@ def _judged(
 
 def _ours(named: NamedBundle, count: int, age: int) -> Diagnosis:
     """Judge a bundle that contains the authority of the proxy."""
+    # Alone it is fine for variables that add, but not for those that replace.
     if count == 1 and named.replaces:
         fact = f"{named.path} contains only the authority of the proxy: no public host is trusted"
         return warning(named.name, fact, named.renewal)

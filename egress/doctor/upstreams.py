@@ -167,6 +167,7 @@ async def _reached(
     with connected.socket:
         if target.destination.scheme == "http":
             return ProbeResult(ok(target.name, f"answers in clear text at {connected.address}"))
+        # Clients verify a tunnelled host themselves, so a TCP connection is all the proxy makes.
         if not target.decision.intercept:
             return ProbeResult(
                 ok(target.name, f"answers at {connected.address}; clients verify it themselves")
@@ -215,6 +216,7 @@ def _alpn(target: ProbeTarget) -> tuple[bytes, ...]:
 
 def _refused(target: ProbeTarget, tls: SSL.Connection, pins: Pins | None, why: str) -> ProbeResult:
     """Describe a failed handshake: in OpenSSL's words if verification failed, else in ours."""
+    # Pins are checked after the chain, so this is the more specific cause.
     if pins is not None and pins.failed:
         fact = "no key in the verified chain of the upstream is pinned for it"
         return ProbeResult(fault(target.name, fact, "find out why it changed, then pass its new `--pin`"))

@@ -48,6 +48,7 @@ def choose_rules(given: Sequence[Path], config: Path | None, cwd: Path) -> RuleS
     if given:
         return RuleSource(tuple(given))
     own = [config / name for name in OWN_RULE_NAMES if (config / name).exists()] if config is not None else []
+    # Joining both could weaken one of them without notice.
     if len(own) > 1:
         raise ContentError(
             f"both exist: {printable_path(own[0])} and {printable_path(own[1])}",
@@ -75,6 +76,7 @@ def read_rules(chosen: RuleSource, trust: TrustedFiles, now: int | None = None) 
         except NotTextError as error:
             findings.append(error.finding)
             continue
+        # The digest is of the text just read: a later change of the file has no effect.
         if chosen.needs_trust:
             trust.check(path, text)
         sources.append(RuleText(printable_path(path), text))

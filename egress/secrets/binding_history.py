@@ -38,6 +38,7 @@ class BindingHistory:
         is_news = False
         for spec in specs:
             key = (spec.name, spec.bindings)
+            # Already known bindings change nothing, so cached searches stay valid.
             if self._ends.get(key, 0.0) <= now:
                 self._specs[key], self._ends[key] = spec, now + REPLACED_VALUE_LIFETIME
                 is_news = True
@@ -52,6 +53,7 @@ class BindingHistory:
         ends = {
             key: min(end, now + REPLACED_VALUE_LIFETIME) for key, end in self._ends.items() if key not in kept
         }
+        # Running exchanges keep a binding, however long they last.
         alive = [key for key, end in ends.items() if end > now or is_carried(key[0])]
         over = sorted(alive, key=ends.__getitem__)[-MAX_PAST_BINDINGS:]
         self._specs = {**{key: self._specs[key] for key in over}, **kept}

@@ -183,7 +183,7 @@ class _Reading:
                 del self._pipes[pipe]
                 return
             if not is_out:
-                # One chunk at a time: a program that floods standard error must still meet its time limit.
+                # Read a chunk at a time: a program that floods standard error must still meet its time limit.
                 self.stderr += len(data)
                 return
             self._out += data

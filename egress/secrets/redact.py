@@ -51,6 +51,7 @@ class Redactor:
         """Return the event without secrets."""
         try:
             search = _EventSearch(self._needles())
+            # Without secrets there is nothing to mask, and logging stays cheap.
             if not search.has_needles:
                 return event
             clean = {search.text(name): search.clean(value) for name, value in event.items()}
@@ -76,6 +77,7 @@ class _EventSearch:
             return self.text(value)
         if type(value) is bytes:
             return self._needles.mask(value).data
+        # Deeper values are searched as text, so depth cannot hide a secret.
         if depth < _MAX_DEPTH:
             if type(value) is dict:
                 return {self.clean(k, depth + 1): self.clean(v, depth + 1) for k, v in value.items()}

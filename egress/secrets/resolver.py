@@ -117,11 +117,11 @@ class SecretResolver:
         """Return the secrets available within the deadline. Never raises for a missing secret."""
         specs = tuple(specs)
         for spec in specs:
-            # All of them before the first fetch: a command must not get the variable of a secret.
+            # Note all of them before the first fetch: a command must not get the variable of a secret.
             self._of(spec)
         runs = {run for spec in specs if (run := self._awaited(spec))}
         if runs:
-            # Neither a deadline nor a cancelled caller ends a fetch that other callers may wait for.
+            # The fetch goes on after a deadline or a cancelled caller: other callers may wait for it.
             await asyncio.wait(runs, timeout=self._deadline)
         now = self._monotonic()
         found = {}

@@ -70,10 +70,12 @@ def export(
     known = locations.read_key(file, folder)
     kept = _rules(files)
     private = evidence_key.read_or_create(signing_key or file.with_name(evidence_key.NAME))
+    # Verified before signing: a signature on an unchecked log would prove nothing.
     verified = verify(folder, known, keeps_seen=True)
     policy = rulefiles.policy(files)[1].digest if files else ""
     order = evidence_bundle.BundleRequest(wanted, verified, kept, policy, rulefiles.now() * 1_000_000)
     made = evidence_bundle.make(target, folder, order, private)
+    # A damaged log is evidence, too, so the bundle is made and says so.
     if not verified.is_sound:
         render.line(
             ("note: ", DOUBT),

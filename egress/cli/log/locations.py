@@ -52,6 +52,7 @@ def folder(state_dir: Path | None, directory: Path | None) -> Path:
 
 def folder_and_key(state_dir: Path | None, directory: Path | None, key: Path | None) -> tuple[Path, Path]:
     """Return the folder of the log, and the file of its key."""
+    # Both given: the settings, which may be invalid, are not needed.
     if directory is not None and key is not None:
         return directory, key
     kept, kept_key = _settings(state_dir)
@@ -127,6 +128,7 @@ class _Progress:
 
     def __call__(self, done: int, total: int) -> None:
         share = done * 10 // total if total else 10
+        # Small logs are read before a progress line could help.
         if total >= LARGE_LOG_BYTES and self._told < share < 10:
             self._told = share
             render.line(("reading: ", DOUBT), f"{share}0 % of {total // 1_000_000} MB", stderr=True)

@@ -54,12 +54,14 @@ def stats(
     from egress.review import TrafficTotals
     from egress.review.timestamps import format_moment
 
+    # Options are checked before the index is opened, which can take long.
     wanted = filter_options.filters(**options)
     with locations.open_index(state_dir, directory, place) as index:
         found = index.stats(wanted, "verdict" if by == "time" else by, top)
         rows = list(found.rows)
         if by == "time":
             rows = [(format_moment(start), numbers) for start, numbers in index.over_time(wanted)]
+    # Time has no remainder: every interval is a row.
     others = None if by == "time" else found.others
     if as_json:
         render.data(
@@ -71,6 +73,7 @@ def stats(
             }
         )
         return 0
+    # Names come from sandboxes and may contain formulas, so they are disarmed.
     if as_csv:
         parts = [*rows, *([("others", others)] if others is not None else [])]
         values = [[line_format.harmless(name), *asdict(numbers).values()] for name, numbers in parts]

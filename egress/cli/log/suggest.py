@@ -60,6 +60,7 @@ def suggest(
         raise ContentError(
             f"the log has no request {request[:60]!r}", "the denial that the sandbox received contains the id"
         )
+    # The suggestion is tried on these rules, so errors in them are reported first.
     at_hand = traffic.rules_at_hand(files)
     rulefiles.policy(at_hand)
     sources = [RuleText(printable_path(path), read_text(path)) for path in find_rule_files(at_hand, Path())]
@@ -82,6 +83,7 @@ def _found(
             line = index.newest(request[:MAX_LINES], lambda entry: is_decided(entry, request))
             if line is not None or not index.state().trouble:
                 return line
+    # An index is only faster: without one, the log itself is searched.
     except UnreadableError:
         pass
     return find(locations.folder(state_dir, directory), request)
@@ -90,6 +92,7 @@ def _found(
 def _asked(one: Observation) -> str:
     if one.kind != "request":
         return f"connect {one.host}:{one.port}" if one.port else f"look up {one.host}"
+    # Default ports are left out, as people write URLs.
     standard = 443 if one.scheme == "https" else 80
     return f"{one.method} {one.scheme}://{one.host}{'' if one.port == standard else f':{one.port}'}{one.path}"
 

@@ -78,6 +78,7 @@ def show(
 
     if as_csv:
         line_format.as_csv([])
+    # Ctrl-C is the normal end of following, not an error.
     with contextlib.suppress(KeyboardInterrupt):
         for entry in follow(where, wanted, last, wait if follows else None):
             if as_json:
@@ -101,6 +102,7 @@ class _Table:
         """Keep a line until there is nothing to read, so that those that come together fit each other."""
         row = [(cell, render.PLAIN) if isinstance(cell, str) else cell for cell in cells]
         row = [(render.printable(text), style) for text, style in row]
+        # Lines of one burst are aligned together before they are printed.
         self._waiting.append(row)
         lengths = (
             len(text) * (len(text) <= most) for (text, _), most in zip(row, MAX_CELL_WIDTHS, strict=True)
@@ -112,6 +114,7 @@ class _Table:
     def print(self) -> None:
         """Print what waits."""
         for row in self._waiting:
+            # Trailing empty cells would only add spaces.
             while row and not row[-1][0]:
                 row.pop()
             padded = [

@@ -52,6 +52,7 @@ def verify(
     try:
         found = check(folder, known)
     except UnreadableError as error:
+        # A wrong key is the usual cause, so the message names the key that was used.
         hint = f"{error.hint}; the key taken was {file}{locations.beside(folder, file)}"
         raise UnreadableError(error.message, hint) from None
     if as_json:
@@ -106,6 +107,7 @@ def _pruning(value: Pruning) -> dict[str, object]:
 def _bundle(path: Path, key: str, *, as_json: bool) -> int:
     from egress.review import evidence_check, evidence_key
 
+    # A mistyped fingerprint must not count as "no fingerprint given".
     if key and not evidence_key.is_fingerprint(key):
         raise UsageError(
             "this is no fingerprint", "it is `sha256:` and 64 digits, as `egress log export` prints"

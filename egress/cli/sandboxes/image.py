@@ -81,6 +81,7 @@ def context(which: str, file: Path) -> int:
 
     recipe = recipes.for_sandbox() if which == "sandbox" else recipes.for_proxy()
     try:
+        # Exclusive creation: an existing archive is never overwritten.
         with file.open("xb") as out:
             recipe.write(out)
     except FileExistsError:
@@ -108,6 +109,7 @@ def files(folder: Path) -> int:
     from egress.runtime.docker.images import recipes
 
     found = recipes.deployment_files()
+    # Check every name before writing the first file.
     _check_free(folder / name for name in found)
     for name, source in found.items():
         target = folder / name

@@ -154,6 +154,7 @@ def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> Fleet
             raise _failure(log, process.returncode)
         shown = _pass_on(log, shown)
         time.sleep(_POLL_INTERVAL)
+    # Ended rather than left: a half-started fleet could appear later.
     process.terminate()
     raise FleetUnavailableError("`egress up` did not start in time", f"check {log}")
 

@@ -92,9 +92,11 @@ class StackTrial:
 
     def _tried(self, name: str, stack: Stack) -> StackResult | AbsentStack:
         status, text = self._ran(name, stack, stack.version)
+        # The version command is the test for presence.
         if status:
             return AbsentStack(stack.name)
         _, said = self._ran(name, stack, _IN_A_FOLDER + stack.ask)
+        # The server is the witness: a program's own output could claim anything.
         credentials = self.upstream.seen(_page(stack))
         trusts, injected = bool(credentials), f"Bearer {_SECRET}" in credentials
         found = StackResult(stack=stack.name, version=_version(text), trusts=trusts, injected=injected)
@@ -123,6 +125,7 @@ def open_trial(
             (secret, _SECRET),
             (rules, _RULES.format(secret=secret, host=HOST, port=upstream.port)),
         ):
+            # The mode is set before the content, so that the secret is never readable by others.
             place.touch(0o600)
             place.write_text(text, "utf-8")
         # A separate audit log: the trial must not appear among real requests.

@@ -33,6 +33,7 @@ class TrialUpstream:
         self._lock = threading.Lock()
         self._server = _Server(self)
         tls = _tls(authority, folder / "upstream.pem", now)
+        # Handshakes run in the handler threads, so that a stalled client does not block the server.
         self._server.socket = tls.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
@@ -58,6 +59,7 @@ class TrialUpstream:
     def note(self, path: str, credential: str) -> None:
         name = path.removeprefix("/").partition("/")[0].partition("?")[0].removesuffix(".git")
         with self._lock:
+            # Bounded: the programs under test are untrusted.
             if len(self._seen) < _MAX_REQUESTS:
                 self._seen.setdefault(name, set()).add(credential)
 
