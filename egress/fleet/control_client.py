@@ -1,4 +1,4 @@
-"""A question to the proxy of a fleet, over its control socket: what it says of itself, and of texts."""
+"""The client of a fleet's proxy: asks its control socket for its status, and which texts hold a secret."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ControlAnswer:
-    """What came back."""
+    """An answer of the control socket."""
 
     status: int
     said: Mapping[str, object]
-    """Empty where it was no object."""
+    """The fields of the answer; empty if it was no JSON object."""
 
 
 def ask(folder: Path, path: str) -> ControlAnswer:
-    """Ask the proxy whose sockets are in this folder. Raises `GatewayError` where there is no answer."""
+    """Ask the proxy whose sockets are in this folder. Raises `GatewayError` without an answer."""
     return _request(folder, "GET", path, None, _ANSWER_TIMEOUT)
 
 
 def find_secrets(folder: Path, texts: Sequence[str]) -> ControlAnswer:
-    """Ask it which of these texts hold a secret that it knows; it answers with their places in the list.
+    """Ask the proxy which of these texts hold a secret that it knows; the answer gives their indexes.
 
-    It looks for values that it does not have yet, which may take a while. Raises as `ask` does.
+    The proxy first fetches values that it does not have yet, which may take a while. Raises as `ask` does.
     """
     return _request(folder, "POST", "/held", json.dumps({"texts": list(texts)}), _SEARCH_TIMEOUT)
 
@@ -48,9 +48,7 @@ def _request(folder: Path, method: str, path: str, body: str | None, patience: f
         return ControlAnswer(answer.status, _parse_object(answer.read(_MAX_ANSWER_BYTES)))
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
-        raise GatewayError(
-            f"the proxy of these sandboxes does not answer: {reason}", "look into its log"
-        ) from None
+        raise GatewayError(f"the proxy of these sandboxes did not answer: {reason}", "see its log") from None
     finally:
         connection.close()
 

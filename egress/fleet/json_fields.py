@@ -1,6 +1,6 @@
-"""Reading a JSON object field by field, each of the type it has to be, and none left over.
+"""Reads a JSON object field by field: each field has its type, and no field is left over.
 
-What does not fit raises `FleetProtocolError`: both sides are ours, so it is no mistake of a user.
+A mismatch raises `FleetProtocolError`: both sides are Egress, so it is no mistake of a user.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from egress.fleet.rpc_frames import protocol_error
 
 
 class JsonFields:
-    """One object that is being read."""
+    """One JSON object that is being read."""
 
     def __init__(self, values: object) -> None:
         if not isinstance(values, Mapping):
@@ -63,7 +63,7 @@ class JsonFields:
         return tuple(JsonFields(each) for each in self._list(name))
 
     def end(self) -> None:
-        """Nothing else may stand there."""
+        """Refuse fields that were not read."""
         if self._left:
             raise protocol_error()
 
@@ -83,7 +83,7 @@ def _checked_as[T](kind: type[T], value: object) -> T:
 
 
 def _as_integer(value: object) -> int:
-    # True is a number to Python.
+    # bool is a subclass of int in Python, and JSON keeps them apart.
     if isinstance(value, bool):
         raise protocol_error()
     return _checked_as(int, value)

@@ -1,4 +1,4 @@
-"""A command in a sandbox of another process, as whoever began it sees it."""
+"""A command in a sandbox of another process, from the caller's side."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ _INPUT_PIECE_BYTES: Final = 64 * 1024
 
 
 class RemoteProcess:
-    """One command, from its beginning on."""
+    """One command, from its start."""
 
     def __init__(
         self, link: RpcChannel, command: Command, output: Output, forget: Callable[[], object]
     ) -> None:
-        """`link` has been asked for it; `forget` is called at the end. Raises what keeps it from it."""
+        """`link` has asked for the command; `forget` is called at its end.
+
+        Raises the error of a failed start.
+        """
         self._link = link
         self._forget = forget
         self._stdout = CapturedStream(command.most_output, output.stdout)
@@ -48,7 +51,7 @@ class RemoteProcess:
                 if self._outcome.is_settled():
                     return
                 self._link.send(piece)
-                # Given by what is taken, and by the end.
+                # Released for each piece that the other side has taken, and at the end.
                 self._room.acquire()
 
     def close_input(self) -> None:
@@ -65,10 +68,10 @@ class RemoteProcess:
         return self._outcome.wait(timeout)
 
     def leave(self) -> None:
-        """Be done with it. Where it has not ended, and was in the foreground, it ends now."""
+        """Disconnect. A foreground command that still runs is ended."""
         self._link.end()
 
-    # Inside
+    # Internals
 
     def _say(self, frame: RpcFrame) -> None:
         if not self._outcome.is_settled():
@@ -95,14 +98,14 @@ class RemoteProcess:
                 came = self._take(self._link.receive())
         except OSError:
             came = _gone_error()
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
             came = error
         self._outcome.settle(came)
         self._room.release()
         self._forget()
 
     def _take(self, frame: RpcFrame | None) -> ExecResult | None:
-        """Take what is said; returns what came of the command, when it is that."""
+        """Handle one frame; returns the result if the frame carries it."""
         if frame is None:
             raise _gone_error()
         match frame.kind:
@@ -130,7 +133,7 @@ class RemoteProcess:
         if isinstance(source, bytes):
             self.write(source)
         else:
-            # What it is read from is the caller's, and can fail in any way.
+            # The caller's file may fail in any way: the command then gets the input read so far.
             with suppress(OSError, ValueError):
                 while not self._outcome.is_settled() and (piece := source.read(_INPUT_PIECE_BYTES)):
                     self.write(piece)
@@ -139,5 +142,5 @@ class RemoteProcess:
 
 def _gone_error() -> EgressError:
     return FleetUnavailableError(
-        "the process that serves these sandboxes has gone", "start it again with `egress up`"
+        "the process that serves these sandboxes has ended", "start it again with `egress up`"
     )

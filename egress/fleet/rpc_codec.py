@@ -1,9 +1,9 @@
-"""Values of a runtime as JSON, and back: what one side writes the other reads as the same.
+"""Values of a runtime as JSON, and back: the reading side gets an equal value.
 
-Reading checks as making does: a value that cannot be is refused with the error that says so.
+Values are checked when read, as when made: an impossible value is refused with its usual error.
 """
 
-# ruff: noqa: D103 - what each function writes or reads is its name
+# ruff: noqa: D103 - the names of these functions are their documentation
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def read_lifetime(fields: JsonFields) -> SandboxLifetime:
 
 
 def write_command(command: Command) -> Json:
-    """All but its input and the bytes that are kept, which are the business of whoever asks."""
+    """All fields but the input and the output limit, which the caller's side keeps."""
     return {
         "argv": list(command.argv),
         "cwd": command.cwd,
@@ -174,7 +174,7 @@ def read_terminal(fields: JsonFields) -> Terminal:
 
 
 def write_result(result: ExecResult) -> Json:
-    """All but its output, which went before."""
+    """All fields but the output, which was sent before."""
     return {"exit_code": result.exit_code, "duration": result.duration, "timed_out": result.timed_out}
 
 
@@ -191,7 +191,7 @@ def read_result(fields: JsonFields, stdout: bytes, stderr: bytes, *, truncated: 
     return result
 
 
-# What there is --------------------------------------------------------------------------------------
+# State ----------------------------------------------------------------------------------------------
 
 
 def write_info(info: Info) -> Json:
@@ -221,24 +221,24 @@ def read_info(fields: JsonFields) -> Info:
     return info
 
 
-def write_status(standing: SandboxStatus) -> Json:
+def write_status(status: SandboxStatus) -> Json:
     return {
-        "info": write_info(standing.info),
-        "terms": write_lifetime(standing.terms),
-        "left": standing.left,
-        "idle": standing.idle,
+        "info": write_info(status.info),
+        "terms": write_lifetime(status.terms),
+        "left": status.left,
+        "idle": status.idle,
     }
 
 
 def read_status(fields: JsonFields) -> SandboxStatus:
-    standing = SandboxStatus(
+    status = SandboxStatus(
         info=read_info(fields.inner("info")),
         terms=read_lifetime(fields.inner("terms")),
         left=fields.number_or_none("left"),
         idle=fields.number("idle"),
     )
     fields.end()
-    return standing
+    return status
 
 
 def write_event(event: Event) -> Json:
@@ -300,18 +300,21 @@ def _lookup[T](values: Mapping[str, T], text: str) -> T:
     return values[text]
 
 
-# Errors as they go over the socket of a fleet: by code, and back as the same class with the same text.
+# Errors cross the socket by code, and are raised as the same class with the same text.
 def write_error(error: BaseException) -> dict[str, object]:
-    """What the other side is told. Of a mistake it is told that there was one, and nothing of it."""
+    """The error for the other side.
+
+    An unexpected exception is reduced to its class name: its text may hold secrets.
+    """
     if not isinstance(error, EgressError) or error.code not in _ERROR_CLASSES:
         error = FleetFaultError(
-            f"the process that serves sandboxes failed ({type(error).__name__})", "look into its log"
+            f"the process that serves sandboxes failed ({type(error).__name__})", "see its log"
         )
     return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
 def read_error(fields: JsonFields) -> EgressError:
-    """The error that it was there."""
+    """The error that was written there."""
     code, message, hint = fields.text("code"), fields.text("message"), fields.text("hint")
     fields.end()
     return _ERROR_CLASSES.get(code, FleetFaultError)(message, hint)
@@ -321,7 +324,7 @@ def _list_error_classes() -> Iterator[tuple[str, type[EgressError]]]:
     for module in (ours, of_runtimes, of_fleets):
         for each in vars(module).values():
             is_one = isinstance(each, type) and issubclass(each, EgressError)
-            # A class without a code of its own is told as the one above it.
+            # A class without its own code is sent as its parent.
             if is_one and each.__module__ == module.__name__ and "code" in vars(each):
                 yield each.code, each
 

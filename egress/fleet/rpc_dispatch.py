@@ -1,4 +1,4 @@
-"""What a fleet answers to a call from another process: one conversation, from the first frame to the last."""
+"""Answers one call of another process to a fleet, from the first frame to the last."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _log = structlog.get_logger(__name__)
 
 Json = rpc_codec.Json
 PlainCall = Callable[[JsonFields], Json]
-"""A call that is over with its answer."""
+"""A call that returns its whole answer."""
 StreamedCall = Callable[[RpcChannel, JsonFields], None]
-"""One that answers by itself, as it goes."""
+"""A call that sends its answer itself, piece by piece."""
 
 
 class RpcDispatcher:
-    """All calls that there are."""
+    """All calls of the protocol."""
 
     def __init__(self, fleet: Fleet, on_end: Callable[[], object]) -> None:
         self._fleet = fleet
@@ -71,7 +71,7 @@ class RpcDispatcher:
         }
 
     def answer(self, link: RpcChannel) -> None:
-        """Hold one conversation. Never raises for what the other side does."""
+        """Serve one connection. Never raises for the behaviour of the other side."""
         with suppress(OSError):
             try:
                 self._converse(link)
@@ -83,6 +83,7 @@ class RpcDispatcher:
                 _log.exception("fleet.call_failed")
                 link.send(make_head(version=RPC_VERSION, error=write_error(error)))
 
+    # The version is checked before the call is read: another version may have other fields.
     def _converse(self, link: RpcChannel) -> None:
         frame = link.receive()
         if frame is None:
@@ -91,9 +92,8 @@ class RpcDispatcher:
         version = call.integer("version")
         if version != RPC_VERSION:
             raise FleetProtocolError(
-                f"this fleet speaks version {RPC_VERSION} of its protocol, and was asked in version "
-                f"{version}",
-                "bring both to one version of egress",
+                f"this fleet speaks protocol version {RPC_VERSION}, the client version {version}",
+                "run both in the same version of egress",
             )
         name, given = call.text("call"), call.inner("with")
         call.end()
@@ -135,7 +135,7 @@ class RpcDispatcher:
     def _previews(self, _: JsonFields) -> Json:
         return {"all": [rpc_codec.write_preview(each) for each in self._fleet.previews()]}
 
-    # Calls with streams
+    # Streamed calls
 
     def _put(self, link: RpcChannel, fields: JsonFields) -> None:
         name, path = fields.text("name"), fields.text("path")
@@ -154,12 +154,13 @@ class RpcDispatcher:
             link.send(make_head(version=RPC_VERSION, done={}), sock=sock)
 
     def _end(self, link: RpcChannel, _: JsonFields) -> None:
-        # Afterwards there may be nobody to answer.
+        # Answered first: the process may end before `_on_end` returns.
         link.send(make_head(version=RPC_VERSION, done={}))
         self._on_end()
 
     def _events(self, link: RpcChannel, _: JsonFields) -> None:
         with self._fleet.subscribe() as subscription:
+            # The other side sends nothing on this connection, so a readable socket means that it has left.
             link.send(make_head(version=RPC_VERSION, done={}))
 
             def until_gone() -> None:
@@ -173,7 +174,10 @@ class RpcDispatcher:
 
 
 class _ArchiveInput(io.RawIOBase):
-    """An archive as it comes in, a piece at a time. One that breaks off is an error, and no end."""
+    """An archive that arrives piece by piece.
+
+    A connection that ends early is an error, not the end of the file.
+    """
 
     def __init__(self, link: RpcChannel) -> None:
         super().__init__()
@@ -197,7 +201,7 @@ class _ArchiveInput(io.RawIOBase):
     def _next(self) -> None:
         frame = self._link.receive()
         if frame is None:
-            raise ConnectionResetError("whoever sent this has gone")
+            raise ConnectionResetError("the sender closed the connection")
         if frame.kind is FrameKind.END:
             self._is_over = True
         elif frame.kind is FrameKind.INPUT and frame.data:
@@ -208,7 +212,7 @@ class _ArchiveInput(io.RawIOBase):
 
 
 def _single_sandbox_call(does: Callable[[str], object]) -> PlainCall:
-    """A call that is about one sandbox, and has nothing to tell."""
+    """Wrap a method that takes the name of a sandbox and returns nothing."""
 
     def call(fields: JsonFields) -> Json:
         does(fields.text("name"))

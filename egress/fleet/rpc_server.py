@@ -1,11 +1,11 @@
-"""A fleet served to other processes of the same user, over a unix socket.
+"""Serves a fleet to other processes of the same user, over a unix socket.
 
-The socket has mode 0600 in a folder of mode 0700, and the kernel is asked who is at the other end: only the
-user of the fleet, and root, are listened to. No sandbox is given the folder, so none reaches it.
+The socket has mode 0600 in a folder of mode 0700, and the kernel is asked for the peer's user: only the
+fleet's user and root are served. No sandbox gets the folder, so no sandbox reaches the socket.
 
-What a client began in the foreground ends with it: a command that is waited for, one in a terminal, an
-archive on its way. What it began with `spawn` and no terminal goes on, and what that prints is read and
-dropped, until it ends or its sandbox does. Sandboxes stay: they are the fleet's.
+Foreground work ends with its connection: a command that is waited for, a command in a terminal, an archive on
+its way. A command from `spawn` without a terminal goes on; its output is read and dropped until it or its
+sandbox ends. Sandboxes stay: they belong to the fleet.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _LOCK_NAME: Final = "sandboxes.lock"
 _MAX_SOCKET_PATH_BYTES: Final = 100
 _PEER_FORMAT: Final = struct.Struct("3i")
 _MAX_CONVERSATIONS: Final = 1024
-"""Conversations at a time."""
+"""Connections at a time."""
 _ACCEPT_RETRY_INTERVAL: Final = 0.05
 
 
 def _ignore_end() -> None:
-    """Nobody waits for the word."""
+    """Default callback: no one waits for the request."""
 
 
 class RpcServer:
-    """The socket, from when it is made to `close`."""
+    """The listening socket, from its creation to `close`."""
 
     def __init__(self, fleet: Fleet, folder: Path, on_end: Callable[[], object] = _ignore_end) -> None:
         """Listen. `on_end` is called when a client asks for the end of the fleet.
 
-        Raises `FleetUnavailableError` where that cannot be, or another process does it.
+        Raises `FleetUnavailableError` if that is impossible, or another process serves this folder.
         """
         self.path = own_folder(folder) / SOCKET_NAME
         self._answering = RpcDispatcher(fleet, on_end)
@@ -58,8 +58,9 @@ class RpcServer:
         self._is_closed = False
         if len(os.fsencode(self.path)) > _MAX_SOCKET_PATH_BYTES:
             raise FleetUnavailableError(
-                f"nobody can listen at {self.path}: the path is too long", "name a shorter runtime folder"
+                f"the socket path {self.path} is too long", "choose a shorter runtime folder"
             )
+        # The lock comes before the socket: its holder may replace the socket of an ended process.
         self._held = _take_lock(folder)
         try:
             self._listener = _bind(self.path)
@@ -67,13 +68,13 @@ class RpcServer:
             os.close(self._held)
             reason = (error.strerror or type(error).__name__).lower()
             raise FleetUnavailableError(
-                f"the socket {self.path} cannot be made: {reason}", "name another runtime folder"
+                f"cannot create the socket {self.path}: {reason}", "choose another runtime folder"
             ) from None
         self._thread = threading.Thread(target=self._accept, name="egress-fleet", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Answer nobody any more. The fleet stays as it is."""
+        """Close all connections. The fleet itself stays open."""
         with self._lock:
             if self._is_closed:
                 return
@@ -95,7 +96,7 @@ class RpcServer:
             except OSError:
                 if self._is_closed:
                     return
-                # Gone again, or no descriptor is left just now.
+                # The connection is gone again, or no descriptor is free just now.
                 time.sleep(_ACCEPT_RETRY_INTERVAL)
                 continue
             self._take(sock)
@@ -115,7 +116,7 @@ class RpcServer:
     def _talk(self, link: RpcChannel) -> None:
         try:
             self._answering.answer(link)
-        except Exception:  # noqa: BLE001 - one conversation, not all
+        except Exception:  # noqa: BLE001 - only this connection fails
             _log.exception("fleet.failed")
         finally:
             with self._lock:
@@ -124,7 +125,7 @@ class RpcServer:
 
 
 def is_own_peer(sock: socket.socket) -> bool:
-    """Whether the process at the other end belongs to our user, or to root."""
+    """Whether the peer's process belongs to our user, or to root."""
     found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_FORMAT.size)
     _, uid, _ = _PEER_FORMAT.unpack(found)
     return uid in (os.geteuid(), 0)
@@ -137,13 +138,13 @@ def _take_lock(folder: Path) -> int:
     except BlockingIOError:
         os.close(handle)
         raise FleetUnavailableError(
-            f"another process serves sandboxes in {folder}", "use those, or stop it with `egress down`"
+            f"another process serves sandboxes in {folder}", "connect to it, or stop it with `egress down`"
         ) from None
     return handle
 
 
 def _bind(path: Path) -> socket.socket:
-    # Who holds the lock owns the name: what stands there was left behind.
+    # The holder of the lock owns the name: a socket there belongs to an ended process.
     path.unlink(missing_ok=True)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -1,4 +1,4 @@
-"""The outfit of a sandbox out of the trust kit: the one that `egress.runtime.kit` makes of an admission."""
+"""Makes provisions of sandboxes with the trust kit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from egress.runtime.protocol import Provisioner, Provisions, ProxyEndpoint
 from egress.runtime.proxy_client import Admission
 
 StandIns = Callable[[Admission], Mapping[str, str]]
-"""Values for variables in which programs insist on one, made of the stand-ins of an admission."""
+"""Makes variables for programs that need a credential's value, from an admission's stand-ins."""
 
 
 def _no_stand_ins(_: Admission) -> Mapping[str, str]:
@@ -18,7 +18,7 @@ def _no_stand_ins(_: Admission) -> Mapping[str, str]:
 
 
 def trust_kit_provisioner(roots: bytes, stand_ins: StandIns = _no_stand_ins) -> Provisioner:
-    """Dress sandboxes in the whole kit; `roots` are those to be trusted besides, as PEM."""
+    """Provision sandboxes with the whole kit; `roots` are further trusted roots, as PEM."""
 
     def dress(admission: Admission, entrance: ProxyEndpoint) -> Provisions:
         kit = make_kit(

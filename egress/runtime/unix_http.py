@@ -1,4 +1,4 @@
-"""HTTP to a process of this machine, over its unix socket: a proxy, or an engine."""
+"""HTTP to a process of this machine, over its unix socket: the proxy, or the engine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import override
 
 
 class UnixHttpConnection(http.client.HTTPConnection):
-    """A connection whose socket is opened in another way than by a name and a port."""
+    """An HTTP connection over a socket that a callback opens."""
 
     def __init__(self, host: str, opened: Callable[[], socket.socket]) -> None:
-        """`host` is what stands in the requests; `opened` is called when the first one is sent."""
+        """`host` goes into the requests; `opened` is called for the first one."""
         super().__init__(host)
         self._opened = opened
 
@@ -22,11 +22,11 @@ class UnixHttpConnection(http.client.HTTPConnection):
         self.sock = self._opened()
 
 
-def connect_unix(path: Path, patience: float | None) -> socket.socket:
-    """A connected socket, which waits so many seconds for an answer. Raises `OSError`."""
+def connect_unix(path: Path, timeout: float | None) -> socket.socket:
+    """Connect a socket with this timeout. Raises `OSError`."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.settimeout(patience)
+        sock.settimeout(timeout)
         sock.connect(str(path))
     except BaseException:
         sock.close()

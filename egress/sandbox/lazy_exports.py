@@ -1,4 +1,4 @@
-"""The names that `egress` offers, loaded when they are first asked for: importing it stays light."""
+"""The public names of `egress`, imported at their first use, so that `import egress` stays fast."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ EXPORT_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(_HANDLE_ERRORS, "egress.sandbox.errors"),
     }
 )
-"""In which module each name is."""
+"""The module of each name."""
 
 
 def attribute(name: str) -> object:
-    """Return what `egress` has under a name. Raises `AttributeError`."""
+    """Return a public name of `egress`. Raises `AttributeError`."""
     home = EXPORT_MODULES.get(name)
     if home is None:
         raise AttributeError(f"module 'egress' has no attribute {name!r}", name=name, obj=None)
@@ -65,5 +65,5 @@ def attribute(name: str) -> object:
 
 
 def names() -> list[str]:
-    """Return all that `egress` offers."""
+    """Return all public names of `egress`."""
     return sorted([*EXPORT_MODULES, "__version__"])

@@ -1,8 +1,8 @@
-# Asks a session's shell to leave its command, and signals what it has begun since a moment. What is older is left alone.
+# Asks a session's shell to return from its command, and signals processes that are younger than the command's start.
 #
-#   sh -c TEXT sh SHELL SINCE SIGNAL TURNS        TURNS: twentieths of a second in which that should have ended
+#   sh -c TEXT sh SHELL SINCE SIGNAL TURNS        TURNS: twentieths of a second to wait for their end
 
-# Numbers of all that descends from the shell and is young enough.
+# Process ids of the shell's descendants that are young enough.
 young() {
   family=" $shell " found= more=1
   while [ -n "$more" ]; do
@@ -13,7 +13,7 @@ young() {
       case $family in *" $number "*) continue ;; esac
       line=
       { IFS= read -r line <"$file"; } 2>/dev/null
-      # Behind the name, which can hold anything: state, parent, and as the twentieth when it began.
+      # The fields after the name, which can hold any character: state, parent, and as twentieth the start time.
       set -- ${line##*) }
       [ "$1" = Z ] && continue
       case $family in *" $2 "*) ;; *) continue ;; esac
@@ -26,7 +26,7 @@ young() {
 }
 
 shell=$1 since=${2:-0} signal=$3 turns=$4
-# It leaves as soon as what it waits for has ended.
+# The shell returns as soon as the process it waits for has ended.
 kill -USR1 "$shell" 2>/dev/null
 young
 [ -n "$found" ] && kill "-$signal" $found 2>/dev/null

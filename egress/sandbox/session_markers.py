@@ -1,6 +1,6 @@
-"""Where in the output of a session a command begins and ends: at a mark that nobody could guess.
+"""Splits the output of a session at its unguessable markers, which delimit commands.
 
-What is no mark is passed on as soon as it cannot be the beginning of one.
+Other output is passed on as soon as it cannot be the beginning of a marker.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ _MAX_FACT_BYTES: Final = 40
 
 
 class MarkerSplitter:
-    """One stream, cut at the lines that begin with a mark."""
+    """One stream, split at lines that begin with the marker."""
 
     def __init__(
-        self, mark: bytes, told: Callable[[bytes], object], found: Callable[[bytes], object]
+        self, mark: bytes, output: Callable[[bytes], object], found: Callable[[bytes], object]
     ) -> None:
-        """`told` is given what is no mark, `found` what stands behind each mark."""
+        """`output` gets bytes outside of markers, `found` the value after each marker."""
         self._mark = mark
-        self._told = told
+        self._output = output
         self._found = found
         self._held = b""
 
     def add(self, piece: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         self._held += piece
         while (at := self._held.find(self._mark)) >= 0:
             fact, end, rest = self._held[at + len(self._mark) :].partition(b"\n")
@@ -37,15 +37,15 @@ class MarkerSplitter:
         self._pass_on(len(self._held) - self._overlap())
 
     def rest(self) -> None:
-        """There is no more: what was held back is no mark."""
+        """Flush: the stream has ended, so held bytes are no marker."""
         self._pass_on(len(self._held))
 
     def _pass_on(self, size: int) -> None:
         if size:
-            self._told(self._held[:size])
+            self._output(self._held[:size])
             self._held = self._held[size:]
 
     def _overlap(self) -> int:
-        """How many of the last bytes may be the beginning of a mark."""
+        """The number of last bytes that may be the beginning of a marker."""
         most = min(len(self._held), len(self._mark) - 1)
         return next((size for size in range(most, 0, -1) if self._mark.startswith(self._held[-size:])), 0)

@@ -1,6 +1,6 @@
-"""What the engine is asked for with every container, door and sandbox alike.
+"""Hardening that every container gets, door and sandbox alike. Pure.
 
-No capability, no way to get one, no memory to swap to, no log that a sandbox could fill a disk with. Pure.
+No capabilities and no way to gain one, no swap, and no log with which a sandbox could fill the disk.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LOG_CONFIG: Final = {"Type": "none"}
 def hardened_config(
     memory: int, processes: int, cpus: float, *, has_ipv6: bool, isolation: Isolation = DEFAULT_ISOLATION
 ) -> dict[str, object]:
-    """The part of a HostConfig that keeps a container in its place. `memory` is in bytes.
+    """The hardened part of a HostConfig. `memory` is in bytes.
 
-    `has_ipv6`: whether the kernel knows IPv6 at all. Where not, it cannot be told to leave it.
+    `has_ipv6`: whether the kernel supports IPv6. Without it the settings that disable IPv6 do not exist.
     """
     return {
         "Privileged": False,
@@ -51,13 +51,13 @@ def hardened_config(
 
 
 def bind_mount(source: str, target: str, *, writable: bool = False) -> Mapping[str, object]:
-    """One file or folder of the host, and nothing that is mounted below it."""
+    """A bind mount of one file or folder, without the mounts below it."""
     return {
         "Type": "bind",
         "Source": source,
         "Target": target,
         "ReadOnly": not writable,
-        # What is mounted below would stay writable, and was not named.
+        # Mounts below were not named by the user, and would stay writable under a read-only mount.
         "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
     }
 

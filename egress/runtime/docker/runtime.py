@@ -1,13 +1,13 @@
-"""Sandboxes as containers: each behind a door of its own, and none with another way out.
+"""Sandboxes as Docker containers, each behind its own door, without any other way out.
 
-This puts the parts in order and takes them apart again; each part is elsewhere. A sandbox is made in this
-order, and whatever fails, what was made before is taken away:
+This module combines the parts; each part has its own module. A sandbox is created in this order, and any
+failure undoes the steps before it:
 
-    admitted by the proxy -> a blank (network, door, container), made ahead or now -> its files -> its ports
-    handed over -> its name
+    admitted by the proxy -> an unassigned container (network, door, container), ready or new -> its
+    files and canaries -> its ports handed over -> its name
 
-The proxy may end at any time. Then nobody serves the door, and when a proxy is there again it gets the same
-sockets: the sandbox sees a pause and a new authority, never another network.
+The proxy may end at any time. Its ports are then unserved, and a returning proxy gets the same sockets: the
+sandbox notices a pause and a new authority, never another network.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class _DockerSandbox:
 
     spec: Spec
     unassigned: UnassignedContainer
-    """What it began as."""
+    """The container that it was made from."""
     provisions: Provisions
     admission: Admission
-    """The one it was made by: what is planted in it stays when another proxy admits it."""
+    """The first admission: canaries planted in it stay when another proxy admits it."""
     is_started: bool = False
-    """As somebody's: its container runs before."""
+    """Whether the sandbox was started; its container always runs."""
 
     @property
     def cell(self) -> NetworkCell:
@@ -119,12 +119,11 @@ class DockerRuntime:
         runtime: str | None = None,
         seccomp: Path | None = None,
     ) -> None:
-        """Meet proxy and engine, and clear away what runtimes that ended left in `home`.
+        """Connect to proxy and engine, and remove what dead runtimes left in `home`.
 
-        `home` is a folder for files of sandboxes, of this user alone; `ready` says how many networks with a
-        door are made ahead, whatever comes into them; `guarded` are folders of the host that are never
-        mounted, such as those of the proxy. `runtime` names one of the engine's, such as `runsc`, and
-        `seccomp` a profile in the engine's form: both are passed on for sandboxes.
+        `home` is a folder for files of sandboxes, for this user alone; `ready` says how many cells are made
+        ahead; `guarded` are folders of the host that are never mounted, such as the proxy's. `runtime` names
+        a runtime of the engine, such as `runsc`, and `seccomp` is a seccomp profile: both apply to sandboxes.
         """
         with ExitStack() as parts:
             self._home = own_folder(home)
@@ -133,6 +132,7 @@ class DockerRuntime:
             self._engine = DockerEngine(engine)
             parts.callback(self._engine.close)
             self._isolation = isolation.choose_isolation(self._engine, runtime, seccomp)
+            # Leftovers go before our own lease exists: every lease found then belongs to another process.
             reap(self._engine, self._home, gateway)
             self._lease = parts.enter_context(OwnerLock(self._home))
             self._cells = NetworkCellPool(self._engine, self._home, str(self._lease.path), ready)
@@ -154,10 +154,10 @@ class DockerRuntime:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What this engine does not keep a sandbox from, for its operator."""
+        """The gaps that this engine leaves in the isolation, for its operator."""
         return isolation.cautions(self._engine.major, self._engine.version, self._isolation)
 
-    # Coming and going
+    # Lifecycle
 
     def create(self, spec: Spec) -> Info:
         image = self._engine.image_id(spec.image)
@@ -167,11 +167,11 @@ class DockerRuntime:
     def start(self, name: str) -> Info:
         box = self._register.get(name)
         if box.spec.mounts and not self._condition(box).is_alive:
-            # The engine follows their paths again.
+            # The engine resolves the paths of mounts at each start.
             mounts.refuse_moved(box.spec.mounts)
         try:
             was_alive = not box.provisions.planted or self._condition(box).is_alive
-            # Nothing happens where it runs already.
+            # Starting a running container does nothing.
             self._engine.start_container(box.container)
             with self._lock:
                 is_first, box.is_started = not box.is_started, True
@@ -215,7 +215,7 @@ class DockerRuntime:
             try:
                 self._engine.resume_container(box.container)
             except EngineError:
-                # An engine may say for a moment that what runs is paused.
+                # An engine may report for a moment that a running container is paused.
                 if self._condition(box).state != "running":
                     raise
         elif condition.state != "running":
@@ -273,7 +273,7 @@ class DockerRuntime:
     def get(self, name: str, path: str) -> AbstractContextManager[BinaryIO]:
         return transfer.get(lambda command, output: self.exec(name, command, output), name, path)
 
-    # Looking
+    # State
 
     def info(self, name: str) -> Info:
         box = self._register.get(name)
@@ -298,10 +298,10 @@ class DockerRuntime:
         with self._engine.events(*wanted) as stream:
             yield sandbox_events(stream)
 
-    # Making
+    # Creation
 
     def _make(self, spec: Spec, image: str) -> _DockerSandbox:
-        # Before the proxy is asked: it would record that one came and went.
+        # Before the proxy is asked: the proxy records every admission.
         spec = replace(spec, mounts=self._blanks.mounts(spec))
         admission = self._gateway.admit(spec.name, spec.profile)
         try:
@@ -314,6 +314,7 @@ class DockerRuntime:
         blank = self._take_prewarmed(spec, image, admission) or self._blanks.make(
             spec, image, lambda cell: self._provision(admission, cell, spec)
         )
+        # Canaries first, then the ports, and the name last: a name makes the container a sandbox.
         try:
             self._plant(spec, blank.container, blank.provisions)
             self._gateway.hand_over(spec.name, blank.cell.door_controller.listeners)
@@ -333,11 +334,14 @@ class DockerRuntime:
             condition = self._engine.container_state(container_id)
             if condition is not None and condition.is_alive:
                 raise
-            # Its own first process is a shell too.
+            # The image's shell runs the first process too, so a broken shell ends the container.
             raise death_error(spec.name, condition) from None
 
     def _plant_again(self, box: _DockerSandbox) -> None:
-        """What lay in memory went with its end. Where it cannot be there again, nothing runs."""
+        """Plant again after a stop: files in memory are gone.
+
+        Without its canaries the sandbox must not run.
+        """
         try:
             self._plant(box.spec, box.container, box.provisions, again=True)
         except BaseException:
@@ -345,7 +349,7 @@ class DockerRuntime:
             raise
 
     def _take_prewarmed(self, spec: Spec, image: str, admission: Admission) -> UnassignedContainer | None:
-        """One that was made ahead, dressed; None where there is none, or none that fits."""
+        """A ready container with the provisions of this sandbox; None if none is ready or none fits."""
         blank = self._pool.take(spec, image)
         if blank is None:
             return None
@@ -376,7 +380,7 @@ class DockerRuntime:
     def _provision_again(self, box: _DockerSandbox, admission: Admission) -> Provisions:
         return self._provision(admission, box.cell, box.spec)
 
-    # Inside
+    # Internals
 
     def _running(self, name: str) -> _DockerSandbox:
         box = self._register.get(name)
@@ -393,7 +397,7 @@ class DockerRuntime:
 
 
 def _visible_state(box: _DockerSandbox, condition: ContainerState | None) -> ContainerState | None:
-    """How a sandbox is: one that was not started has no processes that anybody should know of."""
+    """The state for users: the container of a sandbox that was not started counts as created."""
     if condition is not None and condition.is_alive and not box.is_started:
         return replace(condition, state="created")
     return condition

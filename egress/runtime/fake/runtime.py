@@ -1,4 +1,4 @@
-"""The runtime in memory: sandboxes by name, and what can be done with them."""
+"""The runtime in memory: sandboxes by name, and all operations on them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FakeRuntime:
         images: Container[str] | None = None,
         dress: Provisioner = provision_minimal,
     ) -> None:
-        """`programs` come on top of a few plain ones; without `images` any exists."""
+        """`programs` extend a few plain ones; without `images` every image exists."""
         self.gateway = gateway or FakeProxyClient()
         self._programs = {**PLAIN_PROGRAMS, **(programs or {})}
         self._images = images
@@ -70,10 +70,10 @@ class FakeRuntime:
         self._lock = threading.RLock()
 
     def files(self, name: str) -> MemoryFiles:
-        """The files of a sandbox, for tests to look at and to lay down."""
+        """The files of a sandbox, for tests to read and write."""
         return self._sandbox(name).files
 
-    # Coming and going
+    # Lifecycle
 
     def create(self, spec: Spec) -> Info:
         self._check_image(spec.image)
@@ -148,7 +148,7 @@ class FakeRuntime:
         self._sandbox(name)
 
     def listen(self, name: str, port: int, serve: Callable[[socket.socket], object]) -> None:
-        """Have something listen in a sandbox, for tests: `serve` gets each connection, in a thread."""
+        """Let a test listen in a sandbox: `serve` gets each connection, in a thread."""
         check_ports((port,))
         self._sandbox(name).ports[port] = serve
 
@@ -235,7 +235,7 @@ class FakeRuntime:
             raise _state_error(name, box.state)
         return box
 
-    # Looking
+    # State
 
     def info(self, name: str) -> Info:
         box = self._sandbox(name)

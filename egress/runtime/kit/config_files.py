@@ -1,4 +1,4 @@
-"""Configuration files for programs that no variable reaches, each with what was missing and no more."""
+"""Configuration files for programs that no variable reaches, each with the missing settings only."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from egress.runtime.kit.proxy_address import ProxyAddress
 
 
 def wgetrc(folder: KitPaths) -> str:
-    """For wget, which reads `SSL_CERT_FILE` only where it is built with OpenSSL."""
+    """For wget, which reads `SSL_CERT_FILE` only if it is built with OpenSSL."""
     return f"ca_certificate = {folder.bundle}\n"
 
 
 def apt(folder: KitPaths, door: ProxyAddress) -> str:
-    """The proxy stands here as well: `sudo` drops the variables."""
+    """The CA, and the proxy as well: `sudo` drops the variables."""
     return (
         f'Acquire::http::Proxy "{door.url}";\n'
         f'Acquire::https::Proxy "{door.url}";\n'
@@ -24,28 +24,29 @@ def apt(folder: KitPaths, door: ProxyAddress) -> str:
 
 
 def php(folder: KitPaths) -> str:
-    """For the curl extension, whose only word on whom to trust is in `php.ini`."""
+    """For PHP's curl extension, which reads its roots from `php.ini` only."""
     return f"curl.cainfo = {folder.bundle}\nopenssl.cafile = {folder.bundle}\n"
 
 
 def chromium(authority: bytes) -> str:
-    """The policy of Chromium and what is built on it, which takes a certificate and no path to one.
+    """The policy of Chromium and its derivatives, which takes a certificate instead of a path.
 
-    It adds to the roots that the browser brings. The home of its user is not needed, and nobody can write it.
+    The policy adds to the browser's own roots. It lies outside of the user's home, so the user cannot change
+    it.
     """
     return _json({"CACertificates": [base64.b64encode(authority).decode("ascii")]})
 
 
 def firefox(folder: KitPaths) -> str:
-    """The policy of Firefox. It adds as well."""
+    """The policy of Firefox, which also adds to the browser's own roots."""
     return _json({"policies": {"Certificates": {"Install": [folder.certificate]}}})
 
 
 def maven(door: ProxyAddress) -> str:
-    """For a Maven that looks at nothing else: `mvn --global-settings`. Others take the properties of the JVM.
+    """For a Maven without JVM properties: `mvn --global-settings`. Other versions read the JVM's properties.
 
-    It takes the place of the settings that come with Maven, and so says the one thing that is said there:
-    repositories that are reached in clear text are not used.
+    The file replaces Maven's own global settings, so it repeats their one rule: no repositories over plain
+    HTTP.
     """
     return f"""\
 <settings>

@@ -1,8 +1,7 @@
-"""The door as programs in the sandbox are told of it: an address, and the port where it is a proxy.
+"""The address of the proxy as programs in the sandbox see it: a host, and the port of the explicit proxy.
 
-Its other ports are not told to anybody: names lead there by themselves. The address ends up in variables,
-options and configuration files of several languages, so nothing is let in that has a meaning in any of
-them.
+Transparent ports are not part of it: DNS leads clients there. The address ends up in variables, options and
+configuration files of several languages, so every character with a special meaning is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from egress.rules.language.hosts import is_canonical
 
 @dataclass(frozen=True, slots=True)
 class ProxyAddress:
-    """Where the sandbox finds its proxy. Raises `UsageError` for an address or port that is none."""
+    """The proxy's address, as seen from the sandbox. Raises `UsageError` for an invalid host or port."""
 
     host: str
     """An IP address without brackets, or a name that the sandbox can resolve; in lower case."""
@@ -24,14 +23,14 @@ class ProxyAddress:
     def __post_init__(self) -> None:
         if not is_canonical(self.host):
             raise UsageError(
-                "the door's host is neither an address nor a name",
-                "give it in lower case, without port and brackets",
+                "the proxy's host is neither an address nor a name",
+                "write it in lower case, without port and brackets",
             )
         if not 0 < self.port < 65536:
-            raise UsageError("the door's port is none", "give a number from 1 to 65535")
+            raise UsageError("the proxy's port is invalid", "give a number from 1 to 65535")
 
     @property
     def url(self) -> str:
-        """What the variables of a proxy say. No slash at the end: some clients take it for a path."""
+        """The URL for proxy variables. Without a final slash: some clients read it as a path."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"

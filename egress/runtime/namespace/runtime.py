@@ -1,12 +1,12 @@
-"""Sandboxes as namespaces: each in a network of its own that has a door in it and no other way out.
+"""Sandboxes as namespaces, each in its own network with a door, without any other way out.
 
-This puts the parts in order and takes them apart again; each part is elsewhere. A sandbox is made in this
-order, and whatever fails, what was made before is taken away:
+This module combines the parts; each part has its own module. A sandbox is created in this order, and any
+failure undoes the steps before it:
 
     admitted by the proxy -> its files -> control groups -> namespaces with a door -> its ports handed over
 
-The proxy may end at any time. Then nobody serves the door, and when a proxy is there again it gets the same
-sockets: the sandbox sees a pause and a new authority, never another network.
+The proxy may end at any time. Its ports are then unserved, and a returning proxy gets the same sockets: the
+sandbox notices a pause and a new authority, never another network.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _PROXY_ENDPOINT: Final = ProxyEndpoint(sandbox_plan.DOOR_ADDRESS, PROXY_PORT)
 
 
 class NamespaceRuntime:
-    """A `Runtime` of the Linux kernel alone."""
+    """A `Runtime` that needs only the Linux kernel."""
 
     def __init__(
         self,
@@ -79,10 +79,10 @@ class NamespaceRuntime:
         *,
         guarded: tuple[Path, ...] = (),
     ) -> None:
-        """Meet the proxy, see whether namespaces can be made, and clear away what was left in `home`.
+        """Connect to the proxy, test namespaces, and remove what dead runtimes left in `home`.
 
-        `home` is a folder for files of sandboxes, of this user alone; `guarded` are folders of the host that
-        are never mounted, such as those of the proxy. Raises `UnsupportedError` where the kernel refuses.
+        `home` is a folder for files of sandboxes, for this user alone; `guarded` are folders of the host that
+        are never mounted, such as the proxy's. Raises `UnsupportedError` if the kernel refuses namespaces.
         """
         with ExitStack() as parts:
             kernel_support.check()
@@ -104,13 +104,13 @@ class NamespaceRuntime:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What this runtime does not keep a sandbox from, for its operator; the first is of all of them."""
+        """The gaps in the isolation, for the operator; the first applies to every sandbox."""
         bounded = cgroups.probe(self._hierarchies)
         return kernel_support.list_cautions(
             bounded, has_rights=user_mapping.has_rights(self._status), is_root=os.geteuid() == 0
         )
 
-    # Coming and going
+    # Lifecycle
 
     def create(self, spec: Spec) -> Info:
         image = image_folder.image_root(spec.image, self._guarded)
@@ -127,12 +127,12 @@ class NamespaceRuntime:
                 box.state = "running"
                 self._tell("started", name)
                 if not box.launcher.first:
-                    # It was shorter than its beginning.
+                    # Init ended before its start was recorded.
                     self._is_over(box)
         return self.info(name)
 
     def _plant(self, box: NamespaceSandbox) -> None:
-        """Before anybody else runs anything there. Raises `SandboxError`: then nobody does."""
+        """Plant canaries before any other command. Raises `SandboxError`; the sandbox is then stopped."""
         try:
             canary_planting.plant(
                 lambda command: self._begin_process(box, command, NO_OUTPUT, is_open=False).wait(),
@@ -155,7 +155,7 @@ class NamespaceRuntime:
             if box is None:
                 return
             self._gateway.dismiss(name)
-            # First of all: from then on nothing comes out of it.
+            # The door closes first: from here on no traffic leaves the sandbox.
             box.door_controller.close()
             with box.using:
                 self._is_over(box)
@@ -169,7 +169,7 @@ class NamespaceRuntime:
         self._switch(name, is_paused=False)
 
     def prepare(self, spec: Spec, count: int) -> None:
-        """Nothing is kept ready, only looked at: a sandbox is made in less time than one is missed."""
+        """Only check the arguments: creating a sandbox is fast enough without a reserve."""
         check_ready_count(count)
         image_folder.image_root(spec.image, self._guarded)
 
@@ -200,7 +200,7 @@ class NamespaceRuntime:
             self._tell("paused" if is_paused else "resumed", name)
 
     def _is_over(self, box: NamespaceSandbox) -> bool:
-        """Note that its processes are at their end; returns whether they were not before."""
+        """Record the end of the processes; returns whether they were alive before."""
         with self._lock:
             was_alive = box.state in ("running", "paused")
             if was_alive:
@@ -220,11 +220,11 @@ class NamespaceRuntime:
     def dial(self, name: str, port: int) -> socket.socket:
         check_ports((port,))
         sock = self._running(name).door_controller.dial(_LOOPBACK_ADDRESS, port)
-        # Where nobody listens a connection can meet itself: its own port may be the one that it dials.
+        # Without a listener, a loopback connection can connect to itself, if its own port is the dialled one.
         if sock.getsockname() == sock.getpeername():
             sock.close()
             raise PortClosedError(
-                f"nothing listens on port {port} of the sandbox {name}", "start what is to listen first"
+                f"no program listens on port {port} of the sandbox {name}", "start the server first"
             )
         sock.settimeout(None)
         return sock
@@ -256,7 +256,7 @@ class NamespaceRuntime:
         with transfer.get(partial(self.exec, name), name, path) as file:
             yield file
 
-    # Looking
+    # State
 
     def info(self, name: str) -> Info:
         box = self._register.get(name)
@@ -286,9 +286,10 @@ class NamespaceRuntime:
         for listener in list(self._listeners):
             listener.put(Event(kind, name))
 
-    # Making
+    # Creation
 
     def _make(self, spec: Spec, image: Path | None) -> NamespaceSandbox:
+        # Everything that can fail without the proxy comes first: the proxy records every admission.
         bound = mounts.check_mounts(spec.mounts, self._guarded, sandbox_plan.RESERVED_PATHS)
         who = user_mapping.choose_mapping(self._status, self._uid_map, secrets.randbits(32))
         place = SandboxPlacement(self._home, str(self._lease.path), self._hierarchies)
@@ -310,7 +311,7 @@ class NamespaceRuntime:
         return box
 
     def _died(self, name: str) -> None:
-        """Its processes have ended, asked for or not."""
+        """Called when init has ended, expected or not."""
         box = self._register.find(name)
         if box is not None:
             self._is_over(box)

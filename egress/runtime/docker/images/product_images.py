@@ -1,7 +1,7 @@
-"""The images that people run: the proxy, and the sandbox with tools. Made once for each content.
+"""The product images: the proxy, the sandbox with tools, and the door. Built once per content.
 
-The name of an image holds a digest of all it was made of: the recipe, the files, and the base. So an image
-that is there is the right one, and another version of Egress makes another one beside it.
+The name of an image holds a digest of its recipe, its files and its base. So an existing image is the right
+one, and another version of Egress builds another image beside it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DOOR_REPOSITORY: Final = "egress-door-built"
 def proxy_image(
     engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress
 ) -> str:
-    """The proxy, on a base with this version of Python and pip; by default on one of this Python's files.
+    """The proxy image, on a base with this version of Python and pip; by default a base of this Python.
 
-    The packages are fetched here, with their hashes checked, so the engine needs no network. Raises
-    `EngineError`, or `UnsupportedError` where packages cannot be fetched.
+    Packages are fetched here, with their hashes checked, so the build needs no network. Raises `EngineError`,
+    or `UnsupportedError` if packages cannot be fetched.
     """
     base = base or bases.find_or_make_python(engine, say)
     recipe = recipes.for_proxy()
@@ -35,7 +35,7 @@ def proxy_image(
     if _is_there(engine, name):
         return name
     with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
-        say("fetching the packages of the proxy")
+        say("downloading the packages of the proxy")
         found = wheels.fetch(recipes.lock(), Path(folder))
         more = {f"wheels/{wheel.name}": wheel for wheel in found}
         arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
@@ -45,23 +45,23 @@ def proxy_image(
 def sandbox_image(
     engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress
 ) -> str:
-    """The sandbox with tools, on a base of Debian; by default on one that is made of packages here.
+    """The sandbox image with tools, on a Debian base; by default a base built here from packages.
 
-    Raises `EngineError`, or `UnsupportedError` where no base can be made.
+    Raises `EngineError`, or `UnsupportedError` if no base can be built.
     """
     base = base or bases.find_or_make_debian(engine, say)
     return _find_or_build(engine, SANDBOX_REPOSITORY, recipes.for_sandbox(), base, say, is_offline=False)
 
 
 def door_image(engine: DockerEngine, base: str | None = None, say: ProgressCallback = ignore_progress) -> str:
-    """The door, on a base with Python. Sandboxes use the one that `doors.image` makes."""
+    """The door image, on a base with Python. Sandboxes use the image of `door_container.image` instead."""
     base = base or bases.find_or_make_python(engine, say)
     return _find_or_build(engine, DOOR_REPOSITORY, recipes.for_door(), base, say, is_offline=True)
 
 
 def tag_for_user(engine: DockerEngine, image: str, name: str) -> None:
-    """Give an image a name of its user's besides: `NAME` or `NAME:TAG`. Raises `ImageMissingError`."""
-    # What stands behind the last colon may be a port with a path.
+    """Give an image a second name: `NAME` or `NAME:TAG`. Raises `ImageMissingError`."""
+    # A slash after the last colon means that the colon belongs to a registry's port.
     repository, _, tag = name.rpartition(":")
     if not repository or "/" in tag:
         repository, tag = name, "latest"
@@ -87,7 +87,7 @@ def _name(engine: DockerEngine, repository: str, recipe: Recipe, base: str) -> s
     try:
         known = engine.image_id(base)
     except ImageMissingError:
-        # The engine may know where to get it.
+        # The engine may pull the base: its name stands in for the unknown id.
         known = base
     return f"{repository}:{recipe.digest(known)[:16]}"
 

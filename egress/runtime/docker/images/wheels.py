@@ -1,8 +1,7 @@
-"""Fetches the packages of the proxy on this machine, so that the engine needs no network for them.
+"""Downloads the packages of the proxy on this machine, so that the build needs no network.
 
-Which index is asked, through which proxy, trusting whom: that is what this machine's own pip is set up for.
-Every file has to have a hash that the lock file names, and only built packages are taken, so nothing that was
-fetched is run here.
+The index, its proxy and its trusted roots come from this machine's pip configuration. Every file needs a hash
+from the lock file, and only wheels are accepted, so no downloaded code runs here.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _PIP_OPTIONS: Final = (
 
 
 def fetch(lock: Path, into: Path) -> list[Path]:
-    """Put what the lock file names for this Python into a folder. Raises `UnsupportedError`."""
+    """Download the packages of the lock file into a folder. Raises `UnsupportedError`."""
     command = [*_pip(), "download", *_PIP_OPTIONS, "--requirement", str(lock), "--dest", str(into)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnsupportedError(
-            "the packages of the proxy could not be fetched",
-            f"see what `pip download --require-hashes -r {lock.name}` says here",
+            "cannot download the packages of the proxy",
+            f"run `pip download --require-hashes -r {lock.name}` to see the error",
         )
     return sorted(into.glob("*.whl"))
 
@@ -44,5 +43,5 @@ def _pip() -> Sequence[str]:
     base = Path(sys.base_exec_prefix, "bin", name)
     asked = [str(base), "-P", "-m", "pip", "--version"]
     if not base.exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
-        raise UnsupportedError("there is no pip beside this Python", "python -m ensurepip")
+        raise UnsupportedError("this Python has no pip", "python -m ensurepip")
     return [str(base), "-P", "-m", "pip"]

@@ -1,4 +1,4 @@
-"""Messages with descriptors, between the processes that hold a sandbox."""
+"""Messages with descriptors, between the processes of a sandbox and its runtime."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import socket
 from typing import Final
 
 MAX_MESSAGE_BYTES: Final = 4096
-"""Bytes of a message."""
+"""The maximum size of a message."""
 
 
 def receive(line: socket.socket, count: int) -> tuple[bytes, list[int]]:
-    """A message and its descriptors, which no program inherits; empty where the line was hung up.
+    """Receive a message and its descriptors, close-on-exec; an empty one at the end of the line.
 
-    `socket.recv_fds` would do, if it passed on the flag for that. Raises `OSError`.
+    `socket.recv_fds` drops the flag for that. Raises `OSError`.
     """
     room = socket.CMSG_LEN(count * array.array("i").itemsize)
     try:
         data, parts, flags, _ = line.recvmsg(MAX_MESSAGE_BYTES, room, socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:
-        # Hung up with a word of ours unread, which is told before what was said until then.
+        # The peer hung up with a message of ours unread; the error comes before the peer's last messages.
         data, parts, flags, _ = line.recvmsg(MAX_MESSAGE_BYTES, room, socket.MSG_CMSG_CLOEXEC)
     found = array.array("i")
     for level, kind, part in parts:
