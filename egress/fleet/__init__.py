@@ -1,4 +1,4 @@
-"""All sandboxes of one proxy: created once per name, removed in time, and shared with other processes.
+"""The sandboxes of one proxy: created once per name, removed in time, and shared with other processes.
 
 The package knows the proxy by its sockets and as a program to start, and the sandboxes as a `Runtime`. It
 must not decide what a sandbox may reach.

@@ -56,7 +56,7 @@ _LISTENER_VARIABLES: Final = frozenset(
 
 
 class EmbeddedProxy:
-    """One proxy process, from its start to `close`."""
+    """A proxy process, from its start to `close`."""
 
     def __init__(
         self,

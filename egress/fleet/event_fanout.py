@@ -25,7 +25,7 @@ EventSource = Callable[[], AbstractContextManager[Iterator[Event]]]
 
 
 class EventSubscription:
-    """One subscriber: an iterator of events, and a context that ends it. Any thread may close it."""
+    """A subscriber: an iterator of events, and a context that ends it. Any thread may close it."""
 
     def __init__(self, leave: Callable[[EventSubscription], None]) -> None:
         self._leave = leave
@@ -53,7 +53,7 @@ class EventSubscription:
 
 
 class EventFanout:
-    """All subscribers of one source."""
+    """The subscribers of one source."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""All sandboxes of one proxy: a runtime extended by names, owners and lifetimes.
+"""The sandboxes of one proxy: a runtime extended by names, owners and lifetimes.
 
 `create` makes a sandbox once per name: the same request again returns the existing sandbox. A sandbox can
 have a timeout and an idle timeout; a thread removes expired sandboxes. The runtime below makes the sandboxes,

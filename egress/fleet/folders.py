@@ -100,7 +100,7 @@ def _make_private(above: Path) -> tuple[Path, int]:
 
 
 def is_log_free(audit: Path) -> bool:
-    """Whether no proxy writes to this log just now."""
+    """Return whether no proxy writes to this log just now."""
     try:
         folder = os.open(audit, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -11,7 +11,7 @@ from egress.fleet.rpc_frames import protocol_error
 
 
 class JsonFields:
-    """One JSON object that is being read."""
+    """A JSON object that is being read."""
 
     def __init__(self, values: object) -> None:
         if not isinstance(values, Mapping):

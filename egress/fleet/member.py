@@ -1,4 +1,4 @@
-"""One sandbox of a fleet: its settings, and when it was last used.
+"""A sandbox of a fleet: its settings, and when it was last used.
 
 The caller passes the time. Whether a command still runs is asked of the command itself, so that no thread has
 to wait for it.

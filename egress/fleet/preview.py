@@ -43,7 +43,7 @@ _ACCEPT_RETRY_INTERVAL: Final = 0.05
 
 
 class Previews:
-    """All exposed ports, from the first `expose` to `close`."""
+    """The exposed ports, from the first `expose` to `close`."""
 
     def __init__(self, dial: DialCall, touch: TouchCall) -> None:
         """`dial` connects to a port of a sandbox; `touch` records a use of one. Nothing listens yet."""

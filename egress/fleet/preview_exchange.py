@@ -56,7 +56,7 @@ TouchCall = Callable[[str], object]
 
 
 class PreviewExchange:
-    """One connection of a browser."""
+    """A connection of a browser."""
 
     def __init__(self, sock: socket.socket, decide: DecideCall, dial: DialCall, touch: TouchCall) -> None:
         self._browser = sock

@@ -32,7 +32,7 @@ class FleetInfo:
 
     @property
     def line(self) -> str:
-        """All facts that a person should know, in one line."""
+        """The facts that a person should know, in one line."""
         warnings = f". Warning: {'; '.join(self.cautions)}" if self.cautions else ""
         return f"runtime: {self.kind} ({self.why}){warnings}"
 
@@ -60,7 +60,7 @@ class Preview:
 
 
 class SandboxFleet(Runtime, Protocol):
-    """All sandboxes behind one proxy."""
+    """The sandboxes behind one proxy."""
 
     @property
     def about(self) -> FleetInfo: ...
@@ -85,4 +85,4 @@ class SandboxFleet(Runtime, Protocol):
         """Withdraw a port. Does nothing if the port is not exposed."""
 
     def previews(self) -> tuple[Preview, ...]:
-        """All exposed ports."""
+        """The exposed ports."""

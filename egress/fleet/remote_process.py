@@ -22,7 +22,7 @@ _INPUT_PIECE_BYTES: Final = 64 * 1024
 
 
 class RemoteProcess:
-    """One command, from its start."""
+    """A command, from its start."""
 
     def __init__(
         self, link: RpcChannel, command: Command, output: Output, forget: Callable[[], object]

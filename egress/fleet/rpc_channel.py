@@ -1,4 +1,4 @@
-"""One end of a connection between a fleet and its client: frames over a unix socket."""
+"""An end of a connection between a fleet and its client: frames over a unix socket."""
 
 from __future__ import annotations
 

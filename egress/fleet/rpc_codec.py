@@ -137,7 +137,7 @@ def read_lifetime(fields: JsonFields) -> SandboxLifetime:
 
 
 def write_command(command: Command) -> Json:
-    """All fields but the input and the output limit, which the caller's side keeps."""
+    """Every field but the input and the output limit, which the caller's side keeps."""
     return {
         "argv": list(command.argv),
         "cwd": command.cwd,
@@ -174,7 +174,7 @@ def read_terminal(fields: JsonFields) -> Terminal:
 
 
 def write_result(result: ExecResult) -> Json:
-    """All fields but the output, which was sent before."""
+    """Every field but the output, which was sent before."""
     return {"exit_code": result.exit_code, "duration": result.duration, "timed_out": result.timed_out}
 
 

@@ -38,7 +38,7 @@ StreamedCall = Callable[[RpcChannel, JsonFields], None]
 
 
 class RpcDispatcher:
-    """All calls of the protocol."""
+    """The calls of the protocol."""
 
     def __init__(self, fleet: Fleet, on_end: Callable[[], object]) -> None:
         self._fleet = fleet

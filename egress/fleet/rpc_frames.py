@@ -61,7 +61,7 @@ _MAX_BYTES_BY_KIND: Final[Mapping[FrameKind, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class RpcFrame:
-    """One frame."""
+    """A frame of the protocol: its kind and its payload."""
 
     kind: FrameKind
     data: bytes = b""
@@ -101,7 +101,7 @@ class FrameParser:
 
     @property
     def is_between(self) -> bool:
-        """Whether the parser stands between two frames."""
+        """Return whether the parser stands between two frames."""
         return not self._kept
 
     def feed(self, data: bytes) -> Iterator[RpcFrame]:

@@ -125,7 +125,7 @@ class RpcServer:
 
 
 def is_own_peer(sock: socket.socket) -> bool:
-    """Whether the peer's process belongs to our user, or to root."""
+    """Return whether the peer's process belongs to our user, or to root."""
     found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_FORMAT.size)
     _, uid, _ = _PEER_FORMAT.unpack(found)
     return uid in (os.geteuid(), 0)

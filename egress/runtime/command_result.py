@@ -24,7 +24,7 @@ class ResultFuture:
         self._is_there.set()
 
     def is_settled(self, timeout: float = 0.0) -> bool:
-        """Whether the result is there, or comes within these seconds."""
+        """Return whether the result is there, or comes within these seconds."""
         return self._is_there.wait(timeout)
 
     def wait(self, timeout: float | None = None) -> ExecResult:
@@ -41,7 +41,7 @@ class ResultFuture:
 
 # Output that is kept up to a limit, with a note whether there was more.
 class CapturedStream:
-    """One stream: every piece goes to the callback, and the first bytes are kept."""
+    """A stream: every piece goes to the callback, and the first bytes are kept."""
 
     def __init__(self, max_bytes: int, callback: OutputCallback | None = None) -> None:
         self._max_bytes = max_bytes

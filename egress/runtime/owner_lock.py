@@ -70,7 +70,7 @@ def owner_of(folder: Path) -> str:
 
 
 def is_held(path: Path) -> bool:
-    """Whether the owner of a lease lives. In doubt it does: its things must not be deleted."""
+    """Return whether the owner of a lease lives. In doubt it does: its things must not be deleted."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -49,7 +49,7 @@ class ResolvedPath:
 
     @property
     def is_loop(self) -> bool:
-        """Whether the path was given up for too many links."""
+        """Return whether the path was given up for too many links."""
         return len(self.links) > _MAX_LINKS
 
     @property

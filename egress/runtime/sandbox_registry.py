@@ -50,7 +50,7 @@ class RegisteredSandbox(Protocol):
 
 
 class SandboxRegistry[S: RegisteredSandbox]:
-    """All sandboxes of one runtime."""
+    """The sandboxes of one runtime."""
 
     def __init__(self, proxy: ProxyClient, provision: Callable[[S, Admission], Provisions]) -> None:
         """`provision` makes the provisions of a sandbox for another admission."""

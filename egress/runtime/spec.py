@@ -116,7 +116,7 @@ class Spec:
 
     @property
     def has_read_only_image(self) -> bool:
-        """Whether the image is read-only: on request, or because the disk is limited."""
+        """Return whether the image is read-only: on request, or because the disk is limited."""
         return self.read_only or self.limits.disk_mib is not None
 
 

@@ -165,7 +165,7 @@ def _plain_entry(entry: tarfile.TarInfo, name: str) -> tarfile.TarInfo | None:
 
 
 def _stays_inside(name: str, target: str) -> bool:
-    """Whether a link leads to a place below the archive's folder."""
+    """Return whether a link leads to a place below the archive's folder."""
     if not target or target.startswith("/") or "\0" in target or len(target) > _MAX_PATH_LENGTH:
         return False
     # Normalising alone is wrong: `a/../..` leads elsewhere if `a` is a link. So `..` is accepted only at the

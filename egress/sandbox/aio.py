@@ -152,7 +152,7 @@ class AsyncPty(AsyncTwin[Pty]):
 
 
 class AsyncSandbox(AsyncTwin[Sandbox]):
-    r"""One sandbox; see `Sandbox`. Cancelling a task ends the command that it waits for.
+    r"""A sandbox; see `Sandbox`. Cancelling a task ends the command that it waits for.
 
     >>> async with await AsyncSandbox.create() as sandbox:  # doctest: +SKIP
     ...     (await sandbox.exec("echo hello")).text

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 
 
 class CancelScope:
-    """One call, and the ways to end its waits."""
+    """A call, and the ways to end its waits."""
 
     def __init__(self) -> None:
         self._ends: list[Callable[[], object]] = []
@@ -69,7 +69,7 @@ def cancelled_by(end: Callable[[], object]) -> Iterator[None]:
 
 
 def is_cancellable() -> bool:
-    """Whether the current call can be cancelled."""
+    """Return whether the current call can be cancelled."""
     return _current.get() is not None
 
 

@@ -15,7 +15,7 @@ from egress.runtime.protocol import Runtime
 
 
 class DefaultFleet:
-    """One fleet, from its first use to the end of the process."""
+    """A fleet, from its first use to the end of the process."""
 
     def __init__(self, opened: Callable[[], AbstractContextManager[Runtime]]) -> None:
         self._opened = opened

@@ -33,7 +33,7 @@ _PLACEHOLDER_NAME: Final = "ready"
 
 
 class Sandbox:
-    r"""One sandbox.
+    r"""A sandbox.
 
     >>> with Sandbox.create() as sandbox:  # doctest: +SKIP
     ...     sandbox.exec("echo hello").text

@@ -51,7 +51,7 @@ class RingBuffer:
             self._changed.notify_all()
 
     def data(self) -> bytes:
-        """All kept bytes."""
+        """The kept bytes."""
         with self._changed:
             return b"".join(self._pieces)
 

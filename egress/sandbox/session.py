@@ -132,7 +132,7 @@ class Session:
 
 
 class _Shell:
-    """One shell, from its start to its end."""
+    """A shell, from its start to its end."""
 
     def __init__(self, place: CommandRunner, shell: str, cwd: str | None, env: Mapping[str, str]) -> None:
         self._place = place
@@ -270,7 +270,7 @@ class _Shell:
 
 
 class _Call:
-    """One command, and its output so far."""
+    """A command, and its output so far."""
 
     def __init__(self, output: Output) -> None:
         self.mark = secrets.token_hex(16)

@@ -12,7 +12,7 @@ _MAX_FACT_BYTES: Final = 40
 
 
 class MarkerSplitter:
-    """One stream, split at lines that begin with the marker."""
+    """A stream, split at lines that begin with the marker."""
 
     def __init__(
         self, mark: bytes, output: Callable[[bytes], object], found: Callable[[bytes], object]

@@ -110,7 +110,7 @@ def resolver(door: str) -> bytes:
 
 
 def has_own_workspace(spec: Spec) -> bool:
-    """Whether the workspace is a volume of its own, not a mount of the user."""
+    """Return whether the workspace is a volume of its own, not a mount of the user."""
     return not _is_mounted(spec, os.path.normpath(spec.workdir))
 
 
@@ -151,7 +151,7 @@ def _disk_path(spec: Spec) -> str:
 
 
 def _is_mounted(spec: Spec, path: str) -> bool:
-    """Whether a mount of the user covers this path."""
+    """Return whether a mount of the user covers this path."""
     return any(Path(path).is_relative_to(os.path.normpath(mount.target)) for mount in spec.mounts)
 
 

@@ -30,7 +30,7 @@ _PIPE_MODE: Final = 0o444
 
 
 class DeathPipe:
-    """One pipe, open from its creation until `close`."""
+    """A pipe, open from its creation until `close`."""
 
     def __init__(self, path: Path) -> None:
         """Create the pipe at a path that does not exist, in a folder that does."""

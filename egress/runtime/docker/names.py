@@ -61,6 +61,6 @@ def sandbox_of(container: str) -> str:
 
 
 def is_started(container: str) -> bool:
-    """Whether the container of this name was started."""
+    """Return whether the container of this name was started."""
     found = _ASSIGNED_NAME.fullmatch(container)
     return found is not None and found[2] is None

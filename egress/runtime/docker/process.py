@@ -67,7 +67,7 @@ class ExecTarget:
 
 
 class DockerProcess:
-    """One command, from its start."""
+    """A command, from its start."""
 
     def __init__(self, target: ExecTarget, command: Command, output: Output, *, is_open: bool) -> None:
         """Start the command. `is_open`: input comes later, by `write`. Raises the error of a failed start."""
@@ -259,7 +259,7 @@ class DockerProcess:
             interval = min(interval * 2, max_interval)
 
     def _sandbox_survived(self) -> bool:
-        """Whether a killed or unstarted command failed alone, and the sandbox lives.
+        """Return whether a killed or unstarted command failed alone, and the sandbox lives.
 
         When the first process of a container ends, the kernel kills all others, and the engine learns of it
         last. But from that moment on nothing new can start in the container, which is what this tries.

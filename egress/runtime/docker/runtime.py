@@ -76,7 +76,7 @@ _MAX_PARALLEL_REMOVALS: Final = 8
 
 @dataclass(slots=True)
 class _DockerSandbox:
-    """One sandbox."""
+    """A sandbox."""
 
     spec: Spec
     unassigned: UnassignedContainer

@@ -50,7 +50,7 @@ class UnassignedContainer:
     parts: ExitStack = field(repr=False)
 
     def fits(self, provisions: Provisions) -> bool:
-        """Whether these provisions can replace the present ones: mounts cannot change."""
+        """Return whether these provisions can replace the present ones: mounts cannot change."""
         return (
             self.provisions.folder == provisions.folder
             and self.provisions.overmounts == provisions.overmounts

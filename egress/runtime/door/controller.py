@@ -45,7 +45,7 @@ def default_ports(ports: tuple[int, ...] = ()) -> tuple[tuple[SandboxListenerKin
 
 
 class DoorController:
-    """One door, from before its start until after its end."""
+    """A door, from before its start until after its end."""
 
     def __init__(self, folder: Path, host: str) -> None:
         """Listen in an empty folder; `host` is the address that the door will have.
@@ -92,7 +92,7 @@ class DoorController:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the door has connected, and is still connected."""
+        """Return whether the door has connected, and is still connected."""
         if self._door is None:
             return False
         look = select.poll()

@@ -41,7 +41,7 @@ class ProgramCall:
         return normpath(join(self.cwd, name))
 
     def read(self) -> bytes:
-        """All input; blocks until the input is closed."""
+        """The input; blocks until the input is closed."""
         return self._process.input.all(self._process.checkpoint)
 
     def write(self, data: bytes) -> None:
@@ -199,7 +199,7 @@ class FakeProcess:
 
 
 class FakeSandbox:
-    """One sandbox."""
+    """A sandbox."""
 
     def __init__(self, spec: Spec, provisions: Provisions) -> None:
         self.spec = spec

@@ -91,7 +91,7 @@ def readers_by_file(folder: KitPaths) -> dict[str, Readers]:
 
 
 def overmounts(folder: KitPaths) -> tuple[Overmount, ...]:
-    """All overmounts of a kit in this folder."""
+    """The overmounts of a kit in this folder."""
     return tuple(
         Overmount(source, target) for source, targets in readers_by_file(folder).items() for target in targets
     )

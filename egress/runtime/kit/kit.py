@@ -24,7 +24,7 @@ READ_ONLY_MODE: Final = 0o444
 
 @dataclass(frozen=True, slots=True)
 class KitFile:
-    """One file of the sandbox, owned by root there."""
+    """A file of the sandbox, owned by root there."""
 
     content: bytes
     mode: int = READ_ONLY_MODE

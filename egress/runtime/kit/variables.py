@@ -28,7 +28,7 @@ LOOPBACK_HOSTS: Final = "localhost,127.0.0.1,::1"
 
 @dataclass(frozen=True, slots=True)
 class KitVariable:
-    """One variable, with `{places}` to fill in."""
+    """A variable, with `{places}` to fill in."""
 
     name: str
     value: str
@@ -103,7 +103,7 @@ KIT_VARIABLES: Final = (*PROXY_VARIABLES, *REPLACING_VARIABLES, *ADDING_VARIABLE
 
 
 def variables(folder: KitPaths, proxy: ProxyAddress) -> dict[str, str]:
-    """All variables of a kit in this folder, with this address of the proxy."""
+    """The variables of a kit in this folder, with this address of the proxy."""
     places = {
         "proxy": proxy.url,
         "proxy_host": proxy.host,

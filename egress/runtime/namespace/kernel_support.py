@@ -128,7 +128,7 @@ _UNBOUNDED_CAUTIONS: Final = {
 
 
 def list_cautions(bounded: frozenset[str], *, has_rights: bool, is_root: bool) -> tuple[str, ...]:
-    """All gaps, the general one first. `bounded`: the resources that control groups can limit."""
+    """The gaps, the general one first. `bounded`: the resources that control groups can limit."""
     found = [KERNEL_CAUTION]
     missing = [_UNBOUNDED_CAUTIONS[kind] for kind in ("memory", "cpu") if kind not in bounded]
     if missing:

@@ -127,7 +127,7 @@ class MountPlan:
         self._mount(path, source, "file", READ_ONLY | NO_SUID | NO_PROGRAMS, alone=True)
 
     def ordered_steps(self) -> list[Step]:
-        """All steps; covering folders are closed last, after their entries exist."""
+        """The steps; covering folders are closed last, after their entries exist."""
         return [*self.steps, *(("still", path) for path in self._still)]
 
     def disks(self, options: Mapping[str, str]) -> list[dict[str, object]]:

@@ -37,7 +37,7 @@ Send = Callable[[list[int]], None]
 
 
 class NamespaceProcess:
-    """One command, from its start."""
+    """A command, from its start."""
 
     def __init__(
         self,

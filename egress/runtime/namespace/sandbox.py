@@ -1,4 +1,4 @@
-"""One namespace sandbox: its folder and limits, its processes, its door, and its state."""
+"""A namespace sandbox: its folder and limits, its processes, its door, and its state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SandboxPlacement:
 
 @dataclass(slots=True)
 class NamespaceSandbox:
-    """One sandbox."""
+    """A sandbox."""
 
     spec: Spec
     provisions: Provisions

@@ -105,7 +105,7 @@ def _requested_mounts(
 
 
 def has_own_workspace(spec: Spec) -> bool:
-    """Whether the workspace is a folder of its own, neither mounted by the user nor present anyway."""
+    """Return whether the workspace is a folder of its own, neither mounted by the user nor present anyway."""
     workdir = Path(os.path.normpath(spec.workdir))
     return workdir not in (Path(_TEMP_FOLDER), Path(host_image.HOME_FOLDER)) and not any(
         workdir.is_relative_to(os.path.normpath(mount.target)) for mount in spec.mounts

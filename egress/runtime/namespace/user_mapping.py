@@ -36,7 +36,7 @@ CALLER_MAPPING: Final = UserMapping((), 0, -1)
 
 
 def has_rights(status: str) -> bool:
-    """Whether a process may use other users' ids, by /proc/self/status."""
+    """Return whether a process may use other users' ids, by /proc/self/status."""
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     effective = int(fields.get("CapEff", "0"), 16)
     return all(effective >> number & 1 for number in _NEEDED_CAPABILITIES)

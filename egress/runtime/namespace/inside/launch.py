@@ -33,7 +33,7 @@ Plan = dict[str, object]
 
 
 class Launcher:
-    """One sandbox, from its namespaces to their end."""
+    """A sandbox, from its namespaces to their end."""
 
     def __init__(self, plan: Plan, runtime: socket.socket) -> None:
         self._plan = plan
