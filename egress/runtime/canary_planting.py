@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from egress.runtime.errors import SandboxError, SandboxStateError, SpecError, UnsupportedError
-from egress.runtime.protocol import Provisioner, Provisions, ProxyEndpoint
+from egress.runtime.protocol import Provisioner, Provisions
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, PlantedCanary
 from egress.runtime.spec import Command, ExecResult, Spec
 

@@ -62,7 +62,7 @@ class MountedFiles:
 
     @property
     def _provision_folder(self) -> Path:
-        return self.folder / "outfit"
+        return self.folder / "provisions"
 
     def _own_file(self, number: int) -> Path:
         return self.folder / str(number)

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, PlantedCanary
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Terminal, Values
 
@@ -54,24 +55,14 @@ class Provisions:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyEndpoint:
-    """Where the sandbox finds the proxy."""
-
-    host: str
-    port: int = 3128
-
-
-Provisioner = Callable[[Admission, ProxyEndpoint], Provisions]
+Provisioner = Callable[[Admission, ProxyAddress], Provisions]
 """Makes the provisions of a sandbox. Called again for a returned proxy, which has a new authority."""
 
 
 def provision_minimal(_admission: Admission, proxy: ProxyAddress) -> Provisions:
     """The minimum: the variables of a proxy, without an authority."""
-    url = proxy.url
-    return Provisions(
-        variables=dict.fromkeys(("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"), url)
-    )
+    names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+    return Provisions(variables=dict.fromkeys(names, proxy.url))
 
 
 class RuntimeProcess(Protocol):

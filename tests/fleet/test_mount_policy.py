@@ -250,7 +250,7 @@ def test_a_fleet_asks_before_anything_is_made(place: Place) -> None:
     place.files = ["hosts.yaml"]
     place.write(place.repo / "hosts.yaml")
     lending = MountPolicy(lambda: ControlAnswer(200, {"rules": {"files": place.files}}), place.repo, {})
-    fleet = Fleet(FakeRuntime(images={"any"}), lend=lending.check, tick=None)
+    fleet = Fleet(FakeRuntime(images={"any"}), check_mounts=lending.check, tick=None)
     spec = Spec(
         name="one", image="any", mounts=(Mount(source=place.repo, target="/workspace", writable=True),)
     )

@@ -66,7 +66,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sandboxes in memory, at a proxy that is none."""
 
     def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
-        return FakeRuntime(place.gateway, dress=place.dress), FleetInfo(kind="fake")
+        return FakeRuntime(place.proxy, provision=place.provision), FleetInfo(kind="fake")
 
     monkeypatch.setattr(opening, "open_runtime", made)
 
@@ -99,7 +99,7 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
 
     def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
         places.append(place)
-        return FakeRuntime(place.gateway, dress=place.dress), FleetInfo(kind="fake")
+        return FakeRuntime(place.proxy, provision=place.provision), FleetInfo(kind="fake")
 
     monkeypatch.setattr(opening, "open_runtime", made)
     options = ("--password-file", str(given))

@@ -33,7 +33,7 @@ runtime = DockerRuntime(ProxyGateway(Path(sys.argv[1])), Path(sys.argv[2]), read
 runtime.create(Spec(name="left", image=sys.argv[3]))
 runtime.start("left")
 runtime.create(Spec(name="made", image=sys.argv[3]))
-runtime._cells.shelf.until_ready()
+runtime._cells.prewarmer.until_ready()
 runtime.prepare(Spec(name="any", image=sys.argv[3]), 1)
 runtime._pool.until_ready()
 print("ready", flush=True)

@@ -262,12 +262,12 @@ def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: DockerLab, bench: R
     """The proxy has no profiles, so this one is refused there; and this outfit comes too late."""
     with pytest.raises(GatewayError, match="profile"):
         house.runtime.create(house.spec("one", profile="unknown"))
-    dress, house.runtime._dress = house.runtime._dress, lambda *_: 1 // 0  # type: ignore[assignment]
+    dress, house.runtime._provisioner = house.runtime._provisioner, lambda *_: 1 // 0  # type: ignore[assignment]
     try:
         with pytest.raises(ZeroDivisionError):
             house.runtime.create(house.spec("one"))
     finally:
-        house.runtime._dress = dress
+        house.runtime._provisioner = dress
 
 
 def test_no_runtime_begins_without_a_proxy(engine: DockerEngine, tmp_path: Path) -> None:
@@ -278,13 +278,13 @@ def test_no_runtime_begins_without_a_proxy(engine: DockerEngine, tmp_path: Path)
 
 def test_what_is_ready_is_taken_and_made_anew(image: str, engine: DockerEngine, tmp_path: Path) -> None:
     with DockerLab(tmp_path, image, ready=1) as house:
-        assert house.runtime._cells.shelf.until_ready()
-        ready = house.runtime._cells.shelf._things[0].id
+        assert house.runtime._cells.prewarmer.until_ready()
+        ready = house.runtime._cells.prewarmer._things[0].id
         box = house.box("one")
         assert house.runtime._register.get("one").cell.id == ready
         assert box.get("/x").exit_code == 0
-        assert house.runtime._cells.shelf.until_ready()
-        assert house.runtime._cells.shelf._things[0].id != ready
+        assert house.runtime._cells.prewarmer.until_ready()
+        assert house.runtime._cells.prewarmer._things[0].id != ready
     assert left(engine, house) == []
 
 
@@ -348,12 +348,12 @@ def test_an_image_that_was_made_anew_is_not_the_one_that_was_ready(
 def test_an_outfit_that_does_not_fit_is_not_put_on(house: DockerLab, ready: RuntimeBench) -> None:
     [(_, _, shelf)] = house.runtime._pool._kinds
     blank = shelf._things[0]
-    dress = house.runtime._dress
-    house.runtime._dress = provision_minimal
+    dress = house.runtime._provisioner
+    house.runtime._provisioner = provision_minimal
     try:
         box = house.box("one")
     finally:
-        house.runtime._dress = dress
+        house.runtime._provisioner = dress
     assert house.runtime._register.get("one").unassigned is not blank
     assert box.run("ls", "/etc/egress").exit_code
 

@@ -45,14 +45,8 @@ from egress.runtime.errors import (
 )
 from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.owner_lock import OwnerLock, own_folder
-from egress.runtime.protocol import (
-    NO_OUTPUT,
-    Output,
-    Provisioner,
-    Provisions,
-    ProxyEndpoint,
-    provision_minimal,
-)
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, Provisions, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, ProxyClient
 from egress.runtime.proxy_monitor import ProxyMonitor
 from egress.runtime.sandbox_registry import SandboxRegistry
@@ -109,9 +103,9 @@ class DockerRuntime:
 
     def __init__(
         self,
-        gateway: ProxyClient,
+        proxy: ProxyClient,
         home: Path,
-        dress: Provisioner = provision_minimal,
+        provision: Provisioner = provision_minimal,
         *,
         engine: Path = ENGINE_SOCKET,
         ready: int = 1,
@@ -127,17 +121,17 @@ class DockerRuntime:
         """
         with ExitStack() as parts:
             self._home = own_folder(home)
-            self._gateway = gateway
-            self._dress = dress
+            self._proxy = proxy
+            self._provisioner = provision
             self._engine = DockerEngine(engine)
             parts.callback(self._engine.close)
             self._isolation = isolation.choose_isolation(self._engine, runtime, seccomp)
             # Leftovers go before our own lease exists: every lease found then belongs to another process.
-            reap(self._engine, self._home, gateway)
+            reap(self._engine, self._home, proxy)
             self._lease = parts.enter_context(OwnerLock(self._home))
             self._cells = NetworkCellPool(self._engine, self._home, str(self._lease.path), ready)
             parts.callback(self._cells.close)
-            self._blanks = UnassignedContainerFactory(
+            self._factory = UnassignedContainerFactory(
                 self._engine,
                 self._cells,
                 str(self._lease.path),
@@ -146,9 +140,9 @@ class DockerRuntime:
             )
             self._pool = ContainerPool(self._engine, self._prewarm)
             parts.callback(self._pool.close)
-            self._register = SandboxRegistry[_DockerSandbox](gateway, self._provision_again)
+            self._register = SandboxRegistry[_DockerSandbox](proxy, self._provision_again)
             self._lock = threading.Lock()
-            self._presence = ProxyMonitor(gateway, self._register.readmit_all)
+            self._presence = ProxyMonitor(proxy, self._register.readmit_all)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
@@ -196,7 +190,7 @@ class DockerRuntime:
         with self._register.removing(name) as box:
             if box is None:
                 return
-            self._gateway.dismiss(name)
+            self._proxy.dismiss(name)
             box.cell.end_network()
             box.unassigned.close()
 
@@ -232,7 +226,7 @@ class DockerRuntime:
         check_ports(ports)
         box = self._register.get(name)
         opened = box.cell.door_controller.open(default_ports(ports))
-        self._gateway.hand_over(name, opened)
+        self._proxy.hand_over(name, opened)
 
     def prepare(self, spec: Spec, count: int) -> None:
         self._pool.want(spec, count)
@@ -257,11 +251,11 @@ class DockerRuntime:
         return self._in_container(box.spec, box.container, box.provisions, command, output, is_open=is_open)
 
     def _in_container(
-        self, spec: Spec, id_: str, outfit: Provisions, command: Command, output: Output, *, is_open: bool
+        self, spec: Spec, id_: str, provisions: Provisions, command: Command, output: Output, *, is_open: bool
     ) -> DockerProcess:
         user = f"{spec.user}:{spec.group}"
         begun = ExecTarget(
-            self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, outfit)
+            self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, provisions)
         )
         return DockerProcess(begun, command, output, is_open=is_open)
 
@@ -302,34 +296,36 @@ class DockerRuntime:
 
     def _make(self, spec: Spec, image: str) -> _DockerSandbox:
         # Before the proxy is asked: the proxy records every admission.
-        spec = replace(spec, mounts=self._blanks.mounts(spec))
-        admission = self._gateway.admit(spec.name, spec.profile)
+        spec = replace(spec, mounts=self._factory.mounts(spec))
+        admission = self._proxy.admit(spec.name, spec.profile)
         try:
             return self._place(spec, image, admission)
         except BaseException:
-            self._gateway.dismiss(spec.name)
+            self._proxy.dismiss(spec.name)
             raise
 
     def _place(self, spec: Spec, image: str, admission: Admission) -> _DockerSandbox:
-        blank = self._take_prewarmed(spec, image, admission) or self._blanks.make(
+        unassigned = self._take_prewarmed(spec, image, admission) or self._factory.make(
             spec, image, lambda cell: self._provision(admission, cell, spec)
         )
         # Canaries first, then the ports, and the name last: a name makes the container a sandbox.
         try:
-            self._plant(spec, blank.container, blank.provisions)
-            self._gateway.hand_over(spec.name, blank.cell.door_controller.listeners)
-            self._engine.rename_container(blank.container, names.assigned(spec.name, blank.cell.id))
+            self._plant(spec, unassigned.container, unassigned.provisions)
+            self._proxy.hand_over(spec.name, unassigned.cell.door_controller.listeners)
+            self._engine.rename_container(unassigned.container, names.assigned(spec.name, unassigned.cell.id))
         except BaseException:
-            blank.close()
+            unassigned.close()
             raise
-        return _DockerSandbox(spec, blank, blank.provisions, admission)
+        return _DockerSandbox(spec, unassigned, unassigned.provisions, admission)
 
-    def _plant(self, spec: Spec, container_id: str, outfit: Provisions, *, again: bool = False) -> None:
+    def _plant(self, spec: Spec, container_id: str, provisions: Provisions, *, again: bool = False) -> None:
         def run(command: Command) -> ExecResult:
-            return self._in_container(spec, container_id, outfit, command, NO_OUTPUT, is_open=False).wait()
+            return self._in_container(
+                spec, container_id, provisions, command, NO_OUTPUT, is_open=False
+            ).wait()
 
         try:
-            canary_planting.plant(run, spec, outfit, again=again)
+            canary_planting.plant(run, spec, provisions, again=again)
         except EngineError:
             condition = self._engine.container_state(container_id)
             if condition is not None and condition.is_alive:
@@ -350,23 +346,23 @@ class DockerRuntime:
 
     def _take_prewarmed(self, spec: Spec, image: str, admission: Admission) -> UnassignedContainer | None:
         """A ready container with the provisions of this sandbox; None if none is ready or none fits."""
-        blank = self._pool.take(spec, image)
-        if blank is None:
+        unassigned = self._pool.take(spec, image)
+        if unassigned is None:
             return None
         try:
-            outfit = self._provision(admission, blank.cell, spec)
-            if blank.fits(outfit):
-                blank.mounted_files.renew(outfit)
-                blank.provisions = outfit
-                return blank
+            provisions = self._provision(admission, unassigned.cell, spec)
+            if unassigned.fits(provisions):
+                unassigned.mounted_files.renew(provisions)
+                unassigned.provisions = provisions
+                return unassigned
         except BaseException:
-            blank.close()
+            unassigned.close()
             raise
-        blank.close()
+        unassigned.close()
         return None
 
     def _prewarm(self, spec: Spec, image: str) -> UnassignedContainer:
-        return self._blanks.make(
+        return self._factory.make(
             spec,
             image,
             lambda cell: mount_placeholders(self._provision(sample.dummy_admission(), cell, spec)),
@@ -374,7 +370,7 @@ class DockerRuntime:
 
     def _provision(self, admission: Admission, cell: NetworkCell, spec: Spec) -> Provisions:
         return canary_planting.provision_with_canaries(
-            self._dress, admission, ProxyEndpoint(cell.door_address, PROXY_PORT), spec
+            self._provisioner, admission, ProxyAddress(cell.door_address, PROXY_PORT), spec
         )
 
     def _provision_again(self, box: _DockerSandbox, admission: Admission) -> Provisions:

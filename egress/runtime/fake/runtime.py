@@ -28,7 +28,8 @@ from egress.runtime.fake.memory_files import MemoryFiles
 from egress.runtime.fake.process import FakeProcess, FakeSandbox, Program
 from egress.runtime.fake.programs import PLAIN_PROGRAMS, program_not_found
 from egress.runtime.fake.proxy_client import FakeProxyClient
-from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, ProxyEndpoint, provision_minimal
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import ProxyClient
 from egress.runtime.spec import (
     NO_VALUES,
@@ -46,7 +47,7 @@ from egress.runtime.spec import (
 )
 from egress.runtime.tar_filter import filter_archive
 
-_PROXY_ENDPOINT: Final = ProxyEndpoint("198.18.0.2")
+_PROXY_ADDRESS: Final = ProxyAddress("198.18.0.2")
 
 
 class FakeRuntime:
@@ -54,17 +55,17 @@ class FakeRuntime:
 
     def __init__(
         self,
-        gateway: ProxyClient | None = None,
+        proxy: ProxyClient | None = None,
         programs: Mapping[str, Program] | None = None,
         *,
         images: Container[str] | None = None,
-        dress: Provisioner = provision_minimal,
+        provision: Provisioner = provision_minimal,
     ) -> None:
         """`programs` extend a few plain ones; without `images` every image exists."""
-        self.gateway = gateway or FakeProxyClient()
+        self.proxy = proxy or FakeProxyClient()
         self._programs = {**PLAIN_PROGRAMS, **(programs or {})}
         self._images = images
-        self._dress = dress
+        self._provisioner = provision
         self._boxes: dict[str, FakeSandbox] = {}
         self._listeners: set[queue.SimpleQueue[Event | None]] = set()
         self._lock = threading.RLock()
@@ -82,14 +83,14 @@ class FakeRuntime:
                 raise SandboxExistsError(
                     f"there is a sandbox {spec.name} already", "remove it first, or take another name"
                 )
-            admission = self.gateway.admit(spec.name, spec.profile)
+            admission = self.proxy.admit(spec.name, spec.profile)
             try:
-                outfit = canary_planting.provision_with_canaries(
-                    self._dress, admission, _PROXY_ENDPOINT, spec
+                provisions = canary_planting.provision_with_canaries(
+                    self._provisioner, admission, _PROXY_ADDRESS, spec
                 )
-                self._boxes[spec.name] = FakeSandbox(spec, outfit)
+                self._boxes[spec.name] = FakeSandbox(spec, provisions)
             except BaseException:
-                self.gateway.dismiss(spec.name)
+                self.proxy.dismiss(spec.name)
                 raise
         self._tell("created", spec.name)
         return self.info(spec.name)
@@ -117,7 +118,7 @@ class FakeRuntime:
         was_alive = box.state in ("running", "paused")
         box.become("stopped")
         box.end_all()
-        self.gateway.dismiss(name)
+        self.proxy.dismiss(name)
         if was_alive:
             self._tell("died", name)
         self._tell("removed", name)

@@ -21,6 +21,6 @@ from __future__ import annotations
 
 from egress.runtime.kit.distro_paths import Overmount
 from egress.runtime.kit.kit import Kit, KitFile, make_kit
-from egress.runtime.kit.proxy_address import ProxyAddress
+from egress.runtime.proxy_address import ProxyAddress
 
 __all__ = ["Kit", "KitFile", "Overmount", "ProxyAddress", "make_kit"]

@@ -6,7 +6,7 @@ import base64
 import json
 
 from egress.runtime.kit.paths import KitPaths
-from egress.runtime.kit.proxy_address import ProxyAddress
+from egress.runtime.proxy_address import ProxyAddress
 
 
 def wgetrc(folder: KitPaths) -> str:
@@ -14,11 +14,11 @@ def wgetrc(folder: KitPaths) -> str:
     return f"ca_certificate = {folder.bundle}\n"
 
 
-def apt(folder: KitPaths, door: ProxyAddress) -> str:
+def apt(folder: KitPaths, proxy: ProxyAddress) -> str:
     """The CA, and the proxy as well: `sudo` drops the variables."""
     return (
-        f'Acquire::http::Proxy "{door.url}";\n'
-        f'Acquire::https::Proxy "{door.url}";\n'
+        f'Acquire::http::Proxy "{proxy.url}";\n'
+        f'Acquire::https::Proxy "{proxy.url}";\n'
         f'Acquire::https::CAInfo "{folder.bundle}";\n'
     )
 
@@ -42,7 +42,7 @@ def firefox(folder: KitPaths) -> str:
     return _json({"policies": {"Certificates": {"Install": [folder.certificate]}}})
 
 
-def maven(door: ProxyAddress) -> str:
+def maven(proxy: ProxyAddress) -> str:
     """For a Maven without JVM properties: `mvn --global-settings`. Other versions read the JVM's properties.
 
     The file replaces Maven's own global settings, so it repeats their one rule: no repositories over plain
@@ -59,7 +59,7 @@ def maven(door: ProxyAddress) -> str:
     </mirror>
   </mirrors>
   <proxies>
-{_maven_proxy("https", door)}{_maven_proxy("http", door)}  </proxies>
+{_maven_proxy("https", proxy)}{_maven_proxy("http", proxy)}  </proxies>
 </settings>
 """
 
@@ -68,14 +68,14 @@ def _json(policy: object) -> str:
     return f"{json.dumps(policy, indent=2)}\n"
 
 
-def _maven_proxy(protocol: str, door: ProxyAddress) -> str:
+def _maven_proxy(protocol: str, proxy: ProxyAddress) -> str:
     return f"""\
     <proxy>
       <id>egress-{protocol}</id>
       <active>true</active>
       <protocol>{protocol}</protocol>
-      <host>{door.host}</host>
-      <port>{door.port}</port>
+      <host>{proxy.host}</host>
+      <port>{proxy.port}</port>
       <nonProxyHosts>localhost|127.*|[::1]</nonProxyHosts>
     </proxy>
 """

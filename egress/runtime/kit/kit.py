@@ -13,8 +13,8 @@ from egress.runtime.kit import certificates, config_files
 from egress.runtime.kit.distro_paths import Overmount, overmounts
 from egress.runtime.kit.java_trust_store import name_certificates, trust_store
 from egress.runtime.kit.paths import KitPaths
-from egress.runtime.kit.proxy_address import ProxyAddress
 from egress.runtime.kit.variables import variables
+from egress.runtime.proxy_address import ProxyAddress
 
 DEFAULT_FOLDER: Final = "/etc/egress"
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from egress.runtime.kit.java_trust_store import STORE_PASSWORD
 from egress.runtime.kit.paths import KitPaths
-from egress.runtime.kit.proxy_address import ProxyAddress
+from egress.runtime.proxy_address import ProxyAddress
 
 LOOPBACK_HOSTS: Final = "localhost,127.0.0.1,::1"
 

@@ -37,14 +37,8 @@ from egress.runtime.namespace import cgroups, image_folder, kernel_support, reap
 from egress.runtime.namespace.process import NamespaceProcess
 from egress.runtime.namespace.sandbox import KILLED_STATUS, NamespaceSandbox, SandboxPlacement, make_sandbox
 from egress.runtime.owner_lock import OwnerLock, own_folder
-from egress.runtime.protocol import (
-    NO_OUTPUT,
-    Output,
-    Provisioner,
-    Provisions,
-    ProxyEndpoint,
-    provision_minimal,
-)
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, Provisions, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, ProxyClient
 from egress.runtime.proxy_monitor import ProxyMonitor
 from egress.runtime.sandbox_registry import SandboxRegistry
@@ -65,7 +59,7 @@ _log = structlog.get_logger(__name__)
 
 _MAX_PARALLEL_REMOVALS: Final = 8
 _LOOPBACK_ADDRESS: Final = "127.0.0.1"
-_PROXY_ENDPOINT: Final = ProxyEndpoint(sandbox_plan.DOOR_ADDRESS, PROXY_PORT)
+_PROXY_ADDRESS: Final = ProxyAddress(sandbox_plan.DOOR_ADDRESS, PROXY_PORT)
 
 
 class NamespaceRuntime:
@@ -73,9 +67,9 @@ class NamespaceRuntime:
 
     def __init__(
         self,
-        gateway: ProxyClient,
+        proxy: ProxyClient,
         home: Path,
-        dress: Provisioner = provision_minimal,
+        provision: Provisioner = provision_minimal,
         *,
         guarded: tuple[Path, ...] = (),
     ) -> None:
@@ -87,18 +81,18 @@ class NamespaceRuntime:
         with ExitStack() as parts:
             kernel_support.check()
             self._home = own_folder(home)
-            self._gateway = gateway
-            self._dress = dress
+            self._proxy = proxy
+            self._provisioner = provision
             self._guarded = (*guarded, self._home)
             self._status = Path("/proc/self/status").read_text(encoding="utf-8")
             self._uid_map = Path("/proc/self/uid_map").read_text(encoding="ascii")
-            reaper.reap(self._home, gateway)
+            reaper.reap(self._home, proxy)
             self._lease = parts.enter_context(OwnerLock(self._home))
             self._hierarchies = cgroups.find_hierarchies()
-            self._register = SandboxRegistry[NamespaceSandbox](gateway, self._provision)
+            self._register = SandboxRegistry[NamespaceSandbox](proxy, self._provision)
             self._lock = threading.Lock()
             self._listeners: set[queue.SimpleQueue[Event | None]] = set()
-            self._presence = ProxyMonitor(gateway, self._register.readmit_all)
+            self._presence = ProxyMonitor(proxy, self._register.readmit_all)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
@@ -154,7 +148,7 @@ class NamespaceRuntime:
         with self._register.removing(name) as box:
             if box is None:
                 return
-            self._gateway.dismiss(name)
+            self._proxy.dismiss(name)
             # The door closes first: from here on no traffic leaves the sandbox.
             box.door_controller.close()
             with box.using:
@@ -186,7 +180,7 @@ class NamespaceRuntime:
         check_ports(ports)
         box = self._register.get(name)
         opened = box.door_controller.open(default_ports(ports))
-        self._gateway.hand_over(name, opened)
+        self._proxy.hand_over(name, opened)
 
     def _switch(self, name: str, *, is_paused: bool) -> None:
         box = self._register.get(name)
@@ -293,20 +287,22 @@ class NamespaceRuntime:
         bound = mounts.check_mounts(spec.mounts, self._guarded, sandbox_plan.RESERVED_PATHS)
         who = user_mapping.choose_mapping(self._status, self._uid_map, secrets.randbits(32))
         place = SandboxPlacement(self._home, str(self._lease.path), self._hierarchies)
-        admission = self._gateway.admit(spec.name, spec.profile)
+        admission = self._proxy.admit(spec.name, spec.profile)
         try:
-            outfit = canary_planting.provision_with_canaries(self._dress, admission, _PROXY_ENDPOINT, spec)
-            taken = (*sandbox_plan.RESERVED_PATHS, outfit.folder, *outfit.overmounts)
+            provisions = canary_planting.provision_with_canaries(
+                self._provisioner, admission, _PROXY_ADDRESS, spec
+            )
+            taken = (*sandbox_plan.RESERVED_PATHS, provisions.folder, *provisions.overmounts)
             bound = mounts.check_mounts(bound, self._guarded, taken)
-            box = make_sandbox(spec, place, image, bound, outfit, who, lambda: self._died(spec.name))
+            box = make_sandbox(spec, place, image, bound, provisions, who, lambda: self._died(spec.name))
             box.admission = admission
             with ExitStack() as undo:
                 undo.callback(box.parts.close)
                 box.door_controller.open(default_ports(spec.ports))
-                self._gateway.hand_over(spec.name, box.door_controller.listeners)
+                self._proxy.hand_over(spec.name, box.door_controller.listeners)
                 undo.pop_all()
         except BaseException:
-            self._gateway.dismiss(spec.name)
+            self._proxy.dismiss(spec.name)
             raise
         return box
 
@@ -317,7 +313,7 @@ class NamespaceRuntime:
             self._is_over(box)
 
     def _provision(self, box: NamespaceSandbox, admission: Admission) -> Provisions:
-        return canary_planting.provision_with_canaries(self._dress, admission, _PROXY_ENDPOINT, box.spec)
+        return canary_planting.provision_with_canaries(self._provisioner, admission, _PROXY_ADDRESS, box.spec)
 
 
 def _state_error(name: str, state: str) -> SandboxError:

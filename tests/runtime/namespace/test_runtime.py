@@ -452,12 +452,12 @@ def test_a_sandbox_that_cannot_be_made_leaves_nothing(house: NamespaceLab, bench
     """The proxy has no profiles, so this one is refused there; and this outfit comes too late."""
     with pytest.raises(GatewayError, match="profile"):
         house.runtime.create(house.spec("one", profile="unknown"))
-    dress, house.runtime._dress = house.runtime._dress, lambda *_: 1 // 0  # type: ignore[assignment]
+    dress, house.runtime._provisioner = house.runtime._provisioner, lambda *_: 1 // 0  # type: ignore[assignment]
     try:
         with pytest.raises(ZeroDivisionError):
             house.runtime.create(house.spec("one"))
     finally:
-        house.runtime._dress = dress
+        house.runtime._provisioner = dress
 
 
 def test_no_runtime_begins_without_a_proxy(namespaces: None, tmp_path: Path) -> None:

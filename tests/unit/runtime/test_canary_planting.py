@@ -15,14 +15,15 @@ from egress.rules.compile.canaries import RESERVED_VARIABLES
 from egress.runtime import canary_planting
 from egress.runtime.errors import SandboxStateError, SpecError, UnsupportedError
 from egress.runtime.kit.variables import KIT_VARIABLES
-from egress.runtime.protocol import Provisions, ProxyEndpoint, provision_minimal
+from egress.runtime.protocol import Provisions, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, PlantedCanary
 from egress.runtime.spec import Command, ExecResult, Mount, Spec
 
 VALUE = "AKIA-the-value"
 SHELLS = [path for name in ("dash", "bash", "busybox", "ksh") if (path := shutil.which(name))]
 SPEC = Spec(name="one", image="any")
-ENTRANCE = ProxyEndpoint("127.0.0.1", 3128)
+ENTRANCE = ProxyAddress("127.0.0.1", 3128)
 
 
 class Machine:

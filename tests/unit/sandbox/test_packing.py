@@ -140,10 +140,10 @@ def test_more_than_an_archive_may_hold_is_not_packed(tmp_path: Path) -> None:
     """H-3: a file with holes takes nothing in the folder of a sandbox, and all of its size here."""
     (tmp_path / "a").write_text("x")
     os.truncate(tmp_path / "a", 600)
-    with packing.pack(tmp_path, bounds=ArchiveLimits(1, 600)):
+    with packing.pack(tmp_path, limits=ArchiveLimits(1, 600)):
         pass
     for bounds in (ArchiveLimits(1, 599), ArchiveLimits(0, 600)):
-        with pytest.raises(ArchiveError, match="to be copied"), packing.pack(tmp_path, bounds=bounds):
+        with pytest.raises(ArchiveError, match="to be copied"), packing.pack(tmp_path, limits=bounds):
             pass
 
 
