@@ -70,7 +70,7 @@ def choose_runtime(asked: str | None, engine: Path = ENGINE_SOCKET) -> RuntimeCh
     Raises `EngineUnavailableError` or `UnsupportedError` for a kind that was asked for.
     """
     if asked == "namespace":
-        return RuntimeChoice("namespace", "--runtime")
+        return RuntimeChoice("namespace", "requested")
     try:
         version = _engine_version(engine)
     except (EngineUnavailableError, UnsupportedError) as error:
@@ -78,8 +78,8 @@ def choose_runtime(asked: str | None, engine: Path = ENGINE_SOCKET) -> RuntimeCh
             raise
         return RuntimeChoice("namespace", error.message)
     if asked not in (None, "docker"):
-        return RuntimeChoice("docker", f"{asked}, --runtime", asked)
-    return RuntimeChoice("docker", "--runtime" if asked else f"engine {version} answers")
+        return RuntimeChoice("docker", f"{asked}, requested", asked)
+    return RuntimeChoice("docker", "requested" if asked else f"engine {version} answers")
 
 
 def check_choice(

@@ -62,7 +62,7 @@ def provision_with_canaries(
             )
         if canary.env in provisions.variables:
             raise SpecError(
-                f"the canary {canary.name} cannot use {canary.env}: every sandbox sets that variable",
+                f"the canary {canary.name} cannot use {canary.env}: every sandbox sets it",
                 "plant it in another variable",
             )
         planted[canary.env] = canary.value

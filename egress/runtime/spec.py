@@ -226,7 +226,7 @@ def check_name(name: str) -> None:
     """Refuse a name that is unsafe in a record, a path or a header. Raises `SpecError`."""
     if not NAME_PATTERN.fullmatch(name):
         raise SpecError(
-            "invalid name of a sandbox",
+            "name is not a valid name for a sandbox",
             "use up to 63 lower-case letters, digits, dots, - and _, with a letter or digit at both ends",
         )
 
@@ -277,7 +277,7 @@ def _check_range(what: str, value: float, least: float, most: float) -> None:
     if isinstance(value, bool) or not least <= value <= most:
         raise SpecError(
             f"{what} is out of range",
-            f"give a number from {_format_number(least)} to {_format_number(most)}",
+            f"use a number from {_format_number(least)} to {_format_number(most)}",
         )
 
 

@@ -94,14 +94,14 @@ def test_what_the_next_proxy_would_take_for_its_users_own_rules_is_not_written(p
     config = home / ".config/egress"
     home.mkdir()
     place.lend(home)
-    with pytest.raises(MountError, match="your own rules are looked for"):
+    with pytest.raises(MountError, match="folder of your own rules"):
         place.lend(home, config=config)
     config.mkdir(parents=True)
     for source in (place.repo, home, config.parent, config):
-        with pytest.raises(MountError, match="your own rules are looked for"):
+        with pytest.raises(MountError, match="folder of your own rules"):
             place.lend(source, config=config)
     (config / "presets").mkdir()
-    with pytest.raises(MountError, match=r"lies in .* with your own rules"):
+    with pytest.raises(MountError, match=r"lies in your own rules' folder"):
         place.lend(config / "presets", config=config)
     place.lend(config, writable=False, config=config)
     place.lend(place.repo / "src", config=config)

@@ -119,7 +119,7 @@ def test_what_it_may_use_up_is_bounded(house: DockerLab, bench: RuntimeBench) ->
     greedy = Command(argv=("python3", "-c", _GREEDY))
     house.runtime.spawn("one", greedy, Output(stdout=lambda _: is_full.set()))
     assert is_full.wait(30)
-    with pytest.raises(SandboxStateError, match="no command can begin"):
+    with pytest.raises(SandboxStateError, match="cannot start a command"):
         box.run("true")
     house.runtime.stop("one")
     house.runtime.start("one")
@@ -310,7 +310,7 @@ def test_one_that_was_ready_is_taken_once_and_is_like_any_other(
     pool = house.runtime._pool
     [(_, _, shelf)] = pool._kinds
     [blank] = shelf._things
-    bundle = blank.cell.folder / "files" / "outfit" / "bundle.pem"
+    bundle = blank.cell.folder / "files" / "provisions" / "bundle.pem"
     assert bundle.read_bytes() == b""
     box = house.box("one", env={"ONE": "1"})
     assert house.runtime._register.get("one").unassigned is blank

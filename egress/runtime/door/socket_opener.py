@@ -8,8 +8,8 @@ with it:
     udp 198.18.0.2 53       open a bound socket
     dial 198.18.0.3 8080    open a connection
 
-Each line gets one answer: `ok` with the descriptor attached, or `no` and the reason. The program never reads
-from these sockets, so no data from the sandbox reaches this process.
+Each line gets one answer: `ok` with the descriptor attached, or `no` and the reason. The program must not
+read the sockets that it opens, so no data of the sandbox reaches this process.
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ def test_an_argument_goes_before_the_variable() -> None:
 def test_a_kind_that_is_none_is_refused_where_it_was_named(
     asked: str | None, variable: str | None, named: str
 ) -> None:
-    with pytest.raises(SpecError, match=f"{named} names no kind") as caught:
+    with pytest.raises(SpecError, match=f"{named} is not the name of a runtime") as caught:
         read_kind(asked, variable)
-    assert caught.value.hint == "name docker, namespace, or one of the engine's"
+    assert caught.value.hint == "use docker, namespace, or a runtime of the engine"
 
 
 def test_a_runtime_of_the_engine_is_passed_on() -> None:
@@ -51,7 +51,7 @@ def test_a_profile_for_containers_is_not_left_out_in_silence(tmp_path: Path) -> 
     place = RuntimeParameters(
         FakeProxyClient(), tmp_path, provision_minimal, seccomp=tmp_path / "seccomp.json"
     )
-    with pytest.raises(SpecError, match="for containers alone"):
+    with pytest.raises(SpecError, match="needs the docker runtime"):
         open_runtime(RuntimeChoice("namespace", "as asked for"), place)
 
 
@@ -59,7 +59,7 @@ def test_what_is_wrong_with_a_choice_shows_before_anything_is_started(tmp_path: 
     here = RuntimeChoice("namespace", "as asked for")
     check_choice(here, None)
     check_choice(here, None, ("host",))
-    with pytest.raises(SpecError, match="for containers alone"):
+    with pytest.raises(SpecError, match="needs the docker runtime"):
         check_choice(here, tmp_path / "seccomp.json")
     with pytest.raises(ImageMissingError, match="no image some"):
         check_choice(here, None, ("host", "some"))

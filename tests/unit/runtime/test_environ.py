@@ -158,13 +158,13 @@ def test_what_does_not_begin_with_a_name_is_refused_by_its_number(text: str) -> 
 
 
 def test_a_name_is_checked_wherever_it_comes_from() -> None:
-    with pytest.raises(UsageError, match="not a name for a variable"):
+    with pytest.raises(UsageError, match="invalid name of a variable"):
         build_environment({}, {}, NONE, kind=SandboxKind.CONTAINER, asked=[RequestedVariable("A B", "x")])
 
 
 @pytest.mark.parametrize(
     ("value", "why"),
-    [("a\0b", "holds a NUL"), ("a\udcffb", "is not UTF-8"), ("x" * 131_072, "larger than a program")],
+    [("a\0b", "holds a NUL"), ("a\udcffb", "is not UTF-8"), ("x" * 131_072, "too large for a variable")],
 )
 def test_a_value_that_no_program_can_be_given_is_refused(value: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"the value of MODE {why}|the value of MODE is {why}"):
@@ -251,7 +251,7 @@ def test_the_kit_stands_and_the_caller_is_told() -> None:
     assert found.variables["SSL_CERT_FILE"] == KIT["SSL_CERT_FILE"]
     (notice,) = found.notices
     assert notice.name == "SSL_CERT_FILE"
-    assert notice.message == "SSL_CERT_FILE is set by the kit, and what was asked for does not stand"
+    assert notice.message == "SSL_CERT_FILE is set by the kit; your value was ignored"
 
 
 def test_a_copied_variable_does_not_undo_the_kit_either() -> None:
@@ -265,14 +265,14 @@ def test_the_callers_own_stands_where_he_says_so_by_name_and_he_is_told() -> Non
     found = given_to("SSL_CERT_FILE=/mine.pem", "HTTPS_PROXY=x", own=("SSL_CERT_FILE",))
     assert found.variables["SSL_CERT_FILE"] == "/mine.pem"
     assert found.variables["HTTPS_PROXY"] == KIT["HTTPS_PROXY"]
-    assert [(notice.name, "not what the kit would set" in notice.message) for notice in found.notices] == [
+    assert [(notice.name, "replaces the value of the kit" in notice.message) for notice in found.notices] == [
         ("SSL_CERT_FILE", True),
         ("HTTPS_PROXY", False),
     ]
 
 
 def test_his_own_is_refused_where_he_gives_none() -> None:
-    with pytest.raises(UsageError, match="nothing was given in its place"):
+    with pytest.raises(UsageError, match="no value was given"):
         given_to(own=("SSL_CERT_FILE",))
 
 

@@ -163,7 +163,7 @@ def test_a_proxy_that_returns_admits_each_again_with_what_was_planted(bench: Ben
     bench.register.readmit_all()
     assert bench.proxy.said == ["admit one seed", "hand over one"]
     # The new authority lies there before anybody answers with it.
-    assert b"fake one" in (tmp_path / "one" / "outfit" / "ca.pem").read_bytes()
+    assert b"fake one" in (tmp_path / "one" / "provisions" / "ca.pem").read_bytes()
     assert one.provisions.files
     assert one.admission.canaries == (PlantedCanary("bait", "value"),)
 

@@ -85,7 +85,7 @@ def test_a_runtime_alone_says_what_it_cannot(fake: FakeRuntime) -> None:
         with pytest.raises(UnsupportedError, match="in time"):
             Sandbox.create(image="any", runtime=fake, **values)  # type: ignore[arg-type]
     assert Sandbox.list(runtime=fake) == []
-    with pytest.raises(UnsupportedError, match="shows ports"):
+    with pytest.raises(UnsupportedError, match="expose ports"):
         Sandbox.create(image="any", runtime=fake).expose(80)
 
 

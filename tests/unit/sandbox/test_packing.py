@@ -67,7 +67,7 @@ def test_what_cannot_be_packed_is_named(tmp_path: Path, source: str, name: str, 
 
 def test_a_pipe_is_no_file_and_nobody_waits_at_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnreadableError, match="it is no file"), packing.pack(tmp_path / "pipe", "n"):
+    with pytest.raises(UnreadableError, match="it is not a file"), packing.pack(tmp_path / "pipe", "n"):
         pass
 
 

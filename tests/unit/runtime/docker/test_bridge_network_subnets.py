@@ -46,7 +46,7 @@ def test_all_of_a_range_are_given_once_and_none_that_is_taken() -> None:
 
 
 def test_where_none_is_left_that_is_said() -> None:
-    with pytest.raises(EngineError, match="no addresses are left"):
+    with pytest.raises(EngineError, match="no subnet is free"):
         next(free_subnets([IPv4Network("198.0.0.0/8")]))
 
 
