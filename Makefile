@@ -2,8 +2,8 @@
 # `make` alone lists the targets. A missing Python is named, never downloaded.
 
 BIN = .venv/bin
-# Tests run side by side; `make test JOBS=1` keeps them in one process.
-JOBS = auto
+# Tests run side by side, as many as suit them; `make test JOBS=1` keeps them in one process.
+JOBS = 0
 # `make test ARGS="-k redirect"` hands arguments to pytest.
 ARGS =
 
@@ -15,8 +15,8 @@ help: ## list these targets
 run: setup ## see it work: a client that holds nothing, an API that wants a token, Egress between them
 	@sh scripts/demo
 
-test: setup ## run every test this machine can run; says what it had to leave out
-	@$(BIN)/python -m pytest -q -n $(JOBS) --inline-snapshot=disable $(ARGS)
+test: setup ## run every test of the gate that this machine can run; says what it had to leave out
+	@$(BIN)/python -m scripts.gate --jobs $(JOBS) $(ARGS)
 
 check: lint types contracts test ## all that must pass before a change goes in
 

@@ -9,4 +9,4 @@ The package root holds the pure core (`rules`, `credentials`, `http1`, `scrub`, 
 # started in. By its name, too: everybody may import this file, and nobody is to depend on the handle by that.
 __getattr__ = lambda name: __import__("egress.sandbox.lazy_exports", fromlist=["attribute"]).attribute(name)  # noqa: E731
 __dir__ = lambda: __import__("egress.sandbox.lazy_exports", fromlist=["names"]).names()  # noqa: E731
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -15,9 +15,6 @@ from egress.secrets.file import FileSecretSource
 from egress.secrets.source_value import ENDLESS_LIFETIME, SourceValue, ValueLifetime
 from egress.types import Place
 
-RESERVED_SCHEMES = frozenset({"store", "keyring", "vault", "aws-sm"})
-"""Schemes of the rule language that this version does not resolve."""
-
 
 class SecretSource(Protocol):
     """Something that can be asked for a value, again and again."""
@@ -62,11 +59,6 @@ def unresolvable_secrets(
 
 def scheme_fault(scheme: str, *, container: bool) -> tuple[str, str] | None:
     """Return why a scheme cannot be resolved and what to do instead, or None."""
-    if scheme in RESERVED_SCHEMES:
-        return (
-            f"`{scheme}:` is not resolved by this version",
-            "use `command:` with the tool that reads it, or `file:`",
-        )
     if scheme == "env" and container:
         return (
             "`env:` is refused in a container, whose environment everybody can inspect",

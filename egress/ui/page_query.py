@@ -36,7 +36,7 @@ class PageQuery:
     """Filters as they were typed, and what they mean."""
 
     texts: Mapping[str, str]
-    """Those that are set, in the order of `NAMES_LABEL`."""
+    """Those that are set, in the order of `NAMES`."""
     filters: Filters
     problem: str = ""
     """What is wrong with them; then `filters` asks for nothing, and is not to be used."""

@@ -110,7 +110,7 @@ def test_what_is_decided_passes() -> None:
 def test_where_names_the_place_of_an_error_that_was_raised() -> None:
     with pytest.raises(UndecidedError) as caught:
         HookGuard([]).run(UNDECIDED["no layer"])
-    assert re.fullmatch(r"Undecided at Guard\.run:[0-9]+", error_location(caught.value))
+    assert re.fullmatch(r"UndecidedError at HookGuard\.run:[0-9]+", error_location(caught.value))
 
 
 def test_where_names_an_error_that_was_never_raised() -> None:

@@ -69,7 +69,7 @@ def test_a_room_may_do_its_own_work(tmp_path: Path) -> None:
     """The twin of the test above: the contracts do not simply forbid everything."""
     tree = copy_of_the_tree(tmp_path)
     append(tree / "egress/policy/brand_new.py", "import os")
-    append(tree / "egress/proxy/brand_new.py", "import asyncio\nimport mitmproxy.http")
+    append(tree / "egress/proxy/process/brand_new.py", "import asyncio\nimport mitmproxy.http")
     append(tree / "egress/runtime/docker.py", "import docker")
     append(tree / "egress/cli/render.py", "import rich")
     kept = lint(tree, *CONTRACTS)

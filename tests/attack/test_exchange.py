@@ -294,7 +294,9 @@ def test_a_head_of_http2_never_counts_as_checked(value: str) -> None:
 # Faults ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["head_of", "decide", "apply", "asking_for_plain", "finds"])
+@pytest.mark.parametrize(
+    "name", ["decidable_head", "decide", "apply_credentials", "asking_for_plain", "can_find_injected"]
+)
 def test_a_fault_on_the_way_to_the_upstream_sends_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """S-28 at this level: the guard of a lane turns the exception into a denial, and nothing undoes it."""
 

@@ -265,19 +265,19 @@ async def test_the_log_shows_no_value_at_debug_level(
 PROGRAM = """
 import asyncio, json, os, sys, time
 from egress.rules.decide.policy import SecretSpec
-from egress.secrets import Resolver, harden, take
+from egress.secrets import SecretResolver, capture_environment, harden
 from egress.types import Place
 
 class Clock:
     def monotonic(self):
         return time.monotonic()
 
-captured = take(dict(os.environ), {"TOKEN"}, sys.orig_argv)
+captured = capture_environment(dict(os.environ), {"TOKEN"}, sys.orig_argv)
 if sys.argv[2] == "hardened":
     harden()
 
 async def main():
-    of = Resolver(clock=Clock(), captured=captured)
+    of = SecretResolver(clock=Clock(), captured=captured)
     specs = [SecretSpec("github", Place("x", 1, 1), "env", ("TOKEN",)),
              SecretSpec("spy", Place("x", 1, 1), "command", (sys.argv[1],))]
     found = await of.resolve(specs)

@@ -48,8 +48,8 @@ _PORT_OF_API = re.compile(rf"{re.escape(NAME)}:\d+")
 STANDIN = """
 import json, sys
 from pathlib import Path
-from scripts.demo_api import StandIn
-with StandIn(Path(sys.argv[1])) as standin:
+from scripts.demo_api import DemoApi
+with DemoApi(Path(sys.argv[1])) as standin:
     print(json.dumps([standin.port, str(standin.ca)]), flush=True)
     sys.stdin.read()
     print(json.dumps(standin.received))

@@ -336,7 +336,7 @@ def test_37_an_unknown_parameter_in_a_preset_is_an_error() -> None:
     ("path", "name"),
     [
         ("/${Read}", "`Read` (did you mean `read`?)"),
-        ("/${read}/${READ}", "`READ_SIZE`"),
+        ("/${read}/${READ}", "`READ`"),
         ("/${read", "`read`"),
         ("/${re-ad}", "`re-ad` (did you mean `read`?)"),
         ("/${ read }", "` read ` (did you mean `read`?)"),

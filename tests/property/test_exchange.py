@@ -33,6 +33,7 @@ from egress.rules.decide.decision import decide
 from egress.rules.decide.limits import LimitResult
 from egress.scrub import Needles
 from egress.types import Head, Headers, Limit, Scheme, Secret, Verdict
+from tests.tiers import examples
 from tests.unit.exchange.sample import (
     FITTING,
     HEAD,
@@ -329,7 +330,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=150, stateful_step_count=20)
+TestAnyOrder.settings = settings(max_examples=examples(150), stateful_step_count=20)
 
 ANY_FIELDS = st.lists(
     st.tuples(st.one_of(st.sampled_from(["host", "content-length"]), TEXT), TEXT), max_size=4
@@ -474,7 +475,7 @@ URL_PARTS = st.lists(
 
 
 @given(URL_PARTS)
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_a_redirect_that_stays_stays_for_other_readers_too(url: str) -> None:
     """As the standard library reads it, as it comes and with backslashes as slashes."""
     assume(stays_at_destination(url, Destination("https", "api.example.com", 443)))

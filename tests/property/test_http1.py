@@ -27,6 +27,7 @@ from egress.http1 import (
 )
 from egress.http1.trailers import is_forbidden
 from egress.types import Headers
+from tests.tiers import examples
 
 STRICTER = {
     "A line ends in a bare CR or LF.": "h11 takes LF alone for a line end; other parsers do not",
@@ -243,7 +244,7 @@ def same(whole: Outcome, cut: Outcome) -> None:
         assert cut.body.startswith(whole.body)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(requests, cuts)
 @example(
     b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\nA: b\r\n\r\n", []
@@ -257,7 +258,7 @@ def test_how_a_request_is_cut_changes_nothing(data: bytes, cuts: list[int]) -> N
     same(whole, read_request(bytes_of(data)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(responses, client_methods, upgrades, cuts)
 def test_how_a_response_is_cut_changes_nothing(
     data: bytes, method: str, upgrade: tuple[str, ...], cuts: list[int]
@@ -273,7 +274,7 @@ TIGHT = MessageLimits(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(requests, cuts)
 @example(b"GET /" + b"a" * 90, [])
 @example(b"GET / HTTP/1.1\r\nA:" + b"a" * 90, [])
@@ -380,7 +381,7 @@ def client(method: str, upgrade: tuple[str, ...]) -> h11.Connection:
     return connection
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(requests)
 @example(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
 @example(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n")
@@ -388,7 +389,7 @@ def test_a_request_is_never_read_more_leniently_than_by_h11(data: bytes) -> None
     agree(read_request([data]), hear(server(), data))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(responses, client_methods, upgrades)
 @example(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "GET", ())
 @example(b"HTTP/1.1 103 x\r\n\r\nHTTP/1.0 200\r\n\r\nhello", "GET", ())

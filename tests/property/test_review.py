@@ -18,6 +18,7 @@ from egress.review.line_shape import shape_of
 from egress.review.stats import BYS
 from egress.review.timestamps import HOUR
 from egress.types import Identity, Verdict
+from tests.tiers import examples
 from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, Clock, opened
 
 WORD = st.sampled_from(["a", "B", "ab.c", "x[y", "é", 'q"', "%_", "\x1b[2J"])
@@ -81,7 +82,7 @@ def by_hand(log: Path) -> list[LogEntry]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(STEP, max_size=25), st.lists(FILTERS, min_size=1, max_size=6), st.integers(1, 5))
 def test_an_index_answers_as_the_lines_do(
     steps: list[tuple[str, str, str]], asked: list[Filters], block: int

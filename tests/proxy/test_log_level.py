@@ -33,7 +33,7 @@ version: 1
 secrets:
   tracker: {{from: "file:{put(folder / "secret", SECRET)}", hosts: ["{NAME}:{port}", "{BAD}:{bad}"]}}
   gone: {{from: "file:{folder / "missing"}", hosts: ["{LOST}:{port}"]}}
-  vaulted: {{from: "vault:kv/tracker", hosts: ["{LOST}:{port}"]}}
+  variable: {{from: "env:TRACKER", hosts: ["{LOST}:{port}"]}}
 hosts:
   {NAME}:
     ports: [{port}]
@@ -143,7 +143,14 @@ async def test_no_secret_is_in_any_log_at_any_level(form: str, tmp_path: Path) -
     ):
         names = [f"--resolve={name}=127.0.0.1" for name in (NAME, BAD, LOST)]
         ca = certs.write_ca(tmp_path / "upstream-ca.pem")
-        more = [f"--upstream-ca={ca}", *names, "--log-level=debug", f"--log-format={form}", "--drain=1s"]
+        more = [
+            f"--upstream-ca={ca}",
+            *names,
+            "--container",
+            "--log-level=debug",
+            f"--log-format={form}",
+            "--drain=1s",
+        ]
         with ServeProcess(tmp_path, rules(upstream.port, bad.port, tmp_path), more) as served:
             await use(served, upstream, bad)
             found = written(served)
@@ -161,4 +168,4 @@ async def test_no_secret_is_in_any_log_at_any_level(form: str, tmp_path: Path) -
     at_start, after_reload = [line for line in log.splitlines() if b"secret.unresolvable" in line]
     for told in (at_start, after_reload):
         assert b"hosts.yaml:5:3" in told, "where the secret is written that cannot be had"
-        assert b"`command:`" in told, "what to do instead"
+        assert b"`file:`" in told, "what to do instead"

@@ -24,7 +24,7 @@ from egress.runtime.spec import Command
 from tests.proxy.serve_process import until
 from tests.runtime.sandbox_lab import NAME, SECRET, LabSandbox, SandboxLab
 
-PROBE: Final = Path(__file__).with_name("probe.py").read_text(encoding="utf-8")
+PROBE: Final = Path(__file__).with_name("escape_probe.py").read_text(encoding="utf-8")
 METADATA: Final = "169.254.169.254"
 SANDBOXES: Final = "198.18.77.3"
 """An address out of those that sandboxes have, and none of this one."""

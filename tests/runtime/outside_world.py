@@ -23,7 +23,7 @@ from tests.runtime.listening_host import ListeningHost
 
 _METADATA_GUEST: Final = "169.254.169.10"
 
-_SERVER: Final = Path(__file__).with_name("internet.py").read_text(encoding="utf-8")
+_SERVER: Final = Path(__file__).with_name("fake_internet.py").read_text(encoding="utf-8")
 
 
 class OutsideWorld:

@@ -343,7 +343,8 @@ def one_that_stops_takes_all_access[Found: PlantingSandbox](house: PlantingLab[F
     value = box.run("cat", f"{HOME}/.aws/key").check().text.strip()
     assert box.get("/before").check().stdout
     box.get(f"/x/{value}")
-    [line] = [each for each in house.served.records("exchange") if each["code"] == "canary.stopped"]
+    # The log is written every fifth of a second, and the client has its answer before.
+    [line] = until(lambda: _stopped(house.served), "the request to be recorded")
     assert (line["sandbox"], line["rule"]) == ("one", "canaries#trap")
     [killed] = house.served.recorded("killed")
     assert (killed["kind"], killed["name"]) == ("sandbox", "one")
@@ -352,6 +353,10 @@ def one_that_stops_takes_all_access[Found: PlantingSandbox](house: PlantingLab[F
     # Of another one it is worth nothing: that one has its own.
     assert other.get(f"/x/{value}", *_STATUS).stdout == b"200"
     _is_nowhere(house.served, value)
+
+
+def _stopped(served: ServeProcess) -> list[dict[str, object]]:
+    return [each for each in served.records("exchange") if each["code"] == "canary.stopped"]
 
 
 def a_proxy_that_returns_knows_what_is_planted[Found: PlantingSandbox](house: PlantingLab[Found]) -> None:

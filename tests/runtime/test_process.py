@@ -73,7 +73,7 @@ def test_who_ends_a_command_is_not_held_up_by_others_in_the_sandbox(
     box.sh("echo 'kill -STOP $$' >/tmp/held.sh")
     process = house.runtime.spawn("held", Command(argv=("sleep", "300")))
     with monkeypatch.context() as stopped:
-        stopped.setattr(module, "SUPERVISOR", "/tmp/held.sh")
+        stopped.setattr(module, "SUPERVISOR_PATH", "/tmp/held.sh")
         process.kill(0.1)
     assert "T" in box.sh("cut -d ' ' -f 3 /proc/[0-9]*/stat").text.split()
     with pytest.raises(TimeoutError):

@@ -27,9 +27,9 @@ _OTHER = """
 import sys
 from pathlib import Path
 from egress.runtime.docker.runtime import DockerRuntime
-from egress.runtime.proxy_client import ProxyGateway
+from egress.runtime.proxy_client import ControlProxyClient
 from egress.runtime.spec import Spec
-runtime = DockerRuntime(ProxyGateway(Path(sys.argv[1])), Path(sys.argv[2]), ready=1)
+runtime = DockerRuntime(ControlProxyClient(Path(sys.argv[1])), Path(sys.argv[2]), ready=1)
 runtime.create(Spec(name="left", image=sys.argv[3]))
 runtime.start("left")
 runtime.create(Spec(name="made", image=sys.argv[3]))
@@ -49,7 +49,7 @@ import socket
 door = open("/etc/resolv.conf").read().split()[1]
 for port in (3128, 53):
     try:
-        socket.create_connection((door, port), 20).close()
+        socket.create_connection((door, port), 3).close()
         print("open")
     except OSError:
         print("nobody")

@@ -23,11 +23,11 @@ MaxProtocol = TLSv1.2
 """
 
 SHAKE = """\
-from egress.tls.contexts import Contexts
+from egress.tls.contexts import ClientContexts
 from egress.ca import Authority
 from tests.addons.handshake import Pair, asking, today, visiting
 ours = Authority.create("one", today())
-server = Contexts().accepting(ours, "api.example.com", (b"http/1.1",), today())
+server = ClientContexts().accepting(ours, "api.example.com", (b"http/1.1",), today())
 client = asking(visiting(ours.certificate_pem, alpn=(b"http/1.1",)), "api.example.com")
 print(Pair(client, server).run().client.get_protocol_version_name())
 """

@@ -17,10 +17,13 @@ SCHEMES = {
     "env": "an environment variable of the proxy's own user",
     "file": "a file, read again when it changes",
     "command": "the output of a program, run without a shell",
-    "store": "Egress's own encrypted store",
-    "keyring": "the keyring of the operating system",
-    "vault": "HashiCorp Vault or OpenBao",
-    "aws-sm": "AWS Secrets Manager",
+}
+# Reserved for stores that a later version may read itself; until then each is an error with its cure.
+RESERVED_SCHEMES = {
+    "store": "keep the value in a file of your own, and name it with `file:`",
+    "keyring": "use `{command: [secret-tool, lookup, ATTRIBUTE, VALUE]}`, or the tool of your keyring",
+    "vault": "use `{command: [vault, kv, get, -field=FIELD, PATH]}`",
+    "aws-sm": "use `{command: [aws, secretsmanager, get-secret-value, --secret-id, ID, ...]}`",
 }
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -67,6 +70,9 @@ def _source(source: str | CommandSource, at: DocumentCursor) -> SourceReference:
         )
         return "", ()
     scheme, reference = match[1], match[2]
+    if scheme in RESERVED_SCHEMES:
+        at.error(f"`{scheme}:` is not resolved by this version", RESERVED_SCHEMES[scheme])
+        return "", ()
     if scheme not in SCHEMES:
         at.error("this kind of source does not exist", did_you_mean(scheme, SCHEMES))
         return "", ()

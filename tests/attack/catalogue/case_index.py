@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1]
-SHARED = "runtime/escapes.py"
+SHARED = "runtime/escape_cases.py"
 """The list that every kind of sandbox is held to."""
 IN_SANDBOXES = (
     *(SHARED, "runtime/test_escapes.py", "runtime/namespace/test_escapes.py"),

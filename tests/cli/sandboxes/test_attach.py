@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-JOINED = [sys.executable, str(Path(__file__).with_name("joined.py"))]
+JOINED = [sys.executable, str(Path(__file__).with_name("attached_program.py"))]
 PATIENCE = 60
 
 

@@ -77,7 +77,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 class Lab:
-    """A door that takes every client for `HOST_IMAGE`, the lane, and an upstream."""
+    """A door that takes every client for `HOST`, the lane, and an upstream."""
 
     def __init__(self) -> None:
         self.names = Names()

@@ -29,9 +29,9 @@ def test_what_is_left_open_at_most_fits_and_one_sandbox_has_half(limit: int) -> 
 
 RAISES = """
 import resource
-from egress.proxy.process.descriptor_limit import raised
+from egress.proxy.process.descriptor_limit import raise_descriptor_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 300))
-print(raised(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 

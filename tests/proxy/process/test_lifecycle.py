@@ -50,6 +50,7 @@ async def test_a_request_goes_out_with_its_credential_and_is_recorded(
     assert SECRET not in json.dumps(record)
 
 
+@pytest.mark.real_process
 async def test_a_secret_from_the_environment_is_used_and_stands_there_no_longer(
     tmp_path: Path, upstream: RawUpstream
 ) -> None:

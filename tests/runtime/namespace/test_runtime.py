@@ -44,10 +44,10 @@ except OSError:
 _OWNER = """
 import sys
 from pathlib import Path
-from egress.runtime.proxy_client import ProxyGateway
+from egress.runtime.proxy_client import ControlProxyClient
 from egress.runtime.namespace.runtime import NamespaceRuntime
 from egress.runtime.spec import Command, Spec
-runtime = NamespaceRuntime(ProxyGateway(Path(sys.argv[1])), Path(sys.argv[2]))
+runtime = NamespaceRuntime(ControlProxyClient(Path(sys.argv[1])), Path(sys.argv[2]))
 runtime.create(Spec(name="left", image="host"))
 runtime.start("left")
 runtime.spawn("left", Command(argv=("/bin/sleep", sys.argv[4])))

@@ -28,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, object]]:
         kind = body["kind"] or "host"
         return 200, {"kind": kind, "name": body["name"], "connections": 2, "known": body["name"] != "free"}
 
-    monkeypatch.setattr(kill, "ask", ask)
+    monkeypatch.setattr(kill, "ask_proxy", ask)
     return found
 
 

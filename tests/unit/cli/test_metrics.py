@@ -12,7 +12,7 @@ TEXT = "# TYPE egress_ready gauge\negress_ready 1\n"
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, code: int, answer: dict[str, object]) -> None:
-    monkeypatch.setattr(metrics, "ask", lambda *_: (code, answer))
+    monkeypatch.setattr(metrics, "ask_proxy", lambda *_: (code, answer))
 
 
 def test_the_text_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

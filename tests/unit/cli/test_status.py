@@ -35,7 +35,7 @@ ANSWER: dict[str, object] = {
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, code: int, answer: dict[str, object]) -> None:
-    monkeypatch.setattr(status, "ask", lambda *_: (code, answer))
+    monkeypatch.setattr(status, "ask_proxy", lambda *_: (code, answer))
 
 
 def test_it_is_told_in_a_few_lines(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

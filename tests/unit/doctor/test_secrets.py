@@ -67,7 +67,6 @@ async def test_rules_without_secrets_and_no_rules_are_fine(tmp_path: Path) -> No
         ("command:/nowhere/at/all", "there is no program /nowhere/at/all"),
         ("command:/bin/sh -c 'echo tok_A1b2C3d4E5f6G7h8I9j0 >&2; exit 3'", "sh ended with status 3"),
         ("command:/bin/true", "is empty"),
-        ("vault:kv/token", "`vault:` is not resolved by this version"),
     ],
 )
 async def test_a_source_that_fails_is_a_fault_with_its_reason(source: str, said: str, tmp_path: Path) -> None:

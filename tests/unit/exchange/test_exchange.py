@@ -212,17 +212,17 @@ def boom(*args: object, **named: object) -> object:
     raise BoomError
 
 
-@pytest.mark.parametrize("name", ["head_of", "decide", "forwarded", "smallest"])
+@pytest.mark.parametrize("name", ["decidable_head", "decide", "head_with_target", "smallest_limit"])
 def test_a_fault_in_begin_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_head()
     with monkeypatch.context() as patch:
         patch.setattr(machines, name, boom)
         with pytest.raises(BoomError):
-            one.begin(request("/items", method="POST") if name == "smallest" else request(), NOW)
+            one.begin(request("/items", method="POST") if name == "smallest_limit" else request(), NOW)
     assert_denied_and_dead(one)
 
 
-@pytest.mark.parametrize("name", ["apply", "asking_for_plain", "finds"])
+@pytest.mark.parametrize("name", ["apply_credentials", "asking_for_plain", "can_find_injected"])
 def test_a_fault_in_provide_leaves_no_way_to_send(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     one = at_secrets()
     with monkeypatch.context() as patch:
@@ -265,13 +265,13 @@ def assert_denied_and_dead(one: Exchange) -> None:
 @pytest.mark.parametrize(
     ("stage", "step", "where", "name"),
     [
-        ("sent", "informational", machines, "answer_of"),
-        ("sent", "respond", machines, "answer_of"),
+        ("sent", "informational", machines, "cleaned_answer"),
+        ("sent", "respond", machines, "cleaned_answer"),
         ("sent", "respond", machines, "Scrubber"),
         ("body", "data", Scrubber, "feed"),
         ("body", "end", Scrubber, "finish"),
         ("frames", "message", Scrubber, "finish"),
-        ("body", "end", machines, "trailers_of"),
+        ("body", "end", machines, "cleaned_trailers"),
         ("frames", "message", Scrubber, "feed"),
         ("frames", "control", Needles, "mask"),
     ],

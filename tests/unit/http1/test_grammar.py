@@ -39,7 +39,12 @@ PATTERNS: dict[str, re.Pattern[str]] = {
 
 
 # Looked for anywhere in a text; all the others are tried at one place.
-SEARCHED = {"grammar.FIELD", "fields.FIELD", "fields._FOLD", "fields._BLANK_BEFORE_COLON"}
+SEARCHED = {
+    "grammar.FIELD_LINE",
+    "field_block.FIELD_LINE",
+    "field_block._FOLDED_LINE",
+    "field_block._BLANK_BEFORE_COLON",
+}
 
 
 @pytest.mark.parametrize("worst", WORST)

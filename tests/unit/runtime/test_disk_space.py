@@ -34,7 +34,7 @@ def test_what_there_is_room_for_is_written(tmp_path: Path) -> None:
 def test_a_tenth_of_a_small_disk_stays_free(small: Path) -> None:
     script = 'mount -t tmpfs -o size=64m none "$1" && shift && exec "$@"'  # Nobody else sees it.
     code = (
-        "import sys; from pathlib import Path; from tests.unit.runtime import test_room as own; "
+        "import sys; from pathlib import Path; from tests.unit.runtime import test_disk_space as own; "
         "own.fill(Path(sys.argv[1]))"
     )
     words = ["unshare", "-Urm", "sh", "-c", script, "sh", str(small), sys.executable, "-c", code, str(small)]

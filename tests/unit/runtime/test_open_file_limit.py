@@ -7,10 +7,10 @@ import sys
 
 _RAISED = """
 import resource
-from egress.runtime import descriptors
+from egress.runtime import open_file_limit
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-descriptors.raise_own()
+open_file_limit.raise_own_limit()
 print(resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard))
 """
 

@@ -14,8 +14,8 @@ from egress.runtime.owner_lock import OwnerLock, is_held, owner_of, write_owner
 
 _HOLD = """
 import sys, pathlib
-from egress.runtime.owner_lock import Lease
-print(Lease(pathlib.Path(sys.argv[1])).path, flush=True)
+from egress.runtime.owner_lock import OwnerLock
+print(OwnerLock(pathlib.Path(sys.argv[1])).path, flush=True)
 sys.stdin.read()
 """
 

@@ -34,7 +34,7 @@ class Fickle(FakeProxyClient):
         self.is_there = True
         self.meetings: list[Ended] = []
 
-    def meet(self) -> LivenessConnection:
+    def open_liveness(self) -> LivenessConnection:
         if not self.is_there:
             raise GatewayError("gone")
         self.meetings.append(Ended())

@@ -106,7 +106,7 @@ def test_a_machine_without_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(transfer, "sift", full)
+    monkeypatch.setattr(transfer, "filter_archive", full)
     with pytest.raises(SandboxStateError, match="no space left"):
         transfer.put(Sandbox().run, "one", "/x", archive())
     with pytest.raises(SandboxStateError, match="no space left"), transfer.get(Sandbox(0).run, "one", "/x"):

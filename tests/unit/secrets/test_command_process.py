@@ -129,10 +129,10 @@ def test_a_status_that_nobody_can_know_is_no_success() -> None:
     """Where SIGCHLD is ignored the kernel forgets how a child ended, and `Popen` says 0."""
     code = (
         "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-        "from egress.secrets.command_process import Process\n"
+        "from egress.secrets.command_process import CommandProcess\n"
         "for pause in ('', 'sleep 0.1;'):\n"
         "    argv = ['sh', '-c', f'{pause} echo token-123; exit 3']\n"
-        "    print(Process().run('/bin/sh', argv, {'PATH': '/usr/bin:/bin'}, '/', 60.0))\n"
+        "    print(CommandProcess().run('/bin/sh', argv, {'PATH': '/usr/bin:/bin'}, '/', 60.0))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout.count("SIGCHLD ignored") == 2, done.stderr

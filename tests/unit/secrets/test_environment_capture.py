@@ -34,12 +34,12 @@ ROOT = Path(__file__).parents[3]
 # It says what it has, then waits to be looked at.
 PROGRAM = """
 import hashlib, json, os, sys
-from egress.secrets.environment_capture import take
+from egress.secrets.environment_capture import capture_environment
 
 def digest(value):
-    return hashlib.sha256(value.named("x").reveal()).hexdigest()
+    return hashlib.sha256(value.secret_named("x").reveal()).hexdigest()
 
-captured = take(dict(os.environ), {"TOKEN", "SECOND", "ABSENT"}, sys.orig_argv)
+captured = capture_environment(dict(os.environ), {"TOKEN", "SECOND", "ABSENT"}, sys.orig_argv)
 print(json.dumps({
     "pid": os.getpid(),
     "argv": sys.argv[1:],

@@ -663,7 +663,7 @@ async def test_all_variables_are_known_before_the_first_command_runs(
     async def at_once[T](work: Callable[[], T]) -> T:
         return work()
 
-    monkeypatch.setattr("egress.secrets.resolver.in_thread", at_once)
+    monkeypatch.setattr("egress.secrets.resolver.run_in_thread", at_once)
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     one = spec("vault", "command", str(script(tmp_path, 'echo "seen-$GH_TOKEN-end"', "gh")))
     of = resolver(clock, captured({}, {"PATH": "/usr/bin:/bin", "HOME": "/", "GH_TOKEN": "key"}))

@@ -13,7 +13,7 @@ from tests.cli.command import ROOT
 
 PIECES = """
 from pathlib import Path
-from egress.proxy.process.lifecycle import give_back
+from egress.proxy.process.lifecycle import trim_heap
 
 def resident():
     status = Path("/proc/self/status").read_text()
@@ -23,7 +23,7 @@ pieces = [bytes(9000) for _ in range(8000)]
 kept = pieces[::50]
 full = resident()
 del pieces
-give_back()
+trim_heap()
 print(full, resident())
 """
 

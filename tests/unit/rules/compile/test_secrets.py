@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egress.rules.compile.secrets import NAME_PATTERN, SCHEMES
+from egress.rules.compile.secrets import NAME_PATTERN, RESERVED_SCHEMES, SCHEMES
 from tests.unit.rules.rule_samples import errors, policy
 
 
@@ -12,6 +12,16 @@ from tests.unit.rules.rule_samples import errors, policy
 def test_each_scheme_wants_a_reference_and_says_what_it_is(scheme: str) -> None:
     (found,) = errors(f"secrets:\n  s: {{from: '{scheme}: ', hosts: [a.example]}}\n")
     assert found == f"hosts.yaml:2:13: nothing stands after `{scheme}:` ({scheme}: is {SCHEMES[scheme]})"
+
+
+@pytest.mark.parametrize("scheme", sorted(RESERVED_SCHEMES))
+def test_a_source_that_nothing_resolves_is_an_error_with_file_line_cause_and_cure(scheme: str) -> None:
+    """Found before a request is denied for it, with or without a reference, and used or not."""
+    for reference in ("", "kv/token"):
+        (found,) = errors(f"secrets:\n  s: {{from: '{scheme}:{reference}', hosts: [a.example]}}\n")
+        cause = f"`{scheme}:` is not resolved by this version"
+        assert found == f"hosts.yaml:2:13: {cause} ({RESERVED_SCHEMES[scheme]})"
+        assert "`file:`" in found or "`{command: [" in found
 
 
 @pytest.mark.parametrize("name", ["a", "a-b_c1", "a" * 63])

@@ -14,7 +14,7 @@ from egress.rules.language.document import Value, read
 from egress.rules.language.schema import SCHEMA_DIALECT, build_schema, schema_text
 from tests.unit.rules.compile.test_policy_writer import FILES
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CONFIG = ROOT / "config"
 VALIDATOR = Draft202012Validator(build_schema())
 

@@ -69,8 +69,8 @@ def test_folders_deeper_than_a_path_is_long_are_removed_with_few_descriptors(tmp
     subprocess.run([sys.executable, "-c", make], cwd=folder, check=True)
     # In a process of its own: this one may have more open by now.
     clean = (
-        "import resource, sys; from pathlib import Path; from egress.runtime.namespace import sweep\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); sweep.remove(Path(sys.argv[1]))"
+        "import resource, sys; from pathlib import Path; from egress.runtime.namespace import reaper\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); reaper.remove_folder(Path(sys.argv[1]))"
     )
     subprocess.run([sys.executable, "-c", clean, str(folder)], check=True)
     assert list(tmp_path.iterdir()) == []

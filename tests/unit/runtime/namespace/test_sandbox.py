@@ -29,7 +29,7 @@ class Told:
     def freeze(self, *, is_frozen: bool) -> None:
         self.calls.append(f"freeze {is_frozen}")
 
-    def hold(self, *, is_paused: bool) -> None:
+    def pause_commands(self, *, is_paused: bool) -> None:
         self.calls.append(f"hold {is_paused}")
 
     def stop(self) -> None:

@@ -49,7 +49,7 @@ def test_a_folder_that_is_not_there_is_told() -> None:
 ours, theirs = socket.socketpair()
 number = os.fork()
 if not number:
-    command._go("/no/such", theirs)
+    command._change_folder("/no/such", theirs)
 print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]), ours.recv(99).decode())
 """
     assert run_inside(code) == '125 {"refused": "folder"}\n'

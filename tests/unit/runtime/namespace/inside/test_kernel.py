@@ -18,7 +18,7 @@ def test_what_the_kernel_refuses_is_an_error_with_its_number() -> None:
 
 def test_a_filter_holds_from_then_on_and_for_all_that_follow() -> None:
     code = """
-kernel.filter_calls(filter.program(os.uname().machine))
+kernel.filter_calls(syscall_filter.filter_program(os.uname().machine))
 try:
     socket.socket(40, 1)
 except OSError as error:
@@ -51,7 +51,7 @@ print(os.stat("/proc/self/environ").st_uid)
 def test_capabilities_are_given_up_for_good() -> None:
     needs_namespaces()
     code = """
-users.enter(0, ())
+user_namespaces.enter(0, ())
 kernel.forget_capabilities()
 kernel.drop_capabilities()
 print(*[line.split()[1] for line in open("/proc/self/status") if line.startswith("Cap")])
@@ -62,7 +62,7 @@ print(*[line.split()[1] for line in open("/proc/self/status") if line.startswith
 def test_mounts_are_made_bounded_and_taken_away() -> None:
     needs_namespaces()
     code = """
-users.enter(0x20000, ())
+user_namespaces.enter(0x20000, ())
 kernel.keep_mounts_private()
 kernel.mount("tmpfs", "/proc", "mode=0755")
 os.mkdir("/proc/a")

@@ -8,7 +8,7 @@ from tests.unit.runtime.namespace.inside_code import needs_namespaces, run_insid
 def test_there_is_loopback_with_the_doors_address_and_nothing_else() -> None:
     needs_namespaces()
     code = """
-users.enter(0x40020000, ())
+user_namespaces.enter(0x40020000, ())
 network.prepare("198.18.0.2")
 print([name for _, name in socket.if_nameindex() if name in ("lo", "eth0")])
 print(open("/proc/net/if_inet6").read() == "" if os.path.exists("/proc/net/if_inet6") else True)

@@ -13,8 +13,8 @@ from tests.unit.runtime.namespace.inside_code import needs_namespaces, run_insid
 _BUILD = """
 import json
 sources, steps = json.loads(sys.argv[1])
-users.enter(0x20000, ())
-root.build(root.Trees(sources), steps)
+user_namespaces.enter(0x20000, ())
+root_mounts.build(root_mounts.HostTrees(sources), steps)
 """
 
 
@@ -61,8 +61,9 @@ for place in ("/one/x", "/four/x"):
 def test_a_step_that_nobody_knows_is_an_error() -> None:
     needs_namespaces()
     code = _BUILD.replace(
-        "root.build(root.Trees(sources), steps)",
-        "try:\n    root.build(root.Trees(sources), steps)\nexcept ValueError as error:\n    print(error)",
+        "root_mounts.build(root_mounts.HostTrees(sources), steps)",
+        "try:\n    root_mounts.build(root_mounts.HostTrees(sources), steps)\n"
+        "except ValueError as error:\n    print(error)",
     )
     assert run_inside(code, json.dumps([[], [["destroy", "/x"]]])) == "destroy\n"
 
@@ -70,9 +71,9 @@ def test_a_step_that_nobody_knows_is_an_error() -> None:
 def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     needs_namespaces()
     code = """
-users.enter(0x20000, ())
+user_namespaces.enter(0x20000, ())
 try:
-    root.Trees([{"path": sys.argv[1], "attributes": 1, "alone": False}])
+    root_mounts.HostTrees([{"path": sys.argv[1], "attributes": 1, "alone": False}])
 except OSError as error:
     print(error.filename)
 """
@@ -84,13 +85,13 @@ def test_what_is_mounted_below_a_folder_is_found_and_can_be_covered() -> None:
     assert any(each.startswith("/proc") for each in _mounted_below("/"))
     needs_namespaces()
     code = """
-users.enter(0x20000, ())
+user_namespaces.enter(0x20000, ())
 kernel.keep_mounts_private()
 kernel.mount("tmpfs", "/proc", "mode=0755")
 os.mkdir("/proc/in")
 open("/proc/in/x", "w").close()
-root._cover("/proc/in")
-root._cover("/proc/not/there")
+root_mounts._cover("/proc/in")
+root_mounts._cover("/proc/not/there")
 print(os.listdir("/proc/in"))
 """
     assert run_inside(code) == "[]\n"
@@ -109,7 +110,7 @@ def test_a_disk_has_one_size_for_all_its_folders_and_keeps_what_is_mounted_there
         _BUILD
         + """
 places = [["/one", 0o755, ["/one/deep/seen"]], ["/two", 0o1777, []]]
-root.add_disks([{"options": "size=1m,nr_inodes=64", "places": places}], 0)
+root_mounts.add_disks([{"options": "size=1m,nr_inodes=64", "places": places}], 0)
 print(open("/one/deep/seen").read())
 for place in ("/one", "/two", "/one/deep"):
     found = os.stat(place)
@@ -134,10 +135,10 @@ def test_what_is_mounted_below_is_found_whatever_its_folder_is_called(tmp_path: 
     needs_namespaces()
     (tmp_path / name / "in").mkdir(parents=True)
     code = """
-users.enter(0x20000, ())
+user_namespaces.enter(0x20000, ())
 kernel.keep_mounts_private()
 kernel.mount("tmpfs", sys.argv[1] + "/in")
-print(root._mounted_below(sys.argv[1]))
+print(root_mounts._mounted_below(sys.argv[1]))
 """
     assert run_inside(code, str(tmp_path / name)) == "['/in']\n"
 
@@ -150,10 +151,10 @@ def test_what_is_lent_is_not_followed_to_where_it_was_not_judged(tmp_path: Path,
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "data").symlink_to("real/data")
     code = """
-users.enter(0x20000, ())
+user_namespaces.enter(0x20000, ())
 for path in sys.argv[1:]:
     try:
-        root.Trees([{"path": path, "attributes": 1, "alone": True}])
+        root_mounts.HostTrees([{"path": path, "attributes": 1, "alone": True}])
         print("opened")
     except OSError as error:
         print(os.path.basename(error.filename), error.errno in (20, 40))
