@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, Self
 
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
-from egress.fleet.json_fields import JsonFields
+from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
 from egress.fleet.remote_process import RemoteProcess
@@ -50,7 +50,7 @@ class RemoteRuntime:
         self._lock = threading.Lock()
         self._links: set[RpcChannel] = set()
         self._is_closed = False
-        self.about: FleetInfo = rpc_codec.read_about(self._call("about"))
+        self.about: FleetInfo = read(FleetInfo, self._call("about"))
 
     def __repr__(self) -> str:
         return f"RemoteRuntime({str(self._path)!r})"
@@ -76,11 +76,11 @@ class RemoteRuntime:
     # Lifecycle
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
-        answer = self._call("create", spec=rpc_codec.write_spec(spec), terms=rpc_codec.write_lifetime(terms))
-        return rpc_codec.read_info(answer)
+        answer = self._call("create", spec=rpc_codec.write(spec), terms=rpc_codec.write(terms))
+        return read(Info, answer)
 
     def start(self, name: str) -> Info:
-        return rpc_codec.read_info(self._call("start", name=name))
+        return read(Info, self._call("start", name=name))
 
     def pause(self, name: str) -> None:
         self._call("pause", name=name)
@@ -98,7 +98,7 @@ class RemoteRuntime:
         self._call("open_ports", name=name, ports=list(ports))
 
     def prepare(self, spec: Spec, count: int) -> None:
-        self._call("prepare", spec=rpc_codec.write_spec(spec), count=count)
+        self._call("prepare", spec=rpc_codec.write(spec), count=count)
 
     def touch(self, name: str) -> None:
         self._call("touch", name=name)
@@ -106,14 +106,14 @@ class RemoteRuntime:
     # State
 
     def info(self, name: str) -> Info:
-        return rpc_codec.read_info(self._call("info", name=name))
+        return read(Info, self._call("info", name=name))
 
     def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
         found = self._call("list", labels=dict(labels)).inners("all")
-        return tuple(rpc_codec.read_info(each) for each in found)
+        return tuple(read(Info, each) for each in found)
 
     def status(self, name: str) -> SandboxStatus:
-        return rpc_codec.read_status(self._call("standing", name=name))
+        return read(SandboxStatus, self._call("standing", name=name))
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
@@ -183,7 +183,7 @@ class RemoteRuntime:
         self._call("unexpose", name=name, port=port)
 
     def previews(self) -> tuple[Preview, ...]:
-        return tuple(rpc_codec.read_preview(each) for each in self._call("previews").inners("all"))
+        return tuple(read(Preview, each) for each in self._call("previews").inners("all"))
 
     # Connections
 
@@ -297,7 +297,7 @@ def _events(link: RpcChannel) -> Iterator[Event]:
             return
         if frame is None:
             return
-        yield rpc_codec.read_event(JsonFields(frame.head).inner("event"))
+        yield read(Event, JsonFields(frame.head).inner("event"))
 
 
 def _gone_error() -> FleetUnavailableError:

@@ -59,7 +59,7 @@ class RemoteProcess:
             self._say(RpcFrame(FrameKind.END))
 
     def resize(self, terminal: Terminal) -> None:
-        self._say(make_head(say="resize", terminal=rpc_codec.write_terminal(terminal)))
+        self._say(make_head(say="resize", terminal=rpc_codec.write(terminal)))
 
     def kill(self, grace: float = 2.0) -> None:
         self._say(make_head(say="kill", grace=grace))

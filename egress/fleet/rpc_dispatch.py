@@ -14,7 +14,8 @@ from egress.errors import EgressError
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetProtocolError
 from egress.fleet.fleet import Fleet
-from egress.fleet.json_fields import JsonFields
+from egress.fleet.json_fields import JsonFields, read
+from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_codec import write_error
 from egress.fleet.rpc_exec import serve_exec
@@ -27,6 +28,7 @@ from egress.fleet.rpc_frames import (
     protocol_error,
     split_pieces,
 )
+from egress.runtime.spec import Spec
 
 _log = structlog.get_logger(__name__)
 
@@ -44,16 +46,16 @@ class RpcDispatcher:
         self._fleet = fleet
         self._on_end = on_end
         self._plain: Final[dict[str, PlainCall]] = {
-            "about": lambda _: rpc_codec.write_about(fleet.about),
+            "about": lambda _: rpc_codec.write(fleet.about),
             "create": self._create,
-            "start": lambda fields: rpc_codec.write_info(fleet.start(fields.text("name"))),
+            "start": lambda fields: rpc_codec.write(fleet.start(fields.text("name"))),
             "pause": _single_sandbox_call(fleet.pause),
             "resume": _single_sandbox_call(fleet.resume),
             "stop": _single_sandbox_call(fleet.stop),
             "remove": _single_sandbox_call(fleet.remove),
             "touch": _single_sandbox_call(fleet.touch),
-            "info": lambda fields: rpc_codec.write_info(fleet.info(fields.text("name"))),
-            "standing": lambda fields: rpc_codec.write_status(fleet.status(fields.text("name"))),
+            "info": lambda fields: rpc_codec.write(fleet.info(fields.text("name"))),
+            "standing": lambda fields: rpc_codec.write(fleet.status(fields.text("name"))),
             "list": self._list,
             "open_ports": self._open_ports,
             "prepare": self._prepare,
@@ -108,21 +110,19 @@ class RpcDispatcher:
     # Plain calls
 
     def _create(self, fields: JsonFields) -> Json:
-        spec, terms = (
-            rpc_codec.read_spec(fields.inner("spec")),
-            rpc_codec.read_lifetime(fields.inner("terms")),
-        )
-        return rpc_codec.write_info(self._fleet.create(spec, terms))
+        spec = read(Spec, fields.inner("spec"))
+        terms = read(SandboxLifetime, fields.inner("terms"))
+        return rpc_codec.write(self._fleet.create(spec, terms))
 
     def _list(self, fields: JsonFields) -> Json:
-        return {"all": [rpc_codec.write_info(each) for each in self._fleet.list(fields.values("labels"))]}
+        return {"all": [rpc_codec.write(each) for each in self._fleet.list(fields.values("labels"))]}
 
     def _open_ports(self, fields: JsonFields) -> Json:
         self._fleet.open_ports(fields.text("name"), fields.integers("ports"))
         return {}
 
     def _prepare(self, fields: JsonFields) -> Json:
-        self._fleet.prepare(rpc_codec.read_spec(fields.inner("spec")), fields.integer("count"))
+        self._fleet.prepare(read(Spec, fields.inner("spec")), fields.integer("count"))
         return {}
 
     def _expose(self, fields: JsonFields) -> Json:
@@ -133,7 +133,7 @@ class RpcDispatcher:
         return {}
 
     def _previews(self, _: JsonFields) -> Json:
-        return {"all": [rpc_codec.write_preview(each) for each in self._fleet.previews()]}
+        return {"all": [rpc_codec.write(each) for each in self._fleet.previews()]}
 
     # Streamed calls
 
@@ -170,7 +170,7 @@ class RpcDispatcher:
 
             threading.Thread(target=until_gone, name="egress-fleet-watch", daemon=True).start()
             for event in subscription:
-                link.send(make_head(event=rpc_codec.write_event(event)))
+                link.send(make_head(event=rpc_codec.write(event)))
 
 
 class _ArchiveInput(io.RawIOBase):

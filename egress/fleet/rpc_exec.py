@@ -16,7 +16,7 @@ from typing import Final, override
 from egress.errors import EgressError
 from egress.fleet import rpc_codec
 from egress.fleet.fleet import Fleet
-from egress.fleet.json_fields import JsonFields
+from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_codec import write_error
 from egress.fleet.rpc_frames import (
@@ -29,7 +29,7 @@ from egress.fleet.rpc_frames import (
     split_pieces,
 )
 from egress.runtime.protocol import Output, RuntimeProcess
-from egress.runtime.spec import Command
+from egress.runtime.spec import Command, Terminal
 
 _MAX_KEPT_BYTES: Final = 64 * 1024
 """Bytes of each output kept in this process; the caller's side keeps its own copy."""
@@ -117,7 +117,7 @@ class _ServedExec:
     def _resize(self, fields: JsonFields) -> None:
         if self._process is not None:
             with suppress(EgressError):
-                self._process.resize(rpc_codec.read_terminal(fields.inner("terminal")))
+                self._process.resize(read(Terminal, fields.inner("terminal")))
 
     # Events of the command
 

@@ -206,7 +206,7 @@ def _copy_variable(name: str, caller: Mapping[str, str], sources: Collection[str
     if name in sources:
         raise UsageError(f"a configured secret is read from {name}", SECRET_HINT)
     if name not in caller:
-        raise UsageError(f"{name} is not set in this shell", f"set it, or use --env {name}=VALUE")
+        raise UsageError(f"{name} is not set in the environment", f"set it, or use --env {name}=VALUE")
     return caller[name]
 
 

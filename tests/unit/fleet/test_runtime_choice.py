@@ -52,11 +52,11 @@ def test_a_profile_for_containers_is_not_left_out_in_silence(tmp_path: Path) -> 
         FakeProxyClient(), tmp_path, provision_minimal, seccomp=tmp_path / "seccomp.json"
     )
     with pytest.raises(SpecError, match="needs the docker runtime"):
-        open_runtime(RuntimeChoice("namespace", "as asked for"), place)
+        open_runtime(RuntimeChoice("namespace", "requested"), place)
 
 
 def test_what_is_wrong_with_a_choice_shows_before_anything_is_started(tmp_path: Path) -> None:
-    here = RuntimeChoice("namespace", "as asked for")
+    here = RuntimeChoice("namespace", "requested")
     check_choice(here, None)
     check_choice(here, None, ("host",))
     with pytest.raises(SpecError, match="needs the docker runtime"):
@@ -67,11 +67,11 @@ def test_what_is_wrong_with_a_choice_shows_before_anything_is_started(tmp_path: 
 
 def test_an_engine_is_asked_only_where_it_has_something_to_say(tmp_path: Path) -> None:
     """Whether it answers was seen when it was chosen."""
-    check_choice(RuntimeChoice("docker", "as asked for"), None, engine=NOWHERE)
+    check_choice(RuntimeChoice("docker", "requested"), None, engine=NOWHERE)
     asked = (
         (RuntimeChoice("docker", "with runsc", "runsc"), None, ()),
-        (RuntimeChoice("docker", "as asked for"), tmp_path / "seccomp.json", ()),
-        (RuntimeChoice("docker", "as asked for"), None, ("some",)),
+        (RuntimeChoice("docker", "requested"), tmp_path / "seccomp.json", ()),
+        (RuntimeChoice("docker", "requested"), None, ("some",)),
     )
     for choice, seccomp, images in asked:
         with pytest.raises(EngineUnavailableError):
@@ -83,7 +83,7 @@ def test_namespaces_stand_in_where_no_engine_answers_and_say_why() -> None:
 
 
 def test_what_was_asked_for_is_not_replaced() -> None:
-    assert choose_runtime("namespace", NOWHERE) == RuntimeChoice("namespace", "as asked for")
+    assert choose_runtime("namespace", NOWHERE) == RuntimeChoice("namespace", "requested")
     with pytest.raises(EngineUnavailableError):
         choose_runtime("docker", NOWHERE)
 

@@ -139,7 +139,7 @@ def test_of_two_with_one_name_the_later_one_counts() -> None:
 
 def test_what_is_not_set_cannot_be_copied() -> None:
     """Left out in silence it would be looked for in the sandbox."""
-    with pytest.raises(UsageError, match="MISSING is not set here"):
+    with pytest.raises(UsageError, match="MISSING is not set in the environment"):
         given_to("MISSING")
 
 
@@ -152,7 +152,7 @@ def test_what_is_not_set_cannot_be_copied() -> None:
 )
 def test_what_does_not_begin_with_a_name_is_refused_by_its_number(text: str) -> None:
     """It is not quoted: it may well be a value whose name was forgotten."""
-    with pytest.raises(UsageError, match="--env number 2 does not begin with the name") as caught:
+    with pytest.raises(UsageError, match="--env number 2 does not start with the name") as caught:
         read_requested(["GOOD=1", text])
     assert not text.strip("= ") or text not in caught.value.message
 
@@ -175,7 +175,7 @@ def test_the_largest_value_that_a_program_can_be_given_enters() -> None:
     """The name, a sign and a NUL at the end are counted with it."""
     largest = "x" * (131_072 - len("MODE") - 2)
     assert given_to(f"MODE={largest}").variables["MODE"] == largest
-    with pytest.raises(UsageError, match="larger"):
+    with pytest.raises(UsageError, match="too large"):
         given_to(f"MODE={largest}x")
 
 

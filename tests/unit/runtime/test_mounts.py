@@ -136,7 +136,7 @@ def test_sockets_pipes_and_what_is_not_there_are_refused(tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(MountError, match="neither folder nor file"):
         judged(tmp_path / "pipe")
-    with pytest.raises(MountError, match="not there"):
+    with pytest.raises(MountError, match="does not exist"):
         judged(tmp_path / "nothing")
 
 

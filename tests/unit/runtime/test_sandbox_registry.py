@@ -104,7 +104,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_a_name_is_taken_from_its_making_to_its_end(bench: Bench) -> None:
     def twice() -> One:
-        with pytest.raises(SandboxExistsError, match="a sandbox one already"):
+        with pytest.raises(SandboxExistsError, match="sandbox one exists already"):
             bench.add("one")
         return bench.made("one")
 

@@ -68,5 +68,5 @@ def test_addresses_of_the_machine_are_those_it_answers_for(tmp_path: Path) -> No
     (tmp_path / "trie").write_text(TRIE)
     assert machine_addresses(tmp_path / "trie") == [IPv4Network("127.0.0.1/32"), IPv4Network("198.18.0.9/32")]
     assert IPv4Network("127.0.0.1/32") in machine_addresses()
-    with pytest.raises(EngineError, match="cannot be read"):
+    with pytest.raises(EngineError, match="cannot read"):
         machine_addresses(tmp_path / "nothing")
