@@ -81,8 +81,8 @@ class EmbeddedProxy:
         self._failure: ProxyFailedError | None = None
         self._lock = threading.Lock()
         # A thread that lives long: the kernel ends the proxy when the thread that started it ends.
-        self._keeper = threading.Thread(target=self._run, name="egress-proxy", daemon=True)
-        self._keeper.start()
+        self._supervisor = threading.Thread(target=self._run, name="egress-proxy", daemon=True)
+        self._supervisor.start()
         self._started.wait()
         self.check()
 
@@ -104,7 +104,7 @@ class EmbeddedProxy:
             process = self._process
             if process is not None:
                 process.terminate()
-        self._keeper.join()
+        self._supervisor.join()
 
     # The supervising thread
 

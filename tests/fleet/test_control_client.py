@@ -57,5 +57,5 @@ def test_what_is_no_answer_is_an_error_without_its_words(data: bytes) -> None:
 
 
 def test_nobody_there_is_an_error() -> None:
-    with short_folder() as folder, pytest.raises(GatewayError, match="does not answer"):
+    with short_folder() as folder, pytest.raises(GatewayError, match="did not answer"):
         ask(folder, "/status")

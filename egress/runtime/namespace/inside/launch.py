@@ -60,7 +60,7 @@ class Launcher:
     def _make(self) -> None:
         plan = self._plan
         self._controller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._controller.connect(str(plan["keeper"]))
+        self._controller.connect(str(plan["controller"]))
         for path in _strings(plan["groups"]):
             kernel.write(path, "0")
         if freezer := str(plan["freezer"]):
