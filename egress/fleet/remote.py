@@ -20,7 +20,7 @@ from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
-from egress.fleet.remote_process import RemoteProcess
+from egress.fleet.remote_process import RemoteProcess, gone_error
 from egress.fleet.rpc_channel import ChannelLostError, RpcChannel
 from egress.fleet.rpc_codec import read_error
 from egress.fleet.rpc_frames import (
@@ -203,7 +203,7 @@ class RemoteRuntime:
             _ask(link, call, **values)
             yield link
         except ChannelLostError:
-            raise _gone_error() from None
+            raise gone_error() from None
         finally:
             self._forget(link)
 
@@ -258,7 +258,7 @@ def _ask(link: RpcChannel, call: str, **values: object) -> None:
 def _next(link: RpcChannel) -> RpcFrame:
     frame = link.receive()
     if frame is None:
-        raise _gone_error()
+        raise gone_error()
     return frame
 
 
@@ -298,7 +298,3 @@ def _events(link: RpcChannel) -> Iterator[Event]:
         if frame is None:
             return
         yield read(Event, JsonFields(frame.head).inner("event"))
-
-
-def _gone_error() -> FleetUnavailableError:
-    return FleetUnavailableError("the process that serves these sandboxes has ended", _START_HINT)

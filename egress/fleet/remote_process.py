@@ -5,20 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-from egress.errors import EgressError
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.json_fields import JsonFields
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_codec import read_error
 from egress.fleet.rpc_frames import FrameKind, RpcFrame, make_head, protocol_error, split_pieces
-from egress.runtime.command_result import CapturedStream, ResultFuture
+from egress.runtime.command_result import CapturedStream, ResultFuture, feed_input
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, ExecResult, Terminal
-
-_INPUT_PIECE_BYTES: Final = 64 * 1024
 
 
 class RemoteProcess:
@@ -82,9 +79,9 @@ class RemoteProcess:
         try:
             frame = self._link.receive()
         except OSError:
-            raise _gone_error() from None
+            raise gone_error() from None
         if frame is None:
-            raise _gone_error()
+            raise gone_error()
         said = frame.head
         if "error" in said:
             raise read_error(JsonFields(said).inner("error"))
@@ -97,7 +94,7 @@ class RemoteProcess:
             while came is None:
                 came = self._take(self._link.receive())
         except OSError:
-            came = _gone_error()
+            came = gone_error()
         except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
             came = error
         self._outcome.settle(came)
@@ -107,7 +104,7 @@ class RemoteProcess:
     def _take(self, frame: RpcFrame | None) -> ExecResult | None:
         """Handle one frame; returns the result if the frame carries it."""
         if frame is None:
-            raise _gone_error()
+            raise gone_error()
         match frame.kind:
             case FrameKind.OUTPUT:
                 self._stdout.add(frame.data)
@@ -130,17 +127,12 @@ class RemoteProcess:
         )
 
     def _feed(self, source: bytes | BinaryIO) -> None:
-        if isinstance(source, bytes):
-            self.write(source)
-        else:
-            # The caller's file may fail in any way: the command then gets the input read so far.
-            with suppress(OSError, ValueError):
-                while not self._outcome.is_settled() and (piece := source.read(_INPUT_PIECE_BYTES)):
-                    self.write(piece)
+        feed_input(source, self.write, self._outcome)
         self.close_input()
 
 
-def _gone_error() -> EgressError:
+def gone_error() -> FleetUnavailableError:
+    """The error for a fleet whose process has ended."""
     return FleetUnavailableError(
         "the process that serves these sandboxes has ended", "start it again with `egress up`"
     )

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
+from typing import BinaryIO, Final
 
 from egress.runtime.protocol import OutputCallback
 from egress.runtime.spec import ExecResult
+
+_INPUT_PIECE_BYTES: Final = 64 * 1024
 
 
 class ResultFuture:
@@ -37,6 +42,21 @@ class ResultFuture:
             raise RuntimeError("a command settled without a result")
         # With its original traceback: each raise would otherwise add to the last one.
         raise self._came.with_traceback(self._traceback)
+
+
+def feed_input(
+    source: bytes | BinaryIO | None, write: Callable[[bytes], object], outcome: ResultFuture
+) -> None:
+    """Write a command's input piece by piece, until the input or the command ends."""
+    if source is None:
+        return
+    if isinstance(source, bytes):
+        write(source)
+        return
+    # The caller's file may fail in any way: the command then gets the input read so far.
+    with suppress(OSError, ValueError):
+        while not outcome.is_settled() and (piece := source.read(_INPUT_PIECE_BYTES)):
+            write(piece)
 
 
 # Output that is kept up to a limit, with a note whether there was more.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,6 @@ from egress.sandbox.cancellation import cancelled_by
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import SessionClosedError, checked
 from egress.sandbox.process import OutputCallback
-from egress.sandbox.session_markers import MarkerSplitter
 
 _LOOP_SCRIPT: Final = Path(__file__).with_name("session.sh").read_text(encoding="utf-8")
 _END_SCRIPT: Final = Path(__file__).with_name("session_end.sh").read_text(encoding="utf-8")
@@ -316,3 +315,46 @@ class _Call:
 def _pack_line(line: str) -> str:
     """Encode a text as one line, for `printf %b`."""
     return "." + line.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+_MAX_MARKER_VALUE_BYTES: Final = 40
+
+
+class MarkerSplitter:
+    """A stream, split at lines that begin with the marker."""
+
+    def __init__(
+        self, mark: bytes, output: Callable[[bytes], object], found: Callable[[bytes], object]
+    ) -> None:
+        """`output` gets bytes outside of markers, `found` the value after each marker."""
+        self._mark = mark
+        self._output = output
+        self._found = found
+        self._held = b""
+
+    def add(self, piece: bytes) -> None:
+        """Add the next bytes."""
+        self._held += piece
+        while (at := self._held.find(self._mark)) >= 0:
+            fact, end, rest = self._held[at + len(self._mark) :].partition(b"\n")
+            if not end and len(fact) <= _MAX_MARKER_VALUE_BYTES:
+                self._pass_on(at)
+                return
+            self._pass_on(at)
+            self._held = rest
+            self._found(fact.strip())
+        self._pass_on(len(self._held) - self._overlap())
+
+    def rest(self) -> None:
+        """Flush: the stream has ended, so held bytes are no marker."""
+        self._pass_on(len(self._held))
+
+    def _pass_on(self, size: int) -> None:
+        if size:
+            self._output(self._held[:size])
+            self._held = self._held[size:]
+
+    def _overlap(self) -> int:
+        """The number of last bytes that may be the beginning of a marker."""
+        most = min(len(self._held), len(self._mark) - 1)
+        return next((size for size in range(most, 0, -1) if self._mark.startswith(self._held[-size:])), 0)

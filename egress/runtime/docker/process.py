@@ -12,9 +12,9 @@ import secrets
 import threading
 import time
 from contextlib import suppress
-from typing import BinaryIO, Final
+from typing import Final
 
-from egress.runtime.command_result import CapturedStream, ResultFuture
+from egress.runtime.command_result import CapturedStream, ResultFuture, feed_input
 from egress.runtime.docker.container import SUPERVISOR_PATH
 from egress.runtime.docker.engine import ContainerGoneError, ContainerState, DockerEngine
 from egress.runtime.docker.exec_stream import ExecStream, open_exec_stream
@@ -45,7 +45,6 @@ _OVERRUN_TIMEOUT: Final = 10.0
 """Seconds past its timeout after which a command is given up."""
 _OWN_COMMAND_TIMEOUT: Final = 10.0
 """Seconds past the time of a command of ours: processes of the same user can stop it for ever."""
-_INPUT_PIECE_BYTES: Final = 64 * 1024
 _POLL_INTERVALS: Final = (0.002, 0.2)
 _MAX_TRIES: Final = 10
 
@@ -156,18 +155,8 @@ class DockerProcess:
         return [_SHELL, SUPERVISOR_PATH, "run", self._token, *bounds, folder, *command.argv]
 
     def _feed(self) -> None:
-        source = self._command.input
-        if isinstance(source, bytes):
-            self._attached.write(source)
-        elif source is not None:
-            self._copy(source)
+        feed_input(self._command.input, self._attached.write, self._outcome)
         self._attached.close_input()
-
-    def _copy(self, source: BinaryIO) -> None:
-        # The caller's file may fail in any way: the command then gets the input read so far.
-        with suppress(OSError, ValueError):
-            while not self._outcome.is_settled() and (piece := source.read(_INPUT_PIECE_BYTES)):
-                self._attached.write(piece)
 
     def _read(self) -> None:
         outcome: ExecResult | BaseException

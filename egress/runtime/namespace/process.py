@@ -18,9 +18,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import BinaryIO, Final
+from typing import Final
 
-from egress.runtime.command_result import CapturedStream, ResultFuture
+from egress.runtime.command_result import CapturedStream, ResultFuture, feed_input
 from egress.runtime.errors import PathNotFoundError, SandboxDiedError, SandboxError, SandboxStateError
 from egress.runtime.namespace.inside import messages
 from egress.runtime.protocol import Output
@@ -156,18 +156,8 @@ class NamespaceProcess:
     # Threads
 
     def _feed(self) -> None:
-        source = self._command.input
-        if isinstance(source, bytes):
-            self.write(source)
-        elif source is not None:
-            self._copy(source)
+        feed_input(self._command.input, self.write, self._outcome)
         self.close_input()
-
-    def _copy(self, source: BinaryIO) -> None:
-        # The caller's file may fail in any way: the command then gets the input read so far.
-        with suppress(OSError, ValueError):
-            while not self._outcome.is_settled() and (piece := source.read(_READ_BYTES)):
-                self.write(piece)
 
     def _read(self) -> None:
         outcome: ExecResult | BaseException

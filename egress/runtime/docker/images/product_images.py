@@ -6,15 +6,19 @@ one, and another version of Egress builds another image beside it.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from egress.runtime.docker.engine import DockerEngine
-from egress.runtime.docker.images import bases, builder, recipes, wheels
+from egress.runtime.docker.images import bases, builder, recipes
 from egress.runtime.docker.images.builder import ProgressCallback, ignore_progress
 from egress.runtime.docker.images.recipes import Recipe
-from egress.runtime.errors import ImageMissingError
+from egress.runtime.errors import ImageMissingError, UnsupportedError
 
 PROXY_REPOSITORY: Final = "egress-proxy"
 SANDBOX_REPOSITORY: Final = "egress-sandbox"
@@ -36,7 +40,7 @@ def proxy_image(
         return name
     with tempfile.TemporaryDirectory(prefix="egress-wheels-") as folder:
         say("downloading the packages of the proxy")
-        found = wheels.fetch(recipes.lock(), Path(folder))
+        found = fetch_wheels(recipes.lock(), Path(folder))
         more = {f"wheels/{wheel.name}": wheel for wheel in found}
         arguments = {"BASE_IMAGE": base, "PIP_NO_INDEX": "1"}
         return builder.build(engine, recipe, name, arguments, more, say, is_offline=True)
@@ -98,3 +102,37 @@ def _is_there(engine: DockerEngine, name: str) -> bool:
     except ImageMissingError:
         return False
     return True
+
+
+# Pip is used as this machine configured it: its index, its proxy and its trusted roots. Every file needs a
+# hash of the lock file, and only wheels are accepted, so no downloaded code runs here.
+_PIP_OPTIONS: Final = (
+    "--quiet",
+    "--disable-pip-version-check",
+    "--no-input",
+    "--require-hashes",
+    "--only-binary=:all:",
+)
+
+
+def fetch_wheels(lock: Path, into: Path) -> list[Path]:
+    """Download the packages of the lock file into a folder. Raises `UnsupportedError`."""
+    command = [*_pip(), "download", *_PIP_OPTIONS, "--requirement", str(lock), "--dest", str(into)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UnsupportedError(
+            "cannot download the packages of the proxy",
+            f"run `pip download --require-hashes -r {lock.name}` to see the error",
+        )
+    return sorted(into.glob("*.whl"))
+
+
+def _pip() -> Sequence[str]:
+    if find_spec("pip") is not None:
+        return [sys.executable, "-P", "-m", "pip"]
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    base = Path(sys.base_exec_prefix, "bin", name)
+    asked = [str(base), "-P", "-m", "pip", "--version"]
+    if not base.exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
+        raise UnsupportedError("this Python has no pip", "python -m ensurepip")
+    return [str(base), "-P", "-m", "pip"]
