@@ -143,6 +143,7 @@ class Fleet:
         with self._changed:
             if self._is_closed:
                 return
+            # From here on every call is refused, so no sandbox can appear behind the removal.
             self._is_closed = True
             self._changed.notify_all()
             # Wait for creations under way: the runtime would not know their sandboxes yet, and leave them

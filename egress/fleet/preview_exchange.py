@@ -298,6 +298,7 @@ class _ResponseRelay:
                 return self._writer.informational(event.status, event.reason, headers)
             case ResponseHead():
                 self._switched = event.status == 101
+                # The browser may speak HTTP/1.0, which knows no chunks.
                 framing = event.framing if self._switched else framing_for(event.framing, self._version)
                 return self._writer.head(
                     event.status,

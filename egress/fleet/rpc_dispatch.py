@@ -45,6 +45,7 @@ class RpcDispatcher:
     def __init__(self, fleet: Fleet, on_end: Callable[[], object]) -> None:
         self._fleet = fleet
         self._on_end = on_end
+        # Calls are looked up in tables of fixed names: a client cannot name any other method.
         self._plain: Final[dict[str, PlainCall]] = {
             "about": lambda _: rpc_codec.write(fleet.about),
             "create": self._create,

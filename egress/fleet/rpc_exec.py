@@ -68,6 +68,7 @@ class _ServedExec:
             stdout=lambda data: self._send_output(FrameKind.OUTPUT, data),
             stderr=lambda data: self._send_output(FrameKind.ERRORS, data),
         )
+        # Set in any case: callbacks for output wait for it, also after a failed start.
         try:
             process = self._process = fleet.spawn(name, command, output)
             self._send(make_head(version=RPC_VERSION, done={}))

@@ -52,6 +52,7 @@ def provision_with_canaries(
     """The provisions of a sandbox, with its canaries. Raises `SpecError` for a canary without a place."""
     provisions = provision(admission, proxy)
     planted: dict[str, str] = {}
+    # A canary never replaces a variable: the user's own value, or the kit's, would silently be lost.
     for canary in admission.canaries:
         if not canary.env:
             continue

@@ -145,6 +145,7 @@ def build_environment(
                 "a variable of the kit was to be replaced, but no value was given",
                 "give it with --env NAME=VALUE",
             )
+    # Later sources win: neutral variables, then the kit's, then the requested ones.
     neutral, notices = _neutral_variables(caller, kind, needles)
     notices += [_notice(name, stays=name not in own) for name in wanted if name in kit]
     replaced = {name: value for name, value in wanted.items() if name in own or name not in kit}
@@ -191,6 +192,7 @@ def _requested_variables(
             raise UsageError("the name of a variable holds a configured secret", SECRET_HINT)
         value = _copy_variable(each.name, caller, sources) if each.value is None else each.value
         check_value(each.name, value)
+        # Name and value are searched together: a secret may contain an equals sign.
         if needles.occur_in(f"{each.name}={value}".encode()):
             raise UsageError(f"the value of {each.name} holds a configured secret", SECRET_HINT)
         wanted[each.name] = value

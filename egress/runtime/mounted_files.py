@@ -43,6 +43,7 @@ class MountedFiles:
         seen = {target: self._own_file(number) for number, target in enumerate(sorted(self.own))}
         if provisions.files:
             seen[provisions.folder] = self._provision_folder
+        # An overmount of a missing file would make the engine create a folder there.
         for target, source in provisions.overmounts.items():
             if source not in provisions.files:
                 raise SpecError(f"the provisions mount {source} but lack that file", "add it to the files")

@@ -79,6 +79,8 @@ def _check_mount(mount: Mount, closed: list[Path], written: list[Path], taken: t
     with _resolved(mount.source) as way:
         source, link = way.end, way.untrusted_link(written)
     try:
+        # Order of the checks: existence first, then what the path may expose, then its place in the sandbox.
+        # Every error names the user's own path.
         kind = stat.S_IFMT(source.stat().st_mode)
     except OSError:
         raise MountError(f"{mount.source} does not exist", "mount an existing folder or file") from None

@@ -77,6 +77,7 @@ def is_held(path: Path) -> bool:
         return False
     except OSError:
         return True
+    # A lock that can be taken has no owner. It is released with the descriptor.
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -120,6 +120,7 @@ class ControlProxyClient:
             raise SandboxExistsError(
                 f"the proxy has a sandbox {name} already", "remove it, or choose another name"
             )
+        # A client error is the caller's mistake; everything else is a refusal of the proxy.
         if status == 400:
             raise SpecError(f"the proxy refused the sandbox {name}: {error}", hint)
         raise GatewayRefusedError(f"the proxy refused the sandbox {name}: {error}", hint)
@@ -237,6 +238,7 @@ def _admission(name: str, answer: Mapping[str, object]) -> Admission:
         if isinstance(forms, dict)
     }
     authority = _text_field(answer, "ca")
+    # Checked although the proxy is trusted: a private key must never enter a sandbox.
     if "BEGIN CERTIFICATE" not in authority or "PRIVATE KEY" in authority:
         raise GatewayRefusedError(
             f"the proxy sent no authority for the sandbox {name}",

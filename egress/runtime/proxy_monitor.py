@@ -56,6 +56,7 @@ class ProxyMonitor:
             if self._closed.is_set():
                 connection.close()
                 return
+            # Called before the next wait: sandboxes without a proxy have no network until it succeeds.
             try:
                 self._returned()
             except GatewayError:

@@ -140,6 +140,7 @@ def _advance(way: ResolvedPath, at: list[str], held: list[int], names: list[str]
         if not stat.S_ISLNK(found.st_mode):
             at.append(name)
             continue
+        # Read from the held descriptor: a replaced link of the same name is not followed.
         target = Path(os.readlink("", dir_fd=below))
         way.links.append(FollowedLink(Path("/", *at, name), target, found.st_uid))
         if way.is_loop:

@@ -71,6 +71,7 @@ class SandboxRegistry[S: RegisteredSandbox]:
                 )
             self._busy.add(name)
             returns = self._returns
+        # Outside of the lock: creating takes seconds, and other sandboxes go on meanwhile.
         with self._while_busy(name):
             made = make()
             with self._lock:

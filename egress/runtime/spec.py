@@ -108,6 +108,7 @@ class Spec:
             raise SpecError("workdir is the root folder", "name a folder in it")
         check_ports(self.ports)
         _check_labels(self.labels)
+        # Two mounts at one path would hide each other, in an order that depends on the runtime.
         targets = [mount.target.rstrip("/") for mount in self.mounts]
         if len(set(targets)) < len(targets):
             raise SpecError("mounts.target names one path twice", "mount one thing there")

@@ -215,6 +215,7 @@ def _check_place(name: str, plain: tarfile.TarInfo, known: _KnownEntries) -> Non
         raise ArchiveError("the archive holds a name twice", "create it with tar, from distinct names")
     if plain.islnk() and known.get(plain.linkname) != "file":
         raise ArchiveError("the archive holds a hard link without its file", "create it with tar")
+    # Every folder above has to be a folder: an entry below a link would be written where the link leads.
     above = dirname(name)
     while above:
         if known.get(above) not in (None, "folder"):

@@ -52,6 +52,7 @@ def put(run: Run, name: str, path: str, archive: BinaryIO) -> None:
         result = run(
             Command(argv=(*_PUT_COMMAND, path), cwd="/", input=file, timeout=_TAR_TIMEOUT), NO_OUTPUT
         )
+    # Statuses come from the sandbox: they choose the message, and nothing else.
     if result.timed_out:
         raise _timeout_error(name, path)
     if result.exit_code == _NO_PROGRAM_STATUS:

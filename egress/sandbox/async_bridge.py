@@ -51,6 +51,7 @@ async def in_thread[**P, R](function: Callable[P, R], *args: P.args, **kwargs: P
             # The loop may have been closed meanwhile.
             loop.call_soon_threadsafe(settle, told)
 
+    # A daemon thread: a blocked call must not keep the interpreter from exiting.
     threading.Thread(target=run, name="egress-call", daemon=True).start()
     # Shielded: the thread goes on, so its result has to be awaited before the cancellation is raised.
     try:

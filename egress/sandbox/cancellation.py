@@ -35,6 +35,7 @@ class CancelScope:
         with self._lock:
             is_late = self._is_cancelled
             self._ends.append(end)
+        # Cancelled before the registration: the wait has to end immediately.
         if is_late:
             end()
         try:

@@ -63,6 +63,7 @@ def _demo_image() -> str:
     from egress.runtime.docker.engine import DockerEngine  # noqa: PLC0415 - only where it is needed
     from egress.runtime.docker.images.demo import demo_image  # noqa: PLC0415 - likewise
 
+    # A connection of its own, closed again: the runtime may live in another process.
     engine = DockerEngine()
     try:
         return demo_image(engine)

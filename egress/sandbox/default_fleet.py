@@ -28,6 +28,7 @@ class DefaultFleet:
         with self._lock:
             if self._runtime is None:
                 self._runtime = self._parts.enter_context(self._opened())
+                # Sandboxes of this process must not outlive it, even if no caller closes the fleet.
                 atexit.register(self.close)
             return self._runtime
 

@@ -132,6 +132,7 @@ class Files:
         >>> sandbox.files.write("run.sh", "echo hi", mode=0o755)  # doctest: +SKIP
         """
         permissions = "" if mode is None else f"{mode & 0o777:o}"
+        # Written under a random name first, and renamed: a reader never sees half of a file.
         more = (f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}", permissions)
         source = as_input(data)
         run_verb(self._place, "write", path, *more, source=b"" if source is None else source, timeout=timeout)
@@ -202,6 +203,7 @@ class Files:
         # Like cp: a file goes into an existing folder under its own name.
         if not is_folder and (str(path).endswith("/") or (self.exists(path) and self.stat(path).is_folder)):
             path = f"{path}/{origin.name}"
+        # Resolved inside the sandbox: only its user's rights decide where the copy lands.
         target = resolve(self._place, path, make="all" if is_folder else "above")
         folder, name = (target, "") if is_folder else (dirname(target), basename(target))
         with packing.pack(origin, name) as archive:

@@ -98,6 +98,7 @@ class Git:
         options = (*_branch(branch), *_depth(depth))
         # The path is resolved first, as for files: the clone must not lead out of the workspace.
         words = (*options, "--", url, resolve(self._place, target, make="above"))
+        # Arguments are words after the script: no part of the URL is parsed by a shell.
         command = Command(
             argv=("/bin/sh", "-c", _CLONE_SCRIPT, "sh", *words), env=_GIT_VARIABLES, timeout=timeout
         )
@@ -118,6 +119,7 @@ def _target(url: str, path: Where | None) -> str:
             "the url is not the address of a repository",
             "use an https:// URL; ssh does not pass the proxy",
         )
+    # A credential in the URL would be stored in the clone's configuration, inside the sandbox.
     if "@" in parts.netloc:
         raise SpecError(
             "the url holds a user or a credential", "omit it: the rules inject the credential on the way"

@@ -111,6 +111,7 @@ class Sandbox:
         home = runtime or DEFAULT_FLEET.get()
         called = options.random_name() if name is None else name
         place = CommandRunner(home, called)
+        # The caller's own ids, so that files in writable mounts keep their owner.
         user, group = options.caller_ids()
         spec = Spec(
             name=called,
@@ -123,6 +124,7 @@ class Sandbox:
             mounts=options.mounts(volumes),
             labels=labels,
         )
+        # Started here: a created sandbox accepts no commands yet.
         capabilities.create_sandbox(home, spec, SandboxLifetime(timeout=timeout, idle_timeout=idle_timeout))
         home.start(called)
         return cls(home, called)

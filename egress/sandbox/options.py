@@ -97,6 +97,7 @@ def limits(
     temporary: Size | None = None,
 ) -> SandboxLimits:
     """Return the limits of a sandbox; a missing one has its default."""
+    # Missing limits take the defaults of the class, so they are written in one place only.
     usual = SandboxLimits()
     return SandboxLimits(
         memory_mib=usual.memory_mib if memory is None else mib("memory", memory),

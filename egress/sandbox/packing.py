@@ -92,6 +92,7 @@ def _add_all(tar: tarfile.TarFile, folder: int, above: str, deepest: int) -> Non
 
 def _add(tar: tarfile.TarFile, folder: int, name: str, above: str, deepest: int) -> None:
     there = f"{above}{name}"
+    # The kind decides how to open; what was opened is checked again, because it may be replaced.
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(found.st_mode):
         _add_entry(tar, there, found, tarfile.SYMTYPE, os.readlink(name, dir_fd=folder))
@@ -119,6 +120,7 @@ def _add_file(tar: tarfile.TarFile, number: int, name: str) -> None:
         entry = tar.gettarinfo(arcname=name, fileobj=file)
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise OSError(0, "it is not a file")
+        # Owners of this machine mean nothing in a sandbox, and names of users stay private.
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = ""
         tar.addfile(entry, file if entry.isreg() else None)

@@ -98,6 +98,7 @@ def split_root(path: Where) -> tuple[str, str]:
 
 def path_error(status: int, path: Where, name: str) -> SandboxError:
     """The error for an exit status of files.sh."""
+    # The numbers are those of files.sh, whose head lists them.
     there = f"{str(path)!r} in the sandbox {name}"
     match status:
         case 40:

@@ -29,6 +29,7 @@ def await_port(
         while not _listens(place, port):
             if has_ended():
                 raise LogEndedError(f"the process ended without listening on port {port}", "see its logs()")
+            # Ends early rather than late: another pause would pass the deadline.
             if end is not None and time.monotonic() + interval > end:
                 raise TimeoutError
             if given_up.wait(interval):

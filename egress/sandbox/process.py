@@ -89,6 +89,7 @@ class Process:
         self.stdout = Stream("stdout", keep)
         self.stderr = Stream("stderr", keep)
         self._both = RingBuffer(min(keep, MIB))
+        # The variable is inherited by children, so signals reach processes that left the group.
         marked = Command(
             argv=command.argv,
             cwd=command.cwd,
@@ -97,6 +98,7 @@ class Process:
             timeout=command.timeout,
             most_output=keep,
         )
+        # Every piece goes to a stream's own ring, to the common one for logs(), and to the callback.
         output = Output(
             self._output_callback(self.stdout, on_stdout), self._output_callback(self.stderr, on_stderr)
         )

@@ -78,6 +78,7 @@ class RingBuffer:
 
         with cancelled_by(give_up), self._changed:
             self._changed.wait_for(lambda: self._end > at or self._is_closed or given_up, timeout)
+            # Judged under the lock: bytes may have been dropped while this reader waited.
             start = self._end - self._size
             if at < start:
                 raise OutputLostError(

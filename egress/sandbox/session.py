@@ -144,6 +144,7 @@ class _Shell:
         self._idle_since = 0.0
         self._stray = (bytearray(), bytearray())
         """Output of both streams that arrived between commands."""
+        # The first marker tells the shell's process id, which the end script needs.
         first = secrets.token_hex(16)
         self._greeting = MarkerSplitter(first.encode(), self._after_greeting, self._greeted)
         command = Command(argv=(shell, "-c", _LOOP_SCRIPT, "session", first), cwd=cwd, env=env, most_output=0)
@@ -182,6 +183,8 @@ class _Shell:
 
     def _interrupt(self, call: _Call, grace: float) -> None:
         """End the processes of a command, and the shell if the command does not end by that."""
+        # TERM first, repeatedly: the command may start new processes meanwhile; then KILL, then the shell
+        # itself.
         end = time.monotonic() + grace
         while time.monotonic() < end and not self._until(call, 0):
             self._ask(call, "TERM", _SIGNAL_GRACE_SECONDS)
@@ -207,6 +210,7 @@ class _Shell:
             self._place.runtime.exec(self._place.name, Command(argv=words, cwd="/", timeout=_SIGNAL_TIMEOUT))
 
     def _result(self, call: _Call, duration: float, *, timed_out: bool) -> SessionResult:
+        # An error of the shell counts only if it cut the command short.
         if not call.is_over and self._error is not None:
             raise self._error
         call.close()

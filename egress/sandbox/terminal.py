@@ -44,6 +44,7 @@ class Pty:
             terminal=Terminal(columns=cols, rows=rows),
             most_output=0,
         )
+        # A terminal has one output, so both callbacks fill one ring.
         self._running: Running = place.begin(command, Output(stdout=self._ring.add, stderr=self._ring.add))
         threading.Thread(target=self._await, name=f"egress-{place.name}-pty", daemon=True).start()
 

@@ -48,6 +48,7 @@ def _write_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo, top: int) -> None
     # Under a random name first: the rename is atomic, and replaces a link instead of following it.
     new = f".egress-{secrets.token_hex(8)}"
     try:
+        # tarfile's data filter has refused devices and paths outside; links are created, never followed.
         if entry.isdir():
             os.close(_enter_folders(parent, [name]))
             return
@@ -123,6 +124,7 @@ def write_file(data: IO[bytes], target: Path, mode: int = 0o600) -> None:
             folder = way.open_folder()
         new = f".egress-{secrets.token_hex(8)}"
         try:
+            # Mode 0600 until the content is complete, then the requested mode.
             with os.fdopen(_create_file(new, folder), "wb") as file:
                 shutil.copyfileobj(data, SpaceCheckedFile(file))
                 file.flush()

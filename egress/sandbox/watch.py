@@ -80,6 +80,7 @@ def _read_listings(process: Process, mark: bytes) -> Iterator[Listing]:
             yield read_listing(bytes(held[:at]), mark)
             del held[: at + len(end)]
             begin = 0
+        # A hostile sandbox may never send the end of a list.
         if len(held) > _MAX_KEPT_BYTES:
             raise _listing_error()
     # The process ends with the sandbox, which is raised here, or because a program is missing.

@@ -105,6 +105,7 @@ def create(engine: DockerEngine, name: str, lease: str) -> BridgeNetwork:
                     raise
         else:
             raise EngineError("no subnet is free for another sandbox", "remove some sandboxes")
+    # Checked after creation: an engine that ignored a setting would leave a way out.
     try:
         _check_network(engine.inspect_network(made), addresses.subnet)
     except BaseException:

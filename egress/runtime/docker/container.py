@@ -72,6 +72,7 @@ def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
         "Labels": labels.owner_labels(labels.ROLE_SANDBOX, placing.lease),
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGTERM",
+        # The hardened part comes first; the lines below add settings and override none of it.
         "HostConfig": {
             **hardened_config(
                 tmpfs.memory_limit(spec.limits),
@@ -80,6 +81,7 @@ def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
                 has_ipv6=placing.has_ipv6,
                 isolation=placing.isolation,
             ),
+            # The engine's init reaps orphans: the waiting shell does not.
             "Init": True,
             "ReadonlyRootfs": spec.has_read_only_image,
             "NetworkMode": network.id,

@@ -46,6 +46,7 @@ class ContainerPool:
         kind = pool_key(spec)
         if count:
             self._engine.image_id(kind.image)
+        # Counted over all kinds: each ready container holds memory of this machine.
         with self._lock:
             others = [each for each in self._kinds if each[0] != kind]
             if sum(wanted for _, wanted, _ in others) + count > MAX_READY:

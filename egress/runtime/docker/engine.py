@@ -345,6 +345,7 @@ def _translated_errors(what: str, socket: Path) -> Iterator[None]:
         yield
     except SandboxError:
         raise
+    # A missing container is an answer of its own: callers decide what the loss means.
     except NotFound as error:
         raise ContainerGoneError(
             f"the engine did not {what}: {_reason(error)}", "check whether it was removed"

@@ -47,6 +47,7 @@ class ExecFrameDecoder:
                 del self._buffer[: self._left]
                 self._left -= len(piece)
                 yield self._stream, piece
+            # An incomplete head waits for more bytes; a piece of a stream is passed on at once.
             elif len(self._buffer) < _FRAME_HEADER.size:
                 return
             else:

@@ -30,6 +30,7 @@ def hardened_config(
         "SecurityOpt": ["no-new-privileges:true", *isolation.options],
         "Runtime": isolation.runtime,
         "Memory": memory,
+        # The same value as Memory: the engine counts both together, so no swap is left.
         "MemorySwap": memory,
         "NanoCpus": round(cpus * 1_000_000_000),
         "PidsLimit": processes,
@@ -37,6 +38,7 @@ def hardened_config(
         "CgroupnsMode": "private",
         "PublishAllPorts": False,
         "RestartPolicy": {"Name": "no"},
+        # No core dumps: they would write a process's memory, canaries included, to the disk.
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
             {

@@ -169,6 +169,7 @@ def small_system_tree(programs: Iterable[str], *, python: bool = True) -> ImageT
             tree.link(f"usr/local/bin/{name}", _PYTHON_VERSION)
         for source in modules():
             tree.module(f"{_PYTHON_LIBRARY}/{source.relative_to(_standard_library())}", source)
+    # Some programs refuse to run for a user without an entry here.
     tree.text("etc/passwd", _PASSWD_FILE.encode())
     tree.text("etc/group", _GROUP_FILE.encode())
     tree.text("etc/nsswitch.conf", b"hosts: files dns\n")

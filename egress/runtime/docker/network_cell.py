@@ -118,6 +118,7 @@ class NetworkCellPool:
                 # The door's user has to reach the socket in it. The folder above is closed to all other
                 # users.
                 door_folder.chmod(0o711)
+            # The pipe exists before the container, which mounts it.
             lifeline = DeathPipe(folder / "lifeline")
             parts.callback(lifeline.close)
             network = bridge_network.create(self._engine, names.network(number), self._lease)

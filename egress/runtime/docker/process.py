@@ -87,6 +87,7 @@ class DockerProcess:
             has_terminal=command.terminal is not None,
         )
         self._started = time.monotonic()
+        # Attached before any thread starts: an error here is raised to the caller.
         self._attached: ExecStream = open_exec_stream(
             engine.socket, engine.api_version, self._id, has_terminal=command.terminal is not None
         )

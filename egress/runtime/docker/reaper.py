@@ -40,6 +40,7 @@ def reap(engine: DockerEngine, home: Path, proxy: ProxyClient | None = None) -> 
         if folder.is_dir() and leases.is_stale({labels.LEASE_LABEL: owner_of(folder)}):
             shutil.rmtree(folder, ignore_errors=True)
     leases.forget()
+    # A name may belong to a living sandbox as well, after a crash during a rename: that one stays admitted.
     wanted = _names(each for each in there if each not in left)
     gone = tuple(sorted(_names(left) - wanted))
     if proxy is not None:

@@ -120,6 +120,7 @@ class UnassignedContainerFactory:
     ) -> str:
         resolved = mounts.check_mounts(resolved, self._guarded, (*container.RESERVED_PATHS, *files))
         workspace = self._make_workspace(spec, cell, parts)
+        # The workspace exists by now, because the container's configuration names its volume.
         placing = container.Placement(
             image=image,
             network=cell.network,

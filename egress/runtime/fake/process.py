@@ -185,6 +185,8 @@ class FakeProcess:
             status = self._end if self._end is not None else _KILLED_STATUS
         except BaseException as error:  # noqa: BLE001 - raised again by `wait`
             self._failure = error
+        # A process of an ended sandbox has no result: `wait` then raises `SandboxDiedError`, as real runtimes
+        # do.
         if not self._sandbox.is_dead(self):
             self._result = ExecResult(
                 exit_code=status,

@@ -63,6 +63,7 @@ def make_kit(
     """
     place = KitPaths(folder)
     own, others = certificates.read_authority(authority), certificates.read_roots(roots)
+    # The authority comes last in the bundle: some readers stop at the first certificate that matches.
     contents = {
         place.certificate: certificates.write([own]),
         place.bundle: certificates.write([*(der for der in others if der != own), own]),

@@ -48,6 +48,7 @@ def parse_hierarchies(mounts: str, mine: str) -> tuple[CgroupHierarchy, ...]:
         _, controllers, path = line.split(":", 2)
         paths[controllers] = path
     found = []
+    # The format of mountinfo has a variable part in the middle, which ends with a single dash.
     for line in mounts.splitlines():
         words, _, rest = line.partition(" - ")
         kind, _, options = (*rest.split(), "", "")[:3]
@@ -107,6 +108,7 @@ def make(name: str, limits: SandboxLimits, found: Iterable[CgroupHierarchy]) -> 
         folder = each.folder / f"egress-{name}"
         try:
             folder.mkdir()
+        # A hierarchy without write access limits nothing; `process_limits` covers its resources.
         except OSError:
             continue
         groups.folders.append(folder)

@@ -166,6 +166,7 @@ class LauncherClient:
             except OSError:
                 message = b""
             found = _values(message)
+            # A start is reported; the thread that waits in `start` needs the process id.
             if message and "ended" not in found:
                 with self._changed:
                     self.first = int(str(found.get("begun", 0)))
@@ -177,6 +178,7 @@ class LauncherClient:
                 self._first_lives = False
                 self.first = 0
                 self._changed.notify_all()
+            # Outside of the lock: the callback may start the sandbox again, which takes the lock.
             if told:
                 self._ended()
             if not message:

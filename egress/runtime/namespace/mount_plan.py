@@ -191,6 +191,7 @@ class MountPlan:
                 self._make(here, kind if not names else "folder")
             elif part.kind == "link":
                 links += 1
+                # The kernel's own limit: a longer chain fails inside the sandbox as well.
                 if links > _MAX_LINKS:
                     raise MountError(f"{path} is a loop of links in the sandbox", "choose another path")
                 start = "/" if part.target.startswith("/") else at

@@ -252,6 +252,7 @@ class NamespaceProcess:
                 f"cannot start a command in the sandbox {self._name}",
                 "its limit of processes or memory may be reached",
             )
+        # The line ended without a report: init is gone, and the sandbox with it.
         if not isinstance(status, int):
             return SandboxDiedError(
                 f"the sandbox {self._name} ended during the command", "start it again, or remove it"

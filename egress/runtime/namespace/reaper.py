@@ -71,6 +71,7 @@ def _empty_folder(top: int, yard: int, name: str) -> None:
     waiting: list[str] = []
     while found := _move_folders(top, yard, numbers, but=name):
         waiting += found
+    # Each folder is renamed into the yard before its content is read, so depth never adds up.
     while waiting:
         name = waiting.pop()
         with suppress(OSError):

@@ -92,6 +92,7 @@ def make_sandbox(
             folder.mkdir(mode=0o700)
             parts.callback(reaper.remove_folder, folder)
             write_owner(folder, placement.lease)
+        # Groups before the note, which lists them: a crash in between leaves only empty groups.
         groups = cgroups.make(folder.name, spec.limits, placement.hierarchies)
         parts.callback(groups.remove)
         folders = sandbox_plan.OwnFolders.below(folder)
@@ -100,6 +101,7 @@ def make_sandbox(
             folders.make(ids.owner)
         hostname = sandbox_plan.hostname(spec.name)
         mounted_files = MountedFiles(folder / "files", sandbox_plan.own_files(spec, image, hostname))
+        # Planned out here, with the caller's rights: the launcher only executes the plan.
         layout = sandbox_plan.plan_mounts(spec, image, folders, mounted_files.write(provisions), mounts)
         door_folder = folder / "door"
         door_folder.mkdir()

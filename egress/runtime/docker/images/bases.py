@@ -127,6 +127,7 @@ def _bootstrap(mirror: str, release: str) -> Iterator[BinaryIO]:
         environ = {"PATH": PROGRAM_PATH, "LC_ALL": "C"}
         command = ["debootstrap", "--variant=minbase", include, release, str(root), mirror]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+        # debootstrap mounts /proc and /sys, and leaves them mounted if it is interrupted.
         _unmount(root)
         if done.returncode:
             raise UnsupportedError(

@@ -57,6 +57,7 @@ class InitProcess:
         self._life = life
         self._commands: dict[int, _Command] = {}
         self._poll = select.poll()
+        # Signals wake the poll through a pipe: a signal between two polls is not lost.
         self._wake, wake = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(self._wake, False)

@@ -135,6 +135,7 @@ class Launcher:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            # The new PID namespace applies to children only, so init is forked after it.
             os.unshare(_RUN_NAMESPACE_FLAGS)
             number = os.fork()
             if number:

@@ -113,6 +113,7 @@ def build(trees: HostTrees, steps: Sequence[Step]) -> None:
     kernel.keep_mounts_private()
     kernel.mount("tmpfs", _BUILD_FOLDER, "mode=0755")
     os.mkdir(_BUILD_FOLDER + OLD_ROOT, 0o700)  # noqa: PTH102
+    # pivot_root instead of chroot: a process with capabilities can leave a chroot.
     kernel.pivot_root(_BUILD_FOLDER, _BUILD_FOLDER + OLD_ROOT)
     os.chdir("/")
     for step in steps:
@@ -185,6 +186,7 @@ def complete(shared: str) -> None:
 
     `shared` holds the mount options of shared memory. Afterwards the old root is gone.
     """
+    # A new /proc shows only the processes of this run's PID namespace.
     kernel.mount("proc", "/proc", "", ("nosuid", "nodev", "noexec"))
     for path in _COVERED_PATHS:
         _cover(path)

@@ -79,6 +79,7 @@ def _enter_mapped(flags: int, maps: Sequence[str]) -> None:
         _, status = os.waitpid(helper, 0)
     if status:
         raise PermissionError(1, "the users of the namespace cannot be set")
+    # Only now: before the maps exist, every id in the namespace is the overflow id.
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
     kernel.be_readable(by_others=True)
