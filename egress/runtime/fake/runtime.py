@@ -81,7 +81,7 @@ class FakeRuntime:
         with self._lock:
             if spec.name in self._boxes:
                 raise SandboxExistsError(
-                    f"there is a sandbox {spec.name} already", "remove it first, or take another name"
+                    f"the sandbox {spec.name} exists already", "remove it first, or choose another name"
                 )
             admission = self.proxy.admit(spec.name, spec.profile)
             try:
@@ -158,8 +158,8 @@ class FakeRuntime:
         serve = self._running(name).ports.get(port)
         if serve is None:
             raise PortClosedError(
-                f"nothing listens on port {port} of the sandbox",
-                "begin the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
+                f"no program listens on port {port} of the sandbox",
+                "start the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
             )
         ours, theirs = socket.socketpair()
         threading.Thread(target=_serve, args=(serve, theirs), daemon=True).start()
@@ -189,7 +189,7 @@ class FakeRuntime:
         cwd = command.cwd or box.spec.workdir
         if not box.files.is_folder(cwd):
             raise PathNotFoundError(
-                f"there is no folder {cwd} in the sandbox {name}", "make it first, or name another cwd"
+                f"no folder {cwd} in the sandbox {name}", "create it first, or choose another cwd"
             )
         program = self._programs.get(command.argv[0], program_not_found)
         return FakeProcess(box, command, output, program)
@@ -200,7 +200,7 @@ class FakeRuntime:
         check_path("path", path)
         files = self._running(name).files
         if not files.is_folder(path):
-            raise PathNotFoundError(f"there is no folder {path} in the sandbox {name}", "make it first")
+            raise PathNotFoundError(f"no folder {path} in the sandbox {name}", "create it first")
         clean = io.BytesIO()
         filter_archive(archive, clean)
         clean.seek(0)
@@ -218,9 +218,7 @@ class FakeRuntime:
         files = self._running(name).files
         path = normpath(path)
         if path not in files:
-            raise PathNotFoundError(
-                f"there is no {path} in the sandbox {name}", "look at the folder above it"
-            )
+            raise PathNotFoundError(f"no {path} in the sandbox {name}", "list the folder above it")
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             if files.is_folder(path):
@@ -269,7 +267,7 @@ class FakeRuntime:
     def _check_image(self, image: str) -> None:
         if self._images is not None and image not in self._images:
             raise ImageMissingError(
-                f"the engine has no image {image}", "pull or build it; nothing is fetched by itself"
+                f"the engine has no image {image}", "pull or build it: images are never pulled automatically"
             )
 
     def _tell(self, kind: EventKind, name: str) -> None:
@@ -279,7 +277,7 @@ class FakeRuntime:
     def _sandbox(self, name: str) -> FakeSandbox:
         box = self._boxes.get(name)
         if box is None:
-            raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
+            raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
         return box
 
 
