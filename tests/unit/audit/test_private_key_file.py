@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from egress.audit import private_key_file
 from egress.audit.private_key_file import create_private, read_private
 from egress.errors import UnreadableError
 
@@ -38,7 +37,7 @@ def test_the_whole_key_is_on_disk_before_it_gets_its_name(
 ) -> None:
     path = tmp_path / "key"
     synced: list[bool] = []
-    monkeypatch.setattr(private_key_file.os, "fsync", lambda _: synced.append(path.exists()))
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append(path.exists()))
     create_private(path, b"secret", HINT)
     assert synced == [False]
 
