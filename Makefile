@@ -2,12 +2,12 @@
 # `make` alone lists the targets. A missing Python is named, never downloaded.
 
 BIN = .venv/bin
-# Tests run side by side; `make test JOBS=1` keeps them in one process.
-JOBS = auto
+# Tests run side by side, as many as suit them; `make test JOBS=1` keeps them in one process.
+JOBS = 0
 # `make test ARGS="-k redirect"` hands arguments to pytest.
 ARGS =
 
-.PHONY: help run test check lint fmt types contracts bench clients fuzz soak mutants lock schema docs pictures setup clean
+.PHONY: help run test coverage check lint fmt types contracts bench clients fuzz soak mutants lock schema docs pictures setup clean
 
 help: ## list these targets
 	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -15,8 +15,11 @@ help: ## list these targets
 run: setup ## see it work: a client that holds nothing, an API that wants a token, Egress between them
 	@sh scripts/demo
 
-test: setup ## run every test this machine can run; says what it had to leave out
-	@$(BIN)/python -m pytest -q -n $(JOBS) --inline-snapshot=disable $(ARGS)
+test: setup ## run every test of the gate that this machine can run; says what it had to leave out
+	@$(BIN)/python -m scripts.gate --jobs $(JOBS) $(ARGS)
+
+coverage: setup ## measure branches by package; fails under the floors in pyproject.toml
+	@nice -n 19 $(BIN)/python -m scripts.coverage_floors $(ARGS)
 
 check: lint types contracts test ## all that must pass before a change goes in
 
@@ -47,7 +50,8 @@ soak: setup ## run mixed traffic for half an hour, and judge memory and the log
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 mutants: setup ## plant small faults where verdicts are made, and name those no test notices (hours)
-	@nice -n 19 $(BIN)/python -m scripts.mutants $(ARGS)
+	@nice -n 19 $(BIN)/mutmut run --max-children 1 $(ARGS)
+	@$(BIN)/mutmut results
 
 lock: ## bring both lock files in line with pyproject.toml (needs uv)
 	@sh scripts/lock
@@ -66,5 +70,5 @@ setup: ## make .venv what the lock says (the other targets do this themselves)
 	@sh scripts/setup
 
 clean: ## remove everything that was made here, .venv too
-	@rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .coverage* build dist
+	@rm -rf .venv .cache mutants .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .coverage* build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

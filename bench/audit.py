@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from bench._timing import microseconds, seconds
-from egress.audit import ConnectionFacts, Durations, ExchangeFacts, Intent, RefusalFacts, Sink, verify
+from egress.audit import ConnectionFacts, Durations, ExchangeFacts, Intent, RefusalFacts, Sink, lines, verify
+from egress.audit.chain import Chain, Keys
+from egress.audit.clock import format_timestamp
 from egress.exchange import Destination, ExchangeRecord
+from egress.review import parse
+from egress.review.indexed_line import read
 from egress.types import Identity, Place, RuleRef, Slot, Verdict
 
 Row = tuple[str, float, str, float | None]
@@ -80,6 +85,7 @@ def run() -> list[Row]:
         rows.append(("a refusal of a flood, folded", microseconds(lambda: sink.refusal(REFUSAL)), "us", None))
         sink.close()
         rows.append(checked(Path(folder, "checked")))
+    rows += encoded_and_read()
     return rows
 
 
@@ -90,6 +96,27 @@ def turn(sink: Sink, exchanges: int) -> None:
         sink.sent(ticket)
         sink.exchange(ticket, RECORD, FACTS)
     sink.flush()
+
+
+def encoded_and_read() -> list[Row]:
+    """Lines that differ in path, id and durations: written, read for the index, and parsed whole."""
+    chain, count = Chain(Keys.of(KEY).line), 500
+    told = [
+        (
+            replace(RECORD, path=f"/repos/acme/{n}"),
+            replace(FACTS, request=f"c-{n}", durations=Durations(total=n)),
+        )
+        for n in range(count)
+    ]
+    sealed = [
+        chain.seal(format_timestamp(n * 10**9), lines.exchange(*each))[:-1] for n, each in enumerate(told)
+    ]
+    jobs = {
+        "a line of an exchange, encoded": lambda: [lines.exchange(*each) for each in told],
+        "the same, read for the index": lambda: [read(line) for line in sealed],
+        "the same, parsed": lambda: [parse(line) for line in sealed],
+    }
+    return [(name, microseconds(job, 10) / count, "us", None) for name, job in jobs.items()]
 
 
 def checked(folder: Path) -> Row:

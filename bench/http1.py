@@ -16,8 +16,8 @@ from egress.http1 import (
     encode_response_head,
     strip_hop_by_hop,
 )
-from egress.http1.bodies import ChunkedBody
-from egress.http1.head_parser import parse_request_head, parse_response_head
+from egress.http1.heads import parse_request_head, parse_response_head
+from egress.http1.readers import ChunkedBody
 
 Row = tuple[str, float, str, float | None]
 

@@ -21,7 +21,7 @@ from egress.proxy.clock import SystemClock
 from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
-from egress.proxy.lanes.tunnel_connection import TunnelCarrier, TunnelEnd
+from egress.proxy.lanes.tunnel_lane import TunnelCarrier, TunnelEnd
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.decision import decide_host
 from egress.tls.client_hello import ClientHello

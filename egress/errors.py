@@ -199,3 +199,8 @@ CODES: dict[str, RefusalCode] = {
     "proxy.stopping": RefusalCode(503, "The proxy is stopping.", "Try again in a moment."),
     "internal": RefusalCode(500, "The proxy could not decide.", "Tell the operator."),
 }
+
+
+def reason_of(error: Exception) -> str:
+    """Return the system's words for an error, in lower case; the name of its class where it has none."""
+    return (getattr(error, "strerror", None) or type(error).__name__).lower()

@@ -25,7 +25,7 @@ from egress.rules.decide.entry import Entry
 from egress.rules.decide.policy import Policy
 from egress.rules.language.report import Report
 from egress.rules.language.schema import Json, build_schema
-from scripts import attack_reference, clients, pages, sandbox_reference
+from scripts import attack_reference, audit_reference, clients, pages, sandbox_reference
 from scripts.clients import Row
 from scripts.console import refreshed
 from scripts.pages import ROOT
@@ -370,6 +370,14 @@ def attacked() -> str:
     )
 
 
+# The audit log ----------------------------------------------------------------------------------
+
+
+def audit_log() -> str:
+    """Every kind of line of the audit log, and every field."""
+    return page("egress/audit/schema.py", "The audit log", *audit_reference.text())
+
+
 # What a sandbox is given ------------------------------------------------------------------------
 
 
@@ -385,6 +393,7 @@ def given_inside() -> str:
 PAGES = {
     "docs/clients.md": tested_clients,
     "docs/reference/attacks.md": attacked,
+    "docs/reference/audit.md": audit_log,
     "docs/reference/settings.md": settings,
     "docs/reference/refusals.md": refusals,
     "docs/reference/rule-file.md": rule_file,

@@ -1,16 +1,21 @@
 """What holds for every test: no stray sockets, modest hypothesis runs, no harm forgiven, no silence.
 
-What takes long begins first.
+What takes long begins first. The tests are divided twice: into pools, which run one after another with as
+many workers as suit them, and into the gate and what only the night runs.
 
 It must not hold fixtures of one subject: those belong beside the tests that use them.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import shutil
+import signal
 import socket
-from collections import Counter
+import sys
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -23,13 +28,15 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 UNDER_CI = bool(os.environ.get("CI"))
 
+IS_NIGHTLY = os.environ.get("EGRESS_TEST_TIER") == "nightly"
+
 # Hypothesis -----------------------------------------------------------------------------------
 
 # No deadline: a slow machine is not a bug. Not derandomised: each run looks somewhere new, and the
 # printed blob brings a failure back.
-hypothesis.settings.register_profile("here", max_examples=100, deadline=None, print_blob=True)
-hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, print_blob=True)
-hypothesis.settings.load_profile("ci" if UNDER_CI else "here")
+hypothesis.settings.register_profile("gate", max_examples=100, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("nightly", max_examples=2000, deadline=None, print_blob=True)
+hypothesis.settings.load_profile("nightly" if IS_NIGHTLY else "gate")
 
 # Sockets --------------------------------------------------------------------------------------
 
@@ -43,6 +50,7 @@ ROOMS_WITH_SOCKETS = (
     "runtime",
     "sandbox",
     "ui",
+    "unix",
 )
 
 
@@ -54,29 +62,125 @@ def _refuse(*_args: object, **_kwargs: object) -> NoReturn:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Refuse sockets around the whole test, its fixtures of every scope included."""
-    if any(item.path.is_relative_to(HERE / room) for room in ROOMS_WITH_SOCKETS):
-        return (yield)
+    has_sockets = any(item.path.is_relative_to(HERE / room) for room in ROOMS_WITH_SOCKETS)
     with pytest.MonkeyPatch.context() as patch:
+        if item.get_closest_marker("real_process"):
+            # tests/cli/command.py looks at it, and starts what it would fork.
+            patch.setenv("EGRESS_TEST_REAL", "1")
+        if has_sockets:
+            return (yield)
         for name in ("connect", "connect_ex", "bind", "sendto"):
             patch.setattr(socket.socket, name, _refuse)
         patch.setattr(socket, "getaddrinfo", _refuse)
         return (yield)
 
 
-# Order ----------------------------------------------------------------------------------------
+# Pools ----------------------------------------------------------------------------------------
+
+POOLS = {
+    "catalogue": ("attack/catalogue",),
+    "waiting": (
+        "cli",
+        "container",
+        "docs",
+        "faults",
+        "fleet",
+        "proxy",
+        "runtime",
+        "sandbox",
+        "soak",
+        "ui",
+    ),
+}
+"""Rooms by pool. All others compute, and are in the pool of that name."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pool", choices=("computing", *POOLS), help="run the tests of one pool alone")
+    parser.addoption("--times", metavar="FILE", help="write down what each file took, and what failed")
+
+
+def pool_of(path: Path) -> str:
+    """The pool that a file is in."""
+    found = (pool for pool, rooms in POOLS.items() if any(path.is_relative_to(HERE / room) for room in rooms))
+    return next(found, "computing")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    pool = config.getoption("--pool")
+    is_elsewhere = pool and collection_path.suffix == ".py" and pool_of(collection_path) != pool
+    return True if is_elsewhere else None
+
+
+# Tiers and order ------------------------------------------------------------------------------
 
 MINUTES = 600
 """Seconds: what may take as long as that begins first, so that it does not go on alone at the end."""
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for_the_night = [] if IS_NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]
+    if for_the_night:
+        config.hook.pytest_deselected(items=for_the_night)
+        items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
     items.sort(key=lambda item: not _may_take_minutes(item))
 
 
 def _may_take_minutes(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("timeout")
     return marker is not None and marker.args[0] >= MINUTES
+
+
+# Time -----------------------------------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # A run under nohup inherits that, and so would all that tests start. A handler of our own protects
+        # the run just as well, and is no part of what a child inherits.
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    # Workers send what they measured to the one process that writes it down.
+    if (file := config.getoption("--times")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Record(Path(file)))
+
+
+class Record:
+    """What each file of tests took, and which tests failed: for scripts/gate.py."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._files: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+        self._failed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        took = self._files[report.nodeid.partition("::")[0]]
+        took[0] += report.when == "call"
+        took[1] += report.duration
+        took[2] += getattr(report, "processor", 0.0)
+        if report.failed:
+            self._failed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        found = {"files": self._files, "failed": sorted(self._failed)}
+        self._file.write_text(json.dumps(found), encoding="utf-8")
+
+
+class _Processor:
+    """Processor time of this process, and of those that it began and that have ended."""
+
+    last = 0.0
+
+    @classmethod
+    def since(cls) -> float:
+        """Seconds since it was asked before."""
+        used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        # The fork server's processes are no children of this one; it says itself what they took.
+        forked = getattr(sys.modules.get("tests.cli.forked"), "used", 0.0)
+        now = forked + sum(each.ru_utime + each.ru_stime for each in used)
+        cls.last, before = now, cls.last
+        return now - before
 
 
 # Harm -----------------------------------------------------------------------------------------
@@ -93,7 +197,9 @@ def pytest_runtest_makereport(
     if HARM and call.excinfo is not None and _is_harm(call.excinfo.value):
         with Path(HARM).open("a", encoding="utf-8") as file:
             file.write(f"{item.nodeid}: {call.excinfo.value}\n")
-    return (yield)
+    report = yield
+    report.processor = _Processor.since()  # type: ignore[attr-defined] # it travels with the report
+    return report
 
 
 def _is_harm(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""The one wrapper around every hook and every layer: whatever goes wrong, nothing passes.
+"""The wrapper around every hook and every layer: no byte passes after a fault.
 
 mitmproxy logs what an add-on raises and lets the traffic go on. Here a hook that raises, that returns
 something to be awaited, or that leaves undecided what it was asked for, ends the connection.
@@ -21,7 +21,7 @@ Hook = Callable[..., object]
 
 
 class UndecidedError(Exception):
-    """A hook, or a layer, did not do what it is there for."""
+    """A hook, or a layer, made no decision."""
 
 
 class HookGuard:
@@ -58,7 +58,7 @@ def _methods(addons: Iterable[object], name: str) -> Iterator[Hook]:
 
 
 def _is_decided(hook: commands.StartHook) -> bool:
-    """Whether what was asked has been answered; by default mitmproxy would go on without."""
+    """Tell whether the hook has answered its question; mitmproxy would go on without an answer."""
     if isinstance(hook, layer.NextLayerHook):
         return hook.data.layer is not None
     if isinstance(hook, tls.TlsStartClientHook | tls.TlsStartServerHook):
@@ -69,7 +69,7 @@ def _is_decided(hook: commands.StartHook) -> bool:
 
 
 def error_location(error: BaseException) -> str:
-    """What was raised and where, without its message: a message may hold what it was about."""
+    """Return the type and place of an exception without its message, which may hold a secret."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

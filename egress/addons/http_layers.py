@@ -1,9 +1,8 @@
-"""The layer above TLS: it hands bytes to a `Relay` and carries out what the relay orders.
+"""The layer above TLS: it hands bytes to a `Relay` and carries out the relay's orders.
 
-One layer for HTTP/1.1, HTTP/2 and WebSocket alike; which of them it is, is the relay's affair. Every
-upstream connection is a small stack of its own: mitmproxy's TLS layer, and below it an `UpstreamEnd`
-that notes what comes out of it. What was noted is handed to the relay once the stack has returned, so
-that the relay is never entered twice at a time.
+A single layer serves HTTP/1.1, HTTP/2 and WebSocket; only the relay knows the protocol. Every upstream
+connection is a small stack: mitmproxy's TLS layer, and below it an `UpstreamEnd` that notes its output. Notes
+are handed to the relay after the stack has returned, so that the relay is never entered twice at a time.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ _RELAY_METHODS: Final = frozenset({"again", "recheck", "drain", "gone", "shut"})
 
 
 class ConnectionLost(events.ConnectionClosed):
-    """A connection broke, which is not an end that the peer has made: more may have been on its way."""
+    """A connection broke: unlike an end made by the peer, more bytes may have been on their way."""
 
 
 class ConnectionOwner(Protocol):
-    """Whoever opens the connections: it knows what became of them."""
+    """The owner of the connections, which opens them and knows their outcome."""
 
     def is_fit(self, wire: int, server: Server) -> bool:
-        """Whether this connection may be used: it stands, and has proven who it is."""
+        """Tell whether this connection may be used: it is open, and has proven its identity."""
         ...
 
     def failure_code(self, wire: int, server: Server, error: str) -> str:
-        """The code of the reason for which a connection could not be made."""
+        """Return the code for a connection that could not be made."""
         ...
 
 
 class UpstreamEnd(Layer):
-    """The inner end of an upstream stack: opens the connection, notes what it says."""
+    """The inner end of an upstream stack: opens the connection and notes its events."""
 
     def __init__(self, context: Context, wire: int, inbox: list[tuple[int, str, bytes]]) -> None:
         super().__init__(context)
@@ -52,7 +51,7 @@ class UpstreamEnd(Layer):
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
         if type(event) is events.DataReceived:
-            # Most of what happens; nothing is wanted in return.
+            # Most events are data, and need no command in return.
             self._inbox.append((self._wire, "data", event.data))
             return _nothing()
         return super().handle_event(event)
@@ -70,7 +69,7 @@ def _nothing() -> CommandGenerator[None]:
 
 
 class UpstreamStack:
-    """One upstream connection: mitmproxy's view of it, and the layers on it."""
+    """An upstream connection: mitmproxy's view of it, and the layers on it."""
 
     __slots__ = ("connection", "is_fit", "layer", "reads", "tls", "wire")
 
@@ -81,7 +80,7 @@ class UpstreamStack:
         self.tls = tls
         self.reads = True
         self.is_fit = False
-        """It stands and has proven who it is: only then anything is sent."""
+        """The connection is open and has proven its identity: bytes are sent only then."""
 
 
 class HttpLayer(Layer):
@@ -94,13 +93,13 @@ class HttpLayer(Layer):
         self._client = context.client
         self._by_wire: dict[int, UpstreamStack] = {}
         self._by_connection: dict[str, UpstreamStack] = {}
-        """By its id: to hash a connection itself is slow."""
+        """By connection id: hashing a connection itself is slow."""
         self._waiting: dict[commands.Command, UpstreamStack] = {}
         self._inbox: list[tuple[int, str, bytes]] = []
         self._client_reads = True
 
     def handle_event(self, event: events.Event) -> CommandGenerator[None]:
-        # Not `_handle_event`: nothing here ever blocks the layer, which is what that one is for.
+        # `_handle_event` is for layers that block, and this layer never does.
         if type(event) is not events.DataReceived:
             yield from self._carried_out(self._entered(event))
             yield from self._upstream_event(event)
@@ -159,7 +158,7 @@ class HttpLayer(Layer):
         if what == "data":
             return self.relay.received(wire, data)
         if what in {"ended", "lost"}:
-            # Over TLS anybody on the way can make the end of a connection, but not the goodbye before it.
+            # Any host on the way can end a TLS connection, but cannot forge the close_notify before the end.
             clean = what == "ended" if upstream.tls is None else upstream.tls.has_said_goodbye
             return self.relay.ended(wire, clean=clean)
         server = upstream.connection
@@ -228,7 +227,7 @@ class HttpLayer(Layer):
         self._waiting = {command: each for command, each in self._waiting.items() if each is not upstream}
 
     def _gates(self) -> Iterable[commands.Command]:
-        """Say which connections may be read now, where that has changed."""
+        """Stop or resume reading the connections whose state has changed."""
         reads = self.relay.reads
         changed = [each for each in self._by_wire.values() if reads(each.wire) is not each.reads]
         if reads(CLIENT_WIRE) is self._client_reads and not changed:
@@ -245,18 +244,17 @@ class HttpLayer(Layer):
             yield SetReading(upstream.connection, reads=upstream.reads)
 
 
-# Which layer reads a connection: TLS, then HTTP, and nothing else.
-#
-# The door has settled where the connection goes and whether it is encrypted, so nothing is guessed from
-# bytes here. mitmproxy's own chooser would, and would relay what it does not know.
+# The layers of a connection are TLS, then HTTP, and no others. The ingress has fixed the destination and its
+# scheme, so no protocol is guessed from bytes. mitmproxy's own chooser would guess, and would relay unknown
+# protocols.
 HTTP2_ALPN: Final = b"h2"
 
 MakeLayer = Callable[[Context, ClientProtocol], HttpLayer]
-"""Makes the layer of a client connection, once it is known which protocol it speaks."""
+"""Makes the layer of a client connection for the protocol that it speaks."""
 
 
 class RootLayer(Layer):
-    """The lowest layer: the destination is known, whatever comes is for the layer above."""
+    """The lowest layer: every event is for the layer above, since the destination is known."""
 
     def __init__(self, context: Context, *, encrypted: bool) -> None:
         super().__init__(context)
@@ -277,7 +275,7 @@ class NextLayerChooser:
         self._make = make
 
     def next_layer(self, data: NextLayer) -> None:
-        """Choose. Where nothing fits no layer is set, and the guard ends the connection."""
+        """Choose the layer. If none fits, no layer is set, and the guard ends the connection."""
         context = data.context
         below = context.layers[-1] if context.layers else None
         if isinstance(below, RootLayer):
@@ -286,10 +284,8 @@ class NextLayerChooser:
             data.layer = self._make(context, "h2" if context.client.alpn == HTTP2_ALPN else "http/1.1")
 
 
-# Commands and events of our own, beside those of mitmproxy: they pass through its layers untouched.
-#
-# They name a connection without being a `ConnectionCommand` or `ConnectionEvent`: its TLS layers take
-# every one of those for themselves, and know only their own.
+# Our own commands and events pass through mitmproxy's layers untouched. They name a connection but are no
+# `ConnectionCommand` or `ConnectionEvent`: its TLS layers take each of those for themselves.
 class FetchSecrets(Command):
     """Get secrets; answered by `SecretsFetched`. Does not block: other exchanges go on."""
 
@@ -313,11 +309,11 @@ class SetReading(Command):
 
 
 class TakeAnotherTurn(Command):
-    """Say `again` once everything that is ready now has had its turn."""
+    """Call `again` once all events that are ready now have had their turn."""
 
 
 class SecretsFetched(Event):
-    """The secrets that could be had."""
+    """The secrets that could be resolved."""
 
     def __init__(self, ticket: int, secrets: Mapping[str, Secret]) -> None:
         self.ticket = ticket
@@ -325,7 +321,7 @@ class SecretsFetched(Event):
 
 
 class WriteBlocked(Event):
-    """A connection does not take what was written, or does again."""
+    """A connection stops taking written bytes, or takes them again."""
 
     def __init__(self, connection: Connection, *, blocked: bool) -> None:
         self.connection = connection
@@ -337,7 +333,7 @@ class SecondPassed(Event):
 
 
 class CallRelay(Event):
-    """Something from outside of the connection: a reload, a drain, a kill."""
+    """A call of the relay from outside of the connection: a reload, a drain, a kill."""
 
     def __init__(self, name: str, *arguments: object) -> None:
         self.name = name

@@ -1,8 +1,8 @@
 """TLS on both sides of an intercepted connection, in place of mitmproxy's own add-on.
 
-The lane says on which terms a client is served; nothing a client sends changes them. A handshake begins
-only when the hello was looked at and fits: anything else leaves `ssl_conn` unset, and mitmproxy closes.
-Nothing is ever passed through unread, and no upstream is asked before the client's hello is accepted.
+The lane sets the terms on which a client is served; no byte of the client changes them. A handshake begins
+only after a hello that fits: otherwise `ssl_conn` stays unset, and mitmproxy closes the connection. No bytes
+pass unread, and no upstream is contacted before the client's hello is accepted.
 
 It must not decide who may go where, read options, or answer requests.
 """
@@ -19,13 +19,19 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import ClientHello, ClientHelloData, TlsData
 from OpenSSL import SSL
 
-from egress.ca.authority import Authority
 from egress.errors import EgressError
 from egress.rules.language.hosts import HostError, canonical_wire_host, is_address
-from egress.tls import contexts
 from egress.tls.contexts import ClientContexts, UpstreamContexts
 from egress.tls.pins import Pins
 from egress.tls.sessions import SessionKey, UpstreamSessions
+from egress.tls.verification import (
+    HandshakeRefusal,
+    TlsTerms,
+    UpstreamProof,
+    is_verified,
+    proof_of,
+    verification_failure,
+)
 
 _SERVER_NAME_TYPE: Final = 0
 _MISMATCH_CODE: Final = "request.mismatch"
@@ -35,50 +41,16 @@ _FAILED_CODE: Final = "tls.failed"
 
 
 class TlsClock(Protocol):
-    """What is needed to know of time."""
+    """The time, as the hooks read it."""
 
     def now(self) -> int: ...
 
     def monotonic(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TlsTerms:
-    """On what terms a client connection is served; fixed before its first byte is read here."""
-
-    sandbox: str
-    authority: Authority
-    host: str
-    """The canonical destination: the name that is shown to the client and proven by the upstream."""
-    port: int
-    client_alpn: tuple[bytes, ...]
-    upstream_alpn: tuple[bytes, ...]
-    pins: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class HandshakeRefusal:
-    """A handshake did not come about. `code` is the reason for the sandbox, `reason` for the operator."""
-
-    code: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamProof:
-    """An upstream has proven to be the destination."""
-
-    version: str
-    cipher: str
-    alpn: bytes
-    resumed: bool
-    fingerprint: str
-    """SHA-256 of its certificate."""
-
-
 @dataclass(slots=True)
 class _UpstreamState:
-    """An upstream connection on its way, or in use."""
+    """An upstream connection being made, or in use."""
 
     key: SessionKey
     verified: float
@@ -88,7 +60,7 @@ class _UpstreamState:
 
 
 class TlsHooks:
-    """The hooks. `about` gives the terms of a client, None for an unknown one; `tell` hears how it went."""
+    """The hooks. `about` returns the terms of a client, None if it is unknown; `tell` gets the outcome."""
 
     def __init__(
         self,
@@ -107,7 +79,7 @@ class TlsHooks:
         self._begun: WeakKeyDictionary[Connection, _UpstreamState] = WeakKeyDictionary()
 
     def proof(self, server: Server) -> UpstreamProof | None:
-        """What an upstream has proven; None before that, and then nothing may be sent to it."""
+        """Return the proof of an upstream; None before it is verified, when no byte may be sent to it."""
         under = self._begun.get(server)
         return under.proof if under else None
 
@@ -119,7 +91,7 @@ class TlsHooks:
 
     def tls_clienthello(self, data: ClientHelloData) -> None:
         """Accept a hello that names the destination, or no host at all."""
-        # Set here and not only left: no hook before this one may have decided otherwise.
+        # Set explicitly: an earlier hook must not have decided otherwise.
         data.ignore_connection = False
         data.establish_server_tls_first = False
         client = data.context.client
@@ -187,15 +159,15 @@ class TlsHooks:
         return _UpstreamState(key, kept.verified if kept else now, pins, tls)
 
     def tls_established_server(self, data: TlsData) -> None:
-        """Note the proof, after a second look at it; without one the connection is made unusable."""
+        """Verify again and note the proof; without proof the connection is made unusable."""
         under = self._begun.get(data.conn)
-        if under is None or data.ssl_conn is not under.tls or not contexts.is_verified(under.tls):
+        if under is None or data.ssl_conn is not under.tls or not is_verified(under.tls):
             if data.ssl_conn is not None:
                 data.ssl_conn.set_shutdown(SSL.SENT_SHUTDOWN | SSL.RECEIVED_SHUTDOWN)
             self._begun.pop(data.conn, None)
             self._tell(data.context.client, HandshakeRefusal(_UNPROVEN_CODE, "the upstream was not verified"))
             return
-        under.proof = _proof_of(under.tls)
+        under.proof = proof_of(under.tls)
         if not under.proof.resumed:
             under.verified = self._clock.monotonic()
         self._tell(data.context.client, under.proof)
@@ -208,7 +180,7 @@ class TlsHooks:
         if under.pins is not None and under.pins.failed:
             reason = "no key in the verified chain of the upstream is pinned for it"
         else:
-            reason = contexts.verification_failure(under.tls) or "the TLS handshake with the upstream failed"
+            reason = verification_failure(under.tls) or "the TLS handshake with the upstream failed"
         self._tell(data.context.client, HandshakeRefusal(_UNPROVEN_CODE, reason))
 
     def server_disconnected(self, data: ServerConnectionHookData) -> None:
@@ -219,7 +191,7 @@ class TlsHooks:
 
 
 def _names_host(hello: ClientHello, host: str) -> bool:
-    """Whether the hello names this host, or none. One that cannot be read is not one that is missing."""
+    """Tell whether the hello names this host, or none. An unreadable name counts as another host."""
     fields = [kind for kind, _ in hello.extensions if kind == _SERVER_NAME_TYPE]
     if not fields:
         return True
@@ -229,14 +201,3 @@ def _names_host(hello: ClientHello, host: str) -> bool:
         return hello.sni == host or canonical_wire_host(hello.sni) == host
     except HostError:
         return False
-
-
-def _proof_of(tls: SSL.Connection) -> UpstreamProof:
-    certificate = tls.get_peer_certificate()
-    return UpstreamProof(
-        version=tls.get_protocol_version_name(),
-        cipher=tls.get_cipher_name() or "",
-        alpn=tls.get_alpn_proto_negotiated(),
-        resumed=contexts.is_resumed(tls),
-        fingerprint=certificate.digest("sha256").decode() if certificate is not None else "",
-    )

@@ -1,8 +1,8 @@
 """TLS towards the sandbox and towards the upstream: mitmproxy's layers, with a shorter way for data.
 
-A handshake is theirs entirely. Once it stands, nearly every event is a read, and each would pass four
-generators and end three loops by an exception; here it passes one, and OpenSSL is asked what is left.
-A record that cannot be read ends the connection, where theirs would be logged and skipped.
+mitmproxy's layers do the whole handshake. After it nearly every event is a read, and each would pass four
+generators and end three loops by an exception; here it passes one. A record that cannot be read ends the
+connection, while mitmproxy would log and skip it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NULL_POINTER = _ffi.new("char *[1]")
 _NEW_BUFFER = _ffi.new_allocator(should_clear_after_alloc=False)
 _CHAR_ARRAY = _ffi.typeof("char[]")
 _RECORD_BYTES: Final = 16 * 1024
-"""The most plain text of one record, and one record is what a read gives."""
+"""The largest plain text of a record; a read returns a single record."""
 MAX_ANSWERED_BYTES: Final = 16 * 1024
 """Bytes that TLS may say by itself once it stands: tickets, and new keys when the peer asks for them. A peer
 that asks for ever and does not read would have the answers pile up, unseen by everything above."""
 
 
 class _QuickLayer(TLSLayer):
-    """What both sides share."""
+    """The data path of both sides."""
 
     _answered = 0
     _is_broken = False
@@ -48,7 +48,7 @@ class _QuickLayer(TLSLayer):
         return super().handle_event(event)
 
     def on_handshake_error(self, err: str) -> CommandGenerator[None]:
-        """Send the alert that says why, which mitmproxy leaves where OpenSSL has written it."""
+        """Send the alert with the reason, which mitmproxy leaves in OpenSSL's buffer."""
         if self.tls is not None:
             yield from self.tls_interact()
         yield from super().on_handshake_error(err)
@@ -66,11 +66,11 @@ class _QuickLayer(TLSLayer):
                 yield command
 
     def receive_data(self, data: bytes) -> CommandGenerator[None]:
-        """Decrypt, and hand what comes out to the layer above; behind the end there is nothing more."""
+        """Decrypt, and hand the plain text to the layer above; bytes behind the end are dropped."""
         if self._has_ended():
             return
         plain = self._decrypted(data)
-        # After reading, which may have made something to be said.
+        # Sent after reading, which may have produced tickets, key updates or alerts.
         coded = self._to_say()
         if coded:
             self._answered += len(coded)
@@ -78,7 +78,7 @@ class _QuickLayer(TLSLayer):
             yield commands.SendData(self.conn, coded)
         if plain:
             self._has_spoken = True
-            # What comes with the end of the handshake waits its turn, behind Start.
+            # Data that comes with the end of the handshake is queued behind Start.
             is_open = self.tunnel_state is TunnelState.OPEN
             received = events.DataReceived(self.conn, plain)
             yield from self._to_child(received) if is_open else self.event_to_child(received)
@@ -90,14 +90,14 @@ class _QuickLayer(TLSLayer):
             yield commands.CloseConnection(self.conn)
 
     def _broken(self) -> CommandGenerator[None]:
-        """Say more about a connection that was broken off, or could not be read."""
+        """Report a connection that was broken off, or could not be read."""
         yield from ()
 
     def _has_ended(self) -> bool:
         return self._is_broken or self.has_said_goodbye
 
     def _decrypted(self, data: bytes) -> bytes:
-        """What this read says in plain text, and note whether it is the end."""
+        """Return the plain text of a read, and note the end of the connection."""
         tls = self.tls
         pieces: list[bytes] = []
         try:
@@ -120,18 +120,18 @@ class _QuickLayer(TLSLayer):
             yield commands.SendData(self.conn, coded)
 
     def encrypted(self, data: bytes) -> bytes:
-        """What goes out for this plain text; nothing where the peer has ended its side, or broken it."""
+        """Return the encrypted text; empty if the peer has closed or broken the connection."""
         if self._is_broken:
             return b""
         try:
             _write(self.tls, data)
         except (SSL.ZeroReturnError, SSL.SysCallError):
-            # What the peer does not want to read is not sent.
+            # The peer reads no more, so the data is dropped.
             return b""
         return self._to_say()
 
     def tls_interact(self) -> CommandGenerator[None]:
-        """Send what OpenSSL has to say."""
+        """Send OpenSSL's pending output."""
         coded = self._to_say()
         if coded:
             yield commands.SendData(self.conn, coded)
@@ -150,10 +150,10 @@ class SandboxTlsLayer(_QuickLayer, ClientTLSLayer):
     """TLS towards the sandbox, ended properly: without it a client cannot tell an end from a cut."""
 
     def _broken(self) -> CommandGenerator[None]:
-        # A client may look at the certificate when the handshake is over for us, and before it says a word.
+        # A client may reject the certificate after our side of the handshake is complete.
         if not self._has_spoken:
             hook = TlsFailedClientHook(TlsData(self.conn, self.context, self.tls))
-            # Nothing waits for its end.
+            # No layer waits for the result of this hook.
             hook.blocking = False
             yield hook
 
@@ -172,18 +172,18 @@ class UpstreamTlsLayer(_QuickLayer, ServerTLSLayer):
     """TLS towards an upstream."""
 
 
-# Those of pyOpenSSL ask what went wrong also where nothing did, which takes as long again.
+# The functions of pyOpenSSL query the error queue after every call, which takes as long again.
 
 
 def _hand_in(tls: SSL.Connection, data: bytes) -> None:
-    """Give OpenSSL what was read. Raises what `bio_write` raises."""
+    """Hand a read to OpenSSL. Raises the exceptions of `bio_write`."""
     bio = tls._into_ssl  # noqa: SLF001 - as above
     if _lib.BIO_write(bio, data, len(data)) != len(data):
         raise SSL.Error
 
 
 def _read(tls: SSL.Connection) -> bytes:
-    """What the next record says. Raises what `recv` raises."""
+    """Return the plain text of the next record. Raises the exceptions of `recv`."""
     ssl = tls._ssl  # noqa: SLF001 - as above
     room = _NEW_BUFFER(_CHAR_ARRAY, _RECORD_BYTES)
     count = _lib.SSL_read(ssl, room, _RECORD_BYTES)
@@ -195,7 +195,7 @@ def _read(tls: SSL.Connection) -> bytes:
 
 
 def _write(tls: SSL.Connection, data: bytes) -> None:
-    """Encrypt all of it. Raises what `sendall` raises."""
+    """Encrypt all of the data. Raises the exceptions of `sendall`."""
     if not data:
         return
     ssl = tls._ssl  # noqa: SLF001 - as above
@@ -204,7 +204,7 @@ def _write(tls: SSL.Connection, data: bytes) -> None:
         tls._raise_ssl_error(ssl, count)  # noqa: SLF001 - as above
         raise SSL.Error
     if count < len(data):
-        # One record was made.
+        # OpenSSL has made a single record; the rest follows.
         tls.sendall(memoryview(data)[count:])
 
 

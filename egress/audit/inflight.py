@@ -29,12 +29,12 @@ import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 
 from egress.audit.facts import AuditStoppedError, Intent
+from egress.audit.fields import CUT_MARK, MAX_ID, MAX_NAME, MAX_SECRETS
 from egress.audit.files import IN_FLIGHT
-from egress.audit.lines import MOST_ID, MOST_SECRETS
-from egress.audit.quote import CUT, name, quoted
 
 SLOT = 1024
 """Bytes of a slot; the first block of the file has as many."""
@@ -155,24 +155,31 @@ class InFlight:
 def _packed(opening: Intent) -> bytes:
     """An opening as text; the parts that come back again and again are kept."""
     o = opening
-    ids = f"[{quoted(o.request, MOST_ID)},{quoted(o.connection, MOST_ID)}"
+    ids = f"[{_quoted(o.request, MAX_ID)},{_quoted(o.connection, MAX_ID)}"
     return (ids + _repeated(o.sandbox, o.host, o.port, o.method, o.secrets)).encode("ascii")
 
 
 @lru_cache(1024)
 def _repeated(sandbox: str, host: str, port: int, method: str, secrets: tuple[str, ...]) -> str:
-    names = ",".join(name(secret) for secret in secrets[:MOST_SECRETS])
-    return f",{quoted(sandbox, MOST_ID)},{name(host)},{port:d},{name(method)},[{names}]]"
+    names = ",".join(_quoted(secret) for secret in secrets[:MAX_SECRETS])
+    return f",{_quoted(sandbox, MAX_ID)},{_quoted(host)},{port:d},{_quoted(method)},[{names}]]"
+
+
+def _quoted(text: str, limit: int = MAX_NAME) -> str:
+    """A text as JSON in ASCII; a longer one is cut and marked."""
+    return encode_basestring_ascii(text if len(text) <= limit else text[:limit] + CUT_MARK)
 
 
 def _short(opening: Intent) -> bytes:
     """The same of an opening that does not fit: as many secrets as do, then less of every text."""
     for most in (8, 4, 2, 1, 0):
-        text = _packed(replace(opening, secrets=(*opening.secrets[:most], CUT)))
+        text = _packed(replace(opening, secrets=(*opening.secrets[:most], CUT_MARK)))
         if len(text) <= MAX_TEXT_BYTES:
             return text
     o = opening
-    cut = Intent(o.request[:20], o.connection[:20], o.sandbox[:20], o.host[:40], o.port, o.method[:8], (CUT,))
+    cut = Intent(
+        o.request[:20], o.connection[:20], o.sandbox[:20], o.host[:40], o.port, o.method[:8], (CUT_MARK,)
+    )
     return _packed(cut)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from egress.audit.private_key_file import create_private, read_private
 from egress.errors import UnreadableError
+from egress.private_file import read_or_create_private, read_private
 
 KEY_BYTES = 32
-_HINT = "name a readable and writable file with --audit-key, or use another --state-dir"
+_CURE = "name another with --audit-key or --state-dir, and start a new log"
 
 
 def read_or_create(path: Path, log: Path) -> bytes:
@@ -22,16 +22,19 @@ def read_or_create(path: Path, log: Path) -> bytes:
         raise UnreadableError(
             f"the key {path} lies in the folder of the log", "keep it where readers of the log have no access"
         )
-    try:
-        return read(path)
-    except FileNotFoundError:
-        create_private(path, secrets.token_bytes(KEY_BYTES), _HINT)
-        return read(path)
+    return _checked(path, read_or_create_private(path, _new_key, KEY_BYTES + 1, _CURE, is_named=True))
 
 
 def read(path: Path) -> bytes:
     """Read a key file. Raises `FileNotFoundError`, and `UnreadableError` for a file that cannot be used."""
-    key = read_private(path, KEY_BYTES + 1, _HINT)
+    return _checked(path, read_private(path, KEY_BYTES + 1, _CURE, is_named=True))
+
+
+def _new_key() -> bytes:
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def _checked(path: Path, key: bytes) -> bytes:
     if len(key) != KEY_BYTES:
         raise UnreadableError(
             f"{path} is not the key of an audit log: it must have {KEY_BYTES} bytes",

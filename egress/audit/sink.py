@@ -39,7 +39,7 @@ from egress.audit.inflight import DROPPED, FOLDED, LOOSE, UNRECORDED, InFlight
 from egress.audit.recorded_pruning import PendingPrunings
 from egress.audit.resume_point import ResumePoint, find_resume_point
 from egress.audit.writer import NO_SLOT, OnFull, Writer, WriterOptions
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.exchange import ExchangeRecord
 from egress.types import Identity, Verdict
 
@@ -108,9 +108,8 @@ class Sink:
         try:
             return cls._open(directory, key, clock, in_flight, WriterOptions(rotate_at, keep, on_full), quota)
         except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
-                f"the audit log in {directory} cannot be opened: {reason}",
+                f"the audit log in {directory} cannot be opened: {reason_of(error)}",
                 "nothing is let through without it; make the folder writable, with space on its disk, "
                 "or name another with --audit-dir",
             ) from None

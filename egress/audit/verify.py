@@ -23,7 +23,7 @@ from egress.audit.gaps import Fragment, Gap, gap_in
 from egress.audit.quick_verify import BatchVerifier, is_plain, read_batches, split_lines
 from egress.audit.resume_point import previous_mac_in
 from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 
 FaultKind = Literal["altered", "missing", "cut", "foreign", "file", "head", "anchor", "gap"]
 
@@ -99,9 +99,8 @@ def verify(directory: Path, key: bytes, *, keeps_seen: bool = False) -> Verifica
     try:
         return _verify(directory, Keys.of(key), keeps_seen=keeps_seen)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(
-            f"the audit log in {directory} cannot be read: {reason}", "name its folder with --dir"
+            f"the audit log in {directory} cannot be read: {reason_of(error)}", "name its folder with --dir"
         ) from None
 
 

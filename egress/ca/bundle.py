@@ -17,7 +17,7 @@ from typing import Final
 
 import certifi
 
-from egress.errors import ContentError, UnreadableError
+from egress.errors import ContentError, UnreadableError, reason_of
 
 REFUSED_ROOTS: Final = (b"emSign ECC Root CA - G3", b"AAA Certificate Services")
 """Below these a key that anybody can download signs for any host."""
@@ -65,9 +65,8 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(_MAX_FILE_BYTES)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(
-            f"the certificates in {path} cannot be read: {reason}", "check the path"
+            f"the certificates in {path} cannot be read: {reason_of(error)}", "check the path"
         ) from None
 
 

@@ -8,10 +8,7 @@ Errors name the file and never quote what it holds.
 
 from __future__ import annotations
 
-import os
 import shlex
-import stat
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -25,13 +22,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from egress.errors import ContentError, UnreadableError
+from egress.errors import ContentError, UnreadableError, reason_of
+from egress.private_file import FOLDER_MODE, read_private, refuse_others, write_atomically
 
-FILE_MODE: Final = 0o600
-FOLDER_MODE: Final = 0o700
-_MAX_FILE_BYTES: Final = 1 << 20
-_OTHERS_BITS: Final = stat.S_IRWXG | stat.S_IRWXO
-_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_MAX_BYTES: Final = 1 << 20
+_ANOTHER_FOLDER: Final = "name another folder with --state-dir"
 
 
 def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
@@ -63,56 +58,24 @@ def write(
     Raises `UnreadableError` when it cannot be written, or when the folder is open to others.
     """
     try:
-        make_folder(path.parent)
-        scratch = _scratch(path.parent, _as_pem(key, certificate))
-        try:
-            return _put(scratch, path, replace=replace)
-        finally:
-            scratch.unlink(missing_ok=True)
+        path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        refuse_others(path.parent, path.parent.lstat(), _ANOTHER_FOLDER, FOLDER_MODE)
+        return write_atomically(path, _as_pem(key, certificate), replace=replace)
     except OSError as error:
-        raise _trouble(path, "written", error) from None
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder for its owner alone; raises `UnreadableError` for one that others may enter."""
-    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-    refuse_others(folder, folder.lstat(), "700")
-
-
-def refuse_others(path: Path, status: os.stat_result, mode: str) -> None:
-    """Raise `UnreadableError` when the file or folder is not this user's, or others have rights on it."""
-    if status.st_uid != os.geteuid():
         raise UnreadableError(
-            f"{path} belongs to another user", "run this as the user who owns it, or use another --state-dir"
-        )
-    if status.st_mode & _OTHERS_BITS:
-        found = stat.S_IMODE(status.st_mode)
-        raise UnreadableError(
-            f"{path} is open to other users (mode {found:04o})",
-            f"whoever could read the key can sign: make a new one, or `chmod {mode} {path}` if nobody did",
-        )
+            f"{path} cannot be written: {reason_of(error)}",
+            f"check its owner and its mode, or {_ANOTHER_FOLDER}",
+        ) from None
 
 
 def _content(path: Path) -> bytes:
     try:
-        refuse_others(path.parent, path.parent.stat(), "700")
-        with os.fdopen(os.open(path, _READ_FLAGS), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise UnreadableError(f"{path} is not a plain file", _new_one(path))
-            refuse_others(path, status, "600")
-            return file.read(_MAX_FILE_BYTES)
+        refuse_others(path.parent, path.parent.stat(), _ANOTHER_FOLDER, FOLDER_MODE)
+        return read_private(path, _MAX_BYTES, _new_one(path))
     except FileNotFoundError:
         raise UnreadableError(f"there is no certificate authority at {path}", _new_one(path)) from None
     except OSError as error:
-        raise _trouble(path, "read", error) from None
-
-
-def _trouble(path: Path, what: str, error: OSError) -> UnreadableError:
-    reason = (error.strerror or type(error).__name__).lower()
-    return UnreadableError(
-        f"{path} cannot be {what}: {reason}", "check its owner and its rights, or name another --state-dir"
-    )
+        raise UnreadableError(f"{path} cannot be read: {reason_of(error)}", _new_one(path)) from None
 
 
 def _new_one(path: Path) -> str:
@@ -131,38 +94,6 @@ def _is_root(certificate: x509.Certificate) -> bool:
 def _as_pem(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> bytes:
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return secret + certificate.public_bytes(Encoding.PEM)
-
-
-def _scratch(folder: Path, data: bytes) -> Path:
-    """The bytes in a new file beside their destination; it is 0600 from its first moment."""
-    handle, name = tempfile.mkstemp(prefix=".new-", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), FILE_MODE)
-            os.fsync(file.fileno())
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
-
-
-def _put(scratch: Path, path: Path, *, replace: bool) -> bool:
-    if replace:
-        scratch.replace(path)
-    else:
-        try:
-            # Unlike a rename it fails when another process was first.
-            path.hardlink_to(scratch)
-        except FileExistsError:
-            return False
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return True
 
 
 # The command that replaces an authority, whole, for hints.

@@ -16,7 +16,7 @@ from egress.ca.authority import Authority
 from egress.ca.constraints import Constraints
 from egress.ca.issue import DAY_SECONDS
 from egress.ca.keyfile import rotate_command
-from egress.errors import ContentError, UnreadableError, UsageError
+from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 
 PERSISTED_LIFETIME: Final = 365 * DAY_SECONDS
 DEFAULT_NAME: Final = "default"
@@ -47,9 +47,8 @@ class AuthorityStore:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
-                f"{path} cannot be looked at: {reason}",
+                f"{path} cannot be looked at: {reason_of(error)}",
                 "check who may enter its folders, or name another with --state-dir",
             ) from None
         return True

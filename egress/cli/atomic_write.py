@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import stat
-import tempfile
 from pathlib import Path
 
-from egress.errors import ContentError, UnreadableError
+from egress.errors import ContentError, UnreadableError, reason_of
+from egress.private_file import write_atomically
 
 FILE_MODE = 0o644
 """Readable by all: what is written here holds no secret."""
@@ -21,13 +20,17 @@ def write(path: Path, text: str, *, replace: bool, option: str = "--output") -> 
     """
     try:
         _refuse_taken(path, replace=replace, option=option)
-        scratch = _scratch(path.parent, text)
-        try:
-            _put(scratch, path, replace=replace)
-        finally:
-            scratch.unlink(missing_ok=True)
-    except FileExistsError:
-        raise _taken(path, option) from None
+        data = text.encode("utf-8")
+        if not replace:
+            try:
+                if not write_atomically(path, data, FILE_MODE, replace=False):
+                    raise _taken(path, option)
+            except OSError:
+                # Some file systems have no hard links: then the name must still be free a moment before.
+                _refuse_taken(path, replace=False, option=option)
+            else:
+                return
+        write_atomically(path, data, FILE_MODE, replace=True)
     except OSError as error:
         raise _unwritable(path, error, option) from None
     except ValueError:
@@ -47,36 +50,6 @@ def _refuse_taken(path: Path, *, replace: bool, option: str) -> None:
         raise _taken(path, option)
 
 
-def _scratch(folder: Path, text: str) -> Path:
-    """The text in a new file beside its destination, safely on the disk."""
-    handle, name = tempfile.mkstemp(prefix=".egress-", dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), FILE_MODE)
-            os.fsync(file.fileno())
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
-
-
-def _put(scratch: Path, path: Path, *, replace: bool) -> None:
-    if not replace:
-        try:
-            # A link refuses a name that was taken meanwhile; a rename would not.
-            path.hardlink_to(scratch)
-        except FileExistsError:
-            raise
-        except OSError:
-            # Some file systems have no links; that nothing stood there was seen a moment ago.
-            pass
-        else:
-            return
-    scratch.replace(path)
-
-
 def _taken(path: Path, option: str) -> ContentError:
     return ContentError(
         f"{path} exists and was left alone", f"use --force to replace it, or {option} to name another file"
@@ -86,5 +59,6 @@ def _taken(path: Path, option: str) -> ContentError:
 def _unwritable(path: Path, error: OSError, option: str) -> UnreadableError:
     if isinstance(error, FileNotFoundError):
         return UnreadableError(f"the directory {path.parent} does not exist", "make it first")
-    reason = (error.strerror or type(error).__name__).lower()
-    return UnreadableError(f"{path} cannot be written: {reason}", f"name another file with {option}")
+    return UnreadableError(
+        f"{path} cannot be written: {reason_of(error)}", f"name another file with {option}"
+    )

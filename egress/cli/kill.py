@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -55,7 +56,7 @@ def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_j
     return 0
 
 
-def _say(kind: str, name: str, answer: dict[str, object], *, undo: bool) -> None:
+def _say(kind: str, name: str, answer: Mapping[str, object], *, undo: bool) -> None:
     if undo and not answer["known"]:
         render.line(f"the {kind} {name} was not killed")
     elif undo:

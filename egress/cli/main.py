@@ -14,7 +14,7 @@ import click
 
 from egress import __version__
 from egress.cli import render
-from egress.errors import EgressError, UsageError
+from egress.errors import EgressError, UsageError, reason_of
 
 COMMANDS = {
     "init": ("egress.cli.init:init", "Write a commented hosts.yaml for this machine."),
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error.message, error.hint, error.exit_status)
     except OSError as error:
         render.give_up()
-        return _say(f"this could not be done: {(error.strerror or type(error).__name__).lower()}", "", 3)
+        return _say(f"this could not be done: {reason_of(error)}", "", 3)
     except Exception as error:
         if debug:
             raise

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from egress import environment
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.types import Finding, Severity
 
 if TYPE_CHECKING:
@@ -153,8 +153,7 @@ def _failures_of(stream: TextIO) -> Iterator[None]:
         _let_go(stream)
     except OSError as error:
         _let_go(stream)
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UnreadableError(f"the output cannot be written: {reason}") from None
+        raise UnreadableError(f"the output cannot be written: {reason_of(error)}") from None
 
 
 def _let_go(stream: TextIO) -> None:

@@ -19,7 +19,7 @@ from egress.audit.verify import HINTS, verify
 from egress.doctor.diagnosis import Diagnosis, counted, fault, from_error, note, ok, warning
 from egress.doctor.file_modes import may_write
 from egress.doctor.proxy_setup import ProxySetup
-from egress.errors import EgressError
+from egress.errors import EgressError, reason_of
 
 MAX_FULL_CHECK_BYTES: Final = 64 * 1024**2
 """Bytes that are read within about a second."""
@@ -38,7 +38,7 @@ def check(patient: ProxySetup) -> Iterator[Diagnosis]:
         yield from _folder(folder)
         yield from _log(patient, folder)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+        reason = reason_of(error)
         yield fault("log", f"{folder} cannot be looked at: {reason}", f"check its owner, or {_ELSEWHERE}")
 
 

@@ -6,8 +6,6 @@ needs none. A remote engine is never asked: its address can lead anywhere.
 
 from __future__ import annotations
 
-import http.client
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +13,10 @@ from typing import Final
 
 from egress.doctor.diagnosis import Diagnosis, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
-from egress.runtime.unix_http import UnixHttpConnection, connect_unix
+from egress.errors import reason_of
 from egress.secrets.daemon_thread import run_in_thread
+from egress.unix.http_connection import ASK_ERRORS, ask_json
+from egress.unix.stream_socket import connect
 
 MIN_ENGINE_VERSION: Final = 23
 ANSWER_TIMEOUT: Final = 2.0
@@ -48,11 +48,9 @@ def _first(places: Sequence[Path]) -> Diagnosis:
     for place in filter(_is_socket, places):
         try:
             return judged(place, _version(place))
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
-            found = note(
-                "docker", f"{place} does not answer: {reason}", "start the engine, or join its group"
-            )
+        except ASK_ERRORS as error:
+            fact = f"{place} does not answer: {reason_of(error)}"
+            found = note("docker", fact, "start the engine, or join its group")
     return found
 
 
@@ -85,10 +83,4 @@ def _is_socket(place: Path) -> bool:
 
 
 def _version(place: Path) -> Mapping[str, object]:
-    connection = UnixHttpConnection("engine", lambda: connect_unix(place, ANSWER_TIMEOUT))
-    try:
-        connection.request("GET", "/version")
-        found = json.loads(connection.getresponse().read(_MAX_ANSWER_BYTES))
-    finally:
-        connection.close()
-    return found if isinstance(found, dict) else {}
+    return ask_json(lambda: connect(place, ANSWER_TIMEOUT), "GET", "/version", None, _MAX_ANSWER_BYTES).body

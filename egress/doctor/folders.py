@@ -12,16 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from egress.control_client import CONTROL_SOCKET
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
-from egress.errors import EgressError
+from egress.errors import EgressError, reason_of
 from egress.policy.state_dir import check_state_dir
 from egress.policy.trust import TrustedFiles
-from egress.proxy.control.server import SOCKET_NAME
 from egress.proxy.process.secret_files import read_or_make_key, read_password
-
-MAX_SOCKET_PATH_BYTES: Final = 100
-"""Of the path of a unix socket, which a test holds to what the control socket takes."""
+from egress.unix.stream_socket import is_path_too_long
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -48,10 +46,10 @@ def _state(folder: Path) -> Diagnosis:
 
 
 def _runtime(folder: Path) -> Diagnosis:
-    if len(os.fsencode(folder / SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
+    if is_path_too_long(folder / CONTROL_SOCKET):
         return fault(
             "runtime",
-            f"the path of the control socket is too long: {folder / SOCKET_NAME}",
+            f"the path of the control socket is too long: {folder / CONTROL_SOCKET}",
             "name a shorter folder with --runtime-dir",
         )
     try:
@@ -108,8 +106,7 @@ def _keys(key: Path, password: Path | None) -> Iterator[Diagnosis]:
 def _unusable(name: str, path: Path, error: EgressError | OSError) -> Diagnosis:
     if isinstance(error, EgressError):
         return from_error(name, error)
-    reason = (error.strerror or type(error).__name__).lower()
-    return fault(name, f"{path} cannot be looked at: {reason}", "check who may enter its folders")
+    return fault(name, f"{path} cannot be looked at: {reason_of(error)}", "check who may enter its folders")
 
 
 def _mode(path: Path) -> int:

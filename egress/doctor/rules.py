@@ -16,7 +16,7 @@ from typing import Final
 from egress.doctor.diagnosis import Diagnosis, Level, counted, fault, from_error, ok
 from egress.doctor.file_modes import may_write
 from egress.doctor.proxy_setup import UNTIL_RULES
-from egress.errors import EgressError
+from egress.errors import EgressError, reason_of
 from egress.policy.profile_check import check_profile
 from egress.policy.rule_file_reader import printable_path
 from egress.policy.rule_files import find_rule_files, load_policy
@@ -52,7 +52,7 @@ def read(effective: EffectiveSettings, config: Path, now: int) -> RulesReport:
     except EgressError as error:
         return RulesReport(None, (from_error("rules", error),))
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+        reason = reason_of(error)
         cure = "check who may enter its folders, or name a file with `--rules`"
         return RulesReport(
             None, (fault("rules", f"{printable_path(config)} cannot be looked at: {reason}", cure),)

@@ -13,10 +13,10 @@ from typing import Final
 
 from egress import __version__
 from egress.ca.authority import Authority
+from egress.control_client import CONTROL_SOCKET, NoProxyError
 from egress.doctor.diagnosis import Diagnosis, fault, from_error, list_some, note, ok, warning
 from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError, UnreadableError
-from egress.proxy.control.server import SOCKET_NAME
 from egress.secrets.daemon_thread import run_in_thread
 
 ANSWER_TIMEOUT: Final = 5.0
@@ -69,10 +69,10 @@ async def ask(patient: ProxySetup) -> RunningProxy:
             "look into its log; if it hangs, end it and start it again",
         )
         return RunningProxy(problem=silent)
+    except NoProxyError:
+        return RunningProxy()
     except EgressError as error:
-        # That nobody is there is no trouble, and has a cause of its own.
-        is_absent = isinstance(error.__context__, FileNotFoundError | ConnectionRefusedError)
-        return RunningProxy(problem=None if is_absent else error)
+        return RunningProxy(problem=error)
     return RunningProxy(code, answer)
 
 
@@ -81,9 +81,8 @@ def check(patient: ProxySetup, running: RunningProxy, authority: Authority | Non
     if running.problem is not None:
         yield from_error("process", running.problem)
     elif not running.code:
-        yield note(
-            "process", f"none is running: nobody answers at {patient.values.runtime_dir / SOCKET_NAME}"
-        )
+        place = patient.values.runtime_dir / CONTROL_SOCKET
+        yield note("process", f"none is running: nobody answers at {place}")
     elif running.code == _STARTING:
         yield warning("process", "it is still starting", "ask again in a moment")
     else:

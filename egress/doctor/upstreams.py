@@ -18,16 +18,17 @@ from egress.doctor.diagnosis import Diagnosis, fault, from_error, list_some, not
 from egress.doctor.handshake import HandshakeError, shake
 from egress.doctor.proxy_setup import ProxySetup
 from egress.doctor.validity import validity
-from egress.errors import CODES, EgressError
+from egress.errors import CODES, EgressError, reason_of
 from egress.exchange import Destination
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer, DialError
 from egress.proxy.lanes.local_addresses import LocalAddresses
 from egress.proxy.lanes.resolve import FixedResolver, NameResolver, SystemResolver
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.entry import Entry
-from egress.tls.contexts import UpstreamContexts, is_verified, verification_failure
+from egress.tls.contexts import UpstreamContexts
 from egress.tls.pins import Pins
 from egress.tls.roots import trusted_roots
+from egress.tls.verification import is_verified, verification_failure
 from egress.types import HostDecision, Identity
 
 # What came of asking one upstream for its certificate. Values only.
@@ -190,9 +191,8 @@ async def _proven(
     except HandshakeError as error:
         return _refused(target, tls, pins, str(error))
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         return ProbeResult(
-            fault(target.name, f"the connection broke in the TLS handshake: {reason}", _UNREACHABLE)
+            fault(target.name, f"the connection broke in the TLS handshake: {reason_of(error)}", _UNREACHABLE)
         )
     certificate = tls.get_peer_certificate()
     if certificate is None or not is_verified(tls):

@@ -63,7 +63,7 @@ def _of_tls(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
 def _unknown(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     for name, meant in unknown_variables(environ):
         fix = f"did you mean {meant}?" if meant else "take it away; docs/reference/settings.md lists them all"
-        yield warning(name, "this is no setting, and does nothing", fix)
+        yield warning(name, "this is not a setting, and has no effect", fix)
 
 
 def _circle(patient: ProxySetup, open_at: Collection[ListenAddress]) -> Iterator[Diagnosis]:

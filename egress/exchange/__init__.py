@@ -1,4 +1,4 @@
-"""One HTTP exchange as a state machine that owns the order of the steps. Pure.
+"""An HTTP exchange as a state machine that owns the order of the steps. Pure.
 
 Lanes speak a protocol and do the I/O; they hand heads and chunks to an `Exchange` and do what it
 answers. Nothing about the order of checks, about what may leave or come back, stands in a lane.
@@ -12,12 +12,12 @@ from egress.exchange.messages import (
     CutExchange,
     DenyRequest,
     Destination,
+    ExchangeRecord,
     NeedSecrets,
     Request,
     Response,
     SendRequest,
 )
-from egress.exchange.record import ExchangeRecord
 
 __all__ = [
     "AnswerHead",

@@ -1,15 +1,14 @@
-"""Contents that a search for secrets cannot read: not asked for, and recognised when they come.
+"""Bodies that a search for secrets cannot read as they come: coded contents and gRPC messages. Pure.
 
-A compressed body shows nothing of a secret that it returns. Where a response is going to be
-searched, the upstream is asked for plain contents, in every dialect in which a client can ask for
-others. From an upstream that codes them all the same, one plain compression of the whole body is
-decoded (`decode`); anything else is not passed on. What is coded without being declared cannot be
-recognised; that is a stated limit.
+A compressed body hides the secret that it returns. A response that will be searched is asked for as
+plain contents (`request.asking_for_plain`). If the upstream codes it all the same, a single plain
+compression of the whole body is decoded here, piece by piece; any other coding is not passed on.
+Contents that are coded without being declared cannot be recognised: that is a stated limit. This
+module must not guess a coding, and must not keep what it has returned.
 """
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
@@ -18,8 +17,7 @@ from typing import Final, Protocol
 import brotli  # type: ignore[import-untyped]  # compiled, and without stubs
 import zstandard
 
-from egress.errors import EgressError
-from egress.types import Headers
+from egress.errors import EgressError, WireError
 
 
 class ContentCoding(Enum):
@@ -34,86 +32,16 @@ class ContentCoding(Enum):
     """In a way that is not decoded: stacked, unknown, of single messages, or of the characters."""
 
 
-ACCEPT_FIELDS = frozenset(
-    {
-        "accept-encoding",
-        "grpc-accept-encoding",
-        "connect-accept-encoding",
-        "accept-charset",
-        "a-im",  # differences against an older version, and compression by another name
-        "sec-websocket-extensions",  # permessage-deflate
-    }
-)
-_PLAIN_FIELD = ("accept-encoding", "identity")
-_CODING_FIELDS = frozenset(
-    {"content-encoding", "grpc-encoding", "connect-content-encoding", "im", "sec-websocket-extensions"}
-)
-_PLAIN_CODINGS = frozenset({"", "identity"})
-_DECODABLE_CODINGS: Final = {
-    "gzip": ContentCoding.GZIP,
-    "x-gzip": ContentCoding.GZIP,
-    "deflate": ContentCoding.DEFLATE,
-    "br": ContentCoding.BROTLI,
-    "zstd": ContentCoding.ZSTD,
-}
-_USUAL_TYPE_PATTERN = re.compile(r"[a-z0-9.+-]++/[a-z0-9.+-]++(?:; ?charset=utf-8)?+", re.IGNORECASE)
-_CHARSET_PATTERN = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]*)", re.IGNORECASE)
-_READABLE_CHARSETS = frozenset(
-    {"", "utf-8", "utf8", "us-ascii", "ascii", "big5", "gb2312", "gbk", "shift_jis", "euc-jp", "euc-kr"}
-)
-_CHARSET_FAMILY = re.compile(
-    r"(?:iso-8859-|iso8859-|latin-?|windows-125|cp125|koi8-)[0-9a-z]{1,2}", re.IGNORECASE
-)
-
-
-def asking_for_plain(headers: Headers) -> Headers:
-    """The fields with a request for plain contents."""
-    return (*[field for field in headers if field[0] not in ACCEPT_FIELDS], _PLAIN_FIELD)
-
-
-def coding_of(headers: Headers) -> ContentCoding:
-    """What a response says of how its contents, messages or frames are coded."""
-    codings: list[tuple[str, str]] = []
-    for name, value in headers:
-        if name == "content-type":
-            if not _is_readable(value):
-                return ContentCoding.UNREADABLE
-        elif name in _CODING_FIELDS:
-            codings.append((name, value.strip(" \t").lower()))
-    coded = [each for each in codings if each[1] not in _PLAIN_CODINGS]
-    if not coded:
-        return ContentCoding.PLAIN
-    of_body = [coding for name, coding in codings if name == "content-encoding"]
-    # Two fields are a list, even where one of them says nothing.
-    if len(coded) > 1 or len(of_body) != 1 or coded[0][0] != "content-encoding":
-        return ContentCoding.UNREADABLE
-    return _DECODABLE_CODINGS.get(of_body[0], ContentCoding.UNREADABLE)
-
-
-def _is_readable(content_type: str) -> bool:
-    """Whether its charset, if it names one, writes ASCII as ASCII: a secret is searched for as such."""
-    if _USUAL_TYPE_PATTERN.fullmatch(content_type) is not None:
-        return True
-    charsets = _CHARSET_PATTERN.findall(content_type)
-    return all(
-        charset.lower() in _READABLE_CHARSETS or _CHARSET_FAMILY.fullmatch(charset) for charset in charsets
-    )
-
-
-# Decode the contents of a response piece by piece, and stop before they grow beyond reason. Pure.
+# A body is a row of *members*: gzip and zstd may have many, the other codings have one. Each library is
+# asked for a small piece at a time, so memory does not grow with the decoded length. Three bounds hold,
+# and a body beyond one of them is a bomb:
 #
-# Theory of operation. A body is a row of *members*: gzip and zstd may have many, the others have one.
-# Each library is asked for a small piece at a time, so what is in memory does not depend on what the
-# body decodes to. Three bounds hold, and a body beyond one of them is a bomb:
+# - a call returns at most `MAX_WINDOW_OUTPUT_BYTES`, or `MAX_PIECES_PER_CHUNK` times its input;
+# - behind the first `FREE_BYTES` a body may be `MAX_RATIO` times as long as it came;
+# - a window is at most 8 MiB for zstd (RFC 9659), 16 MiB for br, 32 KiB for gzip and deflate.
 #
-# - one call hands out at most `MAX_WINDOW_OUTPUT_BYTES`, or `MAX_PIECES_PER_CHUNK` times what it was given;
-# - behind the first `FREE` bytes a body may be `MAX_RATIO` times as long as it came;
-# - a window is at most 8 MiB for zstd (RFC 9659), 16 MiB for br, 32 KiB for the others.
-#
-# A member counts as `MEMBER_COST_BYTES` bytes on top of what it holds: an empty one makes work too.
-#
-# Nothing is lenient. Bytes behind the end, an end too early, a preset dictionary and any fault of the
-# coding raise. Must not guess a coding, and must not keep what it has handed out.
+# A member counts as `MEMBER_COST_BYTES` bytes on top of its contents: an empty member makes work too.
+# Bytes behind the end, an end too early, a preset dictionary and any fault of the coding raise.
 PIECE_BYTES: Final = 64 << 10
 MAX_WINDOW_OUTPUT_BYTES: Final = 8 << 20
 MAX_PIECES_PER_CHUNK: Final = 128
@@ -195,7 +123,7 @@ class Decoder:
 
 
 class _Member(Protocol):
-    """One compressed stream, from its header to its end."""
+    """A compressed stream, from its header to its end."""
 
     may_be_followed: bool
 
@@ -204,14 +132,14 @@ class _Member(Protocol):
 
     @property
     def unused(self) -> bytes:
-        """What came behind the end."""
+        """Bytes that came behind the end."""
         ...
 
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
 
 class _Inflate:
-    """What zlib reads: gzip, and deflate with or without its own frame."""
+    """Formats of zlib: gzip, and deflate with or without its own frame."""
 
     may_be_followed = False
 
@@ -245,7 +173,7 @@ class _Gzip(_Inflate):
 
 
 class _Deflate:
-    """Two things go by this name: a zlib stream, as it should be, and a bare one, as some servers send."""
+    """Deflate is a zlib stream by the standard; some servers send a bare deflate stream instead."""
 
     may_be_followed = False
 
@@ -318,7 +246,7 @@ class _Zstd:
 
 
 def _is_zlib(data: bytes) -> bool:
-    """Whether these bytes begin with a zlib header. A bare stream never does where an encoder wrote it."""
+    """Tell whether these bytes begin with a zlib header. No encoder writes a bare stream that does."""
     return data[0] & 0x0F == 8 and data[0] >> 4 <= 7 and (data[0] << 8 | data[1]) % 31 == 0
 
 
@@ -329,3 +257,54 @@ _DECODERS: Final[Mapping[ContentCoding, Callable[[], _Member]]] = {
     ContentCoding.BROTLI: _Brotli,
     ContentCoding.ZSTD: _Zstd,
 }
+
+
+# The search for secrets holds back the end of the bytes so far if a secret may begin there, and releases it
+# with the bytes that follow. In a gRPC conversation no bytes may follow: the client waits for the end of a
+# message before it sends, and the upstream waits for the client. So the held bytes go out at the end of each
+# message, which is framed as a byte 0, four bytes of length, and that many bytes.
+#
+# No secret can reach over such an end: the next byte is 0, and a value holds no control characters. Any other
+# byte there is an error. A 1 would mean a compressed message: we asked for none, no head has announced it,
+# and it cannot be searched.
+_HEAD_BYTES: Final = 5
+
+
+class GrpcMessages:
+    """The messages of one response, as its bytes come in."""
+
+    __slots__ = ("_head", "_left")
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._left = 0
+        """Bytes of the message that are still to come."""
+
+    def split(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
+        """Give out the bytes in pieces, each with whether a message ends there.
+
+        To be run to its end before the next call. Raises WireError for what is no message.
+        """
+        start = at = 0
+        while at < len(data):
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+            else:
+                step = min(_HEAD_BYTES - len(self._head), len(data) - at)
+                self._read(data[at : at + step])
+            at += step
+            if not self._left and not self._head:
+                yield data[start:at], True
+                start = at
+        if at > start:
+            yield data[start:at], False
+
+    def _read(self, part: bytes) -> None:
+        """Take a part of the five bytes before a message."""
+        self._head += part
+        if self._head[0]:
+            raise WireError("A gRPC message begins with something else than 0.")
+        if len(self._head) == _HEAD_BYTES:
+            self._left = int.from_bytes(self._head[1:], "big")
+            self._head.clear()

@@ -1,22 +1,30 @@
-"""What goes into an exchange and what comes out: plain values, the same for every protocol."""
+"""Inputs and results of an exchange, and its record: plain values, the same for every protocol.
+
+The record is written once, for people who review. It holds names and numbers only: no query string, no
+body, no header value, no secret.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from egress.credentials import CanarySighting
+from egress.errors import CODES
 from egress.exchange.content_coding import ContentCoding
-from egress.types import Head, Headers, Scheme, value_class
+from egress.types import Head, Headers, Identity, Place, RuleRef, Scheme, Slot, Verdict, value_class
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the connection goes: parsed once, by the door, and canonical."""
+    """The destination of the connection: canonical, parsed once by the ingress."""
 
     scheme: Scheme
     host: str
     port: int
     authority: str = field(init=False, repr=False, compare=False)
-    """The Host field that names this destination: made once, it is asked for with every request."""
+    """The Host field that names this destination; made once, since every request needs it."""
 
     def __post_init__(self) -> None:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -34,16 +42,16 @@ class Request:
     """A request head as it came from the sandbox, whatever the protocol."""
 
     method: str
-    """That of the request; GET for every WebSocket, also where HTTP/2 spells it CONNECT."""
+    """The method of the request; GET for every WebSocket, also for an extended CONNECT of HTTP/2."""
     target: str
     """Origin form or `*`; an absolute form is split into `scheme`, `authority` and this by the lane."""
     headers: Headers
     authority: str = ""
-    """What the request itself names beside Host: `:authority`, or that of an absolute form."""
+    """The authority that the request names beside Host: `:authority`, or that of an absolute form."""
     upgrade: tuple[str, ...] = ()
     """The protocols asked for, lower case; `websocket` also for an extended CONNECT of HTTP/2."""
     scheme: str = ""
-    """What the request itself names: `:scheme`, or that of an absolute form."""
+    """The scheme that the request names: `:scheme`, or that of an absolute form."""
 
 
 @value_class
@@ -58,7 +66,7 @@ class Response:
     """False where nothing can follow: HEAD, 204, 304, a length of 0. Any `data` then is a fault."""
 
 
-# What to do next ------------------------------------------------------------------------------
+# Steps: the answers of an exchange that say how a lane goes on --------------------------------
 
 
 @value_class
@@ -92,13 +100,8 @@ class AnswerHead:
     status: int
     reason: str
     headers: Headers
-    coding: ContentCoding = ContentCoding.PLAIN
-    """The coding that is taken off the body on its way."""
-
-    @property
-    def decoded(self) -> bool:
-        """The body goes out decoded: how the upstream framed it does not hold, its length is not known."""
-        return self.coding is not ContentCoding.PLAIN
+    coding: ContentCoding | None = None
+    """The coding that is removed from the body on its way: its length and framing then no longer hold."""
 
 
 @value_class
@@ -106,3 +109,63 @@ class CutExchange:
     """Stop here. Before a response head went out, answer with the page of the code; after, just end."""
 
     code: str
+
+
+@value_class
+class ExchangeRecord:
+    """An exchange as the audit knows it; the sink adds time, sequence and connection facts."""
+
+    identity: Identity
+    destination: Destination
+    method: str
+    """Empty where the request had none that is one."""
+    path: str
+    """The canonical path, or of a request that got none the raw one: any bytes, for the sink to escape."""
+    verdict: Verdict
+    """`allow` only where the request was handed out to be sent; `code` says if it came to that."""
+    code: str
+    """Why it was allowed or denied; or why it was cut after it had been allowed."""
+    rule: RuleRef | None
+    place: Place | None
+    observed: bool
+    status: int
+    """The status sent to the sandbox; 0 if it left before."""
+    injected: tuple[tuple[str, Slot], ...]
+    replaced: bool
+    """A value of the sandbox's own was taken out of a slot."""
+    scrubbed: tuple[tuple[str, int], ...]
+    """How often each secret was found in the response."""
+    bytes_up: int
+    bytes_down: int
+    policy: str
+    """The digest of the policy that decided."""
+    facts: Mapping[str, str | int | bool] = field(default_factory=dict)
+    """Findings for the log: a short text, a number or a boolean by name. Never a secret, a query, a body or a
+    header value."""
+
+
+@dataclass(slots=True)
+class RecordBuilder:
+    """Facts for the record, noted while an exchange runs."""
+
+    code: str = ""
+    status: int = 0
+    rule: RuleRef | None = None
+    """The canary that ended the exchange; None if a rule decided."""
+    is_sent: bool = False
+    injected: tuple[tuple[str, Slot], ...] = ()
+    replaced: bool = False
+    found: Counter[str] = field(default_factory=Counter)
+    up: int = 0
+    down: int = 0
+
+    def note_canary(self, seen: CanarySighting) -> str:
+        """Note which canary ended it, and return the code."""
+        self.rule = seen.rule
+        return seen.code
+
+    def close(self, code: str) -> None:
+        """Note why the exchange ended. The first reason stays: later ones are its consequences."""
+        self.code = self.code or code
+        if not self.status and self.code in CODES:
+            self.status = CODES[self.code].status

@@ -12,22 +12,35 @@ import ipaddress
 import re
 from typing import Final
 
+from egress.credentials import CanaryScan, Placeholders
 from egress.errors import WireError
-from egress.exchange.checked_fields import CheckedFields
 from egress.exchange.messages import DenyRequest, Destination, Request
-from egress.http1.hop_by_hop import HOP_BY_HOP_FIELDS
+from egress.http1.fields import HOP_BY_HOP_FIELDS, CheckedFields
+from egress.rules.decide.paths import MAX_PATH_BYTES
 from egress.rules.language import hosts
 from egress.scrub import Needles
-from egress.types import Head, Slot
+from egress.types import Effects, Head, Headers, InjectPlaceholder, Slot
 
 _DROPPED_FIELDS = HOP_BY_HOP_FIELDS | {"host"}
 _AUTHORITY_PATTERN = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[^\[\]:@/?#\\\s]{1,255})(?::([0-9]{1,5}))?")
+_METHOD_PATTERN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}+")
+ACCEPT_FIELDS = frozenset(
+    {
+        "accept-encoding",
+        "grpc-accept-encoding",
+        "connect-accept-encoding",
+        "accept-charset",
+        "a-im",  # differences against an older version, and compression by another name
+        "sec-websocket-extensions",  # permessage-deflate
+    }
+)
+_PLAIN_FIELD = ("accept-encoding", "identity")
 
 
 def decidable_head(request: Request, destination: Destination) -> tuple[Head, int] | DenyRequest:
-    """The head that rules decide on, with Host set to the destination, and the stated length of its body.
+    """Return the head that rules decide on, with Host set to the destination, and the stated body length.
 
-    Or why there is none.
+    Returns the denial if the request is ambiguous.
     """
     try:
         fields = CheckedFields(request.headers)
@@ -52,7 +65,7 @@ def decidable_head(request: Request, destination: Destination) -> tuple[Head, in
 
 
 def names_destination(destination: Destination, authority: str) -> bool:
-    """Whether an authority off the wire is the destination. Case and one trailing dot are spelling."""
+    """Tell whether an authority off the wire is the destination. Case and one trailing dot are spelling."""
     if authority == destination.authority:
         return True
     match = _AUTHORITY_PATTERN.fullmatch(authority.lower()) if authority.isascii() else None
@@ -63,7 +76,7 @@ def names_destination(destination: Destination, authority: str) -> bool:
 
 
 def _authority_denial(request: Request, named: list[str], destination: Destination) -> DenyRequest | None:
-    """Why the request does not name just this destination; `named` are the values of its Host fields."""
+    """Say why the request does not name just this destination; `named` are the values of its Host fields."""
     if len(named) > 1 or not (named or request.authority):
         return DenyRequest("request.malformed")
     if request.authority:
@@ -80,7 +93,7 @@ def _authority_denial(request: Request, named: list[str], destination: Destinati
 def _upgrade_denial(request: Request, fields: CheckedFields) -> DenyRequest | None:
     if request.upgrade != ("websocket",):
         return DenyRequest("request.upgrade")
-    # Behind a switch of protocols there is no telling a body from frames.
+    # After a switch of protocols a body cannot be told from frames.
     has_body = fields.length or fields.values("transfer-encoding")
     return DenyRequest("request.malformed") if has_body or request.method != "GET" else None
 
@@ -104,21 +117,19 @@ def _ipv4(host: str) -> str | None:
 
 
 def head_with_target(head: Head, target: str) -> Head:
-    """The head with the target that was matched."""
+    """Return the head with the target that the rules matched."""
     if target == head.target:
         return head
     return Head(head.method, head.scheme, head.host, head.port, target, head.headers, head.websocket)
 
 
-# Whether what was written into a request could be found again in its answer.
-#
-# A search that misses the very value that was just sent would miss it in the answer too; so it is tried on
-# the head that goes up, slot by slot. Must not search anything else: a value elsewhere is the sandbox's own.
+# A search that misses the value just injected would miss it in the response too, so it is tried on the
+# head that goes up, slot by slot. Only these slots are searched: a value elsewhere is the sandbox's own.
 _HEADER_OF_SLOT: Final = {"cookie": "cookie", "basic": "authorization"}
 
 
 def can_find_injected(needles: Needles | None, written: tuple[tuple[str, Slot], ...], head: Head) -> bool:
-    """Whether the needles find every secret in the slot of the head to be sent where it was written."""
+    """Tell whether the needles find every injected secret in its slot of the head to be sent."""
     for secret, slot in written:
         text = "\n".join(_slot_texts(slot, head))
         if needles is None or not needles.finds_secret(secret, text.encode("latin-1", "replace")):
@@ -127,8 +138,43 @@ def can_find_injected(needles: Needles | None, written: tuple[tuple[str, Slot], 
 
 
 def _slot_texts(slot: Slot, head: Head) -> list[str]:
-    """What stands in the head where such a slot is."""
+    """Return the texts of the head that such a slot covers."""
     if slot.kind in ("path", "query"):
         return [head.target]
     name = slot.name.lower() if slot.kind == "header" else _HEADER_OF_SLOT[slot.kind]
     return [value for each, value in head.headers if each == name]
+
+
+def asking_for_plain(headers: Headers) -> Headers:
+    """Return the fields with a request for plain contents, in every dialect that could ask for others."""
+    return (*[field for field in headers if field[0] not in ACCEPT_FIELDS], _PLAIN_FIELD)
+
+
+def needed_secrets(effects: Effects, placeholders: Placeholders, head: Head) -> tuple[str, ...]:
+    """Return the secrets that this request needs: that of a placeholder only if the placeholder is there."""
+    needed: dict[str, None] = {}
+    seen: set[str | None] | None = None
+    for need in effects.needs:
+        if isinstance(need, InjectPlaceholder):
+            if seen is None:
+                seen = {sighting.secret for sighting in placeholders.find(head)}
+            if need.secret not in seen:
+                continue
+        needed[need.secret] = None
+    return tuple(needed)
+
+
+def shown_method(method: str, canaries: CanaryScan | None = None) -> str:
+    """Return the method for the record, with the canaries of `canaries` masked; empty if it is no token.
+
+    An HTTP/2 client can write a whole URL there.
+    """
+    if not _METHOD_PATTERN.fullmatch(method):
+        return ""
+    return method if canaries is None else canaries.masked(method)
+
+
+def shown_path(target: str, canaries: CanaryScan | None = None) -> str:
+    """Return the path of a target for the record, without query and fragment, its canaries masked."""
+    path = target.partition("?")[0].partition("#")[0]
+    return (path if canaries is None else canaries.masked(path))[:MAX_PATH_BYTES]

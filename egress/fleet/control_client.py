@@ -1,60 +1,36 @@
-"""A question to the proxy of a fleet, over its control socket: what it says of itself, and of texts."""
+"""The client of a fleet's proxy: asks its control socket for its status, and which texts hold a secret."""
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from egress.control_client import ASK_TIMEOUT, ask_proxy
+from egress.errors import UnreadableError
 from egress.runtime.errors import GatewayError
-from egress.runtime.proxy_client import CONTROL_SOCKET
-from egress.runtime.unix_http import UnixHttpConnection, connect_unix
+from egress.unix.http_connection import JsonAnswer
 
-_ANSWER_TIMEOUT: Final = 5.0
-_SEARCH_TIMEOUT: Final = 30.0
-_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_STATUS_TIMEOUT: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class ControlAnswer:
-    """What came back."""
-
-    status: int
-    said: Mapping[str, object]
-    """Empty where it was no object."""
+def ask(folder: Path, target: str) -> JsonAnswer:
+    """Ask the proxy whose sockets are in this folder. Raises `GatewayError` without an answer."""
+    return _request(folder, "GET", target, None, _STATUS_TIMEOUT)
 
 
-def ask(folder: Path, path: str) -> ControlAnswer:
-    """Ask the proxy whose sockets are in this folder. Raises `GatewayError` where there is no answer."""
-    return _request(folder, "GET", path, None, _ANSWER_TIMEOUT)
+def find_secrets(folder: Path, texts: Sequence[str]) -> JsonAnswer:
+    """Ask the proxy which of these texts hold a secret that it knows; the answer gives their indexes.
 
-
-def find_secrets(folder: Path, texts: Sequence[str]) -> ControlAnswer:
-    """Ask it which of these texts hold a secret that it knows; it answers with their places in the list.
-
-    It looks for values that it does not have yet, which may take a while. Raises as `ask` does.
+    The proxy first fetches values that it does not have yet, which may take a while. Raises as `ask` does.
     """
-    return _request(folder, "POST", "/held", json.dumps({"texts": list(texts)}), _SEARCH_TIMEOUT)
+    return _request(folder, "POST", "/held", {"texts": list(texts)}, ASK_TIMEOUT)
 
 
-def _request(folder: Path, method: str, path: str, body: str | None, patience: float) -> ControlAnswer:
-    connection = UnixHttpConnection("egress", lambda: connect_unix(folder / CONTROL_SOCKET, patience))
+def _request(
+    folder: Path, method: str, target: str, body: Mapping[str, object] | None, timeout: float
+) -> JsonAnswer:
     try:
-        connection.request(method, path, body)
-        answer = connection.getresponse()
-        return ControlAnswer(answer.status, _parse_object(answer.read(_MAX_ANSWER_BYTES)))
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
-        raise GatewayError(
-            f"the proxy of these sandboxes does not answer: {reason}", "look into its log"
-        ) from None
-    finally:
-        connection.close()
-
-
-def _parse_object(data: bytes) -> Mapping[str, object]:
-    found = json.loads(data)
-    return found if isinstance(found, dict) else {}
+        return ask_proxy(folder, method, target, body, timeout)
+    except UnreadableError as error:
+        raise GatewayError(error.message, error.hint) from None

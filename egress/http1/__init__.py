@@ -4,14 +4,13 @@ It is the only reader of HTTP/1 in Egress, used towards the sandbox and towards 
 so its strictness is the defence against request smuggling.
 
 Theory of operation
-    `intake` collects a block of lines from however many reads; `fields` turns it into pairs with one
-    pattern; `heads` judges a whole head, with `target`, `connection` and `framing` as its experts;
-    `bodies`, `chunked` and `trailers` read what follows; `readers` put the pieces into the order of
-    a connection. `encode` and `writers` are the way back.
+    `fields` collects a block of lines from any number of reads and turns it into pairs; `heads` judges
+    a whole head: its target, its framing; `readers` read bodies and put the pieces into the order of a
+    connection; `writers` are the way back. `grammar` is the alphabet of both directions.
 
 Rules of this package
     1. What can be read in two ways is refused, not repaired. The few exceptions, all for servers,
-       are listed where they are made: `heads` and `framing`.
+       are listed in `heads`.
     2. What is accepted is written anew in one spelling. No byte of a peer's framing is passed on.
     3. Readers return events or raise `WireError`; nothing else, for any bytes. How the bytes were
        cut changes nothing.
@@ -21,7 +20,8 @@ Rules of this package
 
 from __future__ import annotations
 
-from egress.http1.events import (
+from egress.http1.fields import strip_hop_by_hop
+from egress.http1.heads import (
     CHUNKED,
     NO_BODY,
     UNTIL_CLOSE,
@@ -37,11 +37,16 @@ from egress.http1.events import (
     TargetForm,
     Version,
 )
-from egress.http1.head_encoder import encode_informational, encode_request_head, encode_response_head
-from egress.http1.hop_by_hop import strip_hop_by_hop
 from egress.http1.limits import MessageLimits
 from egress.http1.readers import RequestReader, ResponseReader
-from egress.http1.writers import RequestWriter, ResponseWriter, framing_for
+from egress.http1.writers import (
+    RequestWriter,
+    ResponseWriter,
+    encode_informational,
+    encode_request_head,
+    encode_response_head,
+    framing_for,
+)
 
 __all__ = [
     "CHUNKED",

@@ -12,7 +12,7 @@ from typing import Final
 TOKEN_CHARS: Final = r"!#$%&'*+\-.^_`|~0-9A-Za-z"
 LOWER_TOKEN_CHARS: Final = r"!#$%&'*+\-.^_`|~0-9a-z"
 VALUE_CHARS: Final = r"\t\x20-\x7e\x80-\xff"
-"""What may stand in a field value or a reason: no control byte but HTAB, and nothing beyond latin-1."""
+"""Characters of a field value or a reason: no control byte but HTAB, and none beyond latin-1."""
 
 TOKEN: Final = re.compile(rf"[{TOKEN_CHARS}]++")
 
@@ -20,7 +20,7 @@ AUTHORITY: Final = r"(?:[A-Za-z0-9._\-]++|\[[0-9A-Fa-f:.]++\])(?::[0-9]{1,5}+)?+
 """A host name, IPv4 or bracketed IPv6, with or without a port. No user information, no escapes."""
 
 FIELD_LINE: Final = re.compile(rf"^([{TOKEN_CHARS}]++):[ \t]*+([{VALUE_CHARS}]*+)\r\n", re.MULTILINE)
-"""One field line. Anchored to the start of a line; blanks behind the value are the caller's to strip."""
+"""A field line, anchored to the start of a line; the caller strips blanks behind the value."""
 
 CANONICAL_BLOCK: Final = re.compile(
     rf"(?:[{LOWER_TOKEN_CHARS}]++: (?:(?![ \t])[{VALUE_CHARS}]++(?<![ \t]))?+\r\n)*+\r\n",

@@ -16,7 +16,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from egress.errors import ContentError, UnreadableError
+from egress.errors import ContentError, UnreadableError, reason_of
 from egress.types import Finding, Place, Severity
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def unreadable_error(path: Path, error: OSError) -> UnreadableError:
         return UnreadableError(f"{name} may not be read", "give your user permission to read it")
     if isinstance(error, NotADirectoryError):
         return UnreadableError(f"a part of {name} is not a directory", "check the path")
-    reason = (error.strerror or type(error).__name__).lower()
-    return UnreadableError(f"{name} cannot be read: {reason}", "check the path")
+    return UnreadableError(f"{name} cannot be read: {reason_of(error)}", "check the path")
 
 
 # Bytes ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.policy.rule_file_reader import printable_path
 
 _OTHERS_WRITE_BITS = stat.S_IWGRP | stat.S_IWOTH
@@ -57,7 +57,7 @@ def check_state_dir(folder: Path) -> None:
 
 
 def _trouble(folder: Path, what: str, error: OSError) -> UnreadableError:
-    reason = (error.strerror or type(error).__name__).lower()
+    reason = reason_of(error)
     return UnreadableError(
         f"the state folder {printable_path(folder)} cannot be {what}: {reason}",
         f"check the path, or {_OTHER_DIR_HINT}",

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from egress.errors import ContentError, UnreadableError
-from egress.policy.rule_file_reader import printable_path, read_text, unreadable_error
+from egress.errors import ContentError, UnreadableError, reason_of
+from egress.policy.rule_file_reader import printable_path, read_text
+from egress.private_file import FOLDER_MODE, read_private, write_atomically
 
 TRUST_FILE_NAME = "trusted.json"
 _FORMAT_VERSION = 1
 _MAX_FILE_BYTES = 4 * 1024 * 1024
-_OTHERS_BITS = stat.S_IRWXG | stat.S_IRWXO
-_OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class UntrustedError(ContentError):
@@ -62,11 +58,11 @@ class TrustedFiles:
     def all(self) -> Mapping[str, str]:
         """Return the digest of every trusted file by its whole path."""
         try:
-            return self._read()
+            return _parsed(
+                self.file, read_private(self.file, _MAX_FILE_BYTES, "look into it, then remove it")
+            )
         except FileNotFoundError:
             return {}
-        except OSError as error:
-            raise unreadable_error(self.file, error) from None
 
     def check(self, path: Path, text: str) -> None:
         """Raise `UntrustedError` unless exactly this text of this file is trusted."""
@@ -87,41 +83,14 @@ class TrustedFiles:
         """Where the list is kept."""
         return self.folder / TRUST_FILE_NAME
 
-    def _read(self) -> dict[str, str]:
-        with os.fdopen(
-            os.open(self.file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        ) as file:
-            status = os.fstat(file.fileno())
-            if (
-                not stat.S_ISREG(status.st_mode)
-                or status.st_uid != os.geteuid()
-                or status.st_mode & _OTHERS_BITS
-            ):
-                raise UnreadableError(
-                    f"{printable_path(self.file)} could have been written by somebody else",
-                    "it has to be a file of your own with mode 0600: look into it, then remove it",
-                )
-            return _parsed(self.file, file.read(_MAX_FILE_BYTES))
-
     def _write(self, known: Mapping[str, str]) -> None:
+        content = {"version": _FORMAT_VERSION, "files": dict(sorted(known.items()))}
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # mkstemp makes it 0600.
-            handle, name = tempfile.mkstemp(prefix=".trusted-", dir=self.folder)
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    json.dump(
-                        {"version": _FORMAT_VERSION, "files": dict(sorted(known.items()))}, file, indent=2
-                    )
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(name).replace(self.file)
-            finally:
-                Path(name).unlink(missing_ok=True)
+            self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            write_atomically(self.file, json.dumps(content, indent=2).encode(), replace=True)
         except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
-                f"{printable_path(self.file)} cannot be written: {reason}",
+                f"{printable_path(self.file)} cannot be written: {reason_of(error)}",
                 "check the folder, or name another with --state-dir",
             ) from None
 
@@ -131,7 +100,7 @@ def _key(path: Path) -> str:
     return str(path.resolve())
 
 
-def _parsed(file: Path, text: str) -> dict[str, str]:
+def _parsed(file: Path, text: bytes) -> dict[str, str]:
     try:
         content = json.loads(text)
         files = content["files"] if content["version"] == _FORMAT_VERSION else None

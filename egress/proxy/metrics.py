@@ -1,12 +1,11 @@
-"""What the proxy counts while it runs, and the text that Prometheus reads.
+"""Metrics of the proxy, and the text that Prometheus reads.
 
-Theory of operation. Counting happens with every request, so it is a few steps on plain dicts and lists, and
-nothing is put in words before somebody asks. Names of labels come from the rules and from our own codes
-alone: the entry and never the host that was asked for, no path, no sandbox, nothing that a client or an
-upstream chose. So there are as many series as the rules have entries, rules and secrets. What has left the
-rules leaves the counts, with each reload and whenever they are read; it begins at 0 when it comes back.
+Every request is counted, so counting is a few steps on plain dicts and lists, and text is made only on a
+scrape. Labels come from the rules and from our own codes alone: the entry and never the requested host, no
+path, no sandbox, no text that a client or an upstream chose. So the number of series is bounded by the
+entries, rules and secrets of the policy. A series whose rule is gone is dropped on a reload or a scrape.
 
-All of it is for the event loop's thread. No value of a secret gets here: there is no field for one.
+Only the event loop's thread may use this module. No value of a secret gets here: no field holds one.
 """
 
 from __future__ import annotations
@@ -62,11 +61,11 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class ProxyStatus:
-    """What is not counted but looked up when somebody asks."""
+    """State that is looked up on a scrape instead of being counted."""
 
     version: str
     policy: Policy
-    """That of the rule files."""
+    """The policy of the rule files."""
     is_ready: bool = True
     began: int = 0
     """When the proxy started, in seconds of UTC."""
@@ -75,13 +74,13 @@ class ProxyStatus:
     reloads: Mapping[str, int] = field(default_factory=dict)
     sandboxes: int = 0
     connections: int = 0
-    """Of clients, at the door."""
+    """Client connections in the ingress."""
     lanes: Mapping[str, int] = field(default_factory=dict)
     """Connections that are carried, by lane."""
     available: Mapping[str, bool] = field(default_factory=dict)
-    """Of each secret: whether its source gives it."""
+    """By secret: its source can be read."""
     ages: Mapping[str, float] = field(default_factory=dict)
-    """Of each secret that is held: seconds since its source gave or confirmed it."""
+    """By cached secret: seconds since its source gave or confirmed it."""
     is_writable: bool = True
     """The audit log takes lines."""
     lag: float = 0.0
@@ -90,7 +89,7 @@ class ProxyStatus:
     newest: int | None = None
     """The number of its newest line, where that is known."""
     is_damaged: bool | None = None
-    """Whether the start found it damaged, where that is known."""
+    """The start found the log damaged; None if unknown."""
 
 
 class Metrics:
@@ -178,12 +177,13 @@ class Metrics:
         self._scrubbed = _of(self._scrubbed, policy.secrets)
 
     def text(self, now: ProxyStatus) -> str:
-        """All of it in the text format of Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         self.keep(now.policy)
         lines = [line for family in (*self._counted(), *_status_families(now)) for line in family.lines()]
         return "\n".join([*lines, ""])
 
     def _counted(self) -> Iterator[MetricFamily]:
+        # Labels are those of the rules alone: a host or a path would let clients make series without end.
         yield MetricFamily(
             "requests_total",
             "counter",
@@ -230,7 +230,7 @@ class MetricFamily:
     samples: Iterable[Sample]
 
     def lines(self) -> Iterator[str]:
-        """Nothing at all where there is no sample."""
+        """Yield the lines of the family; none without a sample."""
         name = f"egress_{self.name}"
         lines = [
             f"{name}{end}{{{labels}}} {_number(n)}" if labels else f"{name}{end} {_number(n)}"
@@ -255,7 +255,7 @@ def _status_families(now: ProxyStatus) -> Iterator[MetricFamily]:
     yield _by("secret_age_seconds", "Since its source gave or confirmed it.", "secret", now.ages, "gauge")
     yield _gauge("audit_writable", "Whether the audit log takes lines.", now.is_writable)
     yield _gauge("audit_lag_seconds", "Since every line of the audit log was written.", now.lag)
-    yield MetricFamily("audit_unrecorded_total", "counter", "What is in no line.", [("", "", now.unrecorded)])
+    yield MetricFamily("audit_unrecorded_total", "counter", "Unlogged events.", [("", "", now.unrecorded)])
     if now.newest is not None:
         yield _gauge("audit_newest_line", "The number of the newest line.", now.newest)
     if now.is_damaged is not None:

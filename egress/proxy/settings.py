@@ -30,7 +30,7 @@ from egress.rules.language.report import MeaningError
 
 VARIABLE_PREFIX = "EGRESS_"
 NO_ADDRESS: Final = "none"
-"""What stands for no listener at all."""
+"""The value that means no listener."""
 FOREIGN_VARIABLES: Final = frozenset({"EGRESS_RUNTIME"})
 """Variables that mean something elsewhere: the kind of sandboxes that a fleet makes."""
 Origin = Literal["flag", "environment", "default"]
@@ -101,8 +101,8 @@ def _listen(value: object) -> object:
     host, _, port = value.rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     if ":" in host and not is_bracketed:
-        # Where the address ends and the port begins could be read in two ways.
-        raise _wrong("an IPv6 address has to stand in brackets", "write it like [::1]:3128")
+        # Without brackets the end of the address could be read in two ways.
+        raise _wrong("an IPv6 address needs brackets", "write it like [::1]:3128")
     try:
         # Names are left out on purpose: what they resolve to could be open to everybody.
         address = ip_address(host[1:-1] if is_bracketed else host)
@@ -116,7 +116,7 @@ def _listen(value: object) -> object:
 def _listens(value: object) -> object:
     found = _split(",", value)
     if found == ():
-        raise _wrong("there is nothing to listen on", f"name an address, or write {NO_ADDRESS}")
+        raise _wrong("no address to listen on", f"name an address, or write {NO_ADDRESS}")
     # A list where each use of the option is one text.
     return () if found in ((NO_ADDRESS,), [NO_ADDRESS]) else found
 
@@ -193,7 +193,7 @@ def _bound(read: object, value: object) -> object:
 
 
 def is_plain_name(value: str) -> bool:
-    """Whether a name can stand in a record, a path and a header, and is one that no file system folds."""
+    """Tell whether a name fits a record, a path and a header, and is not folded by any file system."""
     return re.fullmatch(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?", value) is not None
 
 
@@ -257,7 +257,7 @@ class Settings(BaseSettings):
     sandbox: Name = Field(default="default", description="The name of the sandbox behind this listener.")
     profile: Name | None = Field(default=None, description="The profile of the rules that it gets.")
     network: bool = Field(
-        default=False, description="Serve whoever can reach the listener: its network is the sandbox's alone."
+        default=False, description="Serve every client of the listener: only the sandbox is on its network."
     )
     password_file: Annotated[Path | None, SettingDisplay("FILE")] = Field(
         default=None, description="A file with the password that clients of the proxy have to give."
@@ -267,16 +267,16 @@ class Settings(BaseSettings):
         description="Where clients land that know no proxy: on every port that the rules name.",
     )
     dns: Annotated[Listens, SettingDisplay("ADDRESS:PORT")] = Field(
-        default=(), description="Where sandboxes ask for names, by UDP and TCP; nothing is forwarded."
+        default=(), description="DNS for sandboxes, by UDP and TCP; no query is forwarded."
     )
     dns_answer: Annotated[
         IPv4Address | None, BeforeValidator(_ipv4), SettingDisplay("ADDRESS", "the first of `--transparent`")
     ] = Field(default=None, description="The address that every allowed name has.")
     handover: bool = Field(
-        default=False, description="Let sandboxes be added while it runs, with listeners handed over."
+        default=False, description="Allow adding sandboxes at run time, with handed-over listeners."
     )
     resolve: Annotated[Overrides, SettingDisplay("NAME=ADDRESS")] = Field(
-        default=(), description="Dial this address for a name. What may be dialled stays as it is."
+        default=(), description="Dial this address for a name. The address checks still apply."
     )
     own_address: Annotated[Networks, SettingDisplay("CIDR")] = Field(
         default=(), description="Addresses of this machine that no interface of it shows; never dialled."
@@ -311,16 +311,16 @@ class Settings(BaseSettings):
         default=0, description="The most that a sandbox may write to the log in a day; 0 for any amount."
     )
     audit_on_full: Annotated[Literal["stop", "drop"], SettingDisplay("stop|drop")] = Field(
-        default="stop", description="When nothing can be recorded: let nothing through, or go on and count."
+        default="stop", description="If the log cannot be written: block all requests, or go on and count."
     )
     connections: Count = Field(default=8192, description="The most client connections at a time.")
     sandbox_connections: Count = Field(
         default=512, description="The most client connections of one sandbox at a time."
     )
-    head_timeout: Seconds = Field(default=15, description="The head of a request has to be whole by then.")
-    connect_timeout: Seconds = Field(default=10, description="The upstream has to be connected by then.")
-    answer_timeout: Seconds = Field(default=300, description="The upstream has to begin its answer by then.")
-    idle_timeout: Seconds = Field(default=600, description="A connection on which nothing moves is closed.")
+    head_timeout: Seconds = Field(default=15, description="Time limit for the head of a request.")
+    connect_timeout: Seconds = Field(default=10, description="Time limit for connecting to the upstream.")
+    answer_timeout: Seconds = Field(default=300, description="Time limit for the first byte of a response.")
+    idle_timeout: Seconds = Field(default=600, description="Time limit for a connection without traffic.")
     drain: Seconds = Field(default=30, description="How long requests under way may take when it stops.")
     log_level: Annotated[Literal["debug", "info", "warning", "error"], SettingDisplay("LEVEL")] = Field(
         default="info", description="The least that is logged: debug, info, warning or error."
@@ -355,7 +355,7 @@ class Settings(BaseSettings):
         opened = [f"--{name}" for name in ("transparent", "dns") if getattr(self, name)]
         if opened and not self.network:
             raise _wrong(
-                f"{opened[0]} serves whoever can reach it: nothing there can ask for a password",
+                f"{opened[0]} serves every client that can reach it and cannot ask for a password",
                 "give --network where only the sandbox can reach that address, and leave it out elsewhere",
             )
         if self.dns and self.answer is None:
@@ -364,7 +364,7 @@ class Settings(BaseSettings):
                 "name one with --dns-answer: an IPv4 address at which the sandbox finds --transparent",
             )
         if self.dns_answer is not None and not self.dns:
-            raise _wrong("--dns-answer is for nobody: no name can be asked for", "name an address with --dns")
+            raise _wrong("--dns-answer has no effect without --dns", "name an address with --dns")
         return self
 
     @model_validator(mode="after")
@@ -382,8 +382,8 @@ class Settings(BaseSettings):
             )
         if not self.listen and not self.handover:
             raise _wrong(
-                "there is nothing to listen on",
-                "name an address with --listen, or let listeners be handed over with --handover",
+                "no address to listen on",
+                "name an address with --listen, or allow handed-over listeners with --handover",
             )
         return self
 
@@ -481,14 +481,14 @@ def _usage(error: ErrorDetails, flags: Mapping[str, object]) -> UsageError:
 
 
 def _said(kind: str, context: Mapping[str, object]) -> tuple[str, str]:
-    """What is wrong, in our words."""
+    """Return the error and its hint, in our words."""
     if kind == "setting":
         return str(context["message"]), str(context["hint"])
     if kind == "literal_error":
         return "this is not one of the choices", f"write {str(context['expected']).replace(chr(39), '`')}"
     if kind in ("greater_than_equal", "less_than_equal"):
         bound = f"at least {context['ge']}" if "ge" in context else f"at most {context['le']}"
-        return f"the number has to be {bound}", ""
+        return f"the number must be {bound}", ""
     if kind.startswith("int"):
         return "this is not a whole number", ""
     if kind.startswith("bool"):

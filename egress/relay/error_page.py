@@ -172,7 +172,7 @@ def _grpc_type(content_type: str) -> str:
 
 
 def _prefers_text(accept: str) -> bool:
-    """Whether a client would rather have plain text than JSON. No preference, and no sense, is JSON."""
+    """Tell whether a client prefers plain text to JSON. No preference, or a malformed one, means JSON."""
     if not accept or len(accept) > _MAX_ACCEPT_CHARS:
         return False
     wanted: dict[str, float] = {}
@@ -184,5 +184,5 @@ def _prefers_text(accept: str) -> bool:
 
 
 def _weight(wanted: Mapping[str, float], ranges: tuple[str, ...]) -> float:
-    """What the most specific range says that there is."""
+    """Return the quality that the most specific range states."""
     return next((wanted[each] for each in ranges if each in wanted), 0)

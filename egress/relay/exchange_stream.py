@@ -1,7 +1,7 @@
-"""One exchange between a client half and an upstream half.
+"""An exchange between a client half and an upstream half.
 
-Theory of operation. The stream owns an `Exchange` and does what it answers; the halves own framing.
-Every way through this file ends in `_finish`, which writes the one record:
+The stream owns an `Exchange` and carries out its answers; the halves own framing. Every path through
+this file ends in `_finish`, which writes the record:
 
     begin -> refuse                      a page, nothing sent
     begin -> fetch -> fetched -> send    the secrets were not at hand
@@ -9,7 +9,7 @@ Every way through this file ends in `_finish`, which writes the one record:
     response -> data -> response_end     complete
     abort, cut                           it ended before that; the code says why
 
-What arrives for a stream that is over is dropped: halves may be late in noticing.
+Input for a stream that is over is dropped: halves may be late in noticing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from egress.exchange import (
     AnswerHead,
     CutExchange,
     DenyRequest,
-    Destination,
-    Exchange,
     NeedSecrets,
     Request,
     Response,
@@ -34,13 +32,13 @@ from egress.relay.error_page import error_page
 from egress.relay.ports import DownstreamHalf, ExchangeTiming, RelayEnvironment, UpstreamHalf
 from egress.relay.websocket import WebSocketFrames
 from egress.rules.decide.policy import Policy
-from egress.types import Head, Headers, Identity, Secret
+from egress.types import Head, Headers, Secret
 
 IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 
 
 class UpstreamSource(Protocol):
-    """Where an exchange gets what it needs to be sent."""
+    """The source of connections and secrets for exchanges."""
 
     def acquire(self, stream: ExchangeStream) -> None:
         """Find a connection for this exchange, now or later."""
@@ -51,7 +49,7 @@ class UpstreamSource(Protocol):
         ...
 
     def record_written(self, stream: ExchangeStream) -> None:
-        """This exchange has its record: it waits for nothing any more."""
+        """Forget this exchange, which has its record."""
         ...
 
 
@@ -71,7 +69,6 @@ class ExchangeStream:
         "_is_sent_whole",
         "_is_slow",
         "_needed",
-        "_policy",
         "_request",
         "_request_is_whole",
         "_service",
@@ -97,8 +94,7 @@ class ExchangeStream:
         self._client = client
         self._request = request
         self._framing = framing
-        self._policy = service.policy()
-        self._exchange: Exchange | None = None
+        self._exchange = service.new_exchange()
         self._upstream: UpstreamHalf | None = None
         self._head: Head | None = None
         self._frames: WebSocketFrames | None = None
@@ -114,15 +110,15 @@ class ExchangeStream:
         self.id = service.request_id()
         self.timing = ExchangeTiming(began=service.monotonic())
         self.is_retried = False
-        """It was sent before, over a connection that was lost; it needs one that is new."""
+        """The request was sent before, over a connection that was lost; it needs a new connection."""
         self.progress = 0
-        """Counts whatever happens: a stream whose count stands still is stalled."""
+        """Counts every event: a stream whose count stands still is stalled."""
 
-    # What others ask
+    # State, for the halves and the relay
 
     @property
     def is_over(self) -> bool:
-        """Its record is written; nothing more comes of it."""
+        """The record is written, and no more input is taken."""
         return self._is_over
 
     @property
@@ -139,61 +135,51 @@ class ExchangeStream:
 
     @property
     def waits_for_client(self) -> bool:
-        """A part of the request is still to come."""
+        """The request is not complete yet."""
         return not self._request_is_whole
 
     @property
     def asks_to_switch(self) -> bool:
-        """It asks to become a WebSocket, which takes a connection of its own."""
+        """The request asks to become a WebSocket, which takes a connection of its own."""
         return bool(self._request.upgrade)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The names of the secrets that it needs."""
+        """The names of the secrets that the request needs."""
         return self._needed
 
     def would_be_denied(self, policy: Policy, now: int) -> bool:
-        """Whether this policy would not let the exchange begin now."""
-        return self._exchange is not None and not self._exchange.would_begin(policy, now)
+        """Tell whether this policy would not let the exchange begin now."""
+        return not self._exchange.would_begin(policy, now)
 
     # The way up
 
-    def begin(self, identity: Identity, destination: Destination, *, expects: bool = False) -> None:
+    def begin(self, *, expects: bool = False) -> None:
         """Decide the request, and send it as soon as it may be sent."""
-        service, policy, request = self._service, self._policy, self._request
+        service, exchange = self._service, self._exchange
         self._expects = expects
-        try:
-            held, watch = service.placeholders(policy), service.watch(policy)
-            needles, spend = service.needles(policy), service.spend
-        except Exception:
-            # Whatever failed, there is something to record.
-            self._exchange = Exchange(policy, identity, destination)
-            raise
-        self._exchange = exchange = Exchange(
-            policy, identity, destination, placeholders=held, needles=needles, spend=spend, watch=watch
-        )
-        step = exchange.begin(request, service.now())
+        step = exchange.begin(self._request, service.now())
         if isinstance(step, NeedSecrets):
             self._needed = step.names
-            secrets = service.secrets(policy, step.names, unscrubbed=step.unscrubbed)
+            secrets = service.secrets(exchange.policy, step.names, unscrubbed=step.unscrubbed)
             if secrets is None:
                 self.timing.asked = service.monotonic()
-                # One that is through with its request is read on: that it leaves shows only then. With a body
-                # to come it is held, and leaving shows as late as the body goes up.
+                # A client whose request is complete is read on, or its leaving would not be noticed. A client
+                # with a body to come is held: its leaving is noticed when the body goes up.
                 if self._framing.body is not Body.NONE:
                     self._client.hold(held=True)
-                self._upstreams.fetch(self, policy, step)
+                self._upstreams.fetch(self, exchange.policy, step)
                 return
-            step = exchange.provide(secrets, service.needles(policy))
+            step = exchange.provide(secrets, service.needles(exchange.policy))
         self._follow(step)
 
     def fetched(self, secrets: Mapping[str, Secret]) -> None:
-        """Go on with these values; one that is missing could not be had."""
-        if self._is_over or self._exchange is None:
+        """Go on with these values; a missing value could not be resolved."""
+        if self._is_over:
             return
         self.progress += 1
         self.timing.secret_wait = self._service.monotonic() - self.timing.asked
-        self._follow(self._exchange.provide(secrets, self._service.needles(self._policy)))
+        self._follow(self._exchange.provide(secrets, self._service.needles(self._exchange.policy)))
 
     def connected(self, upstream: UpstreamHalf) -> None:
         """Send the request over this upstream connection."""
@@ -242,7 +228,7 @@ class ExchangeStream:
             self._end_up()
 
     def client_congested(self, *, congested: bool) -> None:
-        """The client does not keep up, or does again."""
+        """Hold the upstream while the client does not keep up."""
         self._is_slow = congested
         if self._upstream is not None and not self._is_over:
             self._upstream.hold(held=congested)
@@ -251,14 +237,15 @@ class ExchangeStream:
 
     def interim(self, status: int, reason: str, headers: Headers) -> None:
         """Take a 1xx of the upstream."""
-        if (exchange := self._exchange_with_needles()) is None:
+        if self._is_over:
             return
+        self._update_needles()
         self.progress += 1
-        answer = exchange.informational(Response(status, reason, headers))
+        answer = self._exchange.informational(Response(status, reason, headers))
         if isinstance(answer, CutExchange):
             self._cut(answer.code)
         elif status != 100 or self._expects:
-            # Who did not ask for a 100 may take it for the answer.
+            # A client that did not ask for a 100 may take it for the answer.
             try:
                 self._client.interim(answer)
             except WireError:
@@ -267,61 +254,63 @@ class ExchangeStream:
     def complete_response(
         self, status: int, reason: str, headers: Headers, framing: Framing, data: bytes
     ) -> None:
-        """Take a response that came in one piece: the same steps, and one look at what is known."""
-        if (exchange := self._exchange_with_needles()) is None:
+        """Take a response that came in one read: the same steps, with one update of the needles."""
+        if self._is_over:
             return
-        self._head_down(exchange, status, reason, headers, framing)
+        self._update_needles()
+        self._head_down(status, reason, headers, framing)
         if not self._is_over:
-            self._data_down(exchange, data)
+            self._data_down(data)
         if not self._is_over:
-            self._end_down(exchange, ())
+            self._end_down(())
 
     def response(self, status: int, reason: str, headers: Headers, framing: Framing) -> None:
         """Take the final head of the upstream."""
-        if (exchange := self._exchange_with_needles()) is not None:
-            self._head_down(exchange, status, reason, headers, framing)
+        if not self._is_over:
+            self._update_needles()
+            self._head_down(status, reason, headers, framing)
 
     def data(self, data: bytes) -> None:
         """Take a piece of response body, or raw bytes after a switch."""
-        if (exchange := self._exchange_with_needles()) is not None:
-            self._data_down(exchange, data)
+        if not self._is_over:
+            self._update_needles()
+            self._data_down(data)
 
     def response_end(self, trailers: Headers = ()) -> None:
         """The response is complete."""
-        if (exchange := self._exchange_with_needles()) is not None:
-            self._end_down(exchange, trailers)
+        if not self._is_over:
+            self._update_needles()
+            self._end_down(trailers)
 
-    def _head_down(
-        self, exchange: Exchange, status: int, reason: str, headers: Headers, framing: Framing
-    ) -> None:
+    def _head_down(self, status: int, reason: str, headers: Headers, framing: Framing) -> None:
         self.progress += 1
         self.timing.answered = self._service.monotonic()
-        answer = exchange.respond(Response(status, reason, headers, not framing.is_empty))
+        answer = self._exchange.respond(Response(status, reason, headers, not framing.is_empty))
         if isinstance(answer, CutExchange):
             self._cut(answer.code)
         elif status == 101:
             self._switch(answer)
         else:
             try:
-                self._client.head(answer, CHUNKED if answer.decoded else framing)
+                self._client.head(answer, CHUNKED if answer.coding else framing)
                 self._answered = True
             except WireError:
                 self.abort("upstream.malformed")
 
-    def _data_down(self, exchange: Exchange, data: bytes) -> None:
+    def _data_down(self, data: bytes) -> None:
         self.progress += 1
         if self._frames is not None:
             self._exchanged(self._frames.from_upstream(data))
             return
-        pieces = exchange.data(data)
+        pieces = self._exchange.data(data)
         if isinstance(pieces, CutExchange):
             self._cut(pieces.code)
             return
         for piece in pieces:
             self._client.data(piece)
 
-    def _end_down(self, exchange: Exchange, trailers: Headers) -> None:
-        outcome = exchange.end(trailers)
+    def _end_down(self, trailers: Headers) -> None:
+        outcome = self._exchange.end(trailers)
         if isinstance(outcome, CutExchange):
             self._cut(outcome.code)
             return
@@ -338,59 +327,48 @@ class ExchangeStream:
             self._upstream.release()
 
     def upstream_congested(self, *, congested: bool) -> None:
-        """The upstream does not keep up, or does again."""
+        """Hold the client while the upstream does not keep up."""
         if not self._is_over:
             self._client.hold(held=congested)
 
     # Ends
 
     def upstream_lost(self) -> None:
-        """A connection that was kept has closed before it saw the request: use another one."""
+        """Use another connection: a kept one has closed before it saw the request."""
         self.is_retried = True
         self._is_sent_whole = False
         self._upstream = None
         self._upstreams.acquire(self)
 
     def abort(self, code: str, retry_after: int = 0) -> None:
-        """End it for a reason that the lane, not the exchange, knows."""
+        """End the exchange for a reason that the lane, not the exchange, knows."""
         if self._is_over:
             return
-        if self._exchange is not None:
-            self._update_needles(self._exchange)
-            self._exchange.abort(code)
+        self._update_needles()
+        self._exchange.abort(code)
         self._cut(code, retry_after)
 
     def give_up(self, code: str) -> None:
-        """Only record it: nothing else can be relied on."""
-        if self._exchange is not None:
-            self._exchange.abort(code)
+        """Only write the record, after a fault: no other state can be relied on."""
+        self._exchange.abort(code)
         self._finish()
 
     def client_left(self) -> None:
-        """The client is gone: there is nobody to answer."""
+        """End the exchange of a client that is gone and takes no answer."""
         if self._is_over:
             return
         self._answered = True
-        if self._exchange is not None:
-            self._update_needles(self._exchange)
-            self._exchange.abort("client.left")
+        self._update_needles()
+        self._exchange.abort("client.left")
         self._finish()
         self._drop_upstream()
 
     # Inside
 
-    def _update_needles(self, exchange: Exchange) -> None:
-        """Look from now on for what is known now."""
-        exchange.update_needles(self._service.needles(self._policy))
-
-    def _exchange_with_needles(self) -> Exchange | None:
-        """The exchange, for what comes down; None when it is over."""
+    def _update_needles(self) -> None:
+        """Search for current values: any secret may have got a value, or another one, meanwhile."""
         exchange = self._exchange
-        if self._is_over or exchange is None:
-            return None
-        # Any secret may have got a value, or another one, meanwhile.
-        self._update_needles(exchange)
-        return exchange
+        exchange.update_needles(self._service.needles(exchange.policy))
 
     def _follow(self, step: DenyRequest | NeedSecrets | SendRequest) -> None:
         if not isinstance(step, SendRequest):
@@ -401,7 +379,7 @@ class ExchangeStream:
             return
         self._ticket = self._service.begin(self.id, self._request.method, self._needed)
         if self._ticket is None:
-            # What cannot be recorded does not happen.
+            # A request that cannot be recorded is not sent.
             self.abort("audit.stopped")
             return
         self._head = step.head
@@ -410,7 +388,7 @@ class ExchangeStream:
         self._upstreams.acquire(self)
 
     def _pass_up(self, data: bytes) -> None:
-        if self._is_over or self._exchange is None or self._upstream is None:
+        if self._is_over or self._upstream is None:
             return
         cut = self._exchange.request_data(data)
         if cut is not None:
@@ -427,13 +405,13 @@ class ExchangeStream:
                 self.abort("request.malformed")
 
     def _switch(self, answer: AnswerHead) -> None:
-        if self._exchange is None or self._head is None or self._upstream is None:
+        if self._head is None or self._upstream is None:
             return
         frames = WebSocketFrames.agreed(self._exchange, self._head.headers, answer.headers)
         if frames is None:
             self.abort("upstream.malformed")
             return
-        # Before the switch: what the client has sent ahead of it are frames already.
+        # Set before the switch: bytes that the client has sent ahead of it are frames already.
         self._frames, self._answered = frames, True
         try:
             self._client.switch(answer)
@@ -442,7 +420,7 @@ class ExchangeStream:
             self.abort("upstream.malformed")
 
     def _exchanged(self, outcome: tuple[bytes, bytes] | CutExchange) -> None:
-        """Send what a read has made of frames: some upwards, some downwards."""
+        """Send the frames that a read has made, upwards and downwards."""
         frames = self._frames
         if frames is None or self._upstream is None:
             return
@@ -458,9 +436,7 @@ class ExchangeStream:
             self._close_frames()
 
     def _close_frames(self) -> None:
-        if self._exchange is None:
-            return
-        self._update_needles(self._exchange)
+        self._update_needles()
         outcome = self._exchange.end()
         if isinstance(outcome, CutExchange):
             self._cut(outcome.code)
@@ -470,7 +446,7 @@ class ExchangeStream:
         self._drop_upstream()
 
     def frames_ended(self) -> None:
-        """The upstream of a WebSocket has closed its connection; after a goodbye that is no fault."""
+        """End a WebSocket whose upstream has closed its connection: no fault after a close frame."""
         if self._frames is not None and self._frames.is_closing:
             self._close_frames()
         else:
@@ -509,7 +485,6 @@ class ExchangeStream:
         self._is_over = True
         self._held.clear()
         self.timing.ended = self._service.monotonic()
-        if self._exchange is not None:
-            record = self._exchange.finish(sent=self.timing.sent > 0)
-            self._service.finish(self._ticket, self.id, record, self.timing)
+        record = self._exchange.finish(sent=self.timing.sent > 0)
+        self._service.finish(self._ticket, self.id, record, self.timing)
         self._upstreams.record_written(self)

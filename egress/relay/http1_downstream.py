@@ -1,4 +1,4 @@
-"""The client's side of HTTP/1.1: requests come in one after the other, each is answered in turn.
+"""The client's side of HTTP/1.1: requests come one after the other, and each is answered in turn.
 
 A request whose body is refused is answered at once; a little of the body is read and dropped, so that
 the client gets to read the answer, then the connection closes. Pipelined requests wait their turn.
@@ -20,22 +20,22 @@ from egress.http1 import (
 )
 from egress.relay.error_page import ErrorPage, error_page
 from egress.relay.exchange_stream import ExchangeStream
+from egress.relay.http1_pacing import PacedHttp1
 from egress.relay.limits import StallTimer
 from egress.relay.ports import CLIENT_WIRE
 from egress.relay.relay_port import RelayPort
-from egress.relay.websocket import PacedHttp1
 from egress.types import Headers
 
 _EXTENSIONS_FIELD = "sec-websocket-extensions"
 MAX_REQUESTS_PER_TURN = 32
-"""Requests that are answered at once before other connections get their turn."""
+"""Requests answered in a turn before other connections get theirs."""
 
 
 class Http1Downstream(PacedHttp1):
-    """One client connection, and the half of the exchange that is under way on it."""
+    """A client connection, and the downstream half of the exchange that runs on it."""
 
     def __init__(self, relay: RelayPort, *, single: bool) -> None:
-        """`single`: one request only, as for a proxy request that names its own destination."""
+        """`single`: a single request, as for a proxy request that names its own destination."""
         self._relay = relay
         self._single = single
         self._reader = RequestReader()
@@ -59,17 +59,17 @@ class Http1Downstream(PacedHttp1):
 
     @property
     def reads(self) -> bool:
-        """Whether more bytes of the client may be read now."""
+        """More bytes of the client may be read now."""
         return not (self._held or self._ahead or self._turn or self._ended)
 
     @property
     def wants_turn(self) -> bool:
-        """A request waits only because others have to have their turn."""
+        """A request waits only until other connections have had their turn."""
         return self._turn and not self._blocked
 
     @property
     def is_idle(self) -> bool:
-        """Between two requests: closing now loses nothing."""
+        """The connection is between two requests: closing it now loses no data."""
         return self._stream is None and not self._lingers
 
     def streams(self) -> tuple[ExchangeStream, ...]:
@@ -79,7 +79,7 @@ class Http1Downstream(PacedHttp1):
     def received(self, data: bytes) -> None:
         """Take bytes of the client."""
         if self._is_raw:
-            self._pace.passed()
+            self._pacer.passed()
             if self._stream is not None:
                 self._stream.request_data(data)
             return
@@ -102,14 +102,14 @@ class Http1Downstream(PacedHttp1):
         if self._stream is None or not may_wait:
             self._relay.close(CLIENT_WIRE)
             return
-        # On clear text a client may say that it sends no more, and still wait for its answer. Over TLS
-        # none does, and whoever closes has lost interest: an answer that takes minutes is then not awaited.
+        # On clear text a client may close its sending side and still wait for the response. Over TLS no
+        # client does: one that closes has given up, so a response that takes minutes is not awaited.
         self._draining = True
 
     def pump(self) -> None:
-        """Begin the next request, if its turn has come: a loop, since answers can be immediate."""
+        """Begin the next request if its turn has come: a loop, since responses can be immediate."""
         left = MAX_REQUESTS_PER_TURN
-        # A client that does not read its answers is not given more of them to hold.
+        # A client that does not read its responses gets no more of them, or they would pile up here.
         while self._turn and not self._blocked and left:
             left -= 1
             self._turn = False
@@ -128,19 +128,20 @@ class Http1Downstream(PacedHttp1):
             self._relay.close(CLIENT_WIRE)
 
     def blocked(self, *, blocked: bool) -> None:
-        """The client does not take what was written, or does again."""
+        """Note that the client stops taking written bytes, or takes them again."""
         self._blocked = blocked
         if self._stream is not None:
             self._stream.client_congested(congested=blocked)
 
     def tick(self, now: float) -> None:
-        """Look for what takes too long."""
-        self._pace.new_second()
+        """End a stage that takes too long."""
+        if self._is_raw:
+            self._pacer.new_second()
         limits = self._relay.limits
         if self._stream is not None:
             self._stream_stall.abort_if_stalled(self._stream, now, limits, held=self._held)
             return
-        # The same within a stage of one request: bytes that trickle in do not buy more time.
+        # The count is constant within a stage of a request: bytes that trickle in do not buy more time.
         is_between = self._turn or self._reader.idle
         stage = 2 if self._lingers else 1 if is_between else 0
         quiet = self._stall.quiet_seconds(3 * self._requests + stage, now)
@@ -240,10 +241,10 @@ class Http1Downstream(PacedHttp1):
             stream.request_end()
         if self._blocked:
             stream.client_congested(congested=True)
-        stream.begin(self._relay.identity, self._relay.destination, expects=head.expect_continue)
+        stream.begin(expects=head.expect_continue)
 
     def _next(self) -> None:
-        """The answer is out: go on to the next request, or close."""
+        """Go on to the next request after a response, or close."""
         self._stream = None
         self._held = False
         if not self._writer.must_close and self._is_whole and not self._ended:
@@ -260,7 +261,7 @@ class Http1Downstream(PacedHttp1):
         self._lingers = True
         self._discarded += count
         if self._discarded > self._relay.limits.discarded:
-            # Not closed at once: what is unread then would make the kernel take the answer back.
+            # Closing on unread bytes would reset the connection, and the response would be lost.
             self._held = True
 
     def _malformed(self, error: WireError, code: str = "request.malformed") -> None:
@@ -280,7 +281,7 @@ class Http1Downstream(PacedHttp1):
 
 
 def _request_of(head: RequestHead) -> Request:
-    """The request, whatever form its target has."""
+    """Return the request, with the authority of an absolute target split off."""
     # Offers of extensions never travel: compressed messages could not be searched.
     headers = (
         tuple([field for field in head.headers if field[0] != _EXTENSIONS_FIELD])

@@ -18,8 +18,7 @@ from h2.exceptions import ProtocolError, StreamClosedError, StreamIDTooLowError,
 from egress.errors import WireError
 from egress.exchange import AnswerHead, Request
 from egress.http1 import CHUNKED, NO_BODY, Body, Framing
-from egress.http1.field_block import LOOKALIKE_FIELDS
-from egress.http1.framing import read_length
+from egress.http1.fields import LOOKALIKE_FIELDS, read_length
 from egress.relay.error_page import ErrorPage, error_page
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http2_goaway import GoAway, GoAwayFilter
@@ -27,8 +26,8 @@ from egress.relay.http2_limits import (
     CLIENT_WINDOW_BYTES,
     FloodError,
     PacedHttp2,
+    StreamWindow,
     encode_headers,
-    new_connection,
     read_events,
     start_connection,
 )
@@ -43,17 +42,15 @@ _PSEUDO_HEADERS: Final = frozenset({":method", ":scheme", ":path", ":authority",
 
 
 class Http2Downstream(PacedHttp2):
-    """One client connection that speaks HTTP/2."""
+    """A client connection that speaks HTTP/2."""
 
     def __init__(self, relay: RelayPort) -> None:
         self._relay = relay
-        self._h2 = new_connection(client_side=False)
-        super().__init__()
+        super().__init__(client_side=False)
         self._goodbyes = GoAwayFilter(preface=_PREFACE_BYTES)
         self._halves: dict[int, Http2DownstreamHalf] = {}
         self.outbox = Http2SendQueue(self._h2, self._on_congestion)
         self._draining = False
-        self._is_closed = False
         self._stall = StallTimer(relay.service.monotonic())
         self._requests = 0
         self._unfinished: set[int] = set()
@@ -70,13 +67,8 @@ class Http2Downstream(PacedHttp2):
     # The connection
 
     @property
-    def reads(self) -> bool:
-        """Flow control of each stream keeps uploads in bounds; many tiny frames have to wait."""
-        return not self._bounds.is_full
-
-    @property
     def wants_turn(self) -> bool:
-        """Nothing waits here for a turn of its own."""
+        """No request waits for a turn: HTTP/2 multiplexes them."""
         return False
 
     def received(self, data: bytes) -> None:
@@ -88,7 +80,7 @@ class Http2Downstream(PacedHttp2):
             return
         for piece in pieces:
             if isinstance(piece, GoAway):
-                # It still waits for what it has asked for.
+                # The client still waits for a response.
                 self._draining = True
                 continue
             if self._is_closed:
@@ -157,11 +149,6 @@ class Http2Downstream(PacedHttp2):
             # Not to be taken for a fault of whoever is being read just now.
             raise WireError("The head to be sent is not one of HTTP/2.", status=500) from None
 
-    def acknowledge(self, stream: int, count: int) -> None:
-        """Let the client send this much more."""
-        if count and not self._is_closed:
-            self._h2.acknowledge_received_data(count, stream)
-
     def answered(self, stream: int, *, is_whole: bool) -> None:
         """This half has had its answer, though some of it may still wait to be sent."""
         self._halves.pop(stream, None)
@@ -178,7 +165,7 @@ class Http2Downstream(PacedHttp2):
         try:
             self._h2.reset_stream(stream, code)
         except ProtocolError:
-            # It is over already, which is what is wanted.
+            # The stream has ended already, so no reset is needed.
             return
 
     # Inside
@@ -228,7 +215,7 @@ class Http2Downstream(PacedHttp2):
         half.stream = self._relay.stream(half, request, half.framing)
         if ends:
             half.stream.request_end()
-        half.stream.begin(self._relay.identity, self._relay.destination, expects=expects)
+        half.stream.begin(expects=expects)
 
     def _data(self, event: events.DataReceived) -> None:
         half = self._halves.get(event.stream_id)
@@ -251,7 +238,7 @@ class Http2Downstream(PacedHttp2):
     def _close(self, code: ErrorCodes | int) -> None:
         if self._is_closed:
             return
-        # It was closed by what was wrong with it; what there is to say is written already.
+        # The fault has closed the connection, and its GOAWAY is written already.
         with contextlib.suppress(ProtocolError):
             self._h2.close_connection(int(code))
         self._relay.write(CLIENT_WIRE, self._h2.data_to_send())
@@ -259,17 +246,15 @@ class Http2Downstream(PacedHttp2):
         self._relay.close(CLIENT_WIRE)
 
 
-class Http2DownstreamHalf:
-    """One request of the client, and the way back to it."""
+class Http2DownstreamHalf(StreamWindow):
+    """The downstream half of a request: the path of its response."""
 
     def __init__(self, client: Http2Downstream, stream_id: int, *, is_whole: bool) -> None:
+        super().__init__(client, stream_id)
         self._client = client
-        self._id = stream_id
         self._is_whole = is_whole
         self._is_ended = False
-        self._held = False
         self._came = 0
-        self._unacknowledged = 0
         self._stall: StallTimer | None = None
         self.framing = NO_BODY
         self.is_head = False
@@ -312,20 +297,20 @@ class Http2DownstreamHalf:
     # From the stream
 
     def interim(self, answer: AnswerHead) -> None:
-        self._client.send_head(self._id, ((":status", str(answer.status)), *answer.headers), ends=False)
+        self._client.send_head(self.number, ((":status", str(answer.status)), *answer.headers), ends=False)
 
     def head(self, answer: AnswerHead, framing: Framing) -> None:
         self._is_ended = framing is NO_BODY or framing == NO_BODY
         self._client.send_head(
-            self._id, ((":status", str(answer.status)), *answer.headers), ends=self._is_ended
+            self.number, ((":status", str(answer.status)), *answer.headers), ends=self._is_ended
         )
 
     def data(self, data: bytes) -> None:
-        self._client.outbox.put(self._id, data)
+        self._client.outbox.put(self.number, data)
 
     def end(self, trailers: Headers) -> None:
         if not self._is_ended:
-            self._client.outbox.end(self._id, trailers)
+            self._client.outbox.end(self.number, trailers)
         self._complete()
 
     def switch(self, _: AnswerHead) -> None:
@@ -333,34 +318,24 @@ class Http2DownstreamHalf:
 
     def page(self, page: ErrorPage) -> None:
         has_body = bool(page.body) and not self.is_head
-        self._client.send_head(self._id, ((":status", str(page.status)), *page.headers), ends=not has_body)
+        self._client.send_head(self.number, ((":status", str(page.status)), *page.headers), ends=not has_body)
         if has_body:
-            self._client.outbox.put(self._id, page.body)
-            self._client.outbox.end(self._id)
+            self._client.outbox.put(self.number, page.body)
+            self._client.outbox.end(self.number)
         self._complete()
 
     def cut(self) -> None:
-        self._client.reset(self._id, ErrorCodes.INTERNAL_ERROR)
-
-    def hold(self, *, held: bool) -> None:
-        self._held = held
-        if not held:
-            self.acknowledge()
-
-    def acknowledge(self) -> None:
-        """Give back the window that what came has taken."""
-        count, self._unacknowledged = self._unacknowledged, 0
-        self._client.acknowledge(self._id, count)
+        self._client.reset(self.number, ErrorCodes.INTERNAL_ERROR)
 
     def _complete(self) -> None:
         """The answer is complete; what may still come of the request is of no interest."""
         self._held = False
         self.acknowledge()
-        self._client.answered(self._id, is_whole=self._is_whole)
+        self._client.answered(self.number, is_whole=self._is_whole)
 
 
 def _request_of(fields: list[tuple[str, str]], *, ends: bool) -> tuple[Request, Framing, bool]:
-    """What a head asks for, how its body is framed, and whether it waits for a 100."""
+    """Return the request of a head, the framing of its body, and whether it waits for a 100."""
     pseudo = {name: value for name, value in fields if name in _PSEUDO_HEADERS}
     if ":protocol" in pseudo or not {":method", ":scheme", ":path"} <= pseudo.keys():
         raise WireError("A pseudo-header field is missing, or not one that is known here.")

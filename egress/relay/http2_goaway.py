@@ -43,6 +43,7 @@ class GoAwayFilter:
         data = bytes(self._held) + data if self._held else data
         self._held.clear()
         start = at = 0
+        # Frames other than a GOAWAY of the connection pass as they came: their payload is only skipped.
         while at < len(data):
             if self._left:
                 step = min(self._left, len(data) - at)
@@ -50,6 +51,7 @@ class GoAwayFilter:
                 at += step
                 continue
             length = int.from_bytes(data[at : at + 3], "big")
+            # A header in pieces waits for the rest of it; its length counts only when it is whole.
             if len(data) - at < _HEADER_BYTES:
                 self._held += data[at:]
                 break

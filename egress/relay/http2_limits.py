@@ -1,4 +1,4 @@
-"""What an HTTP/2 peer may make us do, and how much of it in a second.
+"""Limits on the work that an HTTP/2 peer may cause, in total and in a second.
 
 Frames that cost the sender nothing and us something are counted; a peer that sends too many is cut off.
 What is bounded by the protocol library, such as the size and the number of pieces of a head, is not
@@ -22,9 +22,9 @@ from egress.types import Headers
 MAX_STREAMS: Final = 100
 STREAM_WINDOW_BYTES: Final = 1024 * 1024
 CONNECTION_WINDOW_BYTES: Final = 8 * 1024 * 1024
-"""Of a connection to an upstream."""
+"""Window of a connection to an upstream."""
 CLIENT_WINDOW_BYTES: Final = 2 * 1024 * 1024
-"""Of a client connection: sandboxes may have many of them."""
+"""Window of a client connection: a sandbox may have many connections."""
 MAX_HEAD_BYTES: Final = 64 * 1024
 
 _MAX_EVENTS_PER_SECOND: Final[dict[type, int]] = {
@@ -44,15 +44,15 @@ SLICE_BYTES: Final = 16 * 1024
 SMALL_FRAME_BYTES: Final = 64
 """Bytes of DATA below which a frame costs more to look at than to carry."""
 MAX_SMALL_FRAMES: Final = 4000
-"""Of those in a second, before the connection is not read until the next one."""
+"""Small frames in a second; above it the connection is not read until the next second."""
 _BUSY_FRAMES: Final = 64
-"""Of those in one slice of a read, before other connections get their turn."""
+"""Small frames in a slice of a read, before other connections get their turn."""
 _MAX_WINDOW_UPDATES: Final = 4000
-"""In a second, whatever was sent to the peer."""
+"""Window updates in a second without regard to sent bytes."""
 _PAID_WINDOW_BYTES: Final = 1024
-"""Bytes that were sent to the peer, for each window update beyond."""
+"""Sent bytes that pay for each further window update."""
 _MAX_PAID_WINDOW_BYTES: Final = 32 * 1024 * 1024
-"""Of such bytes that are remembered."""
+"""Sent bytes that are remembered for later window updates."""
 
 
 class FloodError(ProtocolError):
@@ -73,12 +73,12 @@ class Http2Counters:
 
     @property
     def is_full(self) -> bool:
-        """There were too many small frames in this second: honest peers may send them, but slower."""
+        """Too many small frames came in this second: honest peers may send them, but slower."""
         return self._small >= MAX_SMALL_FRAMES
 
     @property
     def is_busy(self) -> bool:
-        """There were many small frames in the last read."""
+        """Many small frames came in the last read."""
         return self._small - self._small_before > _BUSY_FRAMES
 
     def new_second(self) -> None:
@@ -108,10 +108,10 @@ class Http2Counters:
                 return
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if self._counts[kind] > most and not self._is_paid(event):
-            raise FloodError("too many frames that carry nothing")
+            raise FloodError("too many empty frames")
 
     def _is_paid(self, event: events.Event) -> bool:
-        """Whether it opens a window for what was sent: a quick download has many of these."""
+        """Tell whether a frame opens a window for sent data: a quick download has many of these."""
         # A number for each second alone would stop no peer that costs a slow machine all its time.
         if not isinstance(event, events.WindowUpdated) or self._sent < _PAID_WINDOW_BYTES:
             return False
@@ -131,10 +131,22 @@ class Http2Counters:
 
 
 class PacedHttp2:
-    """The part of an HTTP/2 connection, of either side, that bounds what one turn does with a read."""
+    """The part of an HTTP/2 connection, of either side, that bounds what the peer may send."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, client_side: bool) -> None:
         self._bounds = Http2Counters()
+        self._h2 = new_connection(client_side=client_side)
+        self._is_closed = False
+
+    @property
+    def reads(self) -> bool:
+        """Flow control keeps the body of each stream in bounds; many tiny frames have to wait."""
+        return not self._bounds.is_full
+
+    def acknowledge(self, stream: int, count: int) -> None:
+        """Let the peer send this much more."""
+        if count and not self._is_closed:
+            self._h2.acknowledge_received_data(count, stream)
 
     @property
     def slice(self) -> int:
@@ -147,13 +159,34 @@ class PacedHttp2:
 
     @property
     def is_busy(self) -> bool:
-        """What came last was much work."""
+        """The last piece was much work."""
         return self._bounds.is_busy
 
     @property
     def is_full(self) -> bool:
-        """It has had as much as it may have in this second."""
+        """The connection has had all that it may have in this second."""
         return self._bounds.is_full
+
+
+class StreamWindow:
+    """The part of one stream, of either side, that lets the peer send more as what came has moved on."""
+
+    def __init__(self, bounded: PacedHttp2, number: int) -> None:
+        self.number = number
+        self._bounded = bounded
+        self._held = False
+        self._unacknowledged = 0
+
+    def hold(self, *, held: bool) -> None:
+        """Take no more for now, or again."""
+        self._held = held
+        if not held:
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Give back the window that what came has taken."""
+        count, self._unacknowledged = self._unacknowledged, 0
+        self._bounded.acknowledge(self.number, count)
 
 
 def read_events(h2: H2Connection, bounds: Http2Counters, data: bytes) -> list[events.Event]:

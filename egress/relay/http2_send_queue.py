@@ -1,4 +1,4 @@
-"""What waits to be sent on an HTTP/2 connection: bodies, within the windows that the peer has opened.
+"""The send queue of an HTTP/2 connection: bodies, within the windows that the peer has opened.
 
 A stream whose queue grows past its bound is congested, and all are when the connection's total does;
 whoever fills a congested queue has to stop. Streams take turns, frame by frame, so that a big body does
@@ -58,7 +58,7 @@ class Http2SendQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing waits, not even the end of a stream."""
+        """The queue is empty, without even the end of a stream."""
         return not self._queues
 
     def __contains__(self, stream: int) -> bool:

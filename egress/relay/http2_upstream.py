@@ -10,15 +10,16 @@ from h2.exceptions import ProtocolError
 
 from egress.errors import WireError
 from egress.http1 import CHUNKED, NO_BODY, Body, Framing
-from egress.http1.framing import has_no_body, read_length
+from egress.http1.fields import read_length
+from egress.http1.heads import has_no_body
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http2_goaway import GoAway, GoAwayFilter
 from egress.relay.http2_limits import (
     MAX_STREAMS,
     FloodError,
     PacedHttp2,
+    StreamWindow,
     encode_headers,
-    new_connection,
     read_events,
     start_connection,
 )
@@ -33,14 +34,12 @@ class Http2Upstream(PacedHttp2):
     def __init__(self, relay: RelayPort, wire: int) -> None:
         self._relay = relay
         self._wire = wire
-        self._h2 = new_connection(client_side=True)
-        super().__init__()
+        super().__init__(client_side=True)
         self._halves: dict[int, Http2UpstreamHalf] = {}
         self._waiting: deque[ExchangeStream] = deque()
         self._goodbyes = GoAwayFilter()
         self.outbox = Http2SendQueue(self._h2, self._on_congestion)
         self._is_leaving = False
-        self._is_closed = False
         self.idle_since = relay.service.monotonic()
         start_connection(self._h2)
 
@@ -49,13 +48,8 @@ class Http2Upstream(PacedHttp2):
         return self._wire
 
     @property
-    def reads(self) -> bool:
-        """A response that nobody takes is not acknowledged, and so halts; many tiny frames have to wait."""
-        return not self._bounds.is_full
-
-    @property
     def is_usable(self) -> bool:
-        """Another exchange may be put on it."""
+        """The connection can take another exchange."""
         return not (self._is_leaving or self._is_closed)
 
     def carry(self, stream: ExchangeStream) -> None:
@@ -129,17 +123,12 @@ class Http2Upstream(PacedHttp2):
             # Not to be taken for a fault of whoever is being read just now.
             raise WireError("The head to be sent is not one of HTTP/2.", status=500) from None
 
-    def acknowledge(self, stream: int, count: int) -> None:
-        """Let the upstream send this much more."""
-        if count and not self._is_closed:
-            self._h2.acknowledge_received_data(count, stream)
-
     def forget(self, stream: int) -> None:
         """This half has had its end."""
         self._halves.pop(stream, None)
 
     def reset(self, stream: int) -> None:
-        """Nobody waits for the response of this stream."""
+        """Reset a stream whose response is no longer needed."""
         self.outbox.drop(stream)
         self.forget(stream)
         if self._is_closed:
@@ -147,7 +136,7 @@ class Http2Upstream(PacedHttp2):
         try:
             self._h2.reset_stream(stream, ErrorCodes.CANCEL)
         except ProtocolError:
-            # It is over already, which is what is wanted.
+            # The stream has ended already, so no reset is needed.
             return
 
     # Inside
@@ -218,16 +207,14 @@ class Http2Upstream(PacedHttp2):
             stream.abort(code)
 
 
-class Http2UpstreamHalf:
-    """One request on its way, and the response that comes back."""
+class Http2UpstreamHalf(StreamWindow):
+    """The upstream half of a request, and of its response."""
 
     def __init__(self, upstream: Http2Upstream, number: int, stream: ExchangeStream) -> None:
+        super().__init__(upstream, number)
         self._upstream = upstream
-        self.number = number
         self.stream = stream
         self.trailers: Headers = ()
-        self._held = False
-        self._unacknowledged = 0
         self._is_sent = False
         self._method = ""
         self._came = 0
@@ -311,23 +298,13 @@ class Http2UpstreamHalf:
         self.acknowledge()
         self._upstream.reset(self.number)
 
-    def hold(self, *, held: bool) -> None:
-        self._held = held
-        if not held:
-            self.acknowledge()
-
-    def acknowledge(self) -> None:
-        """Give back the window that what came has taken."""
-        count, self._unacknowledged = self._unacknowledged, 0
-        self._upstream.acknowledge(self.number, count)
-
 
 def _fields_of(head: Head) -> Headers:
     """The head in HTTP/2 spelling. Host is the destination, and becomes `:authority`."""
     fields = dict(head.headers)
     rest = tuple([field for field in head.headers if field[0] != "host"])
     if fields.get("content-type", "").startswith("application/grpc"):
-        # It belongs to each connection, so it was taken off; gRPC servers insist on it.
+        # TE is hop-by-hop and was stripped; gRPC servers insist on it.
         rest = (*rest, ("te", "trailers"))
     return (
         (":method", head.method),

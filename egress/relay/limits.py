@@ -1,4 +1,15 @@
-"""How long a peer may be silent, and how much may wait, before an exchange is ended."""
+"""Limits of relays: budgets of sandboxes, bounds on time and memory, and the stall timer. Pure.
+
+The process has one `RelayBudgets`; a `BudgetUse` counts the use of a sandbox, a `RelayBudget` that of a
+relay. Three resources are counted, because the process has only so many:
+
+    connections     upstream connections: each is a descriptor
+    exchanges       running requests: each is a slot of the audit
+    window          bytes that HTTP/2 clients may send before they are passed on
+
+A sandbox gets at most as much as is still free of each: alone it can take half of everything, a second one
+half of the rest, and a late one still finds some. A relay that ends gives all back at once, in any state.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +18,15 @@ from typing import Final
 
 from egress.relay.exchange_stream import ExchangeStream
 
-# What sandboxes may hold at a time, so that one of them cannot take what all of them live on. Pure.
-#
-# Theory of operation. `RelayBudgets` is one for the whole process, a `BudgetUse` is what one sandbox has of
-# it, and an
-# `Account` is what one relay has taken. Three things are counted, because the process has only so many:
-#
-#     connections     upstream connections: each is a descriptor
-#     exchanges       requests under way: each is a slot of the audit
-#     window          bytes that HTTP/2 clients may send before we have passed them on
-#
-# A sandbox gets at most as much as is still free of each: alone it can take half of everything, a second
-# one
-# half of the rest, and whoever comes later finds something. A relay that ends gives all back at once,
-# whatever
-# state it is in.
 MAX_WIRES: Final = 100
-"""Upstream connections of one client connection: as many as it may have streams."""
+"""Upstream connections of a client connection: as many as its HTTP/2 streams."""
 MIN_WINDOW_BYTES: Final = 65_535
-"""What HTTP/2 gives every connection before anything can be said about it."""
+"""The window that HTTP/2 gives every connection from the start."""
 _WINDOW_SHARES: Final = 16
 
 
 class BudgetUse:
-    """What a sandbox has, or all of them together."""
+    """Resources in use by a sandbox, or by all sandboxes together."""
 
     __slots__ = ("accounts", "connections", "exchanges", "window")
 
@@ -42,7 +38,7 @@ class BudgetUse:
 
 
 class RelayBudgets:
-    """What there is, and what every sandbox has of it."""
+    """The resources of the process, and the use of each sandbox."""
 
     __slots__ = ("_shares", "all", "connections", "exchanges", "of_sandbox", "window")
 
@@ -66,11 +62,11 @@ class RelayBudgets:
 
     @property
     def sandboxes(self) -> frozenset[str]:
-        """Those that have something, or could at once."""
+        """The sandboxes with a relay, which may take resources at once."""
         return frozenset(self._shares)
 
     def account(self, sandbox: str) -> RelayBudget:
-        """What a new relay of this sandbox takes, which is nothing yet."""
+        """Open the account of a new relay of this sandbox."""
         return RelayBudget(self, sandbox, self._shares.setdefault(sandbox, BudgetUse()))
 
     def forget(self, sandbox: str) -> None:
@@ -79,7 +75,7 @@ class RelayBudgets:
 
 
 class RelayBudget:
-    """What one relay has taken."""
+    """The share of a relay."""
 
     __slots__ = ("_budgets", "_connections", "_exchanges", "_is_closed", "_sandbox", "_share", "_window")
 
@@ -95,7 +91,7 @@ class RelayBudget:
 
     @property
     def may_connect(self) -> bool:
-        """Whether there is an upstream connection left."""
+        """Tell whether an upstream connection is left."""
         if self._is_closed or self._connections >= MAX_WIRES:
             return False
         budgets = self._budgets
@@ -103,7 +99,7 @@ class RelayBudget:
         return self._share.connections < most
 
     def connect(self) -> bool:
-        """Take an upstream connection; whether there was one left."""
+        """Take an upstream connection; return whether one was left."""
         if not self.may_connect:
             return False
         self._connections += 1
@@ -119,7 +115,7 @@ class RelayBudget:
             self._budgets.all.connections -= 1
 
     def begin(self) -> bool:
-        """Take an exchange; whether there was one left."""
+        """Take an exchange; return whether one was left."""
         budgets, share = self._budgets, self._share
         if self._is_closed or share.exchanges >= budgets.exchanges - budgets.all.exchanges:
             return False
@@ -136,9 +132,9 @@ class RelayBudget:
             self._budgets.all.exchanges -= 1
 
     def window(self, want: int) -> int:
-        """How large a window to open, up to `want`; it is given back with everything else."""
+        """Return the window to open, up to `want`; it is given back when the relay closes."""
         budgets, share = self._budgets, self._share
-        # What is left shrinks with what is taken: whoever comes late gets little, but gets some.
+        # A part of the rest is given each time: a late connection gets little, but never zero.
         spare = budgets.window - budgets.all.window - share.window
         given = max(min(want, spare // _WINDOW_SHARES), MIN_WINDOW_BYTES)
         self._window += given
@@ -147,7 +143,7 @@ class RelayBudget:
         return given
 
     def close(self) -> None:
-        """Give everything back, and take nothing any more."""
+        """Give all resources back, and take no more."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -178,29 +174,29 @@ class RelayLimits:
     linger: float = 2.0
     """For a client to read a refusal before the connection closes."""
     upstream_wait: float = 30.0
-    """That an exchange waits for a connection while its sandbox has all that it may have."""
+    """Waiting of an exchange for a connection while its sandbox has used up its budget."""
     upstream_idle: float = 30.0
-    """That an upstream connection is kept for another exchange."""
+    """Keeping an idle upstream connection for another exchange."""
     discarded: int = 64 * 1024
     """Bytes of a refused request's body that are read and dropped."""
     budgets: RelayBudgets | None = None
-    """What the relays of all sandboxes share; without it, each has some of its own."""
+    """The budgets shared by the relays of all sandboxes; None gives the relay its own."""
 
 
-# Whether an exchange still moves; told by what it counts, since there is no clock in it.
+# An exchange has no clock, so its progress is told by a counter.
 class StallTimer:
-    """Since when a count has stood still."""
+    """Measures for how long a counter has stood still."""
 
     def __init__(self, now: float) -> None:
         self._count = -1
         self._since = now
 
     def restart(self, now: float) -> None:
-        """It moves."""
+        """Restart the timer: the exchange has made progress."""
         self._since = now
 
     def quiet_seconds(self, count: int, now: float) -> float:
-        """For how many seconds the count has been this one."""
+        """Return for how many seconds the count has been this one."""
         if count != self._count:
             self._count, self._since = count, now
         return now - self._since
@@ -208,7 +204,7 @@ class StallTimer:
     def abort_if_stalled(
         self, stream: ExchangeStream, now: float, limits: RelayLimits, *, held: bool
     ) -> None:
-        """End an exchange that has stood still for too long; `held` says that we hold the client back."""
+        """End an exchange that has stood still for too long; `held`: we hold the client back."""
         quiet = self.quiet_seconds(stream.progress, now)
         if stream.is_answered:
             if quiet > limits.silence:

@@ -1,13 +1,12 @@
-"""What a relay asks of its surroundings, and gets at once: nothing here waits."""
+"""Interfaces of a relay: its environment, its two halves, and the orders to its owner. No call waits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from egress.credentials import CanaryScan, Placeholders
-from egress.exchange import AnswerHead, ExchangeRecord, Spend
+from egress.exchange import AnswerHead, Exchange, ExchangeRecord
 from egress.http1 import Framing
 from egress.relay.error_page import ErrorPage
 from egress.rules.decide.policy import Policy
@@ -17,11 +16,11 @@ from egress.types import Head, Headers, Secret
 
 @dataclass(slots=True)
 class ExchangeTiming:
-    """When the stages of one exchange were reached, in monotonic seconds; 0 where one was not."""
+    """When the stages of an exchange were reached, in monotonic seconds; 0 for a stage not reached."""
 
     began: float = 0.0
     asked: float = 0.0
-    """The secrets it needs were not at hand."""
+    """Its secrets had to be fetched."""
     sent: float = 0.0
     """Its head went out upstream."""
     answered: float = 0.0
@@ -34,83 +33,73 @@ class ExchangeTiming:
 
 
 class RelayEnvironment(Protocol):
-    """The surroundings of one relay: they know the sandbox and the destination."""
+    """The surroundings of a relay: they know the sandbox and the destination."""
+
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        """The clock that never jumps, in seconds."""
+        ...
+
+    @property
+    def request_id(self) -> Callable[[], str]:
+        """Makes an id, for the audit and for the sandbox to quote."""
+        ...
 
     def policy(self) -> Policy:
-        """The policy in force now."""
+        """Return the policy in force now."""
         ...
 
     def now(self) -> int:
-        """UTC in whole seconds."""
+        """Return UTC in whole seconds."""
         ...
 
-    def monotonic(self) -> float:
-        """Seconds that never jump."""
-        ...
-
-    def request_id(self) -> str:
-        """A new id, for the audit and for the sandbox to quote."""
-        ...
-
-    def placeholders(self, policy: Policy) -> Placeholders:
-        """The stand-ins that this sandbox holds."""
-        ...
-
-    def watch(self, policy: Policy) -> CanaryScan | None:
-        """What looks for canaries in one request; None where the policy plants none."""
+    def new_exchange(self) -> Exchange:
+        """Make an exchange under the policy in force, with placeholders, needles, limits and canaries."""
         ...
 
     def needles(self, policy: Policy) -> Needles | None:
-        """Those of every secret that may come back from the destination, as far as values are known by now.
+        """Return the needles of every secret that may come back and whose value is known by now.
 
-        None where there is no such secret. Asked again with every piece of an answer: it must be cheap,
-        and give the same object for as long as nothing has changed.
+        None if no secret may come back. Called with every piece of a response: it must be cheap, and
+        return the same object until a value changes.
         """
         ...
 
     def secrets(
         self, policy: Policy, names: tuple[str, ...], *, unscrubbed: bool
     ) -> Mapping[str, Secret] | None:
-        """The values of these secrets, if all are at hand; else None, and they have to be fetched.
+        """Return the values of these secrets if all are cached; None if they have to be fetched.
 
-        Those too short to be searched for count as missing, unless they may go `unscrubbed`.
+        Values too short to be searched for count as missing, unless they may go `unscrubbed`.
         """
         ...
 
-    @property
-    def spend(self) -> Spend:
-        """Counts a request against the limits of its decision."""
-        ...
-
     def begin(self, request: str, method: str, secrets: tuple[str, ...]) -> object | None:
-        """Note that an exchange is about to be sent, with these secrets.
+        """Note that an exchange is about to be sent, with these secrets; return its ticket.
 
         None means that no record could be kept of it.
         """
         ...
 
     def sent(self, ticket: object) -> None:
-        """Its first byte goes upstream now."""
+        """Note that the first byte of the exchange goes upstream now."""
         ...
 
     def finish(
         self, ticket: object | None, request: str, record: ExchangeRecord, timing: ExchangeTiming
     ) -> None:
-        """Keep the one record of an exchange; `ticket` is what `begin` gave, None if it was not sent."""
+        """Keep the record of an exchange; `ticket` is that of `begin`, None if it was not sent."""
         ...
 
 
-# The two sides of an exchange, whatever protocol each of them speaks.
+# An `ExchangeStream` sits between a `DownstreamHalf` and an `UpstreamHalf` and knows no framing. The halves
+# know no rules. Calls go both ways and never wait; work on a connection goes into the orders of the relay.
 #
-# A `Stream` sits between a `DownstreamHalf` and an `UpstreamHalf` and knows nothing of framing. The halves
-# know nothing of rules. Calls go both ways and never wait; what is to be done on a connection goes into
-# the orders of the relay.
-#
-# Back pressure goes both ways too. A half that cannot get rid of what it is handed tells the stream
-# (`client_congested`, `upstream_congested`), which tells the other half to hold: an HTTP/1 half stops
-# reading its connection, an HTTP/2 half stops acknowledging data of that stream.
+# Back pressure goes both ways too. A half that cannot pass on its input calls `client_congested` or
+# `upstream_congested` of the stream, which tells the other half to hold: an HTTP/1 half stops reading its
+# connection, an HTTP/2 half stops acknowledging data of that stream.
 class DownstreamHalf(Protocol):
-    """One request of the client, and the way back to it."""
+    """The client's half of an exchange: the path of the response."""
 
     def interim(self, answer: AnswerHead) -> None:
         """Pass on a 1xx."""
@@ -146,7 +135,7 @@ class DownstreamHalf(Protocol):
 
 
 class UpstreamHalf(Protocol):
-    """One request on its way, and the response that comes back."""
+    """The upstream's half of an exchange: the path of the request."""
 
     @property
     def wire(self) -> int:
@@ -170,7 +159,7 @@ class UpstreamHalf(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Nobody waits for the response any more."""
+        """Drop the request: its response is no longer needed."""
         ...
 
     def hold(self, *, held: bool) -> None:
@@ -178,9 +167,8 @@ class UpstreamHalf(Protocol):
         ...
 
 
-# What a relay wants done on its connections. Values only.
-#
-# A *wire* is a connection, by number: 0 is that of the client, every other one leads to the upstream.
+# Orders of a relay for its connections are values. A *wire* is the number of a connection: 0 is the client's,
+# every other number leads to the upstream.
 CLIENT_WIRE: Final = 0
 
 
@@ -191,7 +179,7 @@ class Write(NamedTuple):
     data: bytes
 
     def __repr__(self) -> str:
-        # What is sent upstream may hold a credential.
+        # Bytes sent upstream may hold a credential.
         return f"Write(wire={self.wire}, {len(self.data)} bytes)"
 
 

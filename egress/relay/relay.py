@@ -1,20 +1,19 @@
-"""HTTP between one client connection and its upstream connections: bytes and facts in, orders out. Pure.
+"""HTTP between a client connection and its upstream connections: bytes and events in, orders out. Pure.
 
-Theory of operation. Whoever owns the connections calls one of the entries below and carries out the
-orders that it returns, in their order; then asks `reads` which wires may be read.
+The owner of the connections calls one of the entries below and carries out the returned orders, in their
+order; then it asks `reads` which wires may be read.
 
     received, ended     bytes of a wire; its end
-    opened, failed      what became of an `Open`
-    fetched             what became of a `Fetch`
+    opened, failed      the outcome of an `Open`
+    fetched             the outcome of a `Fetch`
     blocked             a wire does not take what was written, or does again
     tick                a second has passed
     again               it is our turn again, which was asked for with `YieldTurn`
     recheck             the rules have changed
     drain, shut, gone   come to an end: gently, at once, because the client is lost
 
-An entry that raises leaves the relay unfit: `shut("internal")` is then the only thing to call. It
-closes everything and records every exchange that was under way, once. Once the client's wire is closed,
-every entry has nothing more to say: what was on its way meanwhile is nobody's.
+An entry that raises leaves the relay unfit: only `shut("internal")` may be called then. It closes all wires
+and records every running exchange, once. After the client's wire is closed, every entry returns no orders.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from egress.exchange import Destination, Exchange, Request
 from egress.http1 import Framing
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.http1_downstream import Http1Downstream
-from egress.relay.http1_upstream import Http1Upstream
 from egress.relay.http2_downstream import Http2Downstream
 from egress.relay.http2_upstream import Http2Upstream
 from egress.relay.limits import RelayBudgets, RelayLimits
@@ -44,7 +42,7 @@ from egress.relay.ports import (
     Write,
     YieldTurn,
 )
-from egress.relay.upstreams import Upstreams
+from egress.relay.upstreams import Http1Upstream, Upstreams
 from egress.rules.decide.policy import Policy
 from egress.types import Identity, Secret
 
@@ -57,7 +55,7 @@ _MAX_JOINED_BYTES = 64 * 1024
 
 
 class DeferredInput:
-    """What was read of one wire and waits for another turn."""
+    """Bytes that were read of a wire and wait for another turn."""
 
     __slots__ = ("end", "slices")
 
@@ -67,7 +65,7 @@ class DeferredInput:
 
 
 class Relay:
-    """One client connection and everything behind it."""
+    """A client connection, its exchanges and its upstream connections."""
 
     def __init__(
         self,
@@ -79,7 +77,7 @@ class Relay:
         single: bool = False,
         limits: RelayLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`single`: close after one exchange, as for a proxy request that names its own destination."""
+        """`single`: close after an exchange, as for a proxy request that names its own destination."""
         self.service = service
         self.identity = identity
         self.destination = destination
@@ -91,7 +89,7 @@ class Relay:
         self._open = {CLIENT_WIRE}
         self._live: set[ExchangeStream] = set()
         self._ahead: dict[int, DeferredInput] = {}
-        """What was read and waits for another turn."""
+        """Input that waits for another turn, by wire."""
         self._is_due = False
         """Another turn has been asked for."""
         budgets = RelayBudgets() if limits.budgets is None else limits.budgets
@@ -101,7 +99,7 @@ class Relay:
             Http2Downstream(self) if protocol == "h2" else Http1Downstream(self, single=single)
         )
 
-    # What the owner of the connections calls
+    # Entries, for the owner of the connections
 
     def start(self) -> list[RelayOrder]:
         """Begin: some protocols greet."""
@@ -122,7 +120,7 @@ class Relay:
         return self._taken()
 
     def ended(self, wire: int, *, clean: bool = True) -> list[RelayOrder]:
-        """A peer has closed its side; not `clean` where it may have had more to say."""
+        """Take the end of a wire; not `clean` if bytes may have been lost."""
         if self.is_closed:
             return []
         if wire in self._ahead:
@@ -132,7 +130,7 @@ class Relay:
         return self._taken()
 
     def again(self) -> list[RelayOrder]:
-        """Go on with what waits for its turn."""
+        """Go on with input that waits for its turn."""
         if self.is_closed:
             return []
         self._is_due = False
@@ -140,18 +138,18 @@ class Relay:
         return self._taken()
 
     def opened(self, wire: int, alpn: str = "") -> list[RelayOrder]:
-        """An upstream connection stands."""
+        """Take a new upstream connection."""
         if self.is_closed:
             return []
         if wire in self._open:
             self.upstreams.opened(wire, alpn)
         else:
-            # It was called off while it was being made.
+            # The order was withdrawn while the connection was being made.
             self._orders.append(Close(wire))
         return self._taken()
 
     def failed(self, wire: int, code: str) -> list[RelayOrder]:
-        """An upstream connection could not be made."""
+        """Take the failure of an upstream connection."""
         if self.is_closed:
             return []
         if wire in self._open:
@@ -161,14 +159,14 @@ class Relay:
         return self._taken()
 
     def fetched(self, ticket: int, secrets: Mapping[str, Secret]) -> list[RelayOrder]:
-        """These values could be had."""
+        """Take the values that could be resolved."""
         if self.is_closed:
             return []
         self.upstreams.fetched(ticket, secrets)
         return self._taken()
 
     def blocked(self, wire: int, *, blocked: bool) -> list[RelayOrder]:
-        """A wire does not take what was written, or does again."""
+        """Note that a wire stops taking written bytes, or takes them again."""
         if self.is_closed:
             return []
         if wire == CLIENT_WIRE:
@@ -178,7 +176,7 @@ class Relay:
         return self._taken()
 
     def tick(self) -> list[RelayOrder]:
-        """A second, or so, has passed."""
+        """Check the time-outs; called about once a second."""
         if self.is_closed:
             return []
         now = self.service.monotonic()
@@ -198,7 +196,7 @@ class Relay:
         return self._taken()
 
     def drain(self) -> list[RelayOrder]:
-        """Answer what is under way, take no more, then close."""
+        """Finish the running exchanges, take no more, then close."""
         if self.is_closed:
             return []
         self.is_draining = True
@@ -206,12 +204,12 @@ class Relay:
         return self._taken()
 
     def gone(self) -> list[RelayOrder]:
-        """The client connection is lost."""
+        """Take the loss of the client connection."""
         self.close(CLIENT_WIRE)
         return self._taken()
 
     def shut(self, code: str) -> list[RelayOrder]:
-        """End everything now; every exchange gets its record, whatever else fails."""
+        """End all exchanges now; each gets its record, even if other steps fail."""
         self.is_draining = True
         with contextlib.suppress(Exception):
             self._client.drain()
@@ -225,7 +223,7 @@ class Relay:
         return orders
 
     def reads(self, wire: int) -> bool:
-        """Whether this wire may be read now."""
+        """Tell whether this wire may be read now."""
         if self._ahead and wire in self._ahead:
             return False
         if wire == CLIENT_WIRE:
@@ -238,7 +236,7 @@ class Relay:
         """The names of the secrets that exchanges under way were sent with."""
         return frozenset(name for stream in self._live for name in stream.secrets)
 
-    # What the halves call
+    # Calls of the halves
 
     def order(self, order: RelayOrder) -> None:
         """Add an order."""
@@ -247,7 +245,7 @@ class Relay:
             self._open.add(order.wire)
 
     def write(self, wire: int, data: bytes) -> None:
-        """Send bytes; what follows on the same wire joins what is ordered already."""
+        """Send bytes; consecutive writes to the same wire are joined."""
         if wire not in self._open or not data:
             return
         orders = self._orders
@@ -259,7 +257,7 @@ class Relay:
         orders.append(Write(wire, data))
 
     def close(self, wire: int) -> None:
-        """Close a wire; with that of the client goes everything."""
+        """Close a wire; closing the client's ends all exchanges and upstream connections."""
         self._end(wire, Close(wire))
 
     def reset(self, wire: int) -> None:
@@ -267,19 +265,24 @@ class Relay:
         self._end(wire, Reset(wire))
 
     def stream(self, client: DownstreamHalf, request: Request, framing: Framing) -> ExchangeStream:
-        """A new exchange of the client."""
-        stream = ExchangeStream(self.service, self.upstreams, client, request, framing)
+        """Begin an exchange of the client."""
+        try:
+            stream = ExchangeStream(self.service, self.upstreams, client, request, framing)
+        except Exception:
+            # The fault ends the connection, and the request that met it still gets its record.
+            self.refused("internal")
+            raise
         self._live.add(stream)
         return stream
 
     def record_written(self, stream: ExchangeStream) -> None:
-        """This exchange has its record."""
+        """Release the budget of an exchange that has its record."""
         if stream in self._live:
             self._live.discard(stream)
             self.account.end()
 
     def refused(self, code: str) -> str:
-        """Record a request that could not even be read; return the id it was given."""
+        """Record a request without an exchange, such as an unreadable one; return its id."""
         request = self.service.request_id()
         exchange = Exchange(self.service.policy(), self.identity, self.destination)
         exchange.abort(code)
@@ -296,7 +299,7 @@ class Relay:
             self.account.disconnect()
         else:
             self.is_closed = True
-            # Before anything that could fail.
+            # First, since the steps after it could fail.
             self.account.close()
             for stream in list(self._live):
                 stream.client_left()
@@ -313,7 +316,7 @@ class Relay:
     def _taken(self) -> list[RelayOrder]:
         self._client.pump()
         if self.upstreams.pump():
-            # What went up may have made room for more of what comes from the client.
+            # Bytes that went up may have made room for more of the client's.
             self._client.pump()
         if (self._client.wants_turn or self._ahead) and self._wants_turn():
             self._is_due = True
@@ -327,7 +330,7 @@ class Relay:
         if self._is_due or self.is_closed:
             return False
         halves = [self._half(wire) for wire in self._ahead]
-        # One that has had too much in this second goes on with the next one.
+        # A half that has used up this second goes on in the next one.
         return self._client.wants_turn or any(half is None or not half.is_full for half in halves)
 
     def _half(self, wire: int) -> ProtocolSide | None:
@@ -336,16 +339,16 @@ class Relay:
     def _received_much(self, wire: int, half: ProtocolSide, data: bytes) -> None:
         ahead = self._ahead.get(wire)
         if ahead is not None:
-            # Its turn comes.
+            # Earlier input of the wire waits, so this waits behind it.
             ahead.slices.extend(half.slices(data))
             return
         self._ahead[wire] = ahead = DeferredInput(half.slices(data))
         self._advance(wire, ahead)
 
     def received_ahead(self, wire: int, data: bytes) -> None:
-        """Take bytes that came ahead of a switch, when it is done."""
+        """Take bytes that came ahead of a switch, once it is complete."""
         half, ahead = self._half(wire), self._ahead.get(wire)
-        # What waits has come behind them, and was cut before it was known to be frames.
+        # The waiting input came behind them, and was sliced before it was known to be frames.
         data = b"".join([data, *(ahead.slices if ahead else ())])
         if half is None or not data:
             return
@@ -359,8 +362,8 @@ class Relay:
             self._advance(wire, ahead)
 
     def _advance(self, wire: int, ahead: DeferredInput) -> None:
-        """Hand over slices, until one of them was much work."""
-        # A wire that is closed meanwhile is not there any more, and nobody's concern.
+        """Hand over slices until one of them was much work."""
+        # The loop ends if the wire was closed meanwhile.
         while ahead.slices and self._ahead.get(wire) is ahead:
             half = self._half(wire)
             if half is not None and half.is_full:
@@ -380,5 +383,5 @@ class Relay:
         if isinstance(half, Http1Upstream):
             half.ended(clean=clean)
         elif half is not None:
-            # Its frames say themselves where a message ends.
+            # HTTP/2 frames mark the ends of messages themselves, so a cut needs no flag.
             half.ended()

@@ -1,7 +1,7 @@
-"""What the halves ask of the relay that they belong to.
+"""The relay as its halves use it.
 
-The relay makes the halves and the halves call the relay; this file is what keeps that from being a
-circle of imports, and says how little they need of each other.
+The relay makes the halves and the halves call the relay: these protocols break the import cycle, and show how
+little the halves need.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from egress.http1 import Framing
 from egress.relay.exchange_stream import ExchangeStream
 from egress.relay.limits import RelayBudget, RelayLimits
 from egress.relay.ports import DownstreamHalf, RelayEnvironment, RelayOrder
-from egress.types import Identity
 
 
 class UpstreamConnection(Protocol):
@@ -46,9 +45,6 @@ class RelayPort(Protocol):
     def service(self) -> RelayEnvironment: ...
 
     @property
-    def identity(self) -> Identity: ...
-
-    @property
     def destination(self) -> Destination: ...
 
     @property
@@ -72,11 +68,11 @@ class RelayPort(Protocol):
         ...
 
     def close(self, wire: int) -> None:
-        """Close a wire; with that of the client goes everything."""
+        """Close a wire; closing the client's ends all exchanges and upstream connections."""
         ...
 
     def received_ahead(self, wire: int, data: bytes) -> None:
-        """These bytes came ahead of a switch, and are to be taken like any that come after it."""
+        """Take bytes that came ahead of a switch like bytes that come after it."""
         ...
 
     def reset(self, wire: int) -> None:
@@ -88,9 +84,9 @@ class RelayPort(Protocol):
         ...
 
     def record_written(self, stream: ExchangeStream) -> None:
-        """This exchange has its record."""
+        """Release the budget of an exchange that has its record."""
         ...
 
     def refused(self, code: str) -> str:
-        """Record a request that could not even be read; return the id it was given."""
+        """Record a request without an exchange, such as an unreadable one; return its id."""
         ...

@@ -1,8 +1,8 @@
-"""The upstream connections of one client connection: opened when needed, kept while they are fit.
+"""The upstream connections of a client connection: opened when needed, kept while they are fit.
 
-All of them lead to the one destination, and none is ever shared with another client connection: what
-one sandbox was answered can not reach another. There are only so many of them, for one client connection
-and for its sandbox: an exchange that finds none left waits for a while.
+Each leads to the same destination, and none is shared with another client connection: a response for one
+sandbox cannot reach another. Their number is bounded for the client connection and for its sandbox: an
+exchange that finds no connection waits for a while.
 """
 
 from __future__ import annotations
@@ -11,21 +11,35 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
+from egress.errors import WireError
 from egress.exchange import NeedSecrets
+from egress.http1 import (
+    Data,
+    End,
+    Framing,
+    Informational,
+    RequestWriter,
+    ResponseEvent,
+    ResponseHead,
+    ResponseReader,
+)
 from egress.relay.exchange_stream import ExchangeStream
-from egress.relay.http1_upstream import Http1Upstream
+from egress.relay.http1_pacing import UNCUT_BYTES, PacedHttp1
 from egress.relay.http2_upstream import Http2Upstream
 from egress.relay.ports import Fetch, Open
 from egress.relay.relay_port import RelayPort, UpstreamConnection
 from egress.rules.decide.policy import Policy
-from egress.types import Secret
+from egress.types import Head, Secret
 
 HTTP1_ALPN: Final = ("http/1.1",)
 HTTP2_ALPN: Final = ("h2", "http/1.1")
+_MAX_BYTES_PER_TURN: Final = 8 * 1024
+"""Bytes of a compressed response handled in a turn: they may unpack to a thousand times as much, and between
+two turns the client can say that it has enough."""
 
 
 class Upstreams:
-    """Who carries which exchange, and which exchanges wait."""
+    """The table of upstream connections, and the queue of waiting exchanges."""
 
     def __init__(self, relay: RelayPort, *, http2: bool) -> None:
         """`http2`: try to speak HTTP/2 to the upstream, as the client does to us."""
@@ -38,7 +52,7 @@ class Upstreams:
         self._shared: Http2Upstream | None = None
         """The connection that takes new exchanges."""
         self._multiplexed: list[Http2Upstream] = []
-        """It, and those that only finish what they carry."""
+        """The shared connection, and older ones that only finish their exchanges."""
         self._opening: dict[int, ExchangeStream] = {}
         self._probe = 0
         """The wire that will tell whether the upstream speaks HTTP/2; 0 when none is under way."""
@@ -125,7 +139,7 @@ class Upstreams:
             waiting, self._waiting = self._waiting, []
         for each in (stream, *waiting):
             if each is not None:
-                # It got as far as this connection did.
+                # The record shows how far the connection got.
                 each.timing.wire = wire
                 each.abort(code)
 
@@ -151,7 +165,7 @@ class Upstreams:
         self._relay.close(connection.wire)
 
     def pump(self) -> bool:
-        """Let the connections that are shared write what has come together; whether anything happened."""
+        """Let shared connections write their pending bytes; return whether any could."""
         if self._queue:
             self._advance()
         elif not self._multiplexed:
@@ -161,7 +175,7 @@ class Upstreams:
         return True
 
     def tick(self, now: float) -> None:
-        """Close what nobody has used for a while."""
+        """Close idle connections, and end exchanges that waited too long."""
         for connection in list(self._free):
             if now - connection.idle_since > self._relay.limits.upstream_idle:
                 self.drop(connection)
@@ -170,17 +184,17 @@ class Upstreams:
         for each in self._by_wire.values():
             if isinstance(each, Http1Upstream):
                 each.new_second()
-        # The oldest one first: those behind it have not waited longer.
+        # The queue is ordered by age, so the loop stops at the first exchange that may wait on.
         while self._queue and now - self._queue[0][1] > self._relay.limits.upstream_wait:
             self._queue.popleft()[0].abort("limit.connections", retry_after=1)
 
     def _advance(self) -> None:
-        """Let those that wait have what has become free; in their order."""
+        """Give free connections to waiting exchanges, in their order."""
         while self._queue and (self._free or self._may_share() or self._relay.account.may_connect):
             stream, since = self._queue.popleft()
             self.acquire(stream)
             if self._queue and self._queue[-1][0] is stream:
-                # There was none after all: it keeps its place.
+                # No connection was left after all: the exchange keeps its place.
                 self._queue.pop()
                 self._queue.appendleft((stream, since))
                 return
@@ -189,7 +203,7 @@ class Upstreams:
         return bool(self._probe) or (self._shared is not None and self._shared.is_usable)
 
     def _cancel_opening(self, stream: ExchangeStream) -> None:
-        """Nobody needs the connection that is being opened for this exchange, unless another one waits."""
+        """Cancel the connection being opened for this exchange, unless another exchange can use it."""
         wire = next((wire for wire, each in self._opening.items() if each is stream), 0)
         if not wire:
             return
@@ -202,10 +216,10 @@ class Upstreams:
         self._relay.close(wire)
 
     def _open(self, stream: ExchangeStream) -> bool:
-        """Order a connection for this exchange, if there may be one more."""
+        """Order a connection for this exchange if the budget allows it."""
         account = self._relay.account
         if self._free and not account.may_connect:
-            # It needs a new one, and this one is not in use.
+            # The exchange needs a new connection, so an unused one makes room.
             self.drop(self._free[0])
         if not account.connect():
             return False
@@ -217,3 +231,197 @@ class Upstreams:
             self._probe = wire
         self._relay.order(Open(wire, alpn))
         return True
+
+
+class Http1Upstream(PacedHttp1):
+    """A connection of HTTP/1.1, and the upstream half of the exchange that runs on it."""
+
+    def __init__(self, relay: RelayPort, wire: int) -> None:
+        self._relay = relay
+        self._wire = wire
+        self._reader = ResponseReader()
+        self._writer = RequestWriter()
+        self._stream: ExchangeStream | None = None
+        self._held = False
+        self._blocked = False
+        self._used = False
+        self._is_packed = False
+        """The response is compressed, and may be decoded on its way."""
+        # Before its head is read, a response may be compressed.
+        self.slice = _MAX_BYTES_PER_TURN
+        self.idle_since = 0.0
+
+    @property
+    def wire(self) -> int:
+        return self._wire
+
+    @property
+    def reads(self) -> bool:
+        """More bytes of the upstream may be read now."""
+        return not self._held
+
+    @property
+    def is_free(self) -> bool:
+        """The connection can take another exchange."""
+        done = self._stream is None and self._reader.reusable and not self._writer.open
+        # A connection that has not taken the last request yet would let the next one pile up unseen.
+        return done and not self._blocked
+
+    def slices(self, data: bytes) -> list[bytes]:
+        if self.slice != _MAX_BYTES_PER_TURN:
+            return super().slices(data)
+        return [data[at : at + _MAX_BYTES_PER_TURN] for at in range(0, len(data), _MAX_BYTES_PER_TURN)]
+
+    @property
+    def is_busy(self) -> bool:
+        return self._is_packed or super().is_busy
+
+    @property
+    def is_full(self) -> bool:
+        """The client is held while a compressed response is unpacked, or the pacing is used up."""
+        return (self._is_packed and self._held) or super().is_full
+
+    def new_second(self) -> None:
+        """Begin to count anew."""
+        if self._is_raw:
+            self._pacer.new_second()
+
+    def carry(self, stream: ExchangeStream) -> None:
+        """Take on this exchange."""
+        self._stream = stream
+        stream.connected(self)
+
+    # The connection
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of the upstream."""
+        if self._is_raw:
+            self._pacer.passed()
+            if self._stream is not None:
+                self._stream.data(data)
+            return
+        if self._stream is None:
+            # Unrequested bytes must not become the response to the next request.
+            self._relay.upstreams.drop(self)
+            return
+        try:
+            events = self._reader.feed(data)
+        except WireError:
+            self._lost("upstream.malformed")
+            return
+        self._take(events)
+
+    def ended(self, *, clean: bool = True) -> None:
+        """Take the end of the connection; unless it is `clean`, a body that runs to the end counts as cut."""
+        stream = self._stream
+        if stream is None:
+            self._relay.upstreams.drop(self)
+            return
+        if self._is_raw:
+            self._stream = None
+            stream.frames_ended()
+            self._relay.upstreams.drop(self)
+            return
+        if self._used and not self._reader.started and stream.may_be_sent_again:
+            self._stream = None
+            self._relay.upstreams.drop(self)
+            stream.upstream_lost()
+            return
+        try:
+            events = self._reader.eof()
+        except WireError:
+            self._lost("upstream.closed")
+            return
+        if events and not clean:
+            # Only a body without a length is completed by the end, and an unclean end may be a cut.
+            self._lost("upstream.closed")
+            return
+        self._take(events)
+        self._relay.upstreams.drop(self)
+
+    def blocked(self, *, blocked: bool) -> None:
+        """The upstream does not take what was written, or does again."""
+        self._blocked = blocked
+        if self._stream is not None:
+            self._stream.upstream_congested(congested=blocked)
+
+    # The half that the stream talks to
+
+    def send(self, head: Head, framing: Framing, *, expects: bool) -> None:
+        upgrade = ("websocket",) if head.websocket else ()
+        self._reader.expect(head.method, upgrade=upgrade)
+        data = self._writer.head(
+            head.method, head.target, head.headers, framing, upgrade=upgrade, expect_continue=expects
+        )
+        self._relay.write(self._wire, data)
+
+    def data(self, data: bytes) -> None:
+        self._relay.write(self._wire, data if self._is_raw else self._writer.data(data))
+
+    def end(self) -> None:
+        if self._writer.open:
+            self._relay.write(self._wire, self._writer.end())
+
+    def release(self) -> None:
+        self._stream = None
+        self._used = True
+        self._is_packed = False
+        self.slice = _MAX_BYTES_PER_TURN
+        # An idle connection is read, so that its end is noticed.
+        self._held = False
+        if self.is_free:
+            self.idle_since = self._relay.service.monotonic()
+            self._relay.upstreams.freed(self)
+        else:
+            self._relay.upstreams.drop(self)
+
+    def abandon(self) -> None:
+        self._stream = None
+        self._relay.upstreams.drop(self)
+
+    def hold(self, *, held: bool) -> None:
+        self._held = held
+
+    # Inside
+
+    def _take(self, events: list[ResponseEvent]) -> None:
+        if len(events) == 3 and self._stream is not None:
+            head, body, end = events
+            if type(head) is ResponseHead and type(body) is Data and type(end) is End and not end.trailers:
+                # A switch has no body.
+                self._stream.complete_response(
+                    head.status, head.reason, head.headers, head.framing, body.data
+                )
+                return
+        for event in events:
+            stream = self._stream
+            if stream is None:
+                return
+            if isinstance(event, Data):
+                stream.data(event.data)
+            elif isinstance(event, ResponseHead):
+                self._is_packed = any(name == "content-encoding" for name, _ in event.headers)
+                self.slice = _MAX_BYTES_PER_TURN if self._is_packed else UNCUT_BYTES
+                if event.status == 101:
+                    # The next event in the list is the end of this message, where the frames begin.
+                    self._switch(stream, event)
+                    return
+                stream.response(event.status, event.reason, event.headers, event.framing)
+            elif isinstance(event, Informational):
+                stream.interim(event.status, event.reason, event.headers)
+            elif isinstance(event, End):
+                stream.response_end(event.trailers)
+
+    def _switch(self, stream: ExchangeStream, head: ResponseHead) -> None:
+        self.end()
+        self._begin_frames()
+        stream.response(head.status, head.reason, head.headers, head.framing)
+        ahead = self._reader.detach()
+        if self._stream is not None:
+            self._relay.received_ahead(self._wire, ahead)
+
+    def _lost(self, code: str) -> None:
+        stream, self._stream = self._stream, None
+        self._relay.upstreams.drop(self)
+        if stream is not None:
+            stream.abort(code)

@@ -1,17 +1,13 @@
 """The frames of a WebSocket, read on one side and written anew on the other.
 
-Theory of operation. Two wsproto codecs, one towards each peer; no byte of either peer's framing is
-passed on. What the upstream says goes through the exchange: messages piece by piece, so that a secret
-is found across frames and reads; pings, pongs and close reasons each on their own. What the sandbox
-says is counted, and looked through for canaries. Extensions are never agreed on: a compressed message could
-not be searched.
+Two wsproto codecs face the peers; no byte of a peer's framing is passed on. Frames of the upstream go through
+the exchange: messages piece by piece, so that a secret is found across frames and reads; pings, pongs and
+close reasons each on their own. Frames of the sandbox are counted and scanned for canaries. Extensions are
+never agreed on: a compressed message could not be searched.
 
     message     fragments go on as they come; text stays whole characters
     ping, pong  passed on, to be answered by the peer they are meant for, not by us
     close       passed on with its code; the second one ends the exchange
-
-`Pace` looks at what arrives before that: a frame that carries next to nothing costs as much as a long one,
-so a read that holds many is taken in pieces, and too many in a second have to wait for the next one.
 """
 
 from __future__ import annotations
@@ -19,8 +15,6 @@ from __future__ import annotations
 import base64
 import codecs
 import hashlib
-from collections import deque
-from typing import Final
 
 from wsproto.frame_protocol import CloseReason, Frame, FrameProtocol, Opcode, ParseFailed
 
@@ -29,12 +23,6 @@ from egress.types import Headers
 
 _HANDSHAKE_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _MAX_REASON_BYTES = 123
-SMALL_FRAME_BYTES: Final = 16
-"""Bytes of payload below which a frame costs more to look at than to carry."""
-MAX_SMALL_FRAMES: Final = 2000
-"""Of those in a second."""
-_MAX_FRAMES_PER_PIECE: Final = 128
-"""Of those at a time, before others get their turn."""
 _CONTROL_OPCODES = frozenset({Opcode.PING, Opcode.PONG, Opcode.CLOSE})
 """Frames that may stand between those of a message."""
 _UNSENDABLE_REASONS = frozenset(
@@ -66,12 +54,12 @@ class WebSocketFrames:
 
     @property
     def is_closed(self) -> bool:
-        """Both sides have said goodbye."""
+        """Both sides have sent their close frames."""
         return self._closed_up and self._closed_down
 
     @property
     def is_closing(self) -> bool:
-        """One side has said goodbye."""
+        """A side has sent its close frame."""
         return self._closed_up or self._closed_down
 
     def from_client(self, data: bytes) -> tuple[bytes, bytes] | CutExchange:
@@ -160,117 +148,6 @@ class WebSocketFrames:
     def _fault(self, code: str) -> CutExchange:
         self._exchange.abort(code)
         return CutExchange(code)
-
-
-class FramePacer:
-    """Where the small frames are in what one side sends. Counts only; what is wrong is found by others."""
-
-    __slots__ = ("_counts", "_head", "_left", "_small")
-
-    def __init__(self) -> None:
-        self._head = b""
-        """The beginning of a frame whose length is not known yet."""
-        self._left = 0
-        """Bytes of a frame that are still to come."""
-        self._counts: deque[int] = deque()
-        self._small = 0
-
-    @property
-    def is_full(self) -> bool:
-        """There were too many small frames in this second."""
-        return self._small >= MAX_SMALL_FRAMES
-
-    def new_second(self) -> None:
-        """Begin to count anew."""
-        self._small = 0
-
-    def passed(self) -> None:
-        """The next piece has been handed on."""
-        if self._counts:
-            self._small += self._counts.popleft()
-
-    def cut(self, data: bytes) -> list[bytes]:
-        """Return the same bytes in pieces, none of which holds too many small frames."""
-        pieces: list[bytes] = []
-        start = small = 0
-        # What is held is the end of the last read, so positions in `data` may be negative.
-        at, kept = -len(self._head), self._head
-        head = kept + data[:16] if kept else b""
-        self._head = b""
-        while True:
-            if self._left:
-                step = min(self._left, len(data) - at)
-                self._left -= step
-                at += step
-            if at >= len(data):
-                break
-            frame = head[at + len(kept) :] if at < 0 else data[at : at + 14]
-            size = _size_of(frame)
-            if size is None:
-                self._head = frame[:14]
-                break
-            if size < SMALL_FRAME_BYTES + _SHORT_HEAD_BYTES:
-                small += 1
-                if small > _MAX_FRAMES_PER_PIECE and at > start:
-                    pieces.append(data[start:at])
-                    self._counts.append(small - 1)
-                    start, small = at, 1
-            self._left = size
-        pieces.append(data[start:])
-        self._counts.append(small)
-        return pieces
-
-
-NO_PACER: Final = FramePacer()
-
-UNCUT_BYTES: Final = 1 << 30
-
-
-class PacedHttp1:
-    """The part of an HTTP/1 connection, of either side, that bounds what one turn does with a read."""
-
-    _is_raw = False
-    """It has become a WebSocket."""
-    _pace = NO_PACER
-    slice = UNCUT_BYTES
-    """Bytes of a read that are looked at as they come: frames are counted before, heads are not many."""
-
-    def _begin_frames(self) -> None:
-        """From here on what comes are frames."""
-        self._is_raw = True
-        self._pace = FramePacer()
-        self.slice = 0
-
-    @property
-    def is_busy(self) -> bool:
-        """What came last was much work."""
-        return self._is_raw
-
-    @property
-    def is_full(self) -> bool:
-        """It has had as much as it may have in this second."""
-        return self._is_raw and self._pace.is_full
-
-    def slices(self, data: bytes) -> list[bytes]:
-        """Return what is read in pieces that mean bounded work."""
-        return self._pace.cut(data) if self._is_raw else [data]
-
-
-"""Of whoever sends no frames."""
-_SHORT_HEAD_BYTES: Final = 6
-
-
-def _size_of(frame: bytes) -> int | None:
-    """The bytes of a frame with its head; None while too little of it is there."""
-    if len(frame) < 2:
-        return None
-    length = frame[1] & 0x7F
-    more = {126: 2, 127: 8}.get(length, 0)
-    if len(frame) < 2 + more:
-        return None
-    if more:
-        length = int.from_bytes(frame[2 : 2 + more], "big")
-    return 2 + more + (4 if frame[1] & 0x80 else 0) + length
 
 
 def _payload(frame: Frame) -> bytes:

@@ -11,17 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from egress.review.columns import NumberColumns, PlaceColumns
-from egress.review.entry import NotALineError, OddKind, parse
-from egress.review.fast_parse import Form, read, slowly
+from egress.review.entry import NotALineError, OddKind
 from egress.review.histogram import Counts, class_of
+from egress.review.indexed_line import read
 from egress.review.line_shape import LineShape
 from egress.review.timestamps import HOUR
 
 MOST_LINES = 4096
 MOST_BYTES = 8 * 1024 * 1024
 
-Number = Callable[[Form | LineShape], tuple[int, int]]
-"""Gives a shape its number, and the number of its group. Raises `ValueError` for pieces of none."""
+Number = Callable[[LineShape], tuple[int, int]]
+"""Gives a shape its number, and the number of its group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +105,12 @@ class Block:
                 break
             line = lines[index]
             try:
-                found = read(line)
-                try:
-                    key = number(found[0])
-                except ValueError:
-                    # Cut in the usual places, it was not made of the usual pieces.
-                    found = slowly(parse(line))
-                    key = number(found[0])
+                shape, moment, requests, up, down, took, request, connection, text = read(line)
             except NotALineError as error:
                 self._pass_over(self.at + size, len(line) + 1, error.kind)
                 size += len(line) + 1
                 continue
-            _, moment, requests, up, down, took, request, connection, text = found
+            key = number(shape)
             at(size)
             shapes(key[0])
             moments(moment)

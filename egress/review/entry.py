@@ -12,8 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import msgspec
+
 from egress.audit.chain import MAX_LINE_BYTES
-from egress.audit.lines import EVENTS
+from egress.audit.fields import MAX_NUMBER, FactMap
+from egress.audit.schema import LINE_KINDS
 from egress.errors import ContentError
 from egress.review.timestamps import InvalidTimeError, read_moment
 
@@ -24,16 +27,6 @@ ODD: Final[dict[OddKind, str]] = {
     "foreign": "a line that no proxy wrote",
     "corrupt": "a line of the proxy that was damaged",
 }
-
-OWN: Final = frozenset(
-    (
-        *("exchange", "tunnel", "refusal", "folded", "lost"),
-        *("gap", "rotated", "pruned", "dropped", "resumed"),
-        *EVENTS,
-    )
-)
-"""The events that this version knows. Others are of a later version, and are shown as they are."""
-
 
 DEEPEST: Final = 16
 """Values within values; ours are nested three times."""
@@ -86,8 +79,8 @@ class LogEntry:
 
     @property
     def is_known(self) -> bool:
-        """Whether this version knows the event."""
-        return self.event in OWN
+        """True for an event that this version knows; an event of a later version is shown as it is."""
+        return self.event in LINE_KINDS
 
     @property
     def verdict(self) -> str:
@@ -124,10 +117,10 @@ def parse(raw: bytes, file: int = 0, at: int = 0) -> LogEntry:
         raise NotALineError("half")
     kind: OddKind = "corrupt" if raw.startswith(b'{"seq":') else "foreign"
     try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
+        found = _decoded(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         raise NotALineError(kind) from None
-    if not isinstance(found, dict) or _is_deep(raw, found):
+    if not isinstance(found, dict) or _is_deep(raw, found) or not _has_good_facts(found):
         raise NotALineError(kind)
     seq, time, event = found.get("seq"), found.get("time"), found.get("event")
     if not is_whole(seq) or not isinstance(time, str) or not isinstance(event, str) or "mac" not in found:
@@ -136,6 +129,31 @@ def parse(raw: bytes, file: int = 0, at: int = 0) -> LogEntry:
         return LogEntry(whole(seq), time, read_moment(time), event, found, raw, file, at)
     except InvalidTimeError:
         raise NotALineError(kind) from None
+
+
+def _decoded(raw: bytes) -> object:
+    """Any JSON value. Raises `MsgspecError`, `ValueError` and `RecursionError`."""
+    try:
+        return _DECODE(raw)
+    except msgspec.DecodeError:
+        # A lone surrogate is no text for msgspec; the writer escapes those that a sandbox sent.
+        if b"\\u" not in raw:
+            raise
+    return json.loads(raw)
+
+
+_DECODE: Final = msgspec.json.Decoder().decode
+
+
+def _has_good_facts(found: dict[str, object]) -> bool:
+    """Check the facts of a line against their bounds; a line without facts passes."""
+    if "facts" not in found or found.get("event") not in LINE_KINDS:
+        return True
+    try:
+        msgspec.convert(found["facts"], FactMap)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def _is_deep(raw: bytes, found: object) -> bool:
@@ -156,13 +174,10 @@ def _inside(value: object) -> Iterable[object]:
 
 # Fields, whatever they turn out to be -----------------------------------------------------------
 
-MOST_NUMBER: Final = 2**62
-"""What an index can hold, with room for adding up."""
-
 
 def is_whole(value: object) -> bool:
     """Whether a value is a number that a line can have: not negative, and not endless."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_NUMBER
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_NUMBER
 
 
 def whole(value: object) -> int:
@@ -170,10 +185,13 @@ def whole(value: object) -> int:
     return value if isinstance(value, int) and is_whole(value) else 0
 
 
+VERDICTS: Final = ("allow", "deny")
+
+
 def verdict_of(fields: Mapping[str, object]) -> str:
     """What was decided. A line that counts refusals does not say so itself."""
     found = fields.get("verdict")
-    if found in ("allow", "deny"):
+    if found in VERDICTS:
         return str(found)
     return "deny" if fields.get("event") == "folded" else ""
 

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from egress.audit import Verification, files
 from egress.audit.clock import format_timestamp
 from egress.audit.verified_extent import ExtentDigest, VerifiedExtent
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.review import evidence_key
 from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.filters import Filters
@@ -96,7 +96,7 @@ def make(target: Path, log: Path, order: BundleRequest, key: Ed25519PrivateKey) 
             fresh.unlink(missing_ok=True)
             raise
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+        reason = reason_of(error)
         raise UnreadableError(f"cannot write the bundle {target}: {reason}", "name another file") from None
     return made
 
@@ -157,7 +157,6 @@ class _Bundle:
 
     def _statement(self, root: str, fingerprint: str) -> dict[str, object]:
         order, verified = self._order, self._order.verified
-        asked = {name: value for name, value in asdict(order.filters).items() if value not in ("", None)}
         return {
             "format": FORMAT,
             "made": format_moment(order.now),
@@ -173,7 +172,7 @@ class _Bundle:
                 "faults": [f"{fault}" for fault in verified.faults[:1000]],
                 "pruned": _pruned(verified),
             },
-            "taken": {"lines": self._summary.lines, "filters": asked},
+            "taken": {"lines": self._summary.lines, "filters": order.filters.asked()},
             "policies": self._policies(),
             "members": self._members,
         }

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from egress.audit.chain import MAX_LINE_BYTES
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.review import evidence_bundle, evidence_key
 from egress.review.merkle import MerkleNode, rebuild_root
 
@@ -63,7 +63,7 @@ def check(path: Path, expected: str = "") -> CheckedEvidence:
     ):
         raise UnreadableError(f"{path} is not an evidence bundle, or is damaged", "fetch it again") from None
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+        reason = reason_of(error)
         raise UnreadableError(f"cannot read the bundle {path}: {reason}", "name another file") from None
 
 

@@ -14,30 +14,26 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from egress.audit.private_key_file import create_private, read_private
 from egress.errors import UnreadableError
+from egress.private_file import read_or_create_private, read_private
 
 NAME = "evidence.key"
 MAX_KEY_BYTES = 16 * 1024
-_HINT = "name another file with --signing-key"
+_CURE = "name another with --signing-key"
 _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def read_or_create(path: Path) -> Ed25519PrivateKey:
     """Return the private key in a file; create it if missing. Raises `UnreadableError`."""
-    try:
-        return read(path)
-    except FileNotFoundError:
-        data = Ed25519PrivateKey.generate().private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        create_private(path, data, _HINT)
-        return read(path)
+    return _parsed(path, read_or_create_private(path, _new_key, MAX_KEY_BYTES, _CURE, is_named=True))
 
 
 def read(path: Path) -> Ed25519PrivateKey:
     """Read a private key. Raises `FileNotFoundError`, and `UnreadableError` for an unusable file."""
-    data = read_private(path, MAX_KEY_BYTES, _HINT)
+    return _parsed(path, read_private(path, MAX_KEY_BYTES, _CURE, is_named=True))
+
+
+def _parsed(path: Path, data: bytes) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError):
@@ -47,6 +43,14 @@ def read(path: Path) -> Ed25519PrivateKey:
             f"{path} is not an Ed25519 key in PEM", "leave out --signing-key to create a key"
         ) from None
     return key
+
+
+def _new_key() -> bytes:
+    return Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
 
 
 def public(key: Ed25519PrivateKey) -> bytes:

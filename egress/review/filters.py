@@ -1,30 +1,27 @@
-"""Filters: which lines a reviewer wants to see. All that are set must hold.
+"""Filters: which lines a reviewer wants to see. A line has to fit every filter that is set.
 
-The same question is asked in two ways: of the shapes in an index, in SQL, to find where to look; and of a
-line that was read, which is what counts. A test holds the two to the same answer. Pure.
+The fields to filter by come from the schema of the log. Each question is asked in two ways: of the shapes in
+an index, in SQL, to find where to look; and of a line that was read, which is what counts. A test holds the
+two to the same answer. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Final, Self
 
 from egress.errors import UsageError
-from egress.review.entry import LogEntry
-from egress.review.fast_parse import searched, written
-from egress.review.line_shape import APART, LineShape, shape_of
+from egress.review.entry import VERDICTS, LogEntry
+from egress.review.indexed_line import searched, written
+from egress.review.line_fields import FIELDS_BY_NAME, LineField
+from egress.review.line_shape import APART, LineShape, named, shape_of, texts_of_shape
 
-VERDICTS: Final = ("allow", "deny")
-_WORDS: Final = {"allowed": "allow", "denied": "deny"}
-"""What people say for them."""
+_SPOKEN_VERDICTS: Final = {"allowed": "allow", "denied": "deny"}
 _STATUS = re.compile(r"[0-9]{1,3}|[1-9]xx", re.ASCII)
-BY_NAME: Final = ("sandbox", "profile", "verdict", "method", "code", "event", "policy")
-"""What has to be equal."""
-BEYOND_GROUPS: Final = ("method", "status", "policy", "grep")
-"""What roll-ups know nothing of."""
+_LOWER: Final = ("host", "verdict", "status")
+_UPPER: Final = ("method",)
 
 
 class FilterError(UsageError):
@@ -33,66 +30,71 @@ class FilterError(UsageError):
     code = "log.filter"
 
 
-@dataclass(frozen=True, slots=True)
 class Filters:
-    """Which lines. An empty text asks for nothing."""
+    """Which lines: `Filters(host="*.example.com", status="5xx")`. An empty text asks for nothing."""
 
-    sandbox: str = ""
-    host: str = ""
-    """A whole name; `*` stands for any text."""
-    verdict: str = ""
-    secret: str = ""
-    status: str = ""
-    """`404`, or `5xx`."""
-    rule: str = ""
-    """`api.github.com#read`, or `read` alone."""
-    method: str = ""
-    code: str = ""
-    event: str = ""
-    profile: str = ""
-    policy: str = ""
-    grep: str = ""
-    """A text that stands in any value of the line, in capitals or not."""
-    since: int | None = None
-    """UTC microseconds; lines made then or later."""
-    until: int | None = None
-    """Lines made before."""
+    __slots__ = ("grep", "since", "until", "wanted")
+
+    def __init__(
+        self, *, grep: str = "", since: int | None = None, until: int | None = None, **wanted: str
+    ) -> None:
+        """Lines with the text `grep` in any value, made at `since` or later and before `until`.
+
+        Times are in UTC microseconds. `wanted` has values by the names of fields. Raises `FilterError`.
+        """
+        self.grep = grep
+        self.since = since
+        self.until = until
+        self.wanted: Mapping[str, str] = {name: text for name, text in wanted.items() if text}
+        for name, text in self.wanted.items():
+            if name not in FIELDS_BY_NAME:
+                raise FilterError("there is no such filter", f"use one of: {', '.join(FIELDS_BY_NAME)}")
+            if name == "verdict" and text not in VERDICTS:
+                raise FilterError("there is no such verdict", "write `allow` or `deny`")
+            if FIELDS_BY_NAME[name].match == "status" and not _STATUS.fullmatch(text):
+                raise FilterError("this is no status", "write one like `404`, or `5xx` for all of them")
 
     @classmethod
     def of(cls, texts: Mapping[str, str], since: int | None, until: int | None) -> Self:
-        """Those that a person typed, in capitals or not. Raises `FilterError`."""
-        verdict = texts["verdict"].lower()
-        return cls(
-            sandbox=texts["sandbox"],
-            host=texts["host"].lower(),
-            verdict=_WORDS.get(verdict, verdict),
-            secret=texts["secret"],
-            status=texts["status"].lower(),
-            rule=texts["rule"],
-            method=texts["method"].upper(),
-            code=texts["code"],
-            event=texts["event"],
-            grep=texts["grep"],
-            since=since,
-            until=until,
-        )
+        """Read filters that a person typed, in any case. Raises `FilterError`."""
+        read = {name: text for name, text in texts.items() if name not in ("since", "until")}
+        read |= {name: read[name].lower() for name in _LOWER if name in read}
+        read |= {name: read[name].upper() for name in _UPPER if name in read}
+        verdict = read.get("verdict", "")
+        return cls(since=since, until=until, **{**read, "verdict": _SPOKEN_VERDICTS.get(verdict, verdict)})
 
-    def __post_init__(self) -> None:
-        if self.verdict not in ("", *VERDICTS):
-            raise FilterError("there is no such verdict", "write `allow` or `deny`")
-        if self.status and not _STATUS.fullmatch(self.status):
-            raise FilterError("this is no status", "write one like `404`, or `5xx` for all of them")
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filters) and self.asked() == other.asked()
+
+    __hash__ = None  # type: ignore[assignment]  # as of any mapping
+
+    def __repr__(self) -> str:
+        return f"Filters({', '.join(f'{name}={value!r}' for name, value in self.asked().items())})"
+
+    def asked(self) -> dict[str, str | int]:
+        """Every filter that is set, by its name."""
+        rest = {"grep": self.grep, "since": self.since, "until": self.until}
+        return {**self.wanted, **{name: value for name, value in rest.items() if value not in ("", None)}}
+
+    def but(self, *, grep: str | None = None, **wanted: str) -> Filters:
+        """The same time, other filters: a value replaces the one that is set, an empty text removes it."""
+        text = self.grep if grep is None else grep
+        return Filters(since=self.since, until=self.until, grep=text, **{**self.wanted, **wanted})
 
     @property
-    def is_of_groups(self) -> bool:
-        """Whether roll-ups can answer it, but for the time."""
-        return not any(getattr(self, name) for name in BEYOND_GROUPS)
+    def of_totals(self) -> Filters:
+        """The filters by fields that totals are kept by."""
+        return self.but(grep="", **{name: "" for name in self.wanted if not FIELDS_BY_NAME[name].in_totals})
+
+    @property
+    def is_of_totals(self) -> bool:
+        """True when totals can answer it, but for the time."""
+        return not self.grep and all(FIELDS_BY_NAME[name].in_totals for name in self.wanted)
 
     @property
     def has_shape(self) -> bool:
-        """Whether it asks for anything but time and text."""
-        kept = ("grep", "since", "until")
-        return any(getattr(self, field.name) for field in fields(self) if field.name not in kept)
+        """True when it asks for more than time and text."""
+        return bool(self.wanted)
 
     @property
     def needle(self) -> str:
@@ -100,59 +102,73 @@ class Filters:
         return written(self.grep)
 
     def admits(self, entry: LogEntry) -> bool:
-        """Whether it wants this line."""
+        """Say whether this line fits."""
+        shape = shape_of(entry.fields)
         return (
             self.admits_moment(entry.moment)
-            and self.admits_shape(shape_of(entry.fields))
-            and (not self.grep or self._is_in(entry))
+            and self.admits_shape(shape)
+            and (not self.grep or self._is_in(entry, shape))
         )
 
-    def _is_in(self, entry: LogEntry) -> bool:
-        texts = (*searched(entry), *map(written, shape_of(entry.fields).texts))
+    def _is_in(self, entry: LogEntry, shape: LineShape) -> bool:
+        texts = (*searched(entry), *map(written, texts_of_shape(shape)))
         return any(self.needle in text for text in texts)
 
     def admits_moment(self, moment: int) -> bool:
         return (self.since is None or moment >= self.since) and (self.until is None or moment < self.until)
 
     def admits_shape(self, shape: LineShape) -> bool:
-        """Whether it wants lines of this shape."""
-        return (
-            all(not (want := getattr(self, name)) or want == getattr(shape, name) for name in BY_NAME)
-            and (not self.host or fnmatchcase(shape.host, _glob(self.host)))
-            and (not self.secret or f"{APART}{self.secret}{APART}" in shape.secrets)
-            and (not self.rule or shape.rule == self.rule or shape.rule.endswith(f"#{self.rule}"))
-            and (not self.status or self._status[0] <= shape.status <= self._status[1])
-        )
-
-    @property
-    def _status(self) -> tuple[int, int]:
-        if self.status.endswith("xx"):
-            first = int(self.status[0]) * 100
-            return first, first + 99
-        return int(self.status), int(self.status)
+        """Say whether lines of this shape fit."""
+        values = named(shape)
+        return all(_is_like(FIELDS_BY_NAME[name], text, values[name]) for name, text in self.wanted.items())
 
     def where(self) -> tuple[str, list[str | int]]:
         """The condition on a shape, or on a group, and its values."""
-        parts: list[str] = ["1"]
-        values: list[str | int] = []
-        for name in BY_NAME:
-            if wanted := getattr(self, name):
-                parts.append(f"{name} = ?")
-                values.append(wanted)
-        if self.host:
-            is_plain = "*" not in self.host
-            parts.append("host = ?" if is_plain else "host GLOB ?")
-            values.append(self.host if is_plain else _glob(self.host))
-        if self.secret:
-            parts.append("instr(secrets, ?)")
-            values.append(f"{APART}{self.secret}{APART}")
-        if self.rule:
-            parts.append("(rule = ? OR substr(rule, -length(?)) = ?)")
-            values += [self.rule, f"#{self.rule}", f"#{self.rule}"]
-        if self.status:
-            parts.append("status BETWEEN ? AND ?")
-            values += self._status
+        parts, values = ["1"], list[str | int]()
+        for name, text in self.wanted.items():
+            part, of_part = _condition(FIELDS_BY_NAME[name], text)
+            parts.append(part)
+            values += of_part
         return " AND ".join(parts), values
+
+
+def _is_like(field: LineField, text: str, value: str | int) -> bool:
+    """Compare a value with a filter."""
+    match field.match:
+        case "glob":
+            return fnmatchcase(str(value), _glob(text))
+        case "member":
+            return f"{APART}{text}{APART}" in str(value)
+        case "rule":
+            return value == text or str(value).endswith(f"#{text}")
+        case "status":
+            first, last = _statuses(text)
+            return first <= int(value) <= last
+        case _:
+            return str(value) == text
+
+
+def _condition(field: LineField, text: str) -> tuple[str, list[str | int]]:
+    """The same in SQL."""
+    match field.match:
+        case "glob" if "*" in text:
+            return f"{field.name} GLOB ?", [_glob(text)]
+        case "member":
+            return f"instr({field.name}, ?)", [f"{APART}{text}{APART}"]
+        case "rule":
+            condition = f"({field.name} = ? OR substr({field.name}, -length(?)) = ?)"
+            return condition, [text, f"#{text}", f"#{text}"]
+        case "status":
+            return f"{field.name} BETWEEN ? AND ?", [*_statuses(text)]
+        case _:
+            return f"{field.name} = ?", [text]
+
+
+def _statuses(text: str) -> tuple[int, int]:
+    if text.endswith("xx"):
+        first = int(text[0]) * 100
+        return first, first + 99
+    return int(text), int(text)
 
 
 def _glob(text: str) -> str:
@@ -161,7 +177,7 @@ def _glob(text: str) -> str:
 
 
 def trigrams(needle: str, most: int = 24) -> list[str]:
-    """What every text with the needle in it has too: its pieces of three characters, some of a long one."""
+    """The pieces of three characters in a text, some of them for a long text: every match contains them."""
     found = list(dict.fromkeys(needle[at : at + 3] for at in range(len(needle) - 2)))
     step = max(1, -(-len(found) // most))
     return found[::step]

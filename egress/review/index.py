@@ -20,13 +20,15 @@ from types import TracebackType
 from typing import Self
 
 from egress.audit import files
+from egress.audit.schema import LINE_KINDS
 from egress.errors import UnreadableError
 from egress.review import index_ownership, schema
 from egress.review.columns import DamagedError
-from egress.review.entry import OWN, LogEntry
-from egress.review.fast_parse import id_of
+from egress.review.entry import LogEntry
 from egress.review.filters import Filters
+from egress.review.indexed_line import id_of
 from egress.review.indexer import Indexer, NoRoomError, Progress
+from egress.review.line_fields import FIELDS_BY_NAME, LISTED_FIELDS
 from egress.review.schema import StaleIndexError
 from egress.review.search import Cursor, EntryReader, IndexSearch
 from egress.review.stats import Stats, TotalsQuery
@@ -37,7 +39,6 @@ RESERVE = 256 * 1024 * 1024
 LOCK = ".lock"
 PATIENCE = 60
 """How often, at 50 ms, it is looked for an index that another process has begun to make."""
-FIELDS = ("sandbox", "host", "rule", "code", "event", "profile", "method", "verdict", "policy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class Index:
 
     def _unknown(self) -> int:
         found = self._open().execute("SELECT DISTINCT event FROM grp")
-        return sum(event not in OWN for (event,) in found)
+        return sum(event not in LINE_KINDS for (event,) in found)
 
     # Questions ----------------------------------------------------------------------------------
 
@@ -331,9 +332,9 @@ class Index:
 
     def values(self, name: str, most: int = 500) -> tuple[str, ...]:
         """What there is of a field, in order: to choose from."""
-        if name not in FIELDS:
+        if name not in LISTED_FIELDS:
             return ()
-        table = "shape" if name in ("method", "policy") else "grp"
+        table = "grp" if FIELDS_BY_NAME[name].in_totals else "shape"
         query = f"SELECT DISTINCT {name} FROM {table} WHERE {name} != '' ORDER BY {name} LIMIT ?"  # noqa: S608
         return self._asked(lambda: tuple(value for (value,) in self._open().execute(query, (most,))))
 

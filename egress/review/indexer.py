@@ -21,12 +21,13 @@ from sys import intern
 from typing import BinaryIO
 
 from egress.audit import files
+from egress.audit.fields import MAX_NUMBER
 from egress.review import histogram
 from egress.review.blocks import Block, Total
-from egress.review.entry import MOST_NUMBER
-from egress.review.fast_parse import written
+from egress.review.indexed_line import written
+from egress.review.line_fields import TEXT_FIELDS
 from egress.review.line_reader import pieces
-from egress.review.line_shape import APART, TEXTS
+from egress.review.line_shape import APART
 from egress.review.shape_ids import ShapeIds
 from egress.review.timestamps import DAY, HOUR
 
@@ -38,7 +39,7 @@ TAIL = 96
 KEPT = 16_384
 
 
-KINDS = "SELECT id, (verdict = 'deny') + 2 * (secrets != '') FROM grp"
+KINDS = "SELECT id, (verdict = 'deny') + 2 * (secret != '') FROM grp"
 """What `clock` tells apart: denied or not, with a secret or not."""
 
 Progress = Callable[[int, int], None]
@@ -236,7 +237,7 @@ class Indexer:
         if found is None:
             if len(self._kept) >= KEPT:
                 self._kept.clear()
-            query = f"SELECT {', '.join(TEXTS)} FROM shape WHERE id = ?"  # noqa: S608 - names of our own
+            query = f"SELECT {', '.join(TEXT_FIELDS)} FROM shape WHERE id = ?"  # noqa: S608 - names of our own
             row = self._connection.execute(query, (shape,)).fetchone()
             found = self._kept[shape] = tuple(intern(text.strip(APART)) for text in row if text)
         return found
@@ -325,7 +326,7 @@ class Indexer:
 
 def _held(number: int) -> int:
     """A number as the database can hold it: lines that nobody wrote for us may come to more."""
-    return max(-MOST_NUMBER, min(number, MOST_NUMBER))
+    return max(-MAX_NUMBER, min(number, MAX_NUMBER))
 
 
 def _tail(file: BinaryIO, end: int) -> bytes:

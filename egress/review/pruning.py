@@ -15,7 +15,7 @@ from egress.audit import Sink, files, verify
 from egress.audit.chain import Keys
 from egress.audit.clock import AuditClock
 from egress.audit.recorded_pruning import delete_files
-from egress.errors import ContentError, UnreadableError, UsageError
+from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 from egress.review.entry import NotALineError, parse
 
 TAIL_BYTES = 1024 * 1024
@@ -115,7 +115,7 @@ def _is_written(directory: Path) -> bool:
 
 
 def _unreadable(directory: Path, error: OSError) -> UnreadableError:
-    reason = (error.strerror or type(error).__name__).lower()
+    reason = reason_of(error)
     return UnreadableError(
         f"cannot change the audit log in {directory}: {reason}", "name its folder with --dir"
     )

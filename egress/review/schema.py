@@ -13,14 +13,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from egress.errors import UnreadableError
+from egress.review.line_fields import FIELDS_BY_NAME, TOTALS_FIELDS
 
 NAME = "index.sqlite3"
-VERSION = 1
+VERSION = 2
 """Raise it with every change of a table, or of what a column means: older files are made anew."""
 MARK = 0x45475249
 """What the database says it belongs to; `EGRI`."""
 
-TABLES = """
+
+def _columns(*names: str) -> str:
+    kinds = {True: "INTEGER", False: "TEXT"}
+    return ", ".join(f"{name} {kinds[FIELDS_BY_NAME[name].is_number]} NOT NULL" for name in names)
+
+
+TABLES = f"""
 CREATE TABLE file (
   number INTEGER PRIMARY KEY,
   done INTEGER NOT NULL,      -- bytes that are indexed, up to a line end
@@ -31,16 +38,11 @@ CREATE TABLE file (
 );
 CREATE TABLE grp (
   id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE,
-  event TEXT NOT NULL, sandbox TEXT NOT NULL, profile TEXT NOT NULL, host TEXT NOT NULL,
-  verdict TEXT NOT NULL, code TEXT NOT NULL, rule TEXT NOT NULL, secrets TEXT NOT NULL,
-  observed INTEGER NOT NULL
+  {_columns(*TOTALS_FIELDS)}
 );
 CREATE TABLE shape (
   id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, grp INTEGER NOT NULL,
-  event TEXT NOT NULL, sandbox TEXT NOT NULL, profile TEXT NOT NULL, host TEXT NOT NULL,
-  method TEXT NOT NULL, status INTEGER NOT NULL, verdict TEXT NOT NULL, code TEXT NOT NULL,
-  rule TEXT NOT NULL, place TEXT NOT NULL, policy TEXT NOT NULL, secrets TEXT NOT NULL,
-  observed INTEGER NOT NULL, scrubbed TEXT NOT NULL
+  {_columns(*FIELDS_BY_NAME)}
 );
 CREATE INDEX shape_host ON shape (host);
 CREATE TABLE block (

@@ -22,7 +22,7 @@ from egress.audit.chain import MAX_LINE_BYTES
 from egress.review.columns import DamagedError, PlaceColumns, unpacked
 from egress.review.entry import LogEntry, NotALineError, parse
 from egress.review.filters import FilterError, Filters, trigrams
-from egress.review.line_shape import TEXTS
+from egress.review.line_fields import TEXT_FIELDS
 
 BUDGET = 256 * 1024 * 1024
 """Bytes of lines that are looked through for one page."""
@@ -257,7 +257,7 @@ class IndexSearch:
     def _shapes_with_text(self) -> set[int]:
         if self._shaped is None:
             text = self._filters.grep.lower()
-            self._shaped = {key for name in TEXTS for key in self._shapes_with(name, text)}
+            self._shaped = {key for name in TEXT_FIELDS for key in self._shapes_with(name, text)}
         return self._shaped
 
     def _shapes_with(self, name: str, text: str) -> Iterator[int]:

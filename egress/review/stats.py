@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final
 
 from egress.review import histogram
 from egress.review.columns import NumberColumns as Columns
 from egress.review.entry import LogEntry
 from egress.review.filters import FilterError, Filters
-from egress.review.line_shape import LineShape, shape_of, unmarked
+from egress.review.line_fields import COUNTED_FIELDS, FIELDS_BY_NAME
+from egress.review.line_shape import LineShape, key_of, shape_of, unmarked
 from egress.review.search import EntryReader, IndexedBlock, IndexSearch
 from egress.review.timestamps import DAY, HOUR, SECOND
 from egress.review.totals import TotalsBuilder, TrafficTotals
 
-By = Literal["sandbox", "host", "rule", "secret", "verdict", "code", "event", "profile"]
-BYS: Final[tuple[By, ...]] = get_args(By)
 MOST_STEPS: Final = 400
 STEPS: Final = tuple(minutes * 60 * SECOND for minutes in (1, 5, 15, 60, 360, 1440, 10_080, 43_200))
 
@@ -82,8 +81,8 @@ class TotalsQuery:
     def tables(self, by: Iterable[str], top: int) -> dict[str, Stats]:
         """Totals by each of several things, for which all is added up once."""
         wanted = tuple(by)
-        if not set(wanted) <= set(BYS):
-            raise FilterError("there are no totals by this", f"take one of: {', '.join(BYS)}")
+        if not set(wanted) <= set(COUNTED_FIELDS):
+            raise FilterError("there are no totals by this", f"take one of: {', '.join(COUNTED_FIELDS)}")
         sums: dict[int, TotalsBuilder] = {}
         for group, _, found in self._sums():
             sums.setdefault(group, TotalsBuilder()).add(found)
@@ -121,16 +120,15 @@ class TotalsQuery:
 
     def _groups(self, by: str) -> dict[int, TotalsGroup]:
         """The groups that the filters let through, as far as groups are concerned."""
-        column = "secrets" if by == "secret" else by
-        of_groups = replace(self._filters, method="", status="", policy="", grep="")
-        where, values = of_groups.where()
+        where, values = self._filters.of_totals.where()
         rows = self._connection.execute(
-            f"SELECT id, {column}, verdict, secrets FROM grp WHERE {where}",  # noqa: S608 - names of our own
+            f"SELECT id, {by}, verdict, secret FROM grp WHERE {where}",  # noqa: S608 - names of our own
             values,
         )
+        is_list = FIELDS_BY_NAME[by].match == "member"
         return {
-            key: TotalsGroup(unmarked(name) if by == "secret" else (name,), verdict == "deny", bool(secrets))
-            for key, name, verdict, secrets in rows
+            key: TotalsGroup(unmarked(name) if is_list else (name,), verdict == "deny", bool(secret))
+            for key, name, verdict, secret in rows
         }
 
     # Sums ---------------------------------------------------------------------------------------
@@ -140,7 +138,7 @@ class TotalsQuery:
         if self._filters.grep:
             yield from self._from_lines()
             return
-        if not self._filters.is_of_groups or not grain:
+        if not self._filters.is_of_totals or not grain:
             yield from self._from_columns(None, None, step)
             return
         first, last = self._whole_hours()
@@ -243,7 +241,7 @@ class TotalsQuery:
 
     def _group_of(self, shape: LineShape) -> int:
         query = "SELECT grp FROM shape WHERE key = ?"
-        row = self._connection.execute(query, (shape.key,)).fetchone()
+        row = self._connection.execute(query, (key_of(shape),)).fetchone()
         return 0 if row is None else int(row[0])
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from egress.errors import CODES
 from egress.review.entry import LogEntry
+from egress.review.line_fields import STAGE_TITLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,13 @@ def _injected(entry: LogEntry) -> Iterator[str]:
             yield f"{item.get('secret')} into {item.get('slot')}"
 
 
+def _said(value: object) -> str:
+    """A value of a line in words; empty for nothing."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_said(inner)}" for name, inner in value.items())
+    return "" if value in (None, "", 0, False) else "yes" if value is True else str(value)
+
+
 def _answered(entry: LogEntry) -> Iterator[TimelineStage]:
     status = entry.number("status")
     if entry.event == "exchange":
@@ -134,5 +142,8 @@ def _answered(entry: LogEntry) -> Iterator[TimelineStage]:
     found = entry.fields.get("scrubbed")
     scrubbed = found if isinstance(found, dict) else {}
     yield TimelineStage("scrubbed", ", ".join(f"{name} {count} times" for name, count in scrubbed.items()))
+    for name, title in STAGE_TITLES.items():
+        yield TimelineStage(title, _said(entry.fields.get(name)))
+    yield TimelineStage("found", _said(entry.fields.get("facts")))
     moved = f"{entry.number('bytes_up')} bytes up, {entry.number('bytes_down')} bytes down"
     yield TimelineStage("ended", moved, entry.number("total_us"))

@@ -18,7 +18,7 @@ DAY = 24 * HOUR
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _UNITS = {"s": SECOND, "m": 60 * SECOND, "h": HOUR, "d": DAY, "w": 7 * DAY}
-_STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6})Z", re.ASCII)
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d):([0-5]\d)\.(\d{6})Z", re.ASCII)
 
 
 class InvalidTimeError(UsageError):
@@ -32,11 +32,12 @@ def read_moment(text: str) -> int:
     found = _STAMP.fullmatch(text)
     if found is None:
         raise InvalidTimeError("this is no time as it stands in a line")
-    return _second(found[1]) + int(found[2])
+    minute, seconds, microseconds = found.groups()
+    return _minute(minute) + int(seconds) * SECOND + int(microseconds)
 
 
 @lru_cache(4096)
-def _second(text: str) -> int:
+def _minute(text: str) -> int:
     try:
         return _since_1970(datetime.fromisoformat(text).replace(tzinfo=UTC))
     except ValueError:

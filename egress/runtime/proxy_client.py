@@ -1,16 +1,13 @@
-"""The proxy as a runtime sees it: sandboxes are admitted and dismissed, and listeners are handed over to it.
+"""The runtime's client of the proxy: admits and dismisses sandboxes, and hands listeners over.
 
-What is spoken is what `egress serve --handover` answers to: HTTP with JSON over its control socket, and lines
-of JSON with one descriptor each over its hand-over socket. Both belong to the user of the proxy, so a runtime
-runs as the same user. Of an admission only what a sandbox is meant to hold comes back: a certificate, and
-stand-ins.
+The peer is `egress serve --handover`: HTTP with JSON on its control socket, and lines of JSON with one
+descriptor each on its hand-over socket. Both sockets belong to the proxy's user, so a runtime runs as that
+user. An admission holds only what a sandbox may know: a certificate, stand-ins and canaries.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -18,38 +15,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
+from egress.control_client import ASK_TIMEOUT, HANDOVER_SOCKET, NoProxyError, ask_proxy, no_answer
+from egress.errors import UnreadableError
 from egress.runtime.errors import GatewayError, GatewayRefusedError, SandboxExistsError, SpecError
-from egress.runtime.unix_http import UnixHttpConnection, connect_unix
+from egress.unix.http_connection import JsonAnswer
+from egress.unix.stream_socket import connect_to_egress
 
 SandboxListenerKind = Literal["proxy", "transparent", "dns-udp", "dns-tcp"]
 Authority = str
 """A certificate in PEM form."""
 
-CONTROL_SOCKET: Final = "control.sock"
-HANDOVER_SOCKET: Final = Path("doors", "handover.sock")
-_ANSWER_TIMEOUT: Final = 30.0
-_MAX_SOCKET_PATH_BYTES: Final = 100
-_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_MAX_ANSWER_BYTES: Final = 64 * 1024
 _START_HINT: Final = "start one with `egress serve --handover`, as the same user"
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedCanary:
-    """A value that nothing has a use for, and where it is planted."""
+    """A worthless value, and its place in a sandbox."""
 
     name: str
     value: str = field(repr=False)
     env: str = ""
     """The variable; empty for none."""
     file: str = ""
-    """The path inside, whole or below `~/`; empty for none."""
+    """The path inside, absolute or below `~/`; empty for none."""
     content: str = field(default="", repr=False)
-    """What that file says, the value in it."""
+    """The content of that file, with the value in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What a sandbox that was admitted is to hold."""
+    """The values that an admitted sandbox receives."""
 
     name: str
     authority: Authority
@@ -58,7 +54,7 @@ class Admission:
     """Its stand-ins, by secret and form."""
     canaries: tuple[PlantedCanary, ...] = ()
     seed: str = field(default="", repr=False)
-    """What its canaries are made from: whoever admits it again, to a proxy that has returned, says so."""
+    """The seed of its canaries: passed to a returned proxy, so that the planted ones stay valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +63,31 @@ class SandboxListener:
 
     kind: SandboxListenerKind
     port: int
-    """The one that the sandbox dials."""
+    """The port that the sandbox dials."""
     sock: socket.socket = field(repr=False)
 
 
 class ProxyClient(Protocol):
-    """A proxy that takes sandboxes."""
+    """A proxy that accepts sandboxes."""
 
     def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
-        """Add a sandbox. Raises `SandboxExistsError`, or `GatewayError` where it is not taken.
+        """Admit a sandbox. Raises `SandboxExistsError`, or `GatewayError` if the proxy refuses it.
 
-        `seed` is that of the admission before, where canaries of it are planted already.
+        `seed` comes from an earlier admission whose canaries are planted already.
         """
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
-        """Let the proxy serve these for it, from now on. They stay open here. Raises `GatewayError`."""
+        """Let the proxy serve these listeners of a sandbox. They stay open here. Raises `GatewayError`."""
 
     def dismiss(self, name: str) -> None:
-        """End what the proxy does for it. Nothing happens where it knows no such sandbox, or is gone."""
+        """Revoke a sandbox. Does nothing if the proxy does not know it, or is gone."""
 
     def open_liveness(self) -> LivenessConnection:
-        """Keep in touch, so that the end of the proxy is noticed. Raises `GatewayError`."""
+        """Open a connection whose end reports the end of the proxy. Raises `GatewayError`."""
 
 
 class LivenessConnection(Protocol):
-    """A connection to the proxy for no other purpose than to see it end."""
+    """An idle connection to the proxy, which ends with the proxy."""
 
     def wait(self) -> None:
         """Return when the proxy has ended, or `close` was called."""
@@ -100,15 +96,15 @@ class LivenessConnection(Protocol):
 
 
 class ControlProxyClient:
-    """A proxy on this machine, by the folder of its sockets."""
+    """The proxy on this machine with these sockets."""
 
     def __init__(self, runtime_dir: Path) -> None:
-        """Nothing is asked yet."""
-        self._control = runtime_dir / CONTROL_SOCKET
+        """Take the folder of the sockets. Nothing is connected yet."""
+        self._folder = runtime_dir
         self._handover = runtime_dir / HANDOVER_SOCKET
 
     def __repr__(self) -> str:
-        return f"ProxyGateway({str(self._control.parent)!r})"
+        return f"ControlProxyClient({str(self._folder)!r})"
 
     def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
         again = {"seed": seed} if seed else {}
@@ -116,26 +112,29 @@ class ControlProxyClient:
         if status == 201:
             return _admission(name, answer)
         error, hint = _text_field(answer, "error"), _text_field(answer, "hint")
+        # 409 also stands for other conflicts, so the proxy is asked for the name.
         if status == 409 and self._knows(name):
             raise SandboxExistsError(
-                f"the proxy has a sandbox {name} already", "remove it, or take another name"
+                f"the proxy has a sandbox {name} already", "remove it, or choose another name"
             )
+        # A client error is the caller's mistake; everything else is a refusal of the proxy.
         if status == 400:
-            raise SpecError(f"the proxy does not take the sandbox {name}: {error}", hint)
-        raise GatewayRefusedError(f"the proxy does not take the sandbox {name}: {error}", hint)
+            raise SpecError(f"the proxy refused the sandbox {name}: {error}", hint)
+        raise GatewayRefusedError(f"the proxy refused the sandbox {name}: {error}", hint)
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
         with _connect(self._handover) as sock, sock.makefile("rb") as answers:
             for item in listeners:
+                # One line for each listener, and its answer before the next: a refusal names its port.
                 try:
                     socket.send_fds(sock, [_offer_line(name, item)], [item.sock.fileno()])
                     answer = _parse_answer(answers.readline(_MAX_ANSWER_BYTES))
                 except (OSError, ValueError) as error:
-                    raise _no_answer_error(self._handover, error) from None
+                    raise _no_answer_error(no_answer(self._handover, error)) from None
                 if answer.get("ok") is not True:
                     reason = _text_field(answer, "error")
                     raise GatewayRefusedError(
-                        f"the proxy does not take port {item.port} of the sandbox {name}: {reason}",
+                        f"the proxy refused port {item.port} of the sandbox {name}: {reason}",
                         "see `egress status`",
                     )
 
@@ -144,7 +143,7 @@ class ControlProxyClient:
             self._ask("DELETE", f"/sandboxes/{name}", {})
 
     def canary_offenders(self) -> frozenset[str]:
-        """Name those that sent a canary which stops them: they have no access. Raises `GatewayError`."""
+        """The sandboxes that were stopped for a canary: their access is revoked. Raises `GatewayError`."""
         _, answer = self._ask("GET", "/stopped", {})
         found = answer.get("sandboxes")
         return (
@@ -154,7 +153,7 @@ class ControlProxyClient:
         )
 
     def open_liveness(self) -> LivenessConnection:
-        return _LivenessSocket(_connect(self._handover, patience=None))
+        return _LivenessSocket(_connect(self._handover, timeout=None))
 
     def _knows(self, name: str) -> bool:
         status, answer = self._ask("GET", "/status", {})
@@ -165,20 +164,15 @@ class ControlProxyClient:
             and any(isinstance(each, dict) and each.get("name") == name for each in there)
         )
 
-    def _ask(self, method: str, path: str, body: Mapping[str, object]) -> tuple[int, Mapping[str, object]]:
-        connection = UnixHttpConnection("egress", lambda: _connect(self._control))
+    def _ask(self, method: str, target: str, body: Mapping[str, object]) -> JsonAnswer:
         try:
-            connection.request(method, path, json.dumps(body))
-            answer = connection.getresponse()
-            return answer.status, _parse_answer(answer.read(_MAX_ANSWER_BYTES))
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise _no_answer_error(self._control, error) from None
-        finally:
-            connection.close()
+            return ask_proxy(self._folder, method, target, body)
+        except UnreadableError as error:
+            raise _no_answer_error(error) from None
 
 
 class _LivenessSocket:
-    """On which nothing is said."""
+    """A connection that carries no data."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -189,26 +183,21 @@ class _LivenessSocket:
                 pass
 
     def close(self) -> None:
-        # Closing alone would not wake who waits.
+        # Closing alone does not wake a thread that waits in recv.
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
 
-def _connect(path: Path, patience: float | None = _ANSWER_TIMEOUT) -> socket.socket:
-    if len(os.fsencode(path)) > _MAX_SOCKET_PATH_BYTES:
-        raise GatewayError(f"no proxy can listen at {path}: the path is too long", "name a shorter folder")
+def _connect(path: Path, timeout: float | None = ASK_TIMEOUT) -> socket.socket:
     try:
-        return connect_unix(path, patience)
+        return connect_to_egress(path, timeout)
     except OSError as error:
-        raise _no_answer_error(path, error) from None
+        raise _no_answer_error(no_answer(path, error)) from None
 
 
-def _no_answer_error(path: Path, error: Exception) -> GatewayError:
-    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-        return GatewayError(f"no proxy is running here: nobody answers at {path}", _START_HINT)
-    reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
-    return GatewayError(f"the proxy did not answer at {path}: {reason}", "look into its log")
+def _no_answer_error(error: UnreadableError) -> GatewayError:
+    return GatewayError(error.message, _START_HINT if isinstance(error, NoProxyError) else error.hint)
 
 
 def _offer_line(name: str, item: SandboxListener) -> bytes:
@@ -218,7 +207,7 @@ def _offer_line(name: str, item: SandboxListener) -> bytes:
 
 
 def _parse_answer(data: bytes) -> Mapping[str, object]:
-    """What an answer says; raises `ValueError` for one that came in part."""
+    """The fields of an answer. Raises `ValueError` for an incomplete one."""
     found = json.loads(data)
     return found if isinstance(found, dict) else {}
 
@@ -236,9 +225,11 @@ def _admission(name: str, answer: Mapping[str, object]) -> Admission:
         if isinstance(forms, dict)
     }
     authority = _text_field(answer, "ca")
+    # Checked although the proxy is trusted: a private key must never enter a sandbox.
     if "BEGIN CERTIFICATE" not in authority or "PRIVATE KEY" in authority:
         raise GatewayRefusedError(
-            f"the proxy named no authority for the sandbox {name}", "bring proxy and runtime to one version"
+            f"the proxy sent no authority for the sandbox {name}",
+            "run proxy and runtime in the same version of egress",
         )
     return Admission(name, authority, found, _canaries(answer), _text_field(answer, "seed"))
 

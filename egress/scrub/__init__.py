@@ -1,7 +1,7 @@
 """Take known secrets out of what an upstream answers.
 
 `Needles` is built once for a set of secrets: every spelling of every secret, compiled for search.
-`Joined` is several of them.
+`JoinedNeedles` is several of them.
 `Scrubber` applies it to one stream; `Needles.mask` and `Needles.mask_text` to one whole value.
 Nothing here decides whether to mask or to block: the caller reads `hits` and does as the rule says.
 
@@ -13,9 +13,8 @@ or in base64 broken by line ends. What helps there is not to inject where an ups
 
 from __future__ import annotations
 
-from egress.scrub.needles import MASK_BYTE, JoinedNeedles, Masked, MaskedText, Needles
+from egress.scrub.needles import MASK_BYTE, JoinedNeedles, Masked, MaskedText, Needles, Scrubber
 from egress.scrub.spellings import MIN_SECRET_BYTES, spellings
-from egress.scrub.stream import Scrubber
 
 __all__ = [
     "MASK_BYTE",

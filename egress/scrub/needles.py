@@ -1,8 +1,8 @@
-"""Compiled search for the spellings of secrets, and the masking of one whole value.
+"""Compiled search for the spellings of secrets, and the masking of whole values and streams.
 
-Theory of operation. A *needle* is a byte string to be found. The meaning of a scrub is fixed by
-one sentence: **every byte that belongs to any occurrence of any needle is masked**, overlapping
-occurrences included. No order, no "first match wins", so that a stream and a whole value can agree.
+A *needle* is a byte string to be found. A single sentence fixes the meaning of a scrub: **every byte that
+belongs to any occurrence of any needle is masked**, overlapping occurrences included. There is no order
+and no "first match wins", so that a stream and a whole value can agree.
 
 Search has two steps. The detector answers "nothing here" for a whole chunk at memory speed: one
 automaton for each group of needles, small enough for the library's vector search. It looks for the
@@ -15,7 +15,8 @@ so every occurrence of a needle lies inside a window one needle wide on both sid
 Needles longer than `MAX_NEEDLE_BYTES` are cut into pieces that are needles of their own: all pieces
 of an occurrence are masked, hence all of it, and the memory a stream needs stays bounded.
 
-Must not keep anything of what it searches, and must not show a needle in an exception.
+This module must not keep searched data beyond the open end of a stream, and must not show a needle in an
+exception.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class MaskedText:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One needle at one place: `data[start:end]`, a spelling of the secrets in `names`."""
+    """A needle at a place: `data[start:end]`, a spelling of the secrets in `names`."""
 
     start: int
     end: int
@@ -74,7 +75,7 @@ class Occurrence:
 
 
 class Needles:
-    """Everything that is looked for in an answer; immutable, made once for many streams."""
+    """The compiled search for a set of secrets; immutable, made once for many streams."""
 
     __slots__ = ("_groups", "_heads", "_names", "_of", "_open", "_pairs", "_starts", "longest", "shortest")
 
@@ -87,7 +88,7 @@ class Needles:
         ordered = sorted(pieces)
         self._names = pieces
         self._of: dict[str, list[bytes]] = {}
-        # The shortest first: that is how the value itself looks, and nearly always what is there.
+        # The shortest needle first: it is the value itself, which is nearly always the one that occurs.
         for needle in sorted(ordered, key=len):
             for name in pieces[needle]:
                 self._of.setdefault(name, []).append(needle)
@@ -125,7 +126,7 @@ class Needles:
         return f"<Needles: {len(self)}>"
 
     def occur_in(self, data: bytes) -> bool:
-        """Tell whether there is any occurrence at all; made to be asked of everything."""
+        """Tell whether there is any occurrence; cheap enough for every chunk and head."""
         if len(data) < self.shortest:
             return False
         for group in self._groups:  # noqa: SIM110 - a generator costs more than most answers
@@ -251,15 +252,11 @@ def _divided(needles: list[bytes]) -> Iterator[list[bytes]]:
         yield needles[turn::count]
 
 
-# Several compiled searches, used as one.
-#
-# Theory of operation. To compile the search for a long value takes as long as for all the others together, so
-# where one value is added to many it is compiled alone and joined to what is there. What is masked is the
-# same:
-# every part is searched in the data as it came, and the occurrences of all of them are covered, also where
-# they overlap. A search costs a little more than in one that was compiled as a whole.
+# Compiling the search for a long value takes as long as for many short ones together, so a value that is
+# added to a set is compiled alone and joined. Each part searches the data as it came and all occurrences
+# are masked, so the result is the same as that of a search compiled as a whole; it costs a little more.
 class JoinedNeedles:
-    """What finds everything that one of its parts finds."""
+    """Several compiled searches, used together: an occurrence for any part counts."""
 
     __slots__ = ("_parts",)
 
@@ -270,7 +267,7 @@ class JoinedNeedles:
         return sum(map(len, self._parts))
 
     def __repr__(self) -> str:
-        return f"<Joined: {len(self)}>"
+        return f"<JoinedNeedles: {len(self)}>"
 
     def mask(self, data: bytes) -> Masked:
         """Mask every occurrence in one whole value; the length stays."""
@@ -282,3 +279,103 @@ class JoinedNeedles:
                 mask_range(masked, occurrence.start, occurrence.end)
                 found.update(occurrence.names)
         return Masked(bytes(masked) if masked else data, found)
+
+
+# Scrubbing a stream chunk by chunk has the same result as scrubbing it as a whole. An occurrence that is
+# still incomplete begins with bytes at the end of the data so far. So the longest end of the data that is a
+# proper beginning of some needle is held back, and every byte before it is released at once: a stream of
+# events is not delayed unless a secret may have begun.
+#
+# The held bytes exist twice: as they came, for the search to go on, and as they will go out, because a
+# complete occurrence may reach into them. An occurrence counts when its last byte arrives: occurrences that
+# end inside the held part were counted and masked before.
+#
+# Needles may change while the stream runs: a secret may get its value, or another one. The upstream may have
+# known that value before. Released bytes are gone, but the rest of an occurrence can still be masked: so the
+# end of the released bytes is remembered, as it came, for `update_needles`. From then on the held bytes may
+# begin before the bytes that are still to go out. At most three times `MAX_NEEDLE_BYTES` are kept.
+_REMEMBERED_BYTES = MAX_NEEDLE_BYTES - 1
+"""An incomplete needle cannot begin further back than this."""
+
+
+class Scrubber:
+    """The scrub of one stream; not to be shared between streams."""
+
+    __slots__ = ("_came", "_goes", "_needles", "_past", "found")
+
+    def __init__(self, needles: Needles, found: Counter[str] | None = None) -> None:
+        """`found` is a shared counter; without it the scrubber makes its own."""
+        self._needles = needles
+        self._came = b""
+        self._goes = b""
+        self._past = b""
+        self.found: Counter[str] = Counter() if found is None else found
+        """How often each secret was found so far."""
+
+    @property
+    def hits(self) -> int:
+        """How many occurrences were found so far; anything above zero is a reason to block."""
+        return self.found.total()
+
+    @property
+    def held(self) -> int:
+        """How many bytes are held back now."""
+        return len(self._goes)
+
+    def update_needles(self, needles: Needles) -> None:
+        """Search for these from now on, also in the held bytes and across their beginning.
+
+        `hits` may grow with it, as with `feed`.
+        """
+        before, self._needles = frozenset(self._needles), needles
+        released = len(self._past)
+        came = self._past + self._came[len(self._came) - len(self._goes) :]
+        # Occurrences of the needles before these are counted and masked already.
+        news = [
+            each
+            for each in needles.occurrences(came)
+            if each.end > released and came[each.start : each.end] not in before
+        ]
+        self._goes = self._masked(news, released, self._goes)
+        # More may be held now than must be: the next piece, or the end, lets it go.
+        self._came = came[len(came) - max(needles.open_tail(came), len(self._goes)) :]
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take the next bytes and return what may go out: non-empty chunks, or none at all.
+
+        When `hits` has grown, the secret is masked in what is returned and in what follows.
+        """
+        if not chunk:
+            return []
+        needles = self._needles
+        known, ahead = len(self._came), len(self._came) - len(self._goes)
+        came, goes = self._came + chunk, self._goes + chunk
+        if needles.occur_in(came):
+            goes = self._masked([each for each in needles.occurrences(came) if each.end > known], ahead, goes)
+        whole, tail = len(came), needles.open_tail(came)
+        self._came = came[whole - tail :]
+        split = len(goes) - tail
+        if split <= 0:
+            self._goes = goes
+            return []
+        self._goes = goes[split:]
+        fresh = came[ahead : whole - tail]
+        past = fresh if split >= _REMEMBERED_BYTES else self._past + fresh
+        self._past = past[-_REMEMBERED_BYTES:]
+        return [goes[:split]]
+
+    def finish(self) -> list[bytes]:
+        """Return what was held back: the stream has ended, so it was no secret."""
+        rest = self._goes
+        self._came = self._goes = self._past = b""
+        return [rest] if rest else []
+
+    def _masked(self, occurrences: list[Occurrence], ahead: int, goes: bytes) -> bytes:
+        """Mask and count occurrences; `goes` begins `ahead` bytes behind the data that was searched."""
+        if not occurrences:
+            return goes
+        masked = bytearray(goes)
+        for each in occurrences:
+            mask_range(masked, max(0, each.start - ahead), each.end - ahead)
+            self.found.update(each.names)
+        return bytes(masked)

@@ -32,7 +32,7 @@ MIN_SECRET_BYTES = 8
 
 _ALPHANUMERIC_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-# What encoders leave as it is, besides letters and digits.
+# Characters that encoders leave as they are, besides letters and digits.
 _URL_SAFE_SETS = (
     b"-._~",  # RFC 3986 unreserved; quote(safe="")
     b"-._~/",  # quote()
@@ -40,7 +40,7 @@ _URL_SAFE_SETS = (
     b"-._*",  # form fields of a browser
     b"-._",  # urlencode of PHP
     b"-._!*()",  # UrlEncode of .NET
-    b"-._~/?:@!$&'()*+,;=",  # all that a path or a query may hold
+    b"-._~/?:@!$&'()*+,;=",  # every character of a path or a query
     b"-._~/?:@!$&'()*+,;=#",  # encodeURI
     b"-._~!$&'()*+,;=:@",  # a segment of a path, RFC 3986
     b"-._~$&+=:@",  # the same in Go
@@ -48,7 +48,7 @@ _URL_SAFE_SETS = (
 )
 _URL_SPACES = ("%20", "+")
 
-# What JSON encoders write as \u00XX although they need not.
+# Characters that JSON encoders write as \u00XX although they need not.
 _JSON_ESCAPED_SETS = (
     "",  # most
     "<>&",  # Go, Python in a page

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.secrets.child_environment import ChildEnvironment
 from egress.secrets.command_process import CommandAborted, CommandProcess
 from egress.secrets.program_lookup import ProgramLookup
@@ -49,7 +49,7 @@ class CommandSecretSource:
         try:
             ended = self._process.run(program, self._argv, environ, programs.home, self._timeout)
         except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
+            reason = reason_of(error)
             raise UnreadableError(f"{name} cannot be started: {reason}", "check the program") from None
         if isinstance(ended, CommandAborted):
             raise UnreadableError(f"{name} {ended.why}", _BY_HAND_HINT)

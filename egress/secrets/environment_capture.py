@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from egress.errors import UnreadableError, UsageError
+from egress.errors import UnreadableError, UsageError, reason_of
 from egress.rules.decide.policy import SecretSpec
 from egress.secrets.source_value import SourceValue
 
@@ -110,7 +110,7 @@ def _start_again(values: Mapping[str, str], environ: Mapping[str, str], argv: Se
         sys.stderr.flush()
         os.execve(sys.executable, list(argv), {**environ, HANDED_OVER_VARIABLE: str(descriptor)})  # noqa: S606 - no shell wanted
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+        reason = reason_of(error)
         raise UnreadableError(
             f"Egress cannot start itself again without its secrets: {reason}", "use `file:` instead of `env:`"
         ) from None

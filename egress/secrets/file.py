@@ -16,7 +16,7 @@ import os
 import stat
 from collections.abc import Mapping
 
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.secrets.source_value import SourceValue, ValueLifetime
 
 MAX_FILE_BYTES = 64 * 1024
@@ -97,5 +97,4 @@ def _unreadable(path: str, error: OSError) -> UnreadableError:
         return UnreadableError(f"there is no file {path}", "put the secret there, or correct `from:`")
     if isinstance(error, PermissionError):
         return UnreadableError(f"{path} may not be read", "let the user of the proxy read it")
-    reason = (error.strerror or type(error).__name__).lower()
-    return UnreadableError(f"{path} cannot be read: {reason}", "check the path")
+    return UnreadableError(f"{path} cannot be read: {reason_of(error)}", "check the path")

@@ -40,10 +40,10 @@ _ENCRYPTED_HELLO_TYPES: Final = frozenset({0xFFCE, *range(0xFE08, 0xFE0E)})
 
 @dataclass(frozen=True, slots=True)
 class ClientHello:
-    """What a client says before anything is encrypted."""
+    """The fields of a ClientHello that the proxy reads, all sent in clear."""
 
     sni: str = ""
-    """The canonical host name; empty where the client names none."""
+    """The canonical host name; empty if the client names none."""
     alpn: tuple[str, ...] = ()
     """The protocols offered, in the client's order; one character is one byte."""
     versions: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class ClientHello:
 
 
 def looks_like_tls(first_byte: int) -> bool:
-    """Whether a connection that starts with this byte can be TLS at all."""
+    """Tell whether a connection that starts with this byte can be TLS."""
     return first_byte == _HANDSHAKE
 
 
@@ -87,7 +87,7 @@ class HelloReader:
             raise WireError(*self._fault)
         if self._hello is not None:
             return self._hello
-        # Whatever stands behind these bytes, a hello that is allowed has ended before.
+        # An allowed hello ends before these bytes do, so later bytes are not needed.
         self._kept += data[: self._limit + _RECORD_HEADER]
         try:
             self._hello = self._read_records()
@@ -205,7 +205,7 @@ def _extensions(data: memoryview) -> dict[int, memoryview]:
     while not cursor.is_done:
         kind = cursor.number(2)
         if kind in found:
-            raise WireError("An extension of the ClientHello stands twice.")
+            raise WireError("An extension of the ClientHello is repeated.")
         found[kind] = cursor.vector(2)
     return found
 

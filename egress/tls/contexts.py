@@ -5,7 +5,7 @@ costs more than a handshake. Its session tickets are its own, so a session of on
 nothing elsewhere. Towards upstreams there is one context; what differs is set on each connection.
 
 Verification of upstreams has no switch. The name that is verified is the one the caller gives, which
-must be the destination, whatever anybody else says it is.
+must be the destination, and never a name that the client or the upstream sent.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from egress.errors import ContentError
 from egress.rules.language.hosts import is_address, is_canonical
 from egress.tls.pins import Pins
 from egress.tls.roots import load_roots
+from egress.tls.verification import NoProtocolError
 
 MAX_CONTEXTS: Final = 128
 """Kept for each authority, at about 25 KB each: a sandbox can have them made for any host of a wildcard."""
@@ -38,10 +39,6 @@ _OPTIONS: Final = SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHE
 # No wildcard inside a label such as `a*.example.com`, and never the common name.
 _lib = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - pyOpenSSL shows no way to set these
 _HOST_FLAGS: Final[int] = _lib.X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | _lib.X509_CHECK_FLAG_NEVER_CHECK_SUBJECT
-
-
-class NoProtocolError(SSL.Error):
-    """The client offered protocols, and none that is spoken here: it was sent `no_application_protocol`."""
 
 
 class ClientContexts:
@@ -73,7 +70,7 @@ class ClientContexts:
 
 
 class UpstreamContexts:
-    """Connections to upstreams, which must prove to be who they should be."""
+    """Connections to upstreams, which must prove their identity."""
 
     def __init__(self, roots: Iterable[bytes]) -> None:
         """Trust these roots (DER) and no others; raises `ContentError` for one that is no certificate."""
@@ -107,7 +104,7 @@ class UpstreamContexts:
         return connection
 
     def can_prove(self, host: str) -> bool:
-        """Whether OpenSSL verifies such a host: it takes no name with a hyphen at an end of a label."""
+        """Tell whether OpenSSL can verify this host: it takes no label that begins or ends in a hyphen."""
         if not any(edge in f".{host}." for edge in (".-", "-.")):
             return True
         try:
@@ -115,26 +112,6 @@ class UpstreamContexts:
         except ContentError:
             return False
         return True
-
-
-def is_verified(connection: SSL.Connection) -> bool:
-    """Whether a handshake has come to its end with a peer certificate that was verified."""
-    is_good: bool = _lib.SSL_get_verify_result(connection._ssl) == _lib.X509_V_OK  # noqa: SLF001
-    return is_good and connection.get_peer_certificate() is not None
-
-
-def is_resumed(connection: SSL.Connection) -> bool:
-    """Whether the handshake took up an earlier session."""
-    return bool(_lib.SSL_session_reused(connection._ssl))  # noqa: SLF001
-
-
-def verification_failure(connection: SSL.Connection) -> str:
-    """What was wrong with the certificate of the peer, in words of OpenSSL; empty when nothing was."""
-    result = _lib.SSL_get_verify_result(connection._ssl)  # noqa: SLF001
-    if result == _lib.X509_V_OK:
-        return ""
-    text: bytes = SSL._ffi.string(_lib.X509_verify_cert_error_string(result))  # type: ignore[attr-defined]  # noqa: SLF001
-    return text.decode("ascii", "replace")
 
 
 def _new_context(method: int) -> SSL.Context:

@@ -1,7 +1,7 @@
-"""What OpenSSL would take from the environment: the proxy does not run with it.
+"""Environment variables of OpenSSL, which the proxy refuses to run with.
 
-A configuration named there changes protocol versions and ciphers of every connection, also of ours, and
-has libraries loaded into the process. What the proxy may speak is written in `contexts` and nowhere else.
+A configuration named there changes protocol versions and ciphers of every connection, and loads libraries
+into the process. Only `contexts` may set protocol versions and ciphers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whom upstream connections trust: the public roots and those of named PEM files, and nobody else.
+"""The roots that upstream connections trust: the public ones and those of named PEM files, and no others.
 
-What is checked is what is loaded: bytes, not paths. That no option of mitmproxy undoes it is seen to by
-`master`.
+The checked bytes are the loaded bytes: no path is read twice. `addons/mitm_master` makes sure that no option
+of mitmproxy undoes the choice.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MAX_SESSION_AGE: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What a session was made for."""
+    """The circumstances that a session was verified for."""
 
     sandbox: str
     host: str

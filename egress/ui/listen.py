@@ -6,7 +6,6 @@ Requests are never logged, because an address can contain the login token.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import stat
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from egress.errors import UnreadableError
+from egress.unix.stream_socket import connect, listen
 
 MAX_CONNECTIONS = 64
 """Concurrent connections."""
@@ -44,20 +44,12 @@ def listen_on_port(host: str, number: int) -> socket.socket:
 
 def listen_on_socket(path: Path) -> socket.socket:
     """Open a listening unix socket with mode 0600, replacing a stale one. Raises `UnreadableError`."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # The umask makes the mode right from the start: a later chmod would leave a gap.
-    before = os.umask(0o177)
     try:
         _remove_stale(path)
-        sock.bind(str(path))
-        sock.listen(MAX_CONNECTIONS)
+        return listen(path, MAX_CONNECTIONS)
     except OSError as error:
-        sock.close()
         hint = "choose another path with --socket"
         raise UnreadableError(f"cannot create the socket {path}: {_reason(error)}", hint) from None
-    finally:
-        os.umask(before)
-    return sock
 
 
 def _remove_stale(path: Path) -> None:
@@ -65,11 +57,10 @@ def _remove_stale(path: Path) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            try:
-                probe.connect(str(path))
-            except ConnectionRefusedError:
-                path.unlink()
+        try:
+            connect(path, None).close()
+        except ConnectionRefusedError:
+            path.unlink()
 
 
 def config(app: ASGIApp, timeout: int = IDLE_TIMEOUT) -> uvicorn.Config:

@@ -11,22 +11,9 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from egress.errors import EgressError, UsageError
-from egress.review import Filters, parse_typed
+from egress.review import FILTER_FIELDS, Filters, parse_typed
 
-NAMES = (
-    "sandbox",
-    "host",
-    "verdict",
-    "secret",
-    "status",
-    "rule",
-    "method",
-    "code",
-    "event",
-    "grep",
-    "since",
-    "until",
-)
+NAMES = (*(field.name for field in FILTER_FIELDS), "grep", "since", "until")
 MAX_FILTER_CHARS = 500
 """Length of one filter."""
 

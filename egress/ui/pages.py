@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from egress.errors import UsageError
-from egress.review import Cursor, Filters, Index, IndexState, LogEntry, Stats, TrafficTotals
+from egress.review import FILTER_FIELDS, Cursor, Filters, Index, IndexState, LogEntry, Stats, TrafficTotals
 from egress.review.drafting import observe
 from egress.review.search import EntryReader
 from egress.review.timeline import build_timeline
@@ -25,6 +24,8 @@ MAX_RULES: Final = 10_000
 MAX_NEAR_LINES: Final = 20
 KINDS: Final = ("sandbox", "host", "secret", "rule")
 CHOICES: Final = ("sandbox", "host", "rule", "code", "event", "method")
+SHOWN_FILTERS: Final = (*KINDS, "verdict", "status", "method", "code", "event")
+"""Filters that have a place of their own in the form; what else the schema marks comes behind them."""
 MAX_ID_CHARS: Final = 1000
 
 
@@ -71,6 +72,7 @@ async def _list(site: PageContext, request: Request, template: str) -> Response:
         cursor=cursor,
         state=state,
         choices=choices,
+        more=[field.name for field in FILTER_FIELDS if field.name not in SHOWN_FILTERS],
         newest=newest,
         is_live=before is None and not wanted.problem and _text(request, "live") != "off",
     )
@@ -101,7 +103,7 @@ async def charts(site: PageContext, request: Request) -> Response:
 
 def _unsearched(filters: Filters) -> Filters:
     """Drop the text filter: totals by text would need every line. The page says so."""
-    return replace(filters, grep="")
+    return filters.but(grep="")
 
 
 def _charts(
@@ -221,9 +223,10 @@ async def rules(site: PageContext, request: Request) -> Response:
     wanted = parse_query(request.query_params, site.now())
     if wanted.problem:
         raise UsageError(wanted.problem)
-    filters = Filters(since=wanted.filters.since, until=wanted.filters.until, sandbox=wanted.filters.sandbox)
+    found = wanted.filters
+    filters = Filters(since=found.since, until=found.until, sandbox=found.wanted.get("sandbox", ""))
     # Tunnels carry no rule in the log, so they are counted by host.
-    tunnels_only = replace(filters, event="tunnel")
+    tunnels_only = filters.but(event="tunnel")
 
     def ask(index: Index) -> tuple[dict[str, TrafficTotals], dict[str, TrafficTotals]]:
         hits = index.stats(filters, "rule", MAX_RULES).rows

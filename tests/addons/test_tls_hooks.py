@@ -20,9 +20,10 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import ClientHello, ClientHelloData, TlsData
 from OpenSSL import SSL
 
-from egress.addons.tls_hooks import HandshakeRefusal, TlsHooks, TlsTerms, UpstreamProof
+from egress.addons.tls_hooks import TlsHooks
 from egress.ca import Authority, Constraints
 from egress.tls.contexts import UpstreamContexts
+from egress.tls.verification import HandshakeRefusal, TlsTerms, UpstreamProof
 from tests.addons.handshake import Issuer, asking, serving, today, upstream, visiting
 
 HOST = "api.example.com"

@@ -11,7 +11,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # What tools leave behind, and what is not ours.
-NOT_OURS = {".git", ".venv", ".cache", ".hypothesis", "__pycache__", "build", "dist", "node_modules"}
+NOT_OURS = {
+    ".git",
+    ".venv",
+    ".cache",
+    ".hypothesis",
+    "__pycache__",
+    "build",
+    "dist",
+    "mutants",
+    "node_modules",
+}
 # A home directory in a text belongs to nobody, or to the user inside a sandbox.
 HOMES = re.compile(r"/(?:home|Users)/(?!you\b|agent\b|sandbox\b)[A-Za-z][\w.-]*|(?<!\d)/root/[\w.]")
 

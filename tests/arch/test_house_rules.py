@@ -124,17 +124,6 @@ def test_harm_that_was_done_is_what_the_file_asks_for() -> None:
     assert not HarmDoneError("here", [starved]).unforgivable
 
 
-def test_a_run_under_ci_is_refused_for_harm() -> None:
-    """Before a second try, and after it; the file is gone at the start."""
-    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    begins, first, second = (
-        script.index(words)
-        for words in ('rm -f "$EGRESS_TEST_HARM"', "make --no-print-directory test; then", "--last-failed ")
-    )
-    refused = [found.start() for found in re.finditer(r"^ *refuse_harm$", script, re.MULTILINE)]
-    assert begins < first < refused[0] < second < refused[1]
-
-
 def test_sockets_are_refused_outside_their_rooms(tmp_path: Path) -> None:
     result = run(tmp_path, "tests/unit/test_it.py", REACHES_FOR_THE_NETWORK)
     assert result.returncode == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "egress"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-MOST_LINES = 520
+MOST_LINES = 500
 
 # Modules without a test file of their own, each with its reason.
 UNTESTED = {
@@ -16,7 +16,9 @@ UNTESTED = {
     "__main__.py": "one call",
 }
 # Tests of these rooms need more than a function call; they live in a folder of that name below tests/.
-ROOMS = ("addons", "cli/sandboxes", "fleet", "proxy", "runtime", "tls", "ui")
+ROOMS = ("addons", "cli/sandboxes", "fleet", "proxy", "runtime", "tls", "ui", "unix")
+# A module whose tests share the sockets of another room.
+ELSEWHERE = {"control_client.py": "tests/unix"}
 
 
 def name(path: Path) -> str:
@@ -34,6 +36,8 @@ def homes(module: Path) -> list[Path]:
     for room in ROOMS:
         if inside.is_relative_to(room):
             found += [ROOT / "tests" / room, ROOT / "tests" / inside.parent]
+    if inside.name in ELSEWHERE:
+        found.append(ROOT / ELSEWHERE[inside.name])
     return found
 
 

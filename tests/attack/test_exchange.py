@@ -27,8 +27,8 @@ from egress.exchange import (
 )
 from egress.exchange import exchange as machines
 from egress.http1 import RequestReader, encode_request_head
-from egress.http1.events import RequestHead
-from egress.http1.field_block import ReadFields
+from egress.http1.fields import ReadFields
+from egress.http1.heads import RequestHead
 from egress.relay import http2_downstream, http2_upstream
 from egress.types import Head, Headers, Scheme, Verdict
 from tests.unit.exchange.sample import (

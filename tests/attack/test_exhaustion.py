@@ -19,10 +19,10 @@ from wsproto.frame_protocol import FrameProtocol
 from egress.audit.facts import AuditStoppedError, Intent
 from egress.audit.sink import Sink
 from egress.relay.http1_downstream import MAX_REQUESTS_PER_TURN
+from egress.relay.http1_pacing import MAX_SMALL_FRAMES as MOST_SMALL_FRAMES
 from egress.relay.http2_limits import CLIENT_WINDOW_BYTES, MAX_SMALL_FRAMES, SLICE_BYTES
 from egress.relay.limits import MIN_WINDOW_BYTES, RelayBudgets, RelayLimits
 from egress.relay.ports import CLIENT_WIRE
-from egress.relay.websocket import MAX_SMALL_FRAMES as MOST_SMALL_FRAMES
 from tests.unit.relay.wires import Lab, Peer, get, h2_lab, head, response
 
 MIB = 1024 * 1024

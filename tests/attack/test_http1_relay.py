@@ -676,7 +676,7 @@ def test_a_secret_that_cannot_be_had_denies() -> None:
     lab.check()
 
 
-@pytest.mark.parametrize("where", ["now", "placeholders", "secrets", "begin", "sent", "finish"])
+@pytest.mark.parametrize("where", ["now", "new_exchange", "secrets", "begin", "sent", "finish"])
 def test_whatever_fails_lets_nothing_out_and_leaves_one_record(where: str) -> None:
     """Fail closed: an entry that raises sends nothing, and `shut` then records what there is, once."""
     lab = Lab()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from egress.exchange.content_coding import ContentCoding, coding_of
+from egress.exchange.content_coding import ContentCoding
+from egress.exchange.response import coding_of
 from tests.unit.rules.rule_samples import decision_text, errors, policy
 
 HOST = "https://a.example.com"

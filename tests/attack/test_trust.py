@@ -27,8 +27,9 @@ from OpenSSL import SSL
 from egress.ca import Authority, AuthorityStore, Constraints, merged_bundle
 from egress.ca.issue import DAY_SECONDS, leaf_certificate, new_key
 from egress.errors import ContentError, EgressError, UnreadableError
-from egress.tls.contexts import ClientContexts, UpstreamContexts, is_verified
+from egress.tls.contexts import ClientContexts, UpstreamContexts
 from egress.tls.roots import trusted_roots
+from egress.tls.verification import is_verified
 from tests.addons.handshake import (
     TLS_1_2,
     TLS_1_3,

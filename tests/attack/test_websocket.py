@@ -13,8 +13,8 @@ import pytest
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 
+from egress.relay.http1_pacing import MAX_SMALL_FRAMES
 from egress.relay.ports import CLIENT_WIRE
-from egress.relay.websocket import MAX_SMALL_FRAMES
 from tests.unit.relay.wires import (
     BLOCKING,
     CLEAR,

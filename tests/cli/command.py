@@ -1,4 +1,8 @@
-"""Running `egress` as people do: a process with its own folder, environment and standard streams."""
+"""Running `egress` as people do: a process with its own folder, environment and standard streams.
+
+The process is forked where that makes no difference (`forked.py`), and really started for tests marked
+`real_process` and for an environment that Python reads at its start.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.cli import forked
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config/hosts.yaml"
@@ -32,18 +38,27 @@ def egress(
     *arguments: Argument, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60
 ) -> Outcome:
     """Run the command in `cwd`, with nothing in the environment but what is given."""
-    done = subprocess.run(
-        command(arguments),
-        cwd=cwd,
-        env=environment(cwd, env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=timeout,
-        check=False,
-    )
-    return Outcome(
-        done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
-    )
+    around = environment(cwd, env)
+    if may_fork(around):
+        words = [os.fsencode(argument) for argument in arguments]
+        status, out, err = forked.run(words, cwd=cwd, env=around, timeout=timeout)
+    else:
+        done = subprocess.run(
+            command(arguments),
+            cwd=cwd,
+            env=around,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        status, out, err = done.returncode, done.stdout, done.stderr
+    return Outcome(status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+def may_fork(env: Mapping[str, str]) -> bool:
+    """Whether a forked process serves as well as a started one, for this test and this environment."""
+    return "EGRESS_TEST_REAL" not in os.environ and forked.can_fork(env)  # noqa: TID251 - conftest.py sets it
 
 
 def command[A: Argument](arguments: Sequence[A]) -> list[A | str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import forked
 from tests.cli.command import command, egress, environment, put
 
 RULES = "version: 1\nhosts:\n  a.example.com:\n    methods: [GET]\n    tests:\n"
@@ -47,14 +48,9 @@ def on_a_terminal(
     """What a terminal of that width receives."""
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    process = subprocess.Popen(
-        command(arguments),
-        cwd=folder,
-        env=environment(folder, {"TERM": "xterm-256color", **(env or {})}),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
+    around = environment(folder, {"TERM": "xterm-256color", **(env or {})})
+    words = [os.fsencode(argument) for argument in arguments]
+    process = forked.fork(words, cwd=folder, env=around, streams=(theirs, theirs, theirs))
     os.close(theirs)
     received = bytearray()
     while chunk := _read(ours):

@@ -149,6 +149,7 @@ def test_the_door_is_one_program(engine: DockerEngine) -> None:
     assert "FileNotFoundError" in done.stderr
 
 
+@pytest.mark.timeout(400)
 def test_an_image_that_is_there_is_not_made_again(engine: DockerEngine, proxy: str, demo: str) -> None:
     said: list[str] = []
     assert product_images.door_image(engine, say=said.append) == product_images.door_image(

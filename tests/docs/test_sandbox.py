@@ -15,7 +15,7 @@ import pytest
 from egress.runtime.fake import FakeRuntime
 from egress.sandbox.default_fleet import DEFAULT_FLEET
 from egress.sandbox.handle import Sandbox
-from egress.sandbox.lazy_exports import EXPORT_MODULES
+from egress.sandbox.lazy_exports import homes
 from scripts.pages import ROOT, blocks, text
 from tests.unit.sandbox.local_runtime import LocalRuntime
 
@@ -68,7 +68,7 @@ def test_every_name_that_is_imported_is_offered() -> None:
     for block in EXAMPLES:
         for node in ast.walk(ast.parse(block.text)):
             if isinstance(node, ast.ImportFrom):
-                assert {alias.name for alias in node.names} <= set(EXPORT_MODULES)
+                assert {alias.name for alias in node.names} <= set(homes())
 
 
 def test_what_is_said_of_a_runtime_alone_holds() -> None:

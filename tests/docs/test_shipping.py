@@ -18,8 +18,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from egress.audit import checkpoint, files
-from egress.audit.lines import MOST_REASON, MOST_RULE, MOST_SECRETS
-from egress.audit.quote import MOST_PATH
+from egress.audit.fields import MAX_PATH, MAX_REASON, MAX_RULE, MAX_SECRETS
 from egress.audit.sink import Sink
 from tests.unit.audit.sample import FACTS, NAME, OPENING, RECORD, check, opened, sound
 
@@ -302,7 +301,7 @@ def test_the_files_are_put_together_again_from_what_the_collector_wrote(
 
 def test_no_line_reaches_the_bound_of_the_recipes() -> None:
     """Each text is cut; these are the longest, and each byte of them can be an escape."""
-    texts = MOST_PATH + 4 * MOST_RULE + MOST_REASON + 40 * 256 + MOST_SECRETS * 2 * 256
+    texts = MAX_PATH + 4 * MAX_RULE + MAX_REASON + 40 * 256 + MAX_SECRETS * 2 * 256
     assert 6 * texts < LONGEST
 
 

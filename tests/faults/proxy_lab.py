@@ -21,10 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, override
 
-import pytest
-
-from tests.cli.command import command, put
-from tests.proxy import serve_process as serving
+from tests.cli.command import put
 from tests.proxy.lab.certificates import HTTP1, HTTP2, Certificates, trusting
 from tests.proxy.lab.client import Peer, at, connect
 from tests.proxy.lab.http2 import Http2Upstream
@@ -62,24 +59,12 @@ class ByFirst[Handler](dict[str, Handler]):
         return self["/" + key.split("/", 2)[1]]
 
 
-class ConfinedProxy(ServeProcess):
-    """The same process, begun by a program that takes something away from it."""
-
-    under: Sequence[str] = ()
-
-    @override
-    def start(self) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(serving, "command", lambda words: [*self.under, *command(words)])
-            super().start()
-
-
 @dataclass
 class ProxyLab:
     """What the tests of this folder own."""
 
     folder: Path
-    served: ConfinedProxy
+    served: ServeProcess
     api: RawUpstream
     streams: Http2Upstream
     open: RawUpstream
@@ -121,7 +106,7 @@ class ProxyLab:
             text = rules((api.port, streams.port, bare.port), source, allow or ALL_RULE)
             ca = certs.write_ca(folder / "upstream-ca.pem")
             resolved = [word for name in NAMES for word in ("--resolve", f"{name}=127.0.0.1")]
-            served = ConfinedProxy(folder, text, ["--upstream-ca", str(ca), *resolved, *arguments], env=env)
+            served = ServeProcess(folder, text, ["--upstream-ca", str(ca), *resolved, *arguments], env=env)
             served.under = under
             estate = cls(folder, served, api, streams, bare)
             estate._keep_books()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from egress.fleet.control_client import ControlAnswer, ask
+from egress.control_client import CONTROL_SOCKET
+from egress.fleet.control_client import ask
 from egress.runtime.errors import GatewayError
-from egress.runtime.proxy_client import CONTROL_SOCKET
+from egress.unix.http_connection import JsonAnswer
 from tests.fleet.memory_fleet import short_folder
 
 
@@ -41,12 +42,12 @@ def http(body: bytes, status: str = "200 OK") -> bytes:
 
 def test_the_answer_comes_with_its_status() -> None:
     with answering(http(b'{"ready": false}', "503 Service Unavailable")) as folder:
-        assert ask(folder, "/readyz") == ControlAnswer(503, {"ready": False})
+        assert ask(folder, "/readyz") == JsonAnswer(503, {"ready": False})
 
 
 def test_what_is_no_object_says_nothing() -> None:
     with answering(http(b"[1]")) as folder:
-        assert ask(folder, "/status") == ControlAnswer(200, {})
+        assert ask(folder, "/status") == JsonAnswer(200, {})
 
 
 @pytest.mark.parametrize("data", [b"", b"sesame\r\n\r\n", http(b"{")], ids=["none", "no-http", "no-json"])
@@ -57,5 +58,5 @@ def test_what_is_no_answer_is_an_error_without_its_words(data: bytes) -> None:
 
 
 def test_nobody_there_is_an_error() -> None:
-    with short_folder() as folder, pytest.raises(GatewayError, match="does not answer"):
+    with short_folder() as folder, pytest.raises(GatewayError, match="nobody answers"):
         ask(folder, "/status")

@@ -12,11 +12,11 @@ import pytest
 
 from egress.errors import EgressError, UsageError
 from egress.fleet import Fleet, open_fleet
-from egress.fleet.control_client import ControlAnswer
 from egress.fleet.env_policy import EnvironmentPolicy
 from egress.runtime.errors import GatewayError
 from egress.runtime.fake import FakeRuntime
 from egress.runtime.spec import Command
+from egress.unix.http_connection import JsonAnswer
 from tests.cli.command import put
 from tests.fleet.memory_fleet import served, spec
 from tests.fleet.test_opening import folder, in_memory, rules
@@ -39,16 +39,16 @@ class Proxy:
         self.known = ""
         """What it has from a file or a command."""
 
-    def saying(self, digest: str, *names: str) -> ControlAnswer:
-        return ControlAnswer(200, {"rules": {"in_force": digest, "variables": dict.fromkeys(names, "set")}})
+    def saying(self, digest: str, *names: str) -> JsonAnswer:
+        return JsonAnswer(200, {"rules": {"in_force": digest, "variables": dict.fromkeys(names, "set")}})
 
-    def __call__(self) -> ControlAnswer:
+    def __call__(self) -> JsonAnswer:
         self.asked += 1
         return self.answer
 
-    def held(self, texts: Sequence[str]) -> ControlAnswer:
+    def held(self, texts: Sequence[str]) -> JsonAnswer:
         places = [at for at, text in enumerate(texts) if self.known and self.known in text]
-        return ControlAnswer(200, {"texts": len(texts), "held": places})
+        return JsonAnswer(200, {"texts": len(texts), "held": places})
 
     def withheld(self, environ: Mapping[str, str]) -> EnvironmentPolicy:
         return EnvironmentPolicy(self, self.held, environ)
@@ -61,7 +61,7 @@ def proxy() -> Proxy:
 
 @pytest.fixture
 def fleet(proxy: Proxy) -> Iterator[Fleet]:
-    fleet = Fleet(FakeRuntime(images={"any"}), refuse=proxy.withheld(TAKEN).check, tick=None)
+    fleet = Fleet(FakeRuntime(images={"any"}), check_variables=proxy.withheld(TAKEN).check, tick=None)
     yield fleet
     fleet.close()
 
@@ -163,15 +163,15 @@ def test_where_there_are_no_variables_nobody_is_asked(fleet: Fleet, proxy: Proxy
 @pytest.mark.parametrize(
     "answer",
     [
-        ControlAnswer(500, {"rules": {"in_force": "a", "variables": {}}}),
-        ControlAnswer(200, {}),
-        ControlAnswer(200, {"rules": {"in_force": "a"}}),
-        ControlAnswer(200, {"rules": {"in_force": "a", "variables": ["TRACKER"]}}),
-        ControlAnswer(200, {"rules": {"variables": {}}}),
+        JsonAnswer(500, {"rules": {"in_force": "a", "variables": {}}}),
+        JsonAnswer(200, {}),
+        JsonAnswer(200, {"rules": {"in_force": "a"}}),
+        JsonAnswer(200, {"rules": {"in_force": "a", "variables": ["TRACKER"]}}),
+        JsonAnswer(200, {"rules": {"variables": {}}}),
     ],
 )
 def test_nothing_enters_where_the_proxy_does_not_say_what_it_has(
-    fleet: Fleet, proxy: Proxy, answer: ControlAnswer
+    fleet: Fleet, proxy: Proxy, answer: JsonAnswer
 ) -> None:
     proxy.answer = answer
     with pytest.raises(GatewayError):
@@ -205,15 +205,13 @@ def test_many_variables_are_shown_in_parts(fleet: Fleet, proxy: Proxy) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        ControlAnswer(404, {"texts": 2, "held": []}),
-        ControlAnswer(200, {}),
-        ControlAnswer(200, {"texts": 2}),
-        ControlAnswer(200, {"texts": 1, "held": []}),
+        JsonAnswer(404, {"texts": 2, "held": []}),
+        JsonAnswer(200, {}),
+        JsonAnswer(200, {"texts": 2}),
+        JsonAnswer(200, {"texts": 1, "held": []}),
     ],
 )
-def test_nothing_enters_where_it_does_not_say_whether_it_knows_it(
-    proxy: Proxy, answer: ControlAnswer
-) -> None:
+def test_nothing_enters_where_it_does_not_say_whether_it_knows_it(proxy: Proxy, answer: JsonAnswer) -> None:
     with pytest.raises(GatewayError):
         EnvironmentPolicy(proxy, lambda _: answer, TAKEN).check({"KEY": "innocent"})
 

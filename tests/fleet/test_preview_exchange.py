@@ -15,6 +15,7 @@ from egress.fleet import preview_exchange
 from egress.fleet.preview_access import COOKIE_NAME, ShownPort, decide_preview
 from egress.fleet.preview_exchange import PreviewExchange
 from egress.runtime.errors import PortClosedError
+from tests.tiers import examples
 
 SHOWN = ShownPort("one", 80, "80-one.localhost:1", "t" * 43)
 KEY = f"cookie: {COOKIE_NAME}={SHOWN.token}\r\n".encode()
@@ -197,19 +198,19 @@ def test_what_does_not_speak_http_is_said(answer: bytes) -> None:
         browser.sendall(request())
         found = everything(browser)
     assert found.startswith(b"HTTP/1.1 502 ")
-    assert b"does not answer with HTTP" in found
+    assert b"does not speak HTTP" in found
 
 
 def test_a_port_on_which_nothing_listens_is_said() -> None:
     class Closed(Inside):
         def dial(self, _name: str, _port: int) -> socket.socket:
-            raise PortClosedError("nothing listens on port 80 of the sandbox one")
+            raise PortClosedError("no program listens on port 80 of the sandbox one")
 
     with carried(Closed(lambda _: None)) as browser:
         browser.sendall(request())
         found = everything(browser)
     assert found.startswith(b"HTTP/1.1 502 ")
-    assert b"nothing listens on port 80" in found
+    assert b"no program listens on port 80" in found
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ def test_a_head_that_is_none_is_dialled_nowhere(data: bytes) -> None:
     assert found == b"" or found.startswith(b"HTTP/1.1 4")
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(st.binary(max_size=300))
 def test_whatever_a_client_sends_ends(data: bytes) -> None:
     """And nothing is dialled for it: it has no token."""

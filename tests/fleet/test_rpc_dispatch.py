@@ -17,6 +17,7 @@ from egress.fleet.rpc_frames import RPC_VERSION, FrameKind, Head, RpcFrame, enco
 from egress.fleet.rpc_server import RpcServer
 from egress.runtime.errors import SandboxNotFoundError
 from tests.fleet.memory_fleet import MemoryFleet, short_folder, spec
+from tests.tiers import examples
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_an_archive_with_something_else_in_it_is_refused(place: Path) -> None:
     assert code(place, put, RpcFrame(FrameKind.OUTPUT, b"x")) == "fleet.protocol"
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(st.binary(max_size=200))
 def test_any_bytes_at_all_end_the_conversation_and_not_the_fleet(place: Path, data: bytes) -> None:
     sock = socket.socket(socket.AF_UNIX)
@@ -156,7 +157,7 @@ NAMES = [
 ]
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(CALLS), st.dictionaries(st.sampled_from(NAMES), JSON, max_size=5))
 def test_any_values_are_answered_and_never_a_fault(place: Path, name: str, values: dict[str, object]) -> None:
     for answer in said(place, call(name, **values)):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from egress.http1 import Framing
-from egress.relay.http1_upstream import Http1Upstream
+from egress.relay.upstreams import Http1Upstream
 from egress.scrub import Needles
 from egress.tls import client_hello
 from egress.types import Head

@@ -13,6 +13,7 @@ from egress.rules.compile.rule_tests import run_rule_tests
 from egress.rules.decide.decision import decide, decide_host
 from egress.rules.language.credential_guess import looks_like_credential
 from egress.types import Head, Identity
+from tests.tiers import examples
 from tests.unit.review.drafting.sample import NOW, exchange, tunnel
 
 HOSTS = ["api.example.com", "files.example.com", "x.y.example.net", "192.0.2.7", "xn--bcher-kva.example"]
@@ -100,7 +101,7 @@ def lines(draw: st.DrawFn) -> list[dict[str, object]]:
     return found
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(lines())
 def test_a_draft_denies_nothing_of_what_it_was_made_from(found: list[dict[str, object]]) -> None:
     traffic = Traffic.of(found)
@@ -112,7 +113,7 @@ def test_a_draft_denies_nothing_of_what_it_was_made_from(found: list[dict[str, o
         assert not made.replayed.denied
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(lines())
 def test_a_draft_opens_no_host_and_no_method_that_did_not_pass(found: list[dict[str, object]]) -> None:
     made = draft(Traffic.of(found), None, NOW)
@@ -135,7 +136,7 @@ def test_a_draft_opens_no_host_and_no_method_that_did_not_pass(found: list[dict[
                 assert not decide(made.policy, who, head, NOW).allowed or (host, method) in passed
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(lines())
 def test_a_draft_is_sound_steady_and_holds_nothing_that_looks_like_a_credential(
     found: list[dict[str, object]],
@@ -151,7 +152,7 @@ def test_a_draft_is_sound_steady_and_holds_nothing_that_looks_like_a_credential(
     assert not any(looks_like_credential(word) for word in made.text.split())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(lines())
 def test_whatever_is_not_literal_is_marked(found: list[dict[str, object]]) -> None:
     """An asterisk in a path, a rule without paths and an unread host each say that they are wider."""

@@ -25,14 +25,14 @@ from egress.exchange import (
     Response,
     SendRequest,
 )
-from egress.exchange.checked_fields import CheckedFields
-from egress.exchange.redirect import carries_credential, stays_at_destination
 from egress.exchange.request import names_destination
-from egress.http1.field_block import read_fields
+from egress.exchange.response import carries_credential, stays_at_destination
+from egress.http1.fields import CheckedFields, read_fields
 from egress.rules.decide.decision import decide
 from egress.rules.decide.limits import LimitResult
 from egress.scrub import Needles
 from egress.types import Head, Headers, Limit, Scheme, Secret, Verdict
+from tests.tiers import examples
 from tests.unit.exchange.sample import (
     FITTING,
     HEAD,
@@ -329,7 +329,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=150, stateful_step_count=20)
+TestAnyOrder.settings = settings(max_examples=examples(150), stateful_step_count=20)
 
 ANY_FIELDS = st.lists(
     st.tuples(st.one_of(st.sampled_from(["host", "content-length"]), TEXT), TEXT), max_size=4
@@ -394,7 +394,7 @@ def test_a_coded_body_is_decoded_and_masked_alike_in_any_pieces(
     outcome = told(running(), in_pieces(packed, cuts), ("content-encoding", coding))
     assert isinstance(outcome, Outcome)
     assert outcome.body == NEEDLES.mask(body).data
-    assert outcome.head.decoded
+    assert outcome.head.coding
 
 
 @given(st.binary(max_size=40), BODY, CODED, st.lists(st.integers(0, 90), max_size=8), st.integers(0, 60))
@@ -474,7 +474,7 @@ URL_PARTS = st.lists(
 
 
 @given(URL_PARTS)
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_a_redirect_that_stays_stays_for_other_readers_too(url: str) -> None:
     """As the standard library reads it, as it comes and with backslashes as slashes."""
     assume(stays_at_destination(url, Destination("https", "api.example.com", 443)))

@@ -25,15 +25,16 @@ from egress.http1 import (
     ResponseHead,
     ResponseReader,
 )
-from egress.http1.trailers import is_forbidden
+from egress.http1.fields import is_forbidden
 from egress.types import Headers
+from tests.tiers import examples
 
 STRICTER = {
     "A line ends in a bare CR or LF.": "h11 takes LF alone for a line end; other parsers do not",
     "A header field is folded over several lines.": "obsolete, and unfolded differently by everybody",
-    "A control byte stands outside the body.": "h11 lets all but NUL and white space pass in values",
+    "The head contains a control byte.": "h11 lets all but NUL and white space pass in values",
     "The head has both Content-Length and Transfer-Encoding.": "RFC 9112 6.1 allows to prefer one; smuggling",
-    "A field that must stand alone is repeated.": "h11 merges equal lengths",
+    "A field that must occur once is repeated.": "h11 merges equal lengths",
     "Content-Length is not a plain number.": "h11 takes `5, 5`, leading zeros and 20 digits",
     "HTTP/1.0 has no Transfer-Encoding.": "RFC 9112 6.1: faulty framing",
     "A field name imitates Content-Length or Transfer-Encoding.": "a CGI behind us would fold the name",
@@ -51,7 +52,7 @@ STRICTER = {
     "The status line is malformed.": "statuses from 600, versions other than 1.0 and 1.1",
     "A response that cannot have a body states one.": "h11 ignores the length; others read it",
     "The response switches to a protocol that was not asked for.": "h11 does not compare",
-    "A trailer field is one that belongs into the head.": "h11 hands it on",
+    "A trailer field belongs in the head.": "h11 hands it on",
     "A chunk is malformed, or its extension is too long.": "h11 takes blanks, 20 digits, long lines",
 }
 
@@ -243,7 +244,7 @@ def same(whole: Outcome, cut: Outcome) -> None:
         assert cut.body.startswith(whole.body)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(requests, cuts)
 @example(
     b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\nA: b\r\n\r\n", []
@@ -257,7 +258,7 @@ def test_how_a_request_is_cut_changes_nothing(data: bytes, cuts: list[int]) -> N
     same(whole, read_request(bytes_of(data)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(responses, client_methods, upgrades, cuts)
 def test_how_a_response_is_cut_changes_nothing(
     data: bytes, method: str, upgrade: tuple[str, ...], cuts: list[int]
@@ -273,7 +274,7 @@ TIGHT = MessageLimits(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(requests, cuts)
 @example(b"GET /" + b"a" * 90, [])
 @example(b"GET / HTTP/1.1\r\nA:" + b"a" * 90, [])
@@ -380,7 +381,7 @@ def client(method: str, upgrade: tuple[str, ...]) -> h11.Connection:
     return connection
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(requests)
 @example(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
 @example(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n")
@@ -388,7 +389,7 @@ def test_a_request_is_never_read_more_leniently_than_by_h11(data: bytes) -> None
     agree(read_request([data]), hear(server(), data))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(responses, client_methods, upgrades)
 @example(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "GET", ())
 @example(b"HTTP/1.1 103 x\r\n\r\nHTTP/1.0 200\r\n\r\nhello", "GET", ())

@@ -29,6 +29,7 @@ from egress.http1 import (
     strip_hop_by_hop,
 )
 from egress.types import Headers
+from tests.tiers import examples
 
 ASK = RequestHead("GET", "/", "origin", (("host", "a"),), host="a")
 
@@ -132,7 +133,7 @@ def test_the_standard_library_reads_our_responses_alike(
     response.close()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(wild, wild, st.lists(st.tuples(wild, wild), max_size=3).map(tuple), st.booleans())
 @example("GET", "/", (("x", "a\r\ny: b"),), True)
 @example("GET", "/ HTTP/1.1\r\nx:", (), True)
@@ -153,7 +154,7 @@ def test_a_request_head_is_written_whole_or_not_at_all(
     assert (head.method, head.target, head.headers, end) == (method, target, headers, End())
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(-1, 700), wild, st.lists(st.tuples(wild, wild), max_size=3).map(tuple), st.booleans())
 @example(200, "OK\r\nx: y", (), False)
 @example(200, "OK", (("set-cookie", "a\nb"),), False)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from egress.relay.ports import CLIENT_WIRE
 from tests.attack.test_websocket import ASK, agree, frame
+from tests.tiers import examples
 from tests.unit.relay.wires import (
     BLOCKING,
     LIMITED,
@@ -406,7 +407,9 @@ class AnythingOverHttp2(Anything):
             assert not any("/egress/" in place for place in places), places
 
 
-Anything.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
-AnythingOverHttp2.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+Anything.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+AnythingOverHttp2.TestCase.settings = settings(
+    max_examples=examples(100), stateful_step_count=40, deadline=None
+)
 TestAnything = Anything.TestCase
 TestAnythingOverHttp2 = AnythingOverHttp2.TestCase

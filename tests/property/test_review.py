@@ -14,24 +14,28 @@ from hypothesis import strategies as st
 from egress.audit import Intent, Sink, files
 from egress.exchange import Destination
 from egress.review import Filters, Index, LogEntry, NotALineError, parse
+from egress.review.line_fields import COUNTED_FIELDS
 from egress.review.line_shape import shape_of
-from egress.review.stats import BYS
 from egress.review.timestamps import HOUR
 from egress.types import Identity, Verdict
+from tests.tiers import examples
 from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, Clock, opened
 
 WORD = st.sampled_from(["a", "B", "ab.c", "x[y", "é", 'q"', "%_", "\x1b[2J"])
 STEP = st.tuples(
     st.sampled_from(["exchange", "denied", "name", "event", "junk", "catch up", "later", "back"]), WORD, WORD
 )
-FILTERS = st.builds(
+FILTER_FIELDS = st.builds(
     Filters,
     sandbox=st.just("") | WORD,
     host=st.just("") | WORD | st.sampled_from(["*", "a*", "*.c"]),
     verdict=st.sampled_from(["", "allow", "deny"]),
     secret=st.sampled_from(["", "", "github", "git"]),
     status=st.sampled_from(["", "", "200", "4xx"]),
-    rule=st.sampled_from(["", "", "read"]),
+    rule=st.sampled_from(["", "", "read", "api.github.com#read"]),
+    method=st.sampled_from(["", "", "GET"]),
+    profile=st.sampled_from(["", "", "coding"]),
+    event=st.sampled_from(["", "", "exchange", "refusal", "started"]),
     grep=st.just("") | WORD | st.sampled_from(["/path/ab", "PATH", "nowhere"]),
     since=st.none() | st.integers(492_321, 492_330).map(lambda hour: hour * HOUR + 1),
     until=st.none() | st.integers(492_324, 492_340).map(lambda hour: hour * HOUR),
@@ -81,8 +85,8 @@ def by_hand(log: Path) -> list[LogEntry]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(STEP, max_size=25), st.lists(FILTERS, min_size=1, max_size=6), st.integers(1, 5))
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(STEP, max_size=25), st.lists(FILTER_FIELDS, min_size=1, max_size=6), st.integers(1, 5))
 def test_an_index_answers_as_the_lines_do(
     steps: list[tuple[str, str, str]], asked: list[Filters], block: int
 ) -> None:
@@ -120,14 +124,14 @@ def check(index: Index, filters: Filters, right: list[LogEntry]) -> None:
     moved = sum(entry.number("bytes_down") for entry in right)
     assert (stats.requests, stats.denied, stats.bytes_down) == (asked, denied, moved), filters
     assert index.total(filters) == stats, filters
-    tables = index.tables(filters, BYS, 5)
-    assert tables == {by: index.stats(filters, by, 5) for by in BYS}
+    tables = index.tables(filters, COUNTED_FIELDS, 5)
+    assert tables == {by: index.stats(filters, by, 5) for by in COUNTED_FIELDS}
     assert {each.total for each in tables.values()} == {stats}
     over_time = index.over_time(filters)
     assert sum(numbers.requests for _, numbers in over_time) == asked, filters
 
 
-@given(FILTERS, WORD, WORD, st.sampled_from(list(Verdict)))
+@given(FILTER_FIELDS, WORD, WORD, st.sampled_from(list(Verdict)))
 def test_a_filter_says_the_same_of_a_line_and_of_its_shape(
     filters: Filters, sandbox: str, host: str, verdict: Verdict
 ) -> None:

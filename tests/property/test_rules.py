@@ -14,9 +14,10 @@ from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.decision import decide, decide_host
 from egress.rules.decide.policy import Policy
 from egress.types import Decision, Head, Identity, Scheme
+from tests.tiers import examples
 from tests.unit.rules.rule_samples import NOW
 
-FEW = settings(max_examples=150)
+FEW = settings(max_examples=examples(150))
 
 # Rule files -----------------------------------------------------------------------------------
 

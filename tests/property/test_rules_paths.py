@@ -20,6 +20,7 @@ from egress.rules.decide.predicates import Predicates
 from egress.rules.language import hosts
 from egress.rules.language.hosts import HostError, HostPattern
 from egress.types import Head, Place, RuleRef
+from tests.tiers import examples
 
 # Strategies -----------------------------------------------------------------------------------
 
@@ -54,7 +55,7 @@ def canonical(text: str) -> str:
         raise
 
 
-MANY = settings(max_examples=400)
+MANY = settings(max_examples=examples(400))
 
 
 # The obvious matcher ---------------------------------------------------------------------------

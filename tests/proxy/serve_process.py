@@ -9,11 +9,11 @@ What is said to it goes through processes too, so that tests which may open no s
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.cli.command import Outcome, command, egress, environment, put
+from tests.cli import forked
+from tests.cli.command import Outcome, command, egress, environment, may_fork, put
+from tests.cli.forked import Forked
 
 _ASK = """
 import json, sys
@@ -62,6 +64,8 @@ class ServeProcess:
         # Paths of sockets may not be long, and those of tests are.
         self.runtime = Path(tempfile.mkdtemp(prefix="egress-"))
         self.env = {"EGRESS_RUNTIME_DIR": str(self.runtime), **(env or {})}
+        self.under: Sequence[str] = ()
+        """Words in front of its own: a program that takes something away from it, and becomes it."""
         self.out: list[str] = []
         self.err: list[str] = []
         self.port = 0
@@ -84,15 +88,7 @@ class ServeProcess:
         """Start it, and wait until it is ready."""
         self.out.clear()
         self.err.clear()
-        self.process = subprocess.Popen(
-            command(["serve", *self.arguments]),
-            cwd=self.folder,
-            env=environment(self.folder, self.env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process = self._begun(["serve", *self.arguments], environment(self.folder, self.env))
         streams = ((self.process.stdout or (), self.out), (self.process.stderr or (), self.err))
         self._readers = [threading.Thread(target=_collect, args=pair) for pair in streams]
         for reader in self._readers:
@@ -101,6 +97,19 @@ class ServeProcess:
         if (ready := self._ready()) is None:
             raise AssertionError(f"it did not start: {self.err}")
         self.port = int(ready[1])
+
+    def _begun(self, words: list[str], env: dict[str, str]) -> subprocess.Popen[str] | Forked:
+        if not self.under and may_fork(env):
+            return forked.begin(list(map(os.fsencode, words)), cwd=self.folder, env=env)
+        return subprocess.Popen(
+            [*self.under, *command(words)],
+            cwd=self.folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def kill(self) -> None:
         """End it without a warning; nothing happens when it has ended."""
@@ -131,11 +140,12 @@ class ServeProcess:
         return egress(*arguments, cwd=self.folder, env=self.env)
 
     def ask(self, method: str, path: str, **body: object) -> tuple[int, dict[str, object]]:
-        words = [sys.executable, "-c", _ASK, method, path, str(self.runtime), json.dumps(body)]
-        env = environment(self.folder, self.env)
-        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
-        status, answer = json.loads(done.stdout)
-        return status, answer
+        words = [word.encode() for word in (method, path, str(self.runtime), json.dumps(body))]
+        env = environment(self.folder)
+        status, out, err = forked.run(words, cwd=self.folder, env=env, timeout=_WAIT_TIMEOUT, program=_ASK)
+        assert status == 0, err
+        code, answer = json.loads(out)
+        return code, answer
 
     def write(self, rules: str) -> None:
         """Replace the rules the way editors do."""

@@ -157,7 +157,7 @@ def a_variable_that_the_caller_sets_is_not_taken(ground: PlantingGround) -> None
 @case
 def a_place_that_is_taken_is_told(ground: PlantingGround) -> None:
     ground.plant("first: { like: aws, file: /tmp/a }", "second: { like: aws, file: /workspace }")
-    refused(ground, "canary second cannot be planted at /workspace .*: something is there already")
+    refused(ground, "canary second cannot be planted at /workspace .*: a file is there already")
     ground.plant("first: { like: aws, file: /tmp/a }", "second: { like: aws, file: /workspace/b }")
     running(ground)
 
@@ -207,9 +207,9 @@ def only_where_its_user_may_write(ground: PlantingGround) -> None:
         ground.plant(f"key: {{ like: aws, file: {path} }}")
         refused(ground, f"canary key cannot be planted at {path} in the sandbox one: its user may not")
     ground.plant("key: { like: aws, file: /etc/hostname }")
-    refused(ground, "something is there already")
+    refused(ground, "a file is there already")
     ground.plant("key: { like: aws, file: /etc/hostname/key }")
-    refused(ground, "something is there already")
+    refused(ground, "a file is there already")
 
 
 @system
@@ -343,7 +343,8 @@ def one_that_stops_takes_all_access[Found: PlantingSandbox](house: PlantingLab[F
     value = box.run("cat", f"{HOME}/.aws/key").check().text.strip()
     assert box.get("/before").check().stdout
     box.get(f"/x/{value}")
-    [line] = [each for each in house.served.records("exchange") if each["code"] == "canary.stopped"]
+    # The log is written every fifth of a second, and the client has its answer before.
+    [line] = until(lambda: _stopped(house.served), "the request to be recorded")
     assert (line["sandbox"], line["rule"]) == ("one", "canaries#trap")
     [killed] = house.served.recorded("killed")
     assert (killed["kind"], killed["name"]) == ("sandbox", "one")
@@ -352,6 +353,10 @@ def one_that_stops_takes_all_access[Found: PlantingSandbox](house: PlantingLab[F
     # Of another one it is worth nothing: that one has its own.
     assert other.get(f"/x/{value}", *_STATUS).stdout == b"200"
     _is_nowhere(house.served, value)
+
+
+def _stopped(served: ServeProcess) -> list[dict[str, object]]:
+    return [each for each in served.records("exchange") if each["code"] == "canary.stopped"]
 
 
 def a_proxy_that_returns_knows_what_is_planted[Found: PlantingSandbox](house: PlantingLab[Found]) -> None:

@@ -34,6 +34,11 @@ certs = Certificates()
 class SandboxLab[R: Runtime](ABC):
     """All of it, from `with` to its end."""
 
+    python = "python3"
+    """Of the sandboxes."""
+    without_memory = frozenset({137})
+    """How a command can end that takes more memory than there is."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._parts = ExitStack()
@@ -69,6 +74,10 @@ class SandboxLab[R: Runtime](ABC):
         ca = certs.write_ca(self._folder / "upstream-ca.pem")
         trusted = ("--upstream-ca", str(ca), "--resolve", f"{NAME}=127.0.0.1")
         return ServeProcess(self._folder, rules, ["--handover", *trusted, "--drain", "1s"])
+
+    def room(self, name: str, **values: object) -> LabSandbox[Self]:
+        """A sandbox that runs."""
+        return LabSandbox(self, self._begun(name, **values))
 
     def _begun(self, name: str, **values: object) -> str:
         """A sandbox that runs, by its name."""

@@ -35,6 +35,9 @@ from tests.runtime.escape_cases import (
 )
 from tests.runtime.outside_world import OutsideWorld
 
+# What a sandbox may not see is looked for by its name, which a forked process does not have.
+pytestmark = pytest.mark.real_process
+
 
 @pytest.fixture
 def box(house: DockerLab, request: pytest.FixtureRequest) -> Iterator[DockerLabSandbox]:

@@ -33,7 +33,7 @@ runtime = DockerRuntime(ControlProxyClient(Path(sys.argv[1])), Path(sys.argv[2])
 runtime.create(Spec(name="left", image=sys.argv[3]))
 runtime.start("left")
 runtime.create(Spec(name="made", image=sys.argv[3]))
-runtime._cells.shelf.until_ready()
+runtime._cells.prewarmer.until_ready()
 runtime.prepare(Spec(name="any", image=sys.argv[3]), 1)
 runtime._pool.until_ready()
 print("ready", flush=True)
@@ -49,7 +49,7 @@ import socket
 door = open("/etc/resolv.conf").read().split()[1]
 for port in (3128, 53):
     try:
-        socket.create_connection((door, port), 20).close()
+        socket.create_connection((door, port), 3).close()
         print("open")
     except OSError:
         print("nobody")

@@ -7,6 +7,7 @@ import pty
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime import spec
+from egress.runtime.supervisor import with_proc
 from tests.proxy.serve_process import until
+from tests.runtime.script import supervisor
 
-SCRIPT = Path(spec.__file__).with_name("supervisor.sh")
 SHELLS = [["sh"], ["dash"], ["bash", "--posix"], ["busybox", "sh"], ["mksh"]]
 HERE = [words for words in SHELLS if shutil.which(words[0])]
 TURNS = "200"
@@ -44,7 +45,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def begun(shell: list[str], *words: str, path: str = os.defpath, **env: str) -> subprocess.Popen[bytes]:
     program = str(shutil.which(shell[0]))
     return subprocess.Popen(
-        [program, *shell[1:], str(SCRIPT), *words],
+        [program, *shell[1:], str(supervisor()), *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -135,6 +136,57 @@ def test_what_does_not_listen_is_killed_with_its_children(shell: list[str], path
     until(lambda: not alive(process.pid), "all of them to be gone")
 
 
+DISGUISED = """
+import signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open("/proc/self/comm", "w").write(sys.argv[1])
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("name", ["a\nb", ") Z 1 1", "a\n) Z 1\n", "a b (c"])
+def test_no_name_hides_a_process_that_does_not_listen(shell: list[str], name: str) -> None:
+    """The kernel shows the name of a process as it is, line ends and brackets too."""
+    words = ("sh", "-c", '"$@" & exec sleep 300', "sh", sys.executable, "-c", DISGUISED, name)
+    with begun(shell, "run", "tok", "1", "4", "/", *words) as process:
+        process.communicate(timeout=60)
+    assert process.returncode in (124, -signal.SIGKILL)
+    until(lambda: not alive(process.pid), "all of them to be gone")
+
+
+def asked(shell: list[str], tmp_path: Path, text: str, *words: str) -> str:
+    (tmp_path / "text.sh").write_text(text)
+    words = (*shell, "-c", with_proc(tmp_path / "text.sh"), "sh", *words)
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("name", ["plain", "a\nb", ") Z 1 1", "a\n) Z 1\n"])
+def test_a_process_is_known_by_state_parent_group_and_beginning(
+    shell: list[str], tmp_path: Path, name: str
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", DISGUISED, name], start_new_session=True) as process:
+        comm = Path(f"/proc/{process.pid}/comm")
+        until(lambda: comm.read_text() == f"{name[:15]}\n", "its name")
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        text = 'stat_of "$1" && echo "$state $parent $group $began"; words_of "$1"; echo "$words"'
+        said = asked(shell, tmp_path, text, str(process.pid))
+        found = 'found() { [ "$group" = "$it" ] && echo "$1 $parent"; }; it=$1; each_process; echo $?'
+        walked = asked(shell, tmp_path, found, str(process.pid))
+        process.kill()
+    assert said.splitlines()[0] == f"{fields[0]} {os.getpid()} {process.pid} {fields[19]}"
+    assert said.splitlines()[1].startswith(f"{sys.executable}-c")
+    assert walked == f"{process.pid} {os.getpid()}\n0\n"
+
+
+def test_what_is_gone_and_a_zombie_are_no_processes(shell: list[str], tmp_path: Path) -> None:
+    process = subprocess.Popen(["true"])
+    until(lambda: " Z " in Path(f"/proc/{process.pid}/stat").read_text(), "its end")
+    text = 'stat_of "$1"; echo $?; words_of "$1"; echo "$words."'
+    assert asked(shell, tmp_path, text, str(process.pid)) == "1\n.\n"
+    process.wait()
+    assert asked(shell, tmp_path, text, str(process.pid)) == "1\n.\n"
+
+
 def test_children_that_outlive_their_parent_have_their_time(shell: list[str]) -> None:
     script = "(trap 'sleep 0.2; echo cleaned; exit' TERM; sleep 300 & wait) & exec sleep 300"
     status, out, _ = run(shell, "sh", "-c", script, seconds="1.5")
@@ -176,7 +228,7 @@ def test_ending_what_is_not_there_is_nothing(shell: list[str]) -> None:
 def test_a_terminal_has_its_size_before_the_command_can_ask(shell: list[str], tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     program = str(shutil.which(shell[0]))
-    words = [program, *shell[1:], str(SCRIPT), "terminal", "tok", "33", "111", "/"]
+    words = [program, *shell[1:], str(supervisor()), "terminal", "tok", "33", "111", "/"]
     try:
         asked = [*words, "stty", "size"]
         done = subprocess.run(asked, stdin=theirs, capture_output=True, timeout=60, check=False)

@@ -12,8 +12,9 @@ from OpenSSL import SSL
 
 from egress.ca import Authority
 from egress.errors import ContentError
-from egress.tls import contexts
-from egress.tls.contexts import ClientContexts, NoProtocolError, UpstreamContexts
+from egress.tls import contexts, verification
+from egress.tls.contexts import ClientContexts, UpstreamContexts
+from egress.tls.verification import NoProtocolError
 from tests.addons.handshake import TLS_1_2, TLS_1_3, Issuer, Pair, asking, serving, today, upstream, visiting
 
 HOST = "api.example.com"
@@ -185,7 +186,7 @@ def test_a_client_may_resume_its_session(
     session = first.client.get_session()
     second = Pair(asking(visitor, HOST, session), kept.accepting(authority, HOST, (H1,), now)).run()
     assert second.is_up, second.errors
-    assert contexts.is_resumed(second.server)
+    assert verification.is_resumed(second.server)
     assert second.say(b"again") == b"again"
 
 
@@ -200,34 +201,10 @@ def test_a_session_resumes_nothing_of_another_host_or_sandbox(
     other = Authority.create("two", now)
     for owner, host in ((authority, "b.example.com"), (other, HOST)):
         pair = Pair(asking(visitor, host, session), kept.accepting(owner, host, (H1,), now)).run()
-        assert not contexts.is_resumed(pair.server)
+        assert not verification.is_resumed(pair.server)
 
 
 # Towards upstreams ----------------------------------------------------------------------------
-
-
-def test_an_upstream_with_the_right_name_is_proven(ca: trustme.CA) -> None:
-    client = proving(ca).connecting(HOST, (H1,))
-    pair = Pair(client, serving(upstream(ca.issue_cert(HOST), alpn=(H2, H1)))).run()
-    assert pair.is_up, pair.errors
-    assert contexts.is_verified(client)
-    assert contexts.verification_failure(client) == ""
-    assert pair.server.get_servername() == HOST.encode()
-    assert client.get_alpn_proto_negotiated() == H1
-
-
-def test_before_the_handshake_nothing_is_verified(ca: trustme.CA) -> None:
-    assert not contexts.is_verified(proving(ca).connecting(HOST, ()))
-
-
-@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-@pytest.mark.parametrize("named", ["other.example.com", "api.example.com.evil.example", "example.com"])
-def test_another_name_is_refused(version: int, named: str, ca: trustme.CA) -> None:
-    client = proving(ca).connecting(HOST, ())
-    pair = Pair(client, serving(upstream(ca.issue_cert(named), newest=version))).run()
-    assert "certificate verify failed" in str(pair.errors["client"])
-    assert contexts.verification_failure(client) == "hostname mismatch"
-    assert not contexts.is_verified(client)
 
 
 def test_a_common_name_alone_proves_nothing(ca: trustme.CA) -> None:
@@ -315,8 +292,8 @@ def test_an_upstream_session_is_taken_up(version: int, ca: trustme.CA) -> None:
     client = made.connecting(HOST, (), session=session)
     second = Pair(client, serving(context)).run()
     assert second.is_up, second.errors
-    assert contexts.is_resumed(client)
-    assert contexts.is_verified(client)
+    assert verification.is_resumed(client)
+    assert verification.is_verified(client)
 
 
 def test_the_root_store_takes_certificates_alone() -> None:

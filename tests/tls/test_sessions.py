@@ -9,7 +9,7 @@ import pytest
 import trustme
 from OpenSSL import SSL
 
-from egress.tls import contexts, sessions
+from egress.tls import sessions, verification
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.sessions import SessionKey, UpstreamSessions
 from tests.addons.handshake import TLS_1_2, TLS_1_3, Pair, serving, upstream
@@ -43,7 +43,7 @@ def test_what_is_kept_is_resumed_also_when_the_connection_is_gone(newest: int) -
         found = kept.find(KEY, 101.0)
         assert found is not None
         client = place.visit(found.session)
-        assert contexts.is_resumed(client)
+        assert verification.is_resumed(client)
         kept.keep(KEY, client, found.verified)
 
 

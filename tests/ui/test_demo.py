@@ -21,7 +21,11 @@ LINK = r"http://127\.0\.0\.1:\d+/login\?token=[\w-]+"
 YAML = "- { id: new, methods: [GET], paths: [/v1/projects] }"
 
 
-@pytest.fixture(scope="module", params=["docker", "namespace"])
+BOTH = [pytest.param("docker", marks=pytest.mark.nightly), "namespace"]
+"""The play itself is seen in both kinds by tests/docs/test_demo.py; the page does not differ."""
+
+
+@pytest.fixture(scope="module", params=BOTH)
 def kind(request: pytest.FixtureRequest) -> str:
     if request.param == "docker" and not Path("/var/run/docker.sock").is_socket() and not UNDER_CI:
         pytest.skip("needs a container engine")
@@ -101,7 +105,9 @@ def test_the_next_play_takes_the_place_of_the_last(tmp_path: Path) -> None:
     assert [path.name for path in place.parent.iterdir()] == ["kept"]
 
 
-@pytest.mark.parametrize("wish", [{"CI": "true"}, {"REVIEW": "no"}])
+@pytest.mark.parametrize(
+    "wish", [{"CI": "true"}, pytest.param({"REVIEW": "no"}, marks=pytest.mark.nightly)], ids=["ci", "review"]
+)
 def test_a_terminal_of_nobody_gets_the_command_alone(wish: dict[str, str], tmp_path: Path) -> None:
     environ = {**read_environment(), "EGRESS_RUNTIME": "namespace"}
     environ.pop("CI", None)

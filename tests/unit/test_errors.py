@@ -60,3 +60,9 @@ def test_every_code_is_used_and_every_used_code_exists() -> None:
     """Given by the door, which stands outside the pure core."""
     unused = {code for code in CODES if f'"{code}"' not in text} - to_come
     assert not unused
+
+
+def test_the_reason_of_an_error_is_the_word_of_the_system_or_its_class() -> None:
+    assert errors.reason_of(OSError(28, "No space left on device")) == "no space left on device"
+    assert errors.reason_of(OSError("something secret")) == "oserror"
+    assert errors.reason_of(ValueError("something secret")) == "valueerror"

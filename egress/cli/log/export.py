@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
@@ -50,7 +50,7 @@ def export(
     signing_key: Path | None,
     state_dir: Path | None,
     directory: Path | None,
-    **options: Unpack[filter_options.FilterTexts],
+    **options: str,
 ) -> int:
     """Put lines of the audit log into a signed bundle, with proof that they are part of the whole.
 

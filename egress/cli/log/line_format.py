@@ -11,21 +11,14 @@ import io
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from egress.cli import render
 from egress.cli.render import BAD, BOLD, DIM, DOUBT, GOOD, PLAIN, Cell, Style
-
-if TYPE_CHECKING:
-    from egress.review import LogEntry
+from egress.review import CSV_COLUMNS, LogEntry
 
 STYLES: dict[str, Style] = {"allow": GOOD, "deny": BAD}
-COLUMNS = (
-    *("seq", "time", "event", "sandbox", "profile", "method", "host", "port", "path", "status", "verdict"),
-    *("code", "rule", "place", "secrets", "bytes_up", "bytes_down", "total_us", "connection", "request"),
-)
 MAX_TEXT_CHARS = 120
 
 # A spreadsheet may cut lines at other characters than we do, and quotes do not keep a cell together then:
@@ -91,8 +84,8 @@ def refuse_both(*, as_json: bool, as_csv: bool) -> None:
 
 def as_csv(entries: Sequence[LogEntry], *, with_head: bool = True) -> None:
     """Lines as CSV, with a line of names in front."""
-    rows = [[_value(entry, name) for name in COLUMNS] for entry in entries]
-    table_as_csv([COLUMNS, *rows] if with_head else rows)
+    rows = [[_value(entry, name) for name in CSV_COLUMNS] for entry in entries]
+    table_as_csv([CSV_COLUMNS, *rows] if with_head else rows)
 
 
 def table_as_csv(rows: Iterable[Sequence[str | int]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Unpack
 
 import click
 
@@ -29,7 +28,7 @@ def query(
     state_dir: Path | None,
     directory: Path | None,
     place: Path | None,
-    **options: Unpack[filter_options.FilterTexts],
+    **options: str,
 ) -> int:
     """Find lines of the audit log; the newest come first.
 

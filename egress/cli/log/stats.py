@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
 from egress.cli import render
 from egress.cli.log import filter_options, line_format, locations
 from egress.cli.render import BAD, BOLD, DIM, PLAIN, Cell
+from egress.review import COUNTED_FIELDS
 
 if TYPE_CHECKING:
     from egress.review import TrafficTotals
 
-BY = ("sandbox", "host", "rule", "secret", "verdict", "code", "event", "profile", "time")
+BY = (*COUNTED_FIELDS, "time")
 HEAD = ("requests", "denied", "with secret", "up", "down", "p50", "p95")
 
 
@@ -35,7 +36,7 @@ def stats(
     state_dir: Path | None,
     directory: Path | None,
     place: Path | None,
-    **options: Unpack[filter_options.FilterTexts],
+    **options: str,
 ) -> int:
     """Add up what is in the audit log: requests, denials, bytes, durations.
 

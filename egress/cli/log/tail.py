@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
@@ -41,7 +41,7 @@ def tail(
     as_csv: bool,
     state_dir: Path | None,
     directory: Path | None,
-    **options: Unpack[filter_options.FilterTexts],
+    **options: str,
 ) -> int:
     """Show the last lines of the audit log and, with -f, every new one.
 

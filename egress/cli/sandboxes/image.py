@@ -16,7 +16,7 @@ import click
 from egress.cli import atomic_write, render
 from egress.cli.render import BOLD, GOOD
 from egress.cli.sandboxes import fleet_session
-from egress.errors import ContentError, UnreadableError, UsageError
+from egress.errors import ContentError, UnreadableError, UsageError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,8 +86,7 @@ def context(which: str, file: Path) -> int:
     except FileExistsError:
         raise ContentError(f"{file} exists and was left alone", "name another file") from None
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UnreadableError(f"{file} cannot be written: {reason}", "name another file") from None
+        raise UnreadableError(f"{file} cannot be written: {reason_of(error)}", "name another file") from None
     name = f"egress-{which}"
     render.line(f"wrote {file}; build it with:")
     words = ["docker", "build", "--file", recipe.file, "--tag", name, "--build-arg", "BASE_IMAGE=IMAGE", "-"]
@@ -128,5 +127,4 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UnreadableError(f"{folder} cannot be made: {reason}", "name another folder") from None
+        raise UnreadableError(f"{folder} cannot be made: {reason_of(error)}", "name another folder") from None

@@ -11,7 +11,7 @@ from typing import Final, TypedDict
 
 import click
 
-from egress.errors import UnreadableError, UsageError
+from egress.errors import UnreadableError, UsageError, reason_of
 from egress.rules.language.quantities import parse_duration
 from egress.rules.language.report import MeaningError
 from egress.runtime import mounts
@@ -69,7 +69,7 @@ def checked_mount(text: str) -> Mount:
         mount.source.stat()
         mounts.check_mounts((mount,), ())
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+        reason = reason_of(error)
         raise UnreadableError(f"{shown}: {reason}", "name a folder or a file that is there") from None
     except SpecError as error:
         message = error.message.replace("mounts.target", "what stands behind the colon")

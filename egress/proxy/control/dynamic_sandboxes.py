@@ -38,7 +38,7 @@ MAX_SANDBOXES: Final = 256
 MAX_LISTENERS: Final = 256
 """Listeners of one sandbox."""
 AUTHORITY_LIFETIME: Final = 30 * DAY_SECONDS
-"""Of an authority: a sandbox that lives longer has to be added anew."""
+"""Lifetime of an authority: a sandbox that lives longer has to be added anew."""
 _POLL_INTERVAL: Final = 0.02
 _CLOSE_TIMEOUT: Final = 2.0
 """Seconds for connections that were closed to be recorded."""
@@ -47,15 +47,15 @@ _REVOKED_CODE: Final = "access.withdrawn"
 
 @dataclass(slots=True)
 class _Added:
-    """One sandbox, as far as it is known here."""
+    """The state of an added sandbox."""
 
     listeners: list[Listener] = field(default_factory=list)
     is_shut: bool = False
-    """It was taken back, and gets no listener until it is given back."""
+    """Access is revoked: the sandbox gets no listener until it is restored."""
 
 
 class DynamicSandboxes:
-    """Those that were added, by name."""
+    """The sandboxes that were added while the proxy runs, by name."""
 
     def __init__(
         self, engine: ProxyEngine, door: IngressServer, names: DnsListeners, tls: TlsHooks, *, constrain: bool
@@ -97,7 +97,7 @@ class DynamicSandboxes:
             secrets.token_bytes(MIN_KEY_BYTES),
             seed or secrets.token_bytes(MIN_KEY_BYTES),
         )
-        # What the last one of this name left is nothing of this one.
+        # State left by an earlier sandbox of this name must not pass to this one.
         self._forget(name)
         self._record("sandbox.added", sandbox=name, profile=profile, authority=sandbox.authority.fingerprint)
         self._added[name] = _Added()
@@ -110,7 +110,7 @@ class DynamicSandboxes:
         Raises `UsageError` for one that was not added.
         """
         if name not in self._added:
-            raise UsageError("there is no sandbox of this name that was added", "look at GET /status")
+            raise UsageError("no added sandbox has this name", "look at GET /status")
         del self._added[name]
         # First: what is at the door meanwhile belongs to nobody.
         del self._engine.sandboxes[name]
@@ -177,7 +177,7 @@ class DynamicSandboxes:
         if added is None:
             raise UsageError("There is no such sandbox.", "Add it first.")
         if added.is_shut:
-            raise UsageError("The sandbox was taken back.", "Give it back with `egress kill --undo`.")
+            raise UsageError("The sandbox has been revoked.", "Restore it with `egress kill --undo`.")
         if len(added.listeners) >= MAX_LISTENERS:
             raise UsageError(f"The sandbox has {MAX_LISTENERS} listeners already.", "Close them first.")
         if listener.kind in ("dns-udp", "dns-tcp"):
@@ -217,7 +217,7 @@ class DynamicSandboxes:
 
 
 def _own_address(listener: Listener) -> IPv4Address:
-    """Where the listener itself is: a door answers names with its own address."""
+    """Return the address of the listener: the ingress answers names with its own address."""
     address = ip_address(listener.sock.getsockname()[0])
     if not isinstance(address, IPv4Address) or address.is_unspecified:
         raise UsageError(

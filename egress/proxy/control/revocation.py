@@ -37,7 +37,7 @@ _DENY_RULE = "version: 1\ndeny:\n  - {id: killed, hosts: [killed.invalid]}\n"
 
 
 class RevocableSecrets(Protocol):
-    """Where values are held."""
+    """The store of secret values."""
 
     def revoke(self, specs: Iterable[SecretSpec]) -> None: ...
 
@@ -61,18 +61,18 @@ class RevocationEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RevocationResult:
-    """What was taken back, or given back."""
+    """The result of revoking or restoring access."""
 
     kind: RevocationKind
     name: str
     connections: int = 0
-    """How many open ones were closed for it."""
+    """Open connections that were closed."""
     was_known: bool = True
-    """False where giving back changed nothing."""
+    """False if restoring changed nothing."""
 
 
 class Revocations:
-    """What is taken back at the moment. It stands between the files and the engine."""
+    """The revocations in force, applied between the rule files and the engine."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Revocations:
         self._reopen = reopen
         self._of: dict[RevocationKind, dict[str, None]] = {kind: {} for kind in REVOCATION_KINDS}
         self.policy = engine.policy
-        """What the files say; the engine's own has the withdrawals on top."""
+        """The policy of the files; the engine's own has the revocations on top."""
 
     def all(self) -> dict[str, list[str]]:
         """Return the names that are taken back, by kind."""
@@ -116,7 +116,7 @@ class Revocations:
             found for found in REVOCATION_KINDS if kind in (None, found) and self._is_known(name, found, kind)
         ]
         if not kinds and kind is None and _looks_like_host(name):
-            # Nobody has to look into the rules first: this is for the moment in which something goes wrong.
+            # An operator in an emergency need not look into the rules first: any host name is accepted.
             kinds = ["host"]
         if not kinds:
             raise UsageError(
@@ -124,7 +124,7 @@ class Revocations:
             )
         if len(kinds) > 1:
             raise UsageError(
-                f"the name stands for a {' and for a '.join(kinds)}",
+                f"the name means a {' and a '.join(kinds)}",
                 f"say which with {' or '.join(f'--{found}' for found in kinds)}",
             )
         return kinds[0], _spelt(name, kinds[0])
@@ -151,7 +151,7 @@ class Revocations:
             # First: what is at the door meanwhile must not be in a lane afterwards.
             await self._shut(name)
             if name not in self._of[kind]:
-                # It has ended meanwhile; one that has its name by now did nothing.
+                # The sandbox has ended meanwhile; a new sandbox of this name must not be affected.
                 return RevocationResult(kind, name)
         concerned = [carried for carried in self._engine.live if _concerns(carried, kind, name)]
         if kind == "host":
@@ -194,7 +194,7 @@ class Revocations:
             host = _pattern(name)
         except HostError:
             return False
-        # Whoever says that it is a host may close one before it is ever asked for.
+        # An explicit host may be revoked before any sandbox asks for it.
         return asked == "host" or self._has_host(host)
 
     def _has_host(self, host: HostPattern) -> bool:
@@ -216,7 +216,7 @@ def with_denied_hosts(policy: Policy, hosts: Iterable[str]) -> Policy:
         return policy
     extra = load([RuleText("egress kill", _DENY_RULE)]).policy
     if extra is None:
-        raise ContentError("these hosts cannot be taken back", "stop the proxy instead")
+        raise ContentError("these hosts cannot be revoked", "stop the proxy instead")
     patterns = tuple(_pattern(name) for name in names)
     deny = [replace(rule, predicates=replace(rule.predicates, hosts=patterns)) for rule in extra.deny]
     digest = hashlib.sha256(f"{policy.digest} killed {' '.join(names)}".encode()).hexdigest()
@@ -236,7 +236,7 @@ def _pattern(name: str) -> HostPattern:
 
 
 def _looks_like_host(name: str) -> bool:
-    """Whether a name can only be meant for a host: it has a dot, a star or a colon, and is one."""
+    """Tell whether a name can only mean a host: it has a dot, a star or a colon, and is one."""
     try:
         _pattern(name)
     except HostError:

@@ -24,11 +24,11 @@ ReloadResult = Literal["loaded", "unchanged", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class ReloadOutcome:
-    """What came of one reload."""
+    """The outcome of a reload."""
 
     result: ReloadResult
     digest: str
-    """Of the rules that are in force now."""
+    """The digest of the rules in force."""
     message: str = ""
     """Why they were refused, when no finding says it."""
     hint: str = ""
@@ -44,11 +44,11 @@ class ReloadOutcome:
 
 
 class PolicyHolder(Protocol):
-    """Where rules stand while the proxy runs; the engine is one."""
+    """The holder of the policy while the proxy runs: the engine."""
 
     @property
     def policy(self) -> Policy:
-        """What is decided by now."""
+        """The policy in force."""
         ...
 
     def swap(self, policy: Policy) -> None:
@@ -77,7 +77,7 @@ class RuleReloader:
         """Reload, or share the reload that has not begun yet. Never raises."""
         if self._waiting is None:
             self._waiting = asyncio.create_task(self._next(why))
-        # Who gives up waiting must not take the reload away from the others.
+        # A caller that gives up must not cancel the reload for the other callers.
         return await asyncio.shield(self._waiting)
 
     async def _next(self, why: str) -> ReloadOutcome:

@@ -1,6 +1,6 @@
-"""What an operator should know about rules that are sound and in force: where they promise more than holds.
+"""Warnings about valid rules in force that promise more than the proxy can hold.
 
-Each remark is a warning in the log, at the start and after each reload. It names things, and never a value.
+Each warning goes to the log, at the start and after each reload. It contains names, and never a value.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def unscrubbed_secrets(policy: Policy) -> frozenset[str]:
 
 
 def log_rule_warnings(engine: ProxyEngine, values: Settings) -> None:
-    """Say all that there is to say."""
+    """Log every warning about the rules in force."""
+    # The order is that of the harm: requests that fail first, then settings without an effect.
     for name, hosts in unsignable_hosts(engine).items():
         _log.warning(
             "authority.lacking",
@@ -114,7 +115,7 @@ def _without_profile(engine: ProxyEngine) -> Iterator[tuple[str, str]]:
 
 
 def _tunnelled_hosts(engine: ProxyEngine, hosts: Iterable[str]) -> list[str]:
-    """Those of the hosts that some sandbox reaches by a tunnel."""
+    """Return the hosts that some sandbox reaches by a tunnel."""
     policy, now = engine.policy, engine.clock.now()
     who = [sandbox.identity for sandbox in engine.sandboxes.values()]
     return [

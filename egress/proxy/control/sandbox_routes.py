@@ -60,10 +60,8 @@ class SandboxRoutes:
             return _not_here()
         name = str(body.get("name", ""))
         if name not in self._sandboxes:
-            hint = f"those that were added are: {', '.join(sorted(self._sandboxes)) or 'none'}"
-            return ControlReply(
-                404, {"error": "there is no sandbox of this name that was added", "hint": hint}
-            )
+            hint = f"added sandboxes: {', '.join(sorted(self._sandboxes)) or 'none'}"
+            return ControlReply(404, {"error": "no added sandbox has this name", "hint": hint})
         try:
             cut = await self._sandboxes.remove(name)
         except EgressError as error:

@@ -11,15 +11,11 @@ What is spoken is HTTP/1.1 with JSON in it, or a text, one request a connection,
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
-import re
 import socket
-import stat
-import struct
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -27,13 +23,16 @@ from typing import Final
 
 import structlog
 
-from egress.errors import UnreadableError
+from egress.control_client import CONTROL_SOCKET, ask_proxy
+from egress.errors import UnreadableError, WireError, reason_of
+from egress.http1 import Data, End, MessageLimits, RequestHead, RequestReader
 from egress.proxy.ingress.acceptor import Acceptor
+from egress.proxy.ingress.conversation import Conversations
+from egress.unix.own_folder import lock_file, make_own_folder
+from egress.unix.peer import is_own_user, peer_of
+from egress.unix.stream_socket import connect, listen
 
-SOCKET_NAME: Final = "control.sock"
 _LOCK_NAME: Final = "control.lock"
-_MAX_PATH_BYTES: Final = 100
-_MAX_HEAD_BYTES: Final = 16 * 1024
 _MAX_BODY_BYTES: Final = 1024 * 1024
 """The largest variable there can be fits in, also where each of its characters is escaped."""
 _CONVERSATION_TIMEOUT: Final = 10.0
@@ -42,9 +41,9 @@ _MAX_CONVERSATIONS: Final = 32
 _ACCEPT_PAUSE: Final = 0.1
 _PROBE_TIMEOUT: Final = 1.0
 """Seconds for finding out who is there already."""
-_PEER_CREDENTIALS: Final = struct.Struct("3i")
-_REQUEST: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,200}) HTTP/1\.[01]\r\n")
-_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})[ \t]*\r\n", re.IGNORECASE)
+_LIMITS: Final = MessageLimits(head=16 * 1024, target=201)
+_READ_SIZE: Final = 64 * 1024
+_LINGER_TIMEOUT: Final = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -73,30 +72,24 @@ class ControlServer:
     def __init__(self, folder: Path, routes: Routes, option: str = "--runtime-dir") -> None:
         """`option` is the one by which the folder was named, for hints."""
         self._option = option
-        self.path = folder / SOCKET_NAME
+        self.path = folder / CONTROL_SOCKET
         self._routes = routes
         self._lock = -1
         self._acceptor: Acceptor | None = None
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
 
     async def open(self) -> None:
         """Listen. Raises `UnreadableError` when another proxy does already, or where it cannot be."""
-        if len(os.fsencode(self.path)) > _MAX_PATH_BYTES:
-            raise UnreadableError(
-                "the path of the control socket is too long", "name a shorter folder with --runtime-dir"
-            )
         try:
             self._lock = await self._locked()
-            # Who holds the lock owns the name: what stands there was left behind.
-            self.path.unlink(missing_ok=True)
-            # It may have the last descriptor: what it is for is to end what took the others.
-            self._acceptor = Acceptor(_bind_socket(self.path), self._taken, _ACCEPT_PAUSE, reserve=0)
+            sock = listen(self.path, _MAX_CONVERSATIONS, is_ours=True)
+            # No reserve: the control socket may take the last descriptor, since it can free others.
+            self._acceptor = Acceptor(sock, self._conversations.begin, _ACCEPT_PAUSE, reserve=0)
         except OSError as error:
             self._unlock()
-            reason = (error.strerror or type(error).__name__).lower()
             raise UnreadableError(
-                f"the control socket cannot be made in {self.path.parent}: {reason}",
-                f"check who may write there, or name another folder with {self._option}",
+                f"the control socket cannot be made in {self.path.parent}: {reason_of(error)}",
+                f"check the permissions of the folder, or name another one with {self._option}",
             ) from None
 
     async def close(self) -> None:
@@ -104,9 +97,7 @@ class ControlServer:
         if self._acceptor is not None:
             self._acceptor.close()
             self.path.unlink(missing_ok=True)
-        for task in list(self._conversations):
-            task.cancel()
-        await asyncio.gather(*self._conversations, return_exceptions=True)
+        await self._conversations.close()
         self._unlock()
 
     def _unlock(self) -> None:
@@ -115,75 +106,53 @@ class ControlServer:
             self._lock = -1
 
     async def _locked(self) -> int:
-        folder = self.path.parent
-        lock = _lock_folder(folder, self._option)
+        folder = make_own_folder(self.path.parent, f"name another one with {self._option}")
+        lock = lock_file(folder / _LOCK_NAME)
         if lock is None:
             raise UnreadableError(
                 f"another egress is running{await _describe_owner(self.path)}, with its control "
                 f"socket in {folder}",
-                "stop it, or give this one a --runtime-dir and --state-dir of its own",
+                "stop it, or start this one with another --runtime-dir and --state-dir",
             )
         return lock
 
     # One conversation
 
-    def _taken(self, sock: socket.socket) -> None:
-        if len(self._conversations) >= _MAX_CONVERSATIONS:
-            sock.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._talk(sock))
-        self._conversations.add(task)
-
-        def end(task: asyncio.Task[None]) -> None:
-            self._conversations.discard(task)
-            # A task that is cancelled before it begins closes nothing itself.
-            sock.close()
-
-        task.add_done_callback(end)
-
     async def _talk(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=_MAX_HEAD_BYTES, loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        try:
-            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
-        except OSError:
-            # Gone before it was looked at.
-            return
-        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-        try:
-            if _is_own_user(writer.get_extra_info("socket")):
-                writer.write(_encode_reply(await self._reply(reader)))
-                async with asyncio.timeout(_CONVERSATION_TIMEOUT):
-                    await writer.drain()
-        except (OSError, TimeoutError):
-            pass
-        finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
+        with suppress(OSError, TimeoutError):
+            if not is_own_user(sock):
+                return
+            reply = await self._reply(sock)
+            async with asyncio.timeout(_CONVERSATION_TIMEOUT):
+                await loop.sock_sendall(sock, _encode_reply(reply))
+            sock.shutdown(socket.SHUT_WR)
+            # Closed on unread bytes, the connection would be reset before the client has read the answer.
+            async with asyncio.timeout(_LINGER_TIMEOUT):
+                while await loop.sock_recv(sock, _READ_SIZE):
+                    pass
 
-    async def _reply(self, reader: asyncio.StreamReader) -> ControlReply:
+    async def _reply(self, sock: socket.socket) -> ControlReply:
         try:
             async with asyncio.timeout(_CONVERSATION_TIMEOUT):
-                head = await reader.readuntil(b"\r\n\r\n")
-                request = _REQUEST.match(head)
-                length = _LENGTH.search(head)
-                size = int(length[1]) if length else 0
-                if request is None or size > _MAX_BODY_BYTES:
-                    return ControlReply(400, {"error": "this is no request for the control socket"})
-                body = _parsed(await reader.readexactly(size))
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+                found = await _read(sock)
+        except WireError:
+            return ControlReply(400, {"error": "this is no request for the control socket"})
+        except TimeoutError:
+            found = None
+        if found is None:
             return ControlReply(400, {"error": "the request did not arrive whole"})
+        head, data = found
+        body = _parsed(data)
         if body is None:
             return ControlReply(400, {"error": "the body is not a JSON object"})
-        return await self._answer(request[1].decode(), request[2].decode(), body)
+        return await self._answer(head.method, head.target, body)
 
     async def _answer(self, method: str, path: str, body: Body) -> ControlReply:
         handler = self._routes.get((method, path))
         folder, _, name = path.rpartition("/")
         if handler is None and folder and name:
-            # What a path names goes before what the body says.
+            # The name in the path overrides a name in the body.
             path, body = f"{folder}/*", {**body, "name": name}
             handler = self._routes.get((method, path))
         if handler is None:
@@ -197,6 +166,25 @@ class ControlServer:
         except Exception as error:  # noqa: BLE001 - a mistake here must not end the proxy
             _log.exception("control.failed", path=path)
             return ControlReply(500, {"error": f"something unexpected went wrong ({type(error).__name__})"})
+
+
+async def _read(sock: socket.socket) -> tuple[RequestHead, bytes] | None:
+    """Read one request; None where the client hangs up before its end. Raises `WireError`."""
+    loop = asyncio.get_running_loop()
+    reader, body = RequestReader(_LIMITS), bytearray()
+    head: RequestHead | None = None
+    while data := await loop.sock_recv(sock, _READ_SIZE):
+        for event in reader.feed(data):
+            if isinstance(event, Data):
+                body += event.data
+            elif isinstance(event, RequestHead):
+                head = event
+            # Checked before the end of the request: a refused one is not waited for.
+            if head is None or head.form != "origin" or max(head.framing.length, len(body)) > _MAX_BODY_BYTES:
+                raise WireError("This is no request for the control socket.")
+            if isinstance(event, End):
+                return head, bytes(body)
+    return None
 
 
 def _parsed(data: bytes) -> Body | None:
@@ -218,75 +206,24 @@ def _encode_reply(reply: ControlReply) -> bytes:
     return head.encode() + body
 
 
-# The socket ---------------------------------------------------------------------------------------
-
-
-def _is_own_user(sock: socket.socket) -> bool:
-    """Whether the process at the other end belongs to our user, or to root."""
-    found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
-    _, uid, _ = _PEER_CREDENTIALS.unpack(found)
-    return uid in (os.geteuid(), 0)
-
-
-def _lock_folder(folder: Path, option: str) -> int | None:
-    """Make the folder ours alone, and return the descriptor that keeps others out; None when one does."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise UnreadableError(f"{folder} is not a folder of your own", f"name another one with {option}")
-    folder.chmod(0o700)
-    handle = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    return handle
-
-
 async def _describe_owner(path: Path) -> str:
-    """Which process answers there, and where it listens, as far as it can be told."""
+    """Describe the process that answers there, and its listeners, as far as they can be found."""
     try:
-        async with asyncio.timeout(_PROBE_TIMEOUT):
-            reader, writer = await asyncio.open_unix_connection(path)
-            try:
-                pid, *_ = _PEER_CREDENTIALS.unpack(
-                    writer.get_extra_info("socket").getsockopt(
-                        socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size
-                    )
-                )
-                writer.write(b"GET /status HTTP/1.1\r\nhost: egress\r\n\r\n")
-                answer = await _read_json(reader)
-            finally:
-                writer.close()
-    except (OSError, TimeoutError):
+        pid, answer = await asyncio.to_thread(_look, path)
+    except OSError:
         return ""
     at = [str(place) for box in _listed(answer, "sandboxes") for place in _listed(box, "listeners")]
     return f" (pid {pid}{', ' if at else ''}{', '.join(at)})"
 
 
-async def _read_json(reader: asyncio.StreamReader) -> object:
-    """The JSON of an answer; None when it does not come, or is none."""
-    try:
-        async with asyncio.timeout(_PROBE_TIMEOUT / 2):
-            _, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        return json.loads(body)
-    except (OSError, TimeoutError, ValueError, RecursionError):
-        return None
+def _look(path: Path) -> tuple[int, Body]:
+    with closing(connect(path, _PROBE_TIMEOUT)) as sock:
+        pid = peer_of(sock).pid
+    with suppress(UnreadableError):
+        return pid, ask_proxy(path.parent, "GET", "/status", timeout=_PROBE_TIMEOUT / 2).body
+    return pid, {}
 
 
 def _listed(value: object, key: str) -> list[object]:
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, list) else []
-
-
-def _bind_socket(path: Path) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.bind(str(path))
-        path.chmod(0o600)
-        sock.listen(_MAX_CONVERSATIONS)
-    except BaseException:
-        sock.close()
-        raise
-    return sock

@@ -1,7 +1,7 @@
-"""What a running proxy tells about itself, and does when it is told to: the answers of the control socket.
+"""The control service: answers and actions of the control socket of a running proxy.
 
-`Service` keeps what changes while the proxy runs and is no part of serving a connection: when what was
-loaded, what was taken back, whether it is ready. It tells names and numbers, never a value of a secret.
+`ControlService` keeps the state beside the connections: the last load of the rules, revocations, readiness.
+Its answers hold names and numbers, never a value of a secret.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from egress.proxy.control.sandbox_routes import SandboxRoutes
 from egress.proxy.control.server import Body, ControlReply, Routes
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
-from egress.proxy.lanes.tunnel_connection import TunnelConnection
+from egress.proxy.lanes.tunnel_lane import TunnelConnection
 from egress.rules.compile.load import LoadResult
 from egress.types import Severity
 
@@ -34,27 +34,27 @@ _log = structlog.get_logger(__name__)
 
 
 class ConnectionCounter(Protocol):
-    """Where connections come in."""
+    """The ingress, as it counts connections."""
 
     def connections(self, sandbox: str) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessHooks:
-    """What the process around it does for a service."""
+    """Functions that the process provides to the service."""
 
     files: Callable[[], Sequence[str]]
     """Names the rule files."""
     read: Callable[[], LoadResult]
     """Loads them; runs in a thread."""
     stop: Callable[[str], None]
-    """Is told why."""
+    """Stops the process, for a reason."""
     remark: Callable[[], None]
-    """Says what is to be known about the rules in force."""
+    """Logs the warnings about the rules in force."""
 
 
 class ControlService:
-    """One running proxy, as its operator sees it."""
+    """A running proxy, as its operator sees it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ControlService:
         self._enrolment = SandboxRoutes(engine, sandboxes, self.withdrawals.forget)
         self._warming: set[asyncio.Task[None]] = set()
         self._guilty: dict[str, ServedSandbox] = {}
-        """Those that sent a canary which stops them, until they are removed, or given back."""
+        """Sandboxes revoked by a canary, until they are removed or restored."""
         engine.on_canary = self._on_canary
 
     # Reloading
@@ -200,7 +200,7 @@ class ControlService:
         elif self._listening.is_shut:
             found.append("no listener is open")
         found += [
-            f"the audit log takes nothing more for {name}"
+            f"the audit log takes no more records for {name}"
             for name in self.engine.sandboxes
             if not self.engine.audit.may_work(name)
         ]
@@ -225,7 +225,7 @@ class ControlService:
         )
 
     async def _held(self, body: Body) -> ControlReply:
-        """Which of these texts hold a secret: their places alone, and neither names nor values."""
+        """Tell which of these texts hold a secret: by index, without names or values."""
         texts = body.get("texts")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             return ControlReply(400, {"error": "there are no texts", "hint": 'say {"texts": ["..."]}'})

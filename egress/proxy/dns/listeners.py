@@ -55,7 +55,7 @@ class DnsListeners:
         """
         check_listener(listener)
         if listener.authentication != "network":
-            raise UsageError("A name server cannot ask who its peers are.", "Use network for it.")
+            raise UsageError("A DNS listener cannot authenticate its clients.", "Use network for it.")
         known = self._engine.sandboxes.get(listener.sandbox)
         if known is None:
             raise UsageError("The listener belongs to no sandbox.", "Add the sandbox first.")
@@ -87,7 +87,7 @@ class DnsListeners:
 
     async def _close(self, listeners: Collection[Listener]) -> None:
         for listener in listeners:
-            # Somebody else may be closing it.
+            # A second task may be closing the same listener.
             server = self._servers.pop(listener, None)
             if server is not None:
                 await server.close()

@@ -39,7 +39,7 @@ _LENGTH_PREFIX: Final = struct.Struct(">H")
 
 @dataclass(frozen=True, slots=True)
 class DnsLimits:
-    """What one listener takes."""
+    """Limits of a DNS listener."""
 
     per_second: int = 500
     burst: int = 1000
@@ -47,11 +47,11 @@ class DnsLimits:
     questions: int = 100
     """Most questions on one connection."""
     patience: float = 10.0
-    """Seconds within which each next question on a connection must have arrived, and its answer left."""
+    """Seconds for each question on a connection to arrive, and for its answer to leave."""
 
 
 class Responder:
-    """One message in, one message out or nothing. Knows no socket."""
+    """Answers DNS messages: a reply, or none, for each. Knows no socket."""
 
     def __init__(
         self,
@@ -151,10 +151,10 @@ class DnsServer:
                 self._pause = loop.call_later(wait, self._listen, udp)
                 return
             try:
-                # One byte more than is taken: what is longer is seen to be.
+                # The extra byte reveals messages above the limit.
                 data, peer = udp.recvfrom(wire_format.MAX_MESSAGE_BYTES + 1)
             except OSError:
-                # Nothing is left, or an earlier answer could not be delivered.
+                # No message is left, or an earlier answer could not be delivered.
                 return
             self._budget.spend()
             reply = self._responder.reply(data)
@@ -204,7 +204,7 @@ class DnsServer:
                     return await reader.readexactly(length)
             self._responder.note("request.malformed")
         except asyncio.IncompleteReadError as error:
-            # Whoever leaves between two questions is nobody's fault.
+            # A client that leaves between two questions did nothing wrong.
             if head or error.partial:
                 self._responder.note("request.malformed")
         except TimeoutError:

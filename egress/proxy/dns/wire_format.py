@@ -54,7 +54,7 @@ class Rcode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DnsQuestion:
-    """One plain question."""
+    """A plain question."""
 
     id: int
     recursion: bool
@@ -63,7 +63,7 @@ class DnsQuestion:
     name: str
     """The canonical host name; empty where the question's name has none."""
     spelled: str
-    """The name as it came, for people: what is no letter, digit, `-` or `_` is written as `\\ddd`."""
+    """The name as it came, for people: bytes but letters, digits, `-` and `_` are written as `\\ddd`."""
     kind: int
     """The type of record that is asked for."""
     edns: bool
@@ -71,7 +71,7 @@ class DnsQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DnsFault:
-    """What is answered with an error, without a look at any rule."""
+    """A message that is answered with an error before any rule is asked."""
 
     id: int
     opcode: int
@@ -114,6 +114,7 @@ def _read_question(data: bytes, fault: DnsFault, *, has_more: bool) -> DnsQuesti
     version = _edns_version(data[end:]) if has_more else None
     if (version is None) if has_more else (len(data) != end):
         return fault
+    # The message is well-formed from here on: these refusals are answers of their own.
     if version:
         return replace(fault, rcode=Rcode.BADVERS, edns=True)
     if space != _INTERNET or kind in _TRANSFERS or not labels:

@@ -49,7 +49,7 @@ class ConnectionAdmission:
         if visit.listener.sandbox not in self._engine.sandboxes or not is_expected_owner(
             visit.listener, sock
         ):
-            # It has said nothing yet, but at a proxy it is going to read HTTP.
+            # The client has sent no byte yet, but a client of a proxy will read HTTP.
             visit.speaks = "http" if visit.listener.kind == "proxy" else ""
             return IngressRefusal("proxy.identity")
         asked = await self._requested_destination(visit)
@@ -149,7 +149,7 @@ class ConnectionAdmission:
         return arrival
 
     async def _carry(self, visit: PendingConnection, arrival: AdmittedConnection) -> None:
-        # What a lane has begun to write must not be followed by a page.
+        # Bytes that a lane has written must not be followed by an error page.
         visit.speaks = ""
         lane = self._lanes.full if arrival.decision.intercept else self._lanes.tunnel
         await lane(arrival, visit.client.reader, visit.client.writer, visit.client.take_unread())

@@ -1,8 +1,7 @@
-"""Whether the peer of a connection is the sandbox that its listener serves.
+"""Authentication: checks that the peer of a connection is the sandbox that its listener serves.
 
-The listener says who the sandbox is; what is asked here is only whether this peer may be it. Nothing a
-client sends changes the answer, but for the one kind of listener that asks for a password. Elsewhere
-Proxy-Authorization means nothing: it is not looked at, and it does not travel on.
+The listener fixes the sandbox; this module only checks the peer. No byte of the client changes the result,
+except on listeners with a password. Other listeners ignore Proxy-Authorization, and it does not travel on.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _PASSWORD_FIELD: Final = "proxy-authorization"
 
 
 def is_expected_owner(listener: Listener, sock: socket.socket) -> bool:
-    """Whether the user who owns the other end is the one this listener serves."""
+    """Tell whether the user that owns the other end is the user this listener serves."""
     if listener.authentication != "owner-uid":
         return True
     try:
@@ -72,7 +71,7 @@ class PasswordGuard:
 
 
 def _is_right(value: str, digest: bytes) -> bool:
-    """Whether a field holds the password. The user name beside it says nothing and is not looked at."""
+    """Tell whether a field holds the password. The user name beside it is ignored."""
     return hmac.compare_digest(password_digest(_password(value)), digest)
 
 

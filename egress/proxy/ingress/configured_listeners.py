@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Protocol
 
-from egress.errors import UnreadableError
+from egress.errors import UnreadableError, reason_of
 from egress.proxy.ingress.listener import Authentication, Listener, ListenerKind, listen, listen_udp
 from egress.proxy.ingress.port_owner import owner_of_port
 from egress.proxy.settings import ListenAddress, Settings
@@ -24,7 +24,7 @@ from egress.rules.decide.policy import Policy
 
 
 class ListenerOpener(Protocol):
-    """Where connections come in."""
+    """The ingress, as listeners are opened in it."""
 
     async def open(self, listener: Listener) -> tuple[str, int]: ...
 
@@ -34,7 +34,7 @@ class ListenerOpener(Protocol):
 
 
 class DnsOpener(Protocol):
-    """Where names are asked for."""
+    """The DNS server, as listeners are opened in it."""
 
     async def open(self, listener: Listener, answer: IPv4Address) -> tuple[str, int]: ...
 
@@ -56,7 +56,7 @@ def ports_of(policy: Policy) -> frozenset[int]:
 
 
 class ConfiguredListeners:
-    """Which addresses are open for the sandbox of the settings."""
+    """The open addresses of the sandbox in the settings."""
 
     def __init__(
         self,
@@ -84,26 +84,26 @@ class ConfiguredListeners:
         self._transparent: dict[ListenAddress, Listener] = {}
         self._changing = asyncio.Lock()
         self.failed: tuple[FailedListener, ...] = ()
-        """What the last change of the rules asked for in vain."""
+        """The addresses that could not be opened after the last change of the rules."""
 
     @property
     def addresses(self) -> Mapping[str, tuple[ListenAddress, ...]]:
-        """Where the proxy is open, by sandbox."""
+        """The open proxy addresses, by sandbox."""
         return {self.sandbox: self._open} if self._open else {}
 
     @property
     def is_shut(self) -> bool:
-        """Whether there is to be a proxy listener, and none is open."""
+        """A proxy listener is wanted, and none is open."""
         return bool(self._wanted) and not self._open
 
     @property
     def transparent(self) -> tuple[ListenAddress, ...]:
-        """Where clients land that know no proxy."""
+        """The transparent addresses, for clients that know no proxy."""
         return tuple(sorted(self._transparent, key=lambda at: (at.host, at.port)))
 
     @property
     def names(self) -> tuple[ListenAddress, ...]:
-        """Where names are asked for."""
+        """The open DNS addresses."""
         return self._wanted_names if self._open else ()
 
     async def open(self) -> None:
@@ -126,7 +126,7 @@ class ConfiguredListeners:
         """Bring the transparent listeners in line with the rules; returns those that cannot be opened."""
         async with self._changing:
             if not self._open:
-                # It was taken away, or is not open yet: then all of them come together.
+                # The sandbox is revoked or not open yet: its listeners are opened together.
                 return ()
             wanted = frozenset(self._places())
             gone = [at for at in self._transparent if at not in wanted]
@@ -190,7 +190,7 @@ class ConfiguredListeners:
 
     async def _open_names(self, at: ListenAddress) -> ListenAddress:
         if self._answer is None:
-            raise UnreadableError(f"nothing can be answered on {at}", "name an address with --dns-answer")
+            raise UnreadableError(f"DNS on {at} lacks an answer", "name an address with --dns-answer")
         tcp = _opened(at, listen, "--dns")
         bound = ListenAddress(*tcp.getsockname()[:2])
         try:
@@ -218,7 +218,7 @@ def _opened(
     try:
         return opens(at.host, at.port)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+        reason = reason_of(error)
         holder = who(at) if error.errno == errno.EADDRINUSE else ""
         by = f", by {holder}" if holder else ""
         raise UnreadableError(f"the proxy cannot listen on {at}: {reason}{by}", _cure(error, flag)) from None
@@ -234,6 +234,6 @@ def _cure(error: OSError, flag: str) -> str:
         case errno.EADDRNOTAVAIL:
             return f"no interface of this machine has that address; name another {flag}"
         case errno.EADDRINUSE:
-            return f"stop what listens there, or name another {flag}"
+            return f"stop the process that listens there, or name another {flag}"
         case _:
             return f"name another {flag}"

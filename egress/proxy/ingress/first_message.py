@@ -20,7 +20,7 @@ _TOKEN_BYTES: Final = frozenset(
 
 
 def begins_http(first: int) -> bool:
-    """Whether a request can begin with this byte."""
+    """Tell whether a request can begin with this byte."""
     return first in _TOKEN_BYTES
 
 

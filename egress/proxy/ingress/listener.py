@@ -26,7 +26,7 @@ LISTEN_BACKLOG: Final = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listener:
-    """One listening socket and the sandbox it serves."""
+    """A listening socket and the sandbox it serves."""
 
     name: str
     kind: ListenerKind
@@ -47,7 +47,7 @@ class Listener:
 
 
 def password_digest(password: str) -> bytes:
-    """What a listener keeps of its password. Passwords are long and random, so one hash is enough."""
+    """Return the digest that a listener keeps. Passwords are long and random, so a single hash is enough."""
     return hashlib.sha256(password.encode()).digest()
 
 
@@ -91,6 +91,6 @@ def check_listener(listener: Listener) -> None:
     if listener.authentication == "password" and listener.password in (b"", password_digest("")):
         raise UsageError("The listener asks for a password but has none.", "Give it the digest of one.")
     if listener.authentication == "owner-uid" and listener.kind == "dns-udp":
-        raise UsageError("Nobody owns what comes as a datagram.", "Use network for it.")
+        raise UsageError("A datagram has no owner to check.", "Use network for it.")
     if listener.authentication == "password" and listener.kind != "proxy":
         raise UsageError("Only a proxy listener can ask for a password.", "Use owner-uid or network here.")

@@ -26,42 +26,35 @@ import contextlib
 import json
 import os
 import socket
-import struct
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from egress.errors import EgressError, UnreadableError, UsageError
+from egress.errors import EgressError, UnreadableError, UsageError, reason_of
 from egress.proxy.ingress.acceptor import Acceptor
+from egress.proxy.ingress.conversation import Conversations
 from egress.proxy.ingress.listener import Listener, ListenerKind
+from egress.unix.descriptors import receive
+from egress.unix.peer import peer_of
+from egress.unix.stream_socket import listen
 
 _MAX_MESSAGE_BYTES: Final = 4096
-_MAX_PATH_BYTES: Final = 100
-_MAX_DESCRIPTORS: Final = 8
-"""More room than a message may use, so that one too many is seen, and closed, instead of lost."""
 _MAX_CONVERSATIONS: Final = 64
-_PEER_CREDENTIALS: Final = struct.Struct("=iII")
+_BACKLOG: Final = 128
 _MESSAGE_KEYS: Final = frozenset({"sandbox", "kind", "port", "name"})
-_DESCRIPTOR: Final = struct.Struct("=i")
-_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_MAX_DESCRIPTORS * _DESCRIPTOR.size)
 
 
 @dataclass(frozen=True, slots=True)
 class HandoverTarget:
-    """Who gets what is handed over."""
+    """The receiver of handed-over listeners."""
 
     sandboxes: Container[str]
-    """The names of those that exist."""
+    """The names of the existing sandboxes."""
     adopt: Callable[[Listener], Awaitable[object]]
     """Serve this listener from now on. May refuse it with an `EgressError`."""
     release: Callable[[str], Awaitable[object]]
     """Close the listeners of this sandbox."""
-
-
-def handover_path(runtime_dir: Path) -> Path:
-    """Where the socket is: alone in a folder, so that a door can be given that folder and nothing else."""
-    return runtime_dir / "doors" / "handover.sock"
 
 
 class HandoverServer:
@@ -73,26 +66,20 @@ class HandoverServer:
         self._adoption = adoption
         self._users = users or (os.geteuid(),)
         self._acceptor: Acceptor | None = None
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._conversations = Conversations(self._talk, _MAX_CONVERSATIONS)
 
     def open(self) -> None:
         """Listen. Raises `UnreadableError` where that cannot be.
 
         Whoever calls owns the folder: a socket that stands there was left behind, and is replaced.
         """
-        if len(os.fsencode(self._path)) > _MAX_PATH_BYTES:
-            raise UnreadableError(
-                "the path of the hand-over socket is too long", "name a shorter folder with --runtime-dir"
-            )
         try:
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
-            if self._path.is_socket():
-                self._path.unlink()
-            sock = _bound(self._path)
+            sock = listen(self._path, _BACKLOG, is_ours=True)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
             raise UnreadableError(
-                f"the hand-over socket {self._path} cannot be made: {reason}", "name another folder"
+                f"the hand-over socket {self._path} cannot be made: {reason_of(error)}",
+                "name another folder with --runtime-dir",
             ) from None
         self._acceptor = Acceptor(sock, self._take, pause=1.0)
 
@@ -102,23 +89,13 @@ class HandoverServer:
             self._acceptor.close()
             self._acceptor = None
             self._path.unlink(missing_ok=True)
-        conversations = list(self._conversations)
-        for task in conversations:
-            task.cancel()
-        await asyncio.gather(*conversations, return_exceptions=True)
+        await self._conversations.close()
 
     def _take(self, sock: socket.socket) -> None:
-        if not _is_of(sock, self._users) or len(self._conversations) >= _MAX_CONVERSATIONS:
+        if peer_of(sock).uid in self._users:
+            self._conversations.begin(sock)
+        else:
             sock.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._talk(sock))
-        self._conversations.add(task)
-
-        def end(task: asyncio.Task[None]) -> None:
-            self._conversations.discard(task)
-            sock.close()
-
-        task.add_done_callback(end)
 
     # One conversation
 
@@ -163,30 +140,6 @@ class HandoverServer:
             raise
 
 
-# The socket -------------------------------------------------------------------------------------
-
-
-def _bound(path: Path) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        # The file takes over this mode: at no moment is it open to others.
-        os.fchmod(sock.fileno(), 0o600)
-        sock.bind(str(path))
-        sock.listen()
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def _is_of(sock: socket.socket, users: Container[int]) -> bool:
-    """Whether the process at the other end belongs to one of these users."""
-    _, uid, _ = _PEER_CREDENTIALS.unpack(
-        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
-    )
-    return uid in users
-
-
 # Messages ---------------------------------------------------------------------------------------
 
 
@@ -196,29 +149,17 @@ async def _line(sock: socket.socket, descriptors: list[int]) -> bytes | None:
     while not data.endswith(b"\n"):
         await _readable(sock)
         try:
-            # Not `recv_fds`: it forgets the flag, and a child would inherit what came.
-            more, attached, flags, _ = sock.recvmsg(
-                _MAX_MESSAGE_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
-            )
+            more, came = receive(sock, _MAX_MESSAGE_BYTES, 1)
         except BlockingIOError:
             continue
-        descriptors += _descriptors(attached)
+        descriptors += came
         data += more
         if not more:
             return None
-        if len(data) > _MAX_MESSAGE_BYTES or flags & socket.MSG_CTRUNC or len(descriptors) > 1:
-            # Nobody knows any more where the next message begins.
+        if len(data) > _MAX_MESSAGE_BYTES or len(descriptors) > 1:
+            # The start of the next message is unknown from here on.
             return None
     return data
-
-
-def _descriptors(attached: list[tuple[int, int, bytes]]) -> list[int]:
-    return [
-        descriptor
-        for level, kind, data in attached
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
-        for (descriptor,) in _DESCRIPTOR.iter_unpack(data[: len(data) // _DESCRIPTOR.size * _DESCRIPTOR.size])
-    ]
 
 
 async def _readable(sock: socket.socket) -> None:
@@ -283,6 +224,6 @@ def _is_fit(sock: socket.socket, kind: ListenerKind) -> bool:
         return False
     if kind == "dns-udp":
         return sock.type == socket.SOCK_DGRAM and sock.proto == socket.IPPROTO_UDP
-    # Another protocol of streams, such as MPTCP, would keep asyncio from sending at once.
+    # MPTCP and other stream protocols would keep asyncio from sending at once.
     is_tcp = sock.type == socket.SOCK_STREAM and sock.proto == socket.IPPROTO_TCP
     return is_tcp and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))

@@ -1,9 +1,9 @@
-"""Which user owns the other end of a local TCP connection.
+"""The user that owns the other end of a local TCP connection.
 
 The kernel is asked for the peer's socket, by the pair of addresses: over a netlink socket, which costs
 the same however many connections there are, or from the table under /proc where the kernel offers
-nothing better. Only a socket that is still held by a process counts: the remains of closed ones show
-uid 0. Not being sure means None.
+no netlink. Only a socket that a process still holds counts: the remains of closed sockets show uid 0.
+Any doubt means None.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def owner_of(peer: Address, local: Address) -> int | None:
 
 
 def _can_ask_about(local: tuple[bytes, int]) -> bool:
-    """Whether the kernel finds the socket that listens here, which surely exists."""
+    """Tell whether the kernel finds our own listening socket, which surely exists."""
     try:
         _ask_kernel(local, (bytes(len(local[0])), 0))
     except OSError:

@@ -1,6 +1,6 @@
-"""One connection on its way through the door: who came, where it wants to go, or why it may not.
+"""A connection on its way through the ingress: its client, its requested destination, or its refusal.
 
-Values only. A refusal is a value with a code, as everywhere; there is no exception for it.
+Values only. A refusal is a value with a code, as everywhere, and never an exception.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from egress.tls.client_hello import ClientHello
 from egress.types import HostDecision, Identity, Scheme
 
 SpokenProtocol = Literal["", "http", "tls"]
-"""What an answer has to be written in: a page, an alert, or nothing while nobody knows."""
+"""The protocol of a refusal: an HTTP page, a TLS alert, or neither while the protocol is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,36 +26,36 @@ class RequestedDestination:
 
     entry: DestinationSource
     schemes: tuple[Scheme, ...]
-    """What may be spoken there, in order of preference; the first that is allowed counts."""
+    """The possible schemes, in order of preference; the first that is allowed counts."""
     host: str
     port: int
     hello: ClientHello | None = None
 
     def refused(self, code: str) -> IngressRefusal:
-        """This destination, refused before it was decided about."""
+        """Return the refusal of this destination before any decision."""
         return IngressRefusal(code, self.entry, self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)
 class IngressRefusal:
-    """Why a connection ends at the door."""
+    """The reason why a connection ends in the ingress."""
 
     code: str
     entry: DestinationSource | Literal[""] = ""
-    """Empty where the client did not get as far as naming a destination."""
+    """Empty if the client did not name a destination."""
     host: str = ""
-    """Canonical, or an escaped excerpt of what stood there."""
+    """The canonical name, or an escaped excerpt of the bytes in its place."""
     port: int = 0
     decision: HostDecision | None = None
     status: int | None = None
-    """Another status than that of the code: some faults of a head have their own."""
+    """The status, if it differs from that of the code: some faults of a head have their own."""
     retry_after: int = 0
     sni: str = ""
 
 
 @dataclass(slots=True)
 class PendingConnection:
-    """Who came, by which listener, and what is known of the client so far."""
+    """The client, its listener, and the facts known so far."""
 
     id: str
     listener: Listener
@@ -65,6 +65,6 @@ class PendingConnection:
     started: float
     speaks: SpokenProtocol = ""
     head: RequestHead | None = None
-    """The last request head that was read; a refusal is put in words by it."""
+    """The last request head that was read; it shapes the page of a refusal."""
     asked: RequestedDestination | None = None
-    """Where it wants to go, once that is known; a refusal is recorded with it."""
+    """The requested destination, once known; a refusal is recorded with it."""

@@ -1,7 +1,7 @@
-"""Who has a port: the kernel's tables of sockets, and the processes that this user may look at.
+"""The owner of a port, from the kernel's socket tables and the processes that this user may inspect.
 
-A process of another user does not show its sockets; then its user is all that can be told. What is not
-found is left out: the answer is a part of a sentence, or empty.
+A process of another user does not show its sockets; only its user is then known. The answer is a part of a
+sentence, or empty.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ def _pids(proc: Path) -> Iterator[str]:
 
 
 def _held(process: Path) -> set[str]:
-    """What the descriptors of a process lead to; nothing where it may not be looked at."""
+    """Return the targets of a process's descriptors; empty if the process may not be inspected."""
     held = set()
     try:
         for descriptor in (process / "fd").iterdir():
             held.add(os.readlink(descriptor))  # noqa: PTH115 - no file stands there
     except OSError:
-        # It ended, or belongs to somebody else.
+        # The process ended, or belongs to another user.
         pass
     return held

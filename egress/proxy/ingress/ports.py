@@ -1,7 +1,6 @@
-"""What the door is wired to: the lanes behind it, and the engine as far as it needs one.
+"""The interfaces of the ingress: the lanes behind it, and the parts of the engine that it uses.
 
-The engine also holds resolvers, authorities and dialers, with which the door has no business. Naming
-only this much keeps it so.
+The engine also holds resolvers, authorities and dialers. These protocols keep them out of the ingress.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class ConnectionCounts(Protocol):
 
 
 class RefusalAudit(Protocol):
-    """Where refusals are recorded."""
+    """The log, as refusals are recorded in it."""
 
     def may_work(self, sandbox: str) -> bool: ...
 

@@ -1,8 +1,8 @@
-"""The one reading of a destination that a client writes: `host:port` to a canonical pair, or nothing.
+"""The requested destination: `host:port` as a client writes it becomes a canonical pair, or is refused.
 
-Host names go through the one canonical spelling that rules are compared with; addresses are taken in
-their canonical spelling alone; ports are plain decimal numbers. What has no such reading is refused
-and never repaired: the next program in the chain might repair it differently.
+Host names get the canonical spelling that rules are compared with; addresses must come in their canonical
+spelling; ports are plain decimal numbers. Other spellings are refused and never repaired: the next program
+in the chain might repair them differently.
 """
 
 from __future__ import annotations
@@ -120,11 +120,9 @@ def _absolute_destination(head: RequestHead) -> RequestedDestination | IngressRe
     return asked
 
 
-# Inside a CONNECT: what the client says first must be what the tunnel was opened for, to that host.
-#
-# Where the destination is spoken to by TLS, that is a ClientHello which names the host or none; where
-# it is plain HTTP, a request whose Host is the destination. Anything else ends here: nothing of it has
-# been relayed, and nothing has been dialled.
+# Inside a CONNECT the first message must fit the requested destination: a ClientHello that names the host or
+# none, or for plain HTTP a request whose Host is the destination. Any other message ends the connection
+# before a byte is relayed or an address dialled.
 @dataclass(frozen=True, slots=True)
 class TunnelStart:
     """The tunnel carries what it was opened for."""

@@ -1,11 +1,10 @@
-"""The door: every connection of a sandbox passes here, and leaves with one allowed destination.
+"""The ingress: every connection of a sandbox enters here, and leaves with an allowed destination.
 
-It holds the listeners and the connections. A connection first needs a place, because the process and
-each sandbox may have only so many; then it goes through the steps of `passage`. Whatever goes wrong
-anywhere closes it and is recorded, once. No exception of one connection reaches another.
+A connection first takes a slot, because the process and each sandbox may have only so many; then it goes
+through the steps of `admission`. Any fault closes the connection and is recorded, once. No exception of a
+connection reaches another.
 
-The door resolves nothing and dials nothing, so a connection that is refused has touched nothing
-beyond this process.
+The ingress resolves no name and dials no address, so a refused connection has no effect beyond this process.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class IngressServer:
-    """All listeners of the proxy, and every connection until it is closed."""
+    """The listeners of the proxy, and every connection until it is closed."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class IngressServer:
         self._acceptors: dict[Listener, Acceptor] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._outside: dict[asyncio.Task[None], Listener] = {}
-        """Those whose connection is not inside a lane."""
+        """Tasks whose connection is not inside a lane."""
 
     # Listeners
 
@@ -129,7 +128,7 @@ class IngressServer:
                 _report(error)
 
     def _turn_away(self, listener: Listener, sock: socket.socket) -> None:
-        """Where floods end: nothing is read, nothing is kept, nobody is waited for."""
+        """Refuse a connection beyond the limit without reading or waiting: floods end here."""
         refused = IngressRefusal("limit.connections")
         connection = self._record(listener, refused)
         if listener.kind == "proxy":

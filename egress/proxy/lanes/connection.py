@@ -1,7 +1,7 @@
-"""What the door hands to a lane: a connection whose destination is fixed and allowed.
+"""Admitted connections: the ingress hands them to a lane, with a destination that is fixed and allowed.
 
-Everything behind the door uses this destination and nothing else: rules, name resolution, dial, TLS
-on both sides, the audit. Whatever a client says later is only ever compared with it.
+Rules, name resolution, dial, TLS on both sides and the audit use this destination and no other. Names
+that the client sends later are only compared with it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from egress.audit.facts import RefusalFacts
 from egress.exchange import Destination
 from egress.rules.decide.policy import Policy
 from egress.tls.client_hello import ClientHello
 from egress.types import HostDecision, Identity
 
 DestinationSource = Literal["connect", "absolute", "sni", "host"]
-"""How the destination was named: a CONNECT, an absolute-form request, the SNI of a TLS client, a Host."""
+"""The naming of the destination: a CONNECT, an absolute-form request, the SNI of a TLS client, a Host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,31 @@ class AdmittedConnection:
     """Monotonic seconds at which the connection was accepted."""
 
 
-# The connections that are being carried now, so that what was allowed can be taken back.
+def refusal_facts(connection: AdmittedConnection, code: str) -> RefusalFacts:
+    """Return the facts of a connection that ended without an exchange or a tunnel."""
+    to, decision = connection.destination, connection.decision
+    return RefusalFacts(
+        identity=connection.identity,
+        listener=connection.listener,
+        entry=connection.entry,
+        host=to.host,
+        port=to.port,
+        code=code,
+        connection=connection.id,
+        sni=connection.hello.sni if connection.hello else "",
+        rule=decision.rule,
+        place=decision.place,
+        policy=connection.policy.digest,
+    )
+
+
+# Live connections are registered, so that access can be revoked while they run.
 class LiveConnection(Protocol):
     """A connection inside a lane."""
 
     @property
     def arrival(self) -> AdmittedConnection:
-        """Where it goes, and for whom."""
+        """The admitted connection: its destination and its sandbox."""
         ...
 
     @property
@@ -54,7 +73,7 @@ class LiveConnection(Protocol):
         ...
 
     def recheck(self, policy: Policy, now: int) -> None:
-        """End, with `access.withdrawn`, whatever this policy would not let begin now."""
+        """End, with `access.withdrawn`, all that this policy would not let begin now."""
         ...
 
     def drain(self) -> None:
@@ -62,7 +81,7 @@ class LiveConnection(Protocol):
         ...
 
     def close(self, code: str) -> None:
-        """End everything on it now; records give this code as the reason."""
+        """End the connection and its exchanges now; records give this code as the reason."""
         ...
 
 
@@ -82,5 +101,5 @@ class LiveConnections:
         return len(self._carried)
 
     def __iter__(self) -> Iterator[LiveConnection]:
-        # Closing one takes it out of the set while somebody walks over it.
+        # A copy: closing a connection removes it from the set during the iteration.
         return iter(list(self._carried))

@@ -1,7 +1,7 @@
-"""The wired objects that door and lanes work with.
+"""The engine: the wired objects that the ingress and the lanes share. Each process has one.
 
-One engine a process. What can change while it runs is the policy, and only as a whole: `swap` sets one
-reference, so nobody ever decides by half of an old and half of a new one.
+Only the policy changes while it runs, and only as a whole: `swap` sets a single reference, so no decision
+mixes an old policy with a new one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from egress.audit.sink import Sink
+from egress.audit.sink import Sink, keep_name
 from egress.ca.authority import Authority
 from egress.credentials import NO_PLACEHOLDERS, Canaries, Placeholders
 from egress.credentials.canary import STOPPED_CODE
@@ -32,36 +32,36 @@ log = structlog.get_logger(__name__)
 
 
 CANARIES_KEY_NAME: Final = "canaries"
-"""Under which canaries are recorded: `canaries#decoy`."""
+"""The key that canaries are recorded under: `canaries#decoy`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxCanary:
-    """One canary of one sandbox, with its value."""
+    """A canary of a sandbox, with its value."""
 
     canary: CanarySpec
     value: str = field(repr=False)
 
     @property
     def content(self) -> str:
-        """What the file says in which it is planted."""
+        """The content of the file that the canary is planted in."""
         return self.canary.text.replace(CANARY_VALUE_MARK, self.value)
 
 
 @dataclass(slots=True)
 class ServedSandbox:
-    """One sandbox: who it is, the stand-ins it holds, and the authority it trusts."""
+    """A sandbox: its identity, its placeholders, and the authority that it trusts."""
 
     identity: Identity
     authority: Authority
     placeholder_key: bytes = field(repr=False)
     canary_key: bytes = field(default=b"", repr=False)
-    """What its canaries are made from; empty where that is the other key."""
+    """The key of its canaries; empty if they are made from `placeholder_key`."""
     _canaries: tuple[str, Canaries | None] = field(default=("", None), repr=False)
     _placeholders: tuple[str, Placeholders] = field(default=("", NO_PLACEHOLDERS), repr=False)
 
     def placeholders(self, policy: Policy) -> Placeholders:
-        """The stand-ins of this sandbox for every secret that the policy swaps."""
+        """Return the placeholders of this sandbox for every secret that the policy swaps."""
         digest, made = self._placeholders
         if digest != policy.digest or not digest:
             pairs = sorted(
@@ -77,7 +77,7 @@ class ServedSandbox:
         return made
 
     def canaries(self, policy: Policy) -> Canaries | None:
-        """The values that are planted in this sandbox; None where there are none."""
+        """Return the canaries planted in this sandbox; None if the policy plants none."""
         digest, made = self._canaries
         if digest != policy.digest or not digest:
             wanted = [
@@ -89,14 +89,14 @@ class ServedSandbox:
         return made
 
     def planted(self, policy: Policy) -> tuple[SandboxCanary, ...]:
-        """The same with where each is planted, for whoever plants them."""
+        """Return the canaries with their files, to plant them."""
         made = self.canaries(policy)
         values = {} if made is None else {each.secret: each.value for each in made.all}
         return tuple(SandboxCanary(canary, values[canary.name]) for canary in policy.canaries)
 
 
 class LimitCounters:
-    """What sandboxes have used up of their limits; kept over reloads of the rules."""
+    """Counters of the limits that sandboxes use up; kept across reloads of the rules."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -104,7 +104,7 @@ class LimitCounters:
         self._open: dict[limits.Key, int] = {}
 
     def spender(self, sandbox: str) -> Spend:
-        """What an exchange of this sandbox counts its request with."""
+        """Return the function that counts a request of this sandbox against limits."""
 
         def spend(bounds: tuple[Limit, ...]) -> limits.LimitResult:
             taken = limits.take_request(self._arrivals, sandbox, bounds, self._now())
@@ -127,7 +127,7 @@ class LimitCounters:
                 self._open.pop(key, None)
 
     def forget_idle(self) -> None:
-        """Drop what makes no difference any more; a sandbox must not make this grow for ever."""
+        """Drop counters without effect; a sandbox must not make the table grow for ever."""
         for key in limits.idle_keys(self._arrivals, self._now()):
             del self._arrivals[key]
 
@@ -146,7 +146,7 @@ def _log_unhandled_canary(sandbox: ServedSandbox) -> None:
 
 @dataclass(slots=True)
 class ProxyEngine:
-    """Everything a lane needs, in one place."""
+    """The parts that lanes share."""
 
     clock: Clock
     policy: Policy
@@ -160,15 +160,19 @@ class ProxyEngine:
     metrics: Metrics = field(default_factory=Metrics)
     sandboxes: dict[str, ServedSandbox] = field(default_factory=dict)
     on_canary: Callable[[ServedSandbox], None] = _log_unhandled_canary
-    """Hears of a sandbox that is to lose its access: it sent a canary that says so."""
+    """Called for a sandbox that sent a canary which revokes its access."""
     stopping: bool = False
-    """No new work is taken; what runs may come to its end."""
+    """No new connections are taken; running exchanges may finish."""
 
     def __post_init__(self) -> None:
-        self.audit.hide = self._mask_name
+        self._set_name_mask()
+
+    def _set_name_mask(self) -> None:
+        """Mask host names in the log only while the policy plants canaries: every record asks."""
+        self.audit.hide = self._mask_name if self.policy.canaries else keep_name
 
     def canary_denial(self, sandbox: str, *names: str) -> HostDecision | None:
-        """The denial of host names that carry a canary; where it says so, the sandbox loses its access."""
+        """Return the denial of host names that carry a canary; one with `stop` also revokes the access."""
         canaries = self._canaries_of(sandbox)
         seen = None if canaries is None else canaries.seen_in_names(names)
         if seen is None:
@@ -179,7 +183,7 @@ class ProxyEngine:
         return HostDecision(Verdict.DENY, seen.code, rule=seen.rule, place=place)
 
     def _mask_name(self, sandbox: str, name: str) -> str:
-        """A host name as the log may have it."""
+        """Return a host name with its canaries masked, for the log."""
         canaries = self._canaries_of(sandbox)
         return name if canaries is None else canaries.masked(name, ".")
 
@@ -188,8 +192,9 @@ class ProxyEngine:
         return None if known is None else known.canaries(self.policy)
 
     def swap(self, policy: Policy) -> None:
-        """Decide by this policy from now on, and end what it would not let begin."""
+        """Decide by this policy from now on, and end exchanges that it would not let begin."""
         self.policy = policy
+        self._set_name_mask()
         now = self.clock.now()
         for carried in self.live:
             try:
@@ -206,15 +211,15 @@ def _close(carried: LiveConnection) -> None:
         log.error("close.failed", error=type(error).__name__)  # noqa: TRY400 - as above
 
 
-# Ids of connections and requests: for the audit, and for a sandbox to quote.
+# Ids of connections and requests stand in the audit log, and on error pages for a sandbox to quote.
 _ID_BYTES: Final = 9
-"""Of chance in one id: a multiple of three, so that ids can be cut from one text."""
+"""Random bytes of an id: a multiple of three, so that ids can be cut from one base64 text."""
 _ID_CHARS: Final = _ID_BYTES * 4 // 3
 _IDS_PER_READ: Final = 256
 
 
 class IdGenerator:
-    """Makes ids that nobody can guess and that never come again."""
+    """Makes ids that cannot be guessed and do not repeat."""
 
     __slots__ = ("_ready",)
 
@@ -224,7 +229,7 @@ class IdGenerator:
     def __call__(self) -> str:
         """A new id, made of letters, digits, `-` and `_`."""
         if not self._ready:
-            # Many at once: to ask the kernel for each of them costs more than all the rest of it.
+            # The kernel is asked for many at once: a call for each id would cost more than the rest.
             text = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES * _IDS_PER_READ)).decode("ascii")
             self._ready = [text[at : at + _ID_CHARS] for at in range(0, len(text), _ID_CHARS)]
         return self._ready.pop()

@@ -1,30 +1,31 @@
-"""The connection handler of the full lane: mitmproxy's layers, driven by sockets of ours.
+"""The connection handler of the intercept lane: mitmproxy's layers, driven by sockets of ours.
 
-Theory of operation. What happens on a connection becomes an event for the lowest layer; the commands
-that come back are carried out at once. mitmproxy's own handler would resolve and dial by itself, go on
-after a hook has failed, and read without end; so this one shares its layers, connections and hooks, and
-nothing else.
+A read, an end or a timer becomes an event for the lowest layer; the commands that come back are carried out
+at once. mitmproxy's own handler would resolve and dial by itself, go on after a failed hook, and read without
+end; so this handler shares only its layers, connections and hooks:
 
-    dial        only through the `Dialer`, at the destination the door has fixed
-    hooks       only through the `Guard`; one that fails ends everything on this connection
-    reading     only while the layer wants it
-    faults      an exception anywhere below ends everything, and every exchange still gets its record
+    dial        only through the `Dialer`, at the destination that the ingress has fixed
+    hooks       only through the `HookGuard`; a hook that fails ends the connection
+    faults      an exception anywhere below ends the connection, and every exchange still gets its record
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping
-from typing import Final
+from collections.abc import Collection, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import structlog
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
-from mitmproxy.proxy import commands, events, server_hooks
+from mitmproxy.options import Options
+from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.mode_specs import ProxyMode
+from mitmproxy.proxy.server_hooks import ServerConnectHook, ServerConnectionHookData, ServerDisconnectedHook
 
-from egress.addons.guard import UndecidedError, error_location
+from egress.addons.guard import HookGuard, UndecidedError, error_location
 from egress.addons.http_layers import (
     AbortConnection,
     CallRelay,
@@ -38,61 +39,101 @@ from egress.addons.http_layers import (
     TakeAnotherTurn,
     WriteBlocked,
 )
+from egress.addons.tls_hooks import TlsHooks
 from egress.errors import CODES
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
-from egress.proxy.lanes.intercept_services import InterceptServices
 from egress.proxy.lanes.relay_services import RelayServices, UpstreamRoute, secret_specs
 from egress.proxy.lanes.socket_transport import SocketTransport
-from egress.relay.relay import ClientProtocol as Spoken
-from egress.relay.relay import Relay
+from egress.relay.limits import RelayLimits
+from egress.relay.relay import ClientProtocol, Relay
 from egress.rules.decide.policy import Policy
 from egress.types import Secret
 
 log = structlog.get_logger(__name__)
-
 _PROXY_MODE: Final = ProxyMode.parse("regular")
 
 
-class InterceptHandler:
-    """One client connection in the full lane."""
+@dataclass(frozen=True, slots=True)
+class InterceptLimits:
+    """Time-outs of the stages of an intercepted connection, in seconds."""
 
-    def __init__(self, lane: InterceptServices, desk: RelayServices) -> None:
+    client_tls: float = 15.0
+    """The TLS handshake with the client."""
+    dial: float = 15.0
+    """Resolving the name and connecting."""
+    upstream_open: float = 30.0
+    """Resolving, connecting and the TLS handshake with the upstream."""
+    secrets: float = 30.0
+    """Resolving secrets; a second bound, should the resolver miss its own deadline."""
+    closing: float = 10.0
+    """Sending the last bytes on a connection that is being closed."""
+    relay: RelayLimits = field(default_factory=RelayLimits)
+
+
+class InterceptServices(Protocol):
+    """The lane, as its handlers use it."""
+
+    @property
+    def guard(self) -> HookGuard: ...
+
+    @property
+    def tls(self) -> TlsHooks: ...
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def limits(self) -> InterceptLimits: ...
+
+    async def dial(self, arrival: AdmittedConnection) -> ConnectedSocket:
+        """Connect to the destination, at an address that was checked."""
+        ...
+
+    def still_allows(
+        self, arrival: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
+    ) -> bool:
+        """Tell whether this policy would let the connection be made now, in this lane, to these addresses."""
+        ...
+
+
+class InterceptHandler:
+    """A client connection in the intercept lane."""
+
+    def __init__(self, lane: InterceptServices, services: RelayServices) -> None:
         self._lane = lane
-        self.desk = desk
+        self.services = services
+        self.arrival = services.arrival
         self.relay: Relay | None = None
         self.was_refused = False
-        """An add-on has refused the handshake, and `reason` is why."""
+        """An add-on has refused the handshake, for `reason`."""
         self.reason = "protocol.refused"
-        """Why the connection ended, should it end before its first exchange."""
+        """The code to record if the connection ends before its first exchange."""
         self.gone = asyncio.get_running_loop().create_future()
         self._layer: RootLayer | None = None
         self._wires: dict[str, SocketTransport] = {}
-        """By the id of their connection: to hash a connection itself is slow."""
+        """By connection id: hashing a connection itself is slow."""
         self._tasks: dict[Connection | int, asyncio.Task[None]] = {}
+        # Events of a step are queued: the layers are never entered while they run.
         self._queue: deque[events.Event] = deque()
         self._is_running = False
         self._is_recorded = False
         self._has_ended = False
-        self._since = desk.monotonic()
+        self._since = services.monotonic()
         self._opening: dict[Connection, float] = {}
-        """Upstream connections that do not stand yet, and since when."""
+        """Upstream connections being made, and since when."""
         self._routes: dict[Connection, UpstreamRoute] = {}
         self._late: set[Connection] = set()
         self._closing: dict[SocketTransport, float] = {}
-        """Wires that close as soon as what was written is taken, and since when."""
+        """Wires that close once their last bytes are sent, and since when."""
         self._recorded = 0
-        """How many exchanges had their record when the event under way came in."""
+        """Exchanges with a record when the current event came in."""
         self.client = Client(
             peername=("", 0), sockname=("", 0), timestamp_start=self._since, proxy_mode=_PROXY_MODE
         )
         self.client.state = ConnectionState.OPEN
 
-    # What the registry of live connections asks
-
-    @property
-    def arrival(self) -> AdmittedConnection:
-        return self.desk.arrival
+    # As a live connection
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -100,9 +141,9 @@ class InterceptHandler:
 
     def recheck(self, policy: Policy, now: int) -> None:
         try:
-            in_use = [route.address for route in self._routes.values()]
-            is_allowed = self._lane.still_allows(self.arrival, policy, now, in_use)
-        except BaseException as error:  # noqa: BLE001 - what cannot be decided is denied
+            addresses = [route.address for route in self._routes.values()]
+            is_allowed = self._lane.still_allows(self.arrival, policy, now, addresses)
+        except BaseException as error:  # noqa: BLE001 - an undecidable connection is denied
             self._fail(error)
             return
         if is_allowed:
@@ -129,16 +170,19 @@ class InterceptHandler:
     # The life of the connection
 
     def start(self, transport: asyncio.Transport, ahead: bytes) -> None:
-        """Begin with a connected client, and what was read of it already."""
+        """Begin with a connected client; `ahead` was read of it already."""
         wire = self._wires[self.client.id] = SocketTransport(self, self.client)
         try:
             wire.adopt(transport)
-            self._layer = self._entry()
+            context = Context(self.client, self._lane.options)
+            destination = self.arrival.destination
+            context.server = Server(address=(destination.host, destination.port))
+            self._layer = RootLayer(context, encrypted=destination.scheme == "https")
         except Exception as error:  # noqa: BLE001 - as everywhere
             self._fail(error)
             return
         if transport.is_closing():
-            # It may have been lost already, and then nobody would say so again.
+            # A loss before this point was reported to the stream, and is not reported again.
             self.lost(wire)
             return
         self.event(events.Start())
@@ -146,14 +190,8 @@ class InterceptHandler:
             self.event(events.DataReceived(self.client, ahead))
         wire.begin()
 
-    def _entry(self) -> RootLayer:
-        context = Context(self.client, self._lane.options)
-        destination = self.arrival.destination
-        context.server = Server(address=(destination.host, destination.port))
-        return RootLayer(context, encrypted=destination.scheme == "https")
-
     def leave(self) -> None:
-        """The connection is over, or its lane is called off: nothing of it stays open or unrecorded."""
+        """End with the connection or its lane: no socket stays open, and no exchange unrecorded."""
         try:
             if self.relay is None:
                 self._refuse(self.reason)
@@ -163,23 +201,23 @@ class InterceptHandler:
             self._hang_up()
 
     def event(self, event: events.Event) -> None:
-        """Hand an event to the layers and carry out what they want; the only way in."""
+        """Hand an event to the layers and carry out their commands; the only entry to the layers."""
         self._queue.append(event)
         if self._is_running:
             return
         self._is_running = True
-        self._recorded = self.desk.finished
+        self._recorded = self.services.finished
         try:
             while self._queue and self._layer is not None:
                 for command in self._layer.handle_event(self._queue.popleft()):
                     self._carry_out(command)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, nothing may pass after it
+        except BaseException as error:  # noqa: BLE001 - no byte may pass after a fault
             self._fail(error)
         finally:
             self._is_running = False
 
     def tick(self, now: float) -> None:
-        """A second, or so, has passed."""
+        """End the stages that take too long; called about once a second."""
         limits = self._lane.limits
         for wire, since in list(self._closing.items()):
             if now - since > limits.closing:
@@ -193,7 +231,7 @@ class InterceptHandler:
                 self._give_up(connection)
         self.event(SecondPassed())
 
-    # What wires report
+    # Reports of the wires
 
     def received(self, wire: SocketTransport, data: bytes) -> None:
         self.event(events.DataReceived(wire.connection, data))
@@ -216,20 +254,25 @@ class InterceptHandler:
         if isinstance(connection, Server):
             self._routes.pop(connection, None)
             self._late.discard(connection)
-            self._hook(server_hooks.ServerDisconnectedHook(self._hook_data(connection)))
+            try:
+                self._lane.guard.run(
+                    ServerDisconnectedHook(ServerConnectionHookData(connection, self.client))
+                )
+            except BaseException as error:  # noqa: BLE001 - as everywhere
+                self._fail(error)
         else:
             self._order("gone")
             self._hang_up()
 
-    # What the HTTP layer asks
+    # Calls of the HTTP layer
 
-    def http(self, context: Context, protocol: Spoken) -> HttpLayer:
-        """The layer that reads this client, now that its protocol is known."""
-        self.desk.client_tls = self.client.tls_version or ""
-        self.desk.alpn = (self.client.alpn or b"").decode("latin-1")
+    def http(self, context: Context, protocol: ClientProtocol) -> HttpLayer:
+        """Make the layer that reads this client, whose protocol is now known."""
+        self.services.client_tls = self.client.tls_version or ""
+        self.services.alpn = (self.client.alpn or b"").decode("latin-1")
         self.relay = Relay(
-            self.desk,
-            self.desk.sandbox.identity,
+            self.services,
+            self.services.sandbox.identity,
             self.arrival.destination,
             protocol=protocol,
             single=self.arrival.entry == "absolute",
@@ -238,7 +281,7 @@ class InterceptHandler:
         return HttpLayer(context, self.relay, self)
 
     def is_fit(self, wire: int, server: Server) -> bool:
-        """Whether an upstream connection may be used: without proof of who it is, nothing is sent."""
+        """Tell whether an upstream connection may be used: no byte is sent without proof of its identity."""
         opened = self._opening.pop(server, None)
         route = self._routes.get(server)
         if opened is None or route is None:
@@ -247,17 +290,17 @@ class InterceptHandler:
             proof = self._lane.tls.proof(server)
             if proof is None:
                 return False
-            route.tls = int((self.desk.monotonic() - opened) * 1_000_000)
+            route.tls = int((self.services.monotonic() - opened) * 1_000_000)
             route.tls_version, route.alpn = proof.version, proof.alpn.decode("latin-1")
-        self.desk.keep(wire, route, self._routes.values())
+        self.services.keep(wire, route, self._routes.values())
         return True
 
     def failure_code(self, wire: int, server: Server, error: str) -> str:
-        """The code of the reason for which an upstream connection could not be made."""
+        """Return the code for an upstream connection that could not be made."""
         route = self._routes.get(server)
         if route is not None:
-            # It was dialled, and the record says where.
-            self.desk.keep(wire, route, self._routes.values())
+            # The upstream was dialled, and the record shows the address.
+            self.services.keep(wire, route, self._routes.values())
         if server in self._late:
             return "upstream.timeout"
         return error if error in CODES else "upstream.tls"
@@ -274,7 +317,7 @@ class InterceptHandler:
             if command.blocking:
                 self._queue.append(events.HookCompleted(command))
         elif not isinstance(command, commands.Log):
-            # What mitmproxy would log is told by the add-ons, in words that quote nobody.
+            # The add-ons log the same events without quoting a peer, which mitmproxy's log would do.
             self._carry_out_rare(command)
 
     def _carry_out_rare(self, command: commands.Command) -> None:
@@ -307,10 +350,10 @@ class InterceptHandler:
         if at_once:
             wire.abort()
         else:
-            self._closing.setdefault(wire, self.desk.monotonic())
+            self._closing.setdefault(wire, self.services.monotonic())
             wire.close()
 
-    # What takes time
+    # Tasks
 
     def _start(self, key: Connection | int, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -320,9 +363,9 @@ class InterceptHandler:
     async def _open(self, command: commands.OpenConnection) -> None:
         connection = command.connection
         try:
-            self._opening[connection] = self.desk.monotonic()
+            self._opening[connection] = self.services.monotonic()
             self._check(connection)
-            self._lane.guard.run(server_hooks.ServerConnectHook(self._hook_data(connection)))
+            self._lane.guard.run(ServerConnectHook(ServerConnectionHookData(connection, self.client)))
             await self._connected(command, connection, await self._lane.dial(self.arrival))
         except DialError as error:
             log.info(
@@ -335,14 +378,14 @@ class InterceptHandler:
             )
             self._not_opened(command, error.code)
         except asyncio.CancelledError:
-            # Nobody waits for it any more, unless it was given up for taking too long.
+            # The connection is no longer needed, or was given up for taking too long.
             self._not_opened(command, "upstream.timeout" if connection in self._late else "internal")
             raise
         except BaseException as error:  # noqa: BLE001 - as everywhere
             self._fail(error)
 
     def _check(self, connection: Server) -> None:
-        """The last line: whatever a layer says, there is one destination, and no way around it."""
+        """Refuse any destination but that of the connection: the last check before the dial."""
         to = self.arrival.destination
         if connection.address != (to.host, to.port) or connection.via is not None:
             raise TypeError("asked to dial something else than the destination")
@@ -355,8 +398,7 @@ class InterceptHandler:
         self, command: commands.OpenConnection, connection: Server, connected: ConnectedSocket
     ) -> None:
         wire = SocketTransport(self, connection)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_connection(lambda: wire, sock=connected.socket)
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: wire, sock=connected.socket)
         wire.adopt(transport)
         if self._has_ended or connection not in self._opening:
             transport.abort()
@@ -365,10 +407,9 @@ class InterceptHandler:
             raise DialError("upstream.unreachable", "the upstream closed the connection at once")
         self._wires[connection.id] = wire
         connection.state = ConnectionState.OPEN
-        self._opening[connection] = self.desk.monotonic()
-        self._routes[connection] = UpstreamRoute(
-            connected.address, connected.resolve_us, connected.connect_us
-        )
+        self._opening[connection] = self.services.monotonic()
+        route = UpstreamRoute(connected.address, connected.resolve_us, connected.connect_us)
+        self._routes[connection] = route
         self.event(events.OpenConnectionCompleted(command, None))
 
     async def _fetch(self, command: FetchSecrets) -> None:
@@ -376,16 +417,14 @@ class InterceptHandler:
         found: Mapping[str, Secret] = {}
         try:
             async with asyncio.timeout(self._lane.limits.secrets):
-                found = await self.desk.engine.secrets.resolve(
+                found = await self.services.engine.secrets.resolve(
                     secret_specs(order.policy, order.names), order.names if order.unscrubbed else ()
                 )
         except Exception as error:  # noqa: BLE001 - as everywhere
-            # Without the traceback that `exception` would print: it may show what it was about.
-            log.error(  # noqa: TRY400
-                "secret.failed", names=order.names, error=error_location(error)
-            )
+            # `exception` would print a traceback, which may show a secret.
+            log.error("secret.failed", names=order.names, error=error_location(error))  # noqa: TRY400
         finally:
-            # What could not be had is missing, and denies.
+            # Missing secrets deny their request.
             self.event(SecretsFetched(order.ticket, found))
 
     # Ends
@@ -394,30 +433,30 @@ class InterceptHandler:
         self.event(CallRelay(name, *arguments))
 
     def _give_up(self, connection: Connection) -> None:
-        """An upstream takes too long to connect, or to prove who it is."""
+        """Give up an upstream that takes too long to connect, or to prove its identity."""
         self._opening.pop(connection, None)
         self._late.add(connection)
         wire, task = self._wires.get(connection.id), self._tasks.get(connection)
         if wire is not None:
             wire.abort()
-            # What we close ourselves is not told as closed.
+            # asyncio does not report a connection that we close ourselves.
             self.event(events.ConnectionClosed(connection))
         elif task is not None:
             task.cancel()
 
     def _fail(self, error: BaseException) -> None:
-        """End everything on this connection. Raises nothing but what ends the process."""
+        """End the connection. Raises only exceptions that end the process."""
         if isinstance(error, UndecidedError) and self.was_refused:
-            # An add-on has said why: that is no fault, and needs no other words.
+            # The add-on has named the reason: a refusal, and no fault.
             self._refuse(self.reason)
             self._hang_up()
             return
         log.error("connection.failed", connection=self.arrival.id, error=error_location(error))
         try:
-            # After its end everything on it is recorded.
+            # A connection that has ended is recorded completely.
             if not self._has_ended:
                 self._record_failure()
-        except Exception as second:  # noqa: BLE001 - there is nothing left to do about it
+        except Exception as second:  # noqa: BLE001 - the last fallback is the log
             log.error(  # noqa: TRY400 - as above
                 "connection.unrecorded", connection=self.arrival.id, error=error_location(second)
             )
@@ -430,26 +469,26 @@ class InterceptHandler:
         try:
             self._shut("internal")
         finally:
-            if self.desk.finished == self._recorded:
-                # No exchange tells of it.
+            # A fault that no exchange was recorded with is recorded for the connection.
+            if self.services.finished == self._recorded:
                 self._refuse("internal")
 
     def _shut(self, code: str) -> None:
-        """Have every exchange recorded; what would still be sent is dropped."""
-        # From here on no event does anything.
+        """Record every exchange; bytes that would still be sent are dropped."""
+        # Without a layer no event has an effect.
         self._layer = None
         self._queue.clear()
         if self.relay is not None:
             self.relay.shut(code)
 
     def _refuse(self, code: str) -> None:
-        """Record a connection that no exchange tells of, once."""
+        """Record, once, a connection without an exchange that would show it."""
         if not self._is_recorded:
             self._is_recorded = True
-            self.desk.refuse(code)
+            self.services.refuse(code)
 
     def _hang_up(self) -> None:
-        """Close everything that is still open."""
+        """Close all that is still open."""
         self._has_ended = True
         self._layer = None
         self._queue.clear()
@@ -459,12 +498,3 @@ class InterceptHandler:
             wire.abort()
         if not self.gone.done():
             self.gone.set_result(None)
-
-    def _hook(self, hook: commands.StartHook) -> None:
-        try:
-            self._lane.guard.run(hook)
-        except BaseException as error:  # noqa: BLE001 - as everywhere
-            self._fail(error)
-
-    def _hook_data(self, server: Server) -> server_hooks.ServerConnectionHookData:
-        return server_hooks.ServerConnectionHookData(client=self.client, server=server)

@@ -1,7 +1,7 @@
-"""The full lane: TLS on both sides by mitmproxy, HTTP by our own relay, every exchange decided.
+"""The intercept lane: TLS on both sides by mitmproxy, HTTP by our own relay, every exchange decided.
 
-It wires together what one intercepted connection needs: mitmproxy's master with our few add-ons, the
-guard around them, and a `Handler` for each client connection.
+It wires mitmproxy's master with our few add-ons, the guard around them, and an `InterceptHandler` for each
+client connection.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from mitmproxy.tls import TlsData
 from egress.addons.guard import HookGuard
 from egress.addons.http_layers import HttpLayer, NextLayerChooser
 from egress.addons.mitm_master import build_master
-from egress.addons.tls_hooks import HandshakeRefusal, TlsHooks, TlsTerms, UpstreamProof
+from egress.addons.tls_hooks import TlsHooks
 from egress.environment import read_environment
 from egress.errors import UsageError
 from egress.proxy.lanes.connection import AdmittedConnection
 from egress.proxy.lanes.dial import ConnectedSocket, DialError
 from egress.proxy.lanes.engine import ProxyEngine
-from egress.proxy.lanes.intercept_handler import InterceptHandler
-from egress.proxy.lanes.intercept_services import InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from egress.relay.relay import ClientProtocol
 from egress.rules.decide.decision import decide_host
 from egress.rules.decide.policy import Policy
 from egress.tls.contexts import UpstreamContexts
 from egress.tls.openssl_environment import check_environment
+from egress.tls.verification import HandshakeRefusal, TlsTerms, UpstreamProof
 from egress.types import HostDecision
 
 log = structlog.get_logger(__name__)
@@ -57,7 +57,7 @@ class InterceptLane:
         limits: InterceptLimits = DEFAULT_LIMITS,
         pins: Mapping[str, frozenset[str]] = NO_PINS,
     ) -> None:
-        """`upstream` says whom to trust, `pins` which keys a host is held to beside that.
+        """`upstream` holds the trusted roots, `pins` the keys that a host must show as well.
 
         Must be called inside of a running loop. Raises `UsageError` where the environment configures OpenSSL.
         """
@@ -88,9 +88,9 @@ class InterceptLane:
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a lane carries streams of sockets")
         transport.pause_reading()
-        # All that the stream holds: after an end is fed, `read` returns without waiting.
+        # The stream is emptied: after an end is fed, `read` returns without waiting.
         reader.feed_eof()
-        # What a client that is lost already had said asks for nothing any more.
+        # The last bytes of a client that is already lost need no answer.
         with contextlib.suppress(OSError):
             ahead += await reader.read()
         handler = InterceptHandler(self, RelayServices(self.engine, arrival, sandbox))
@@ -107,12 +107,12 @@ class InterceptLane:
                 del self._handlers[handler.client]
 
     def tick(self) -> None:
-        """A second, or so, has passed: look for what takes too long."""
+        """End the stages that take too long; called about once a second."""
         now = self.engine.clock.monotonic()
         for handler in list(self._handlers.values()):
             handler.tick(now)
 
-    # What handlers ask
+    # Services of the handlers
 
     async def dial(self, arrival: AdmittedConnection) -> ConnectedSocket:
         """Connect to the destination, at an address that is allowed now: rules change under a connection."""
@@ -132,7 +132,7 @@ class InterceptLane:
         if engine.policy is not policy and not self.still_allows(
             arrival, engine.policy, engine.clock.now(), (connected.address,)
         ):
-            # Nobody has seen this address in use yet, so no recheck has looked at it.
+            # The address was not in use during the swap of the policy, so no recheck has covered it.
             connected.socket.close()
             raise _withdrawn(arrival)
         return connected
@@ -140,7 +140,7 @@ class InterceptLane:
     def still_allows(
         self, arrival: AdmittedConnection, policy: Policy, now: int, addresses: Collection[str] = ()
     ) -> bool:
-        """Whether this policy would let the connection be made now, in this lane, to these addresses."""
+        """Tell whether this policy would let the connection be made now, in this lane, to these addresses."""
         decision = _decide(arrival, policy, now)
         if not (decision.allowed and decision.intercept):
             return False
@@ -150,7 +150,7 @@ class InterceptLane:
             return False
         return True
 
-    # What the add-ons ask
+    # Calls of the add-ons
 
     def _http(self, context: Context, protocol: ClientProtocol) -> HttpLayer:
         return self._handlers[context.client].http(context, protocol)
@@ -159,7 +159,7 @@ class InterceptLane:
         handler = self._handlers.get(client)
         if handler is None:
             return None
-        arrival, sandbox = handler.arrival, handler.desk.sandbox
+        arrival, sandbox = handler.arrival, handler.services.sandbox
         return TlsTerms(
             sandbox=sandbox.identity.sandbox,
             authority=sandbox.authority,
@@ -188,13 +188,13 @@ class InterceptLane:
 
 
 class FailedHandshakes:
-    """The add-on that hears of handshakes with clients: most that fail do not trust our certificate."""
+    """The add-on for failed handshakes with clients: most of these clients do not trust our certificate."""
 
     def __init__(self, tell: Callable[[Client], None]) -> None:
         self._tell = tell
 
     def tls_failed_client(self, data: TlsData) -> None:
-        # Without a connection of OpenSSL none has begun, and the reason is told elsewhere.
+        # Without an OpenSSL connection no handshake has begun, and its refusal is already recorded.
         if data.ssl_conn is not None:
             self._tell(data.context.client)
 
@@ -209,9 +209,9 @@ def _withdrawn(arrival: AdmittedConnection) -> DialError:
 
 
 def _offer(arrival: AdmittedConnection) -> tuple[bytes, ...]:
-    """The protocols for a client: HTTP/2 where a rule asks for it, or where it speaks nothing else."""
+    """Return the protocols for a client: HTTP/2 if a rule asks for it, or if the client speaks no other."""
     offered = arrival.hello.alpn if arrival.hello else ()
     only_http2 = "h2" in offered and "http/1.1" not in offered
-    # Clients that speak 1.0 say so, and offer nothing else.
+    # Clients of HTTP/1.0 offer no other protocol.
     http1 = (_HTTP1, _HTTP1_0)
     return (_HTTP2, *http1) if arrival.decision.http2 or only_http2 else http1

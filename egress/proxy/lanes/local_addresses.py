@@ -38,7 +38,7 @@ _KERNEL_TIMEOUT: Final = 2.0
 
 
 class LocalAddresses:
-    """What this machine is, as `egress.address_check.OwnNetworks`; never older than some seconds."""
+    """The machine's own networks, as `egress.address_check.OwnNetworks`; never older than some seconds."""
 
     def __init__(
         self,

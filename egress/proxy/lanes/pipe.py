@@ -36,7 +36,7 @@ class PipeBuffer:
 
 
 class PipeSide(asyncio.BufferedProtocol):
-    """What one transport reports, as orders to the other one."""
+    """A side of the pipe: reports of its transport become orders to the other transport."""
 
     __slots__ = ("_before", "_pipe", "_room", "count", "has_ended", "is_lost", "other", "transport")
 
@@ -56,7 +56,7 @@ class PipeSide(asyncio.BufferedProtocol):
     def attach(self, transport: asyncio.Transport, before: asyncio.BaseProtocol | None = None) -> None:
         """Take over a transport, silent for now; `before` is told when it is lost."""
         transport.pause_reading()
-        # Whatever cannot be sent at once is reason to stop reading on the other side.
+        # Any byte that cannot be sent at once stops reading on the other side.
         transport.set_write_buffer_limits(high=0)
         self.transport = transport
         self._before = before
@@ -88,7 +88,7 @@ class PipeSide(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - same
         self.is_lost = True
         if self._before is not None:
-            # Whoever had the transport before may be waiting for its end.
+            # The previous protocol of the transport may be waiting for its end.
             self._before.connection_lost(None)
             self._before = None
         self._pipe.lost(self)
@@ -112,7 +112,7 @@ class Pipe:
         self.client = PipeSide(self, room)
         self.upstream = PipeSide(self, room)
         self.by: EndedBy | None = None
-        """Who made the end."""
+        """The side that made the end."""
 
     def join(self, ahead: bytes) -> None:
         """Send `ahead` upstream, then pass on whatever comes; both sides have been attached."""
@@ -140,7 +140,7 @@ class Pipe:
             if not side.is_lost:
                 side.transport.abort()
 
-    # What the sides report ------------------------------------------------------------------------
+    # Reports of the sides -------------------------------------------------------------------------
 
     def ended(self, side: PipeSide) -> None:
         self.by = self.by or self._name(side)
@@ -154,7 +154,7 @@ class Pipe:
 
     def lost(self, side: PipeSide) -> None:
         if not self._is_joined:
-            # Nobody waits yet; joining will find it lost.
+            # No task waits yet; `join` will find the side lost.
             return
         self.by = self.by or self._name(side)
         if not (self.client.is_lost and self.upstream.is_lost):

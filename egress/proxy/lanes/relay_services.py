@@ -1,8 +1,8 @@
-"""What the relay of one client connection asks for: policy, secrets, ids, and the audit of each exchange."""
+"""The services of the relay of a client connection: policy, secrets, ids, and the audit of each exchange."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from egress.audit.facts import (
@@ -11,12 +11,11 @@ from egress.audit.facts import (
     Durations,
     ExchangeFacts,
     Intent,
-    RefusalFacts,
     Ticket,
 )
-from egress.credentials import CanaryScan, Placeholders
-from egress.exchange import ExchangeRecord, Spend
-from egress.proxy.lanes.connection import AdmittedConnection
+from egress.credentials import NO_PLACEHOLDERS, Canaries, CanaryScan, Placeholders
+from egress.exchange import Exchange, ExchangeRecord, Spend
+from egress.proxy.lanes.connection import AdmittedConnection, refusal_facts
 from egress.proxy.lanes.engine import ProxyEngine, ServedSandbox
 from egress.relay.ports import ExchangeTiming
 from egress.rules.decide.policy import Policy, SecretSpec
@@ -25,13 +24,14 @@ from egress.secrets.value_history import KnownValue
 from egress.types import Secret
 
 _MICROSECONDS = 1_000_000
+_NANOSECONDS = 1_000_000_000
 MAX_ROUTES = 256
-"""Kept of one client connection before those that are closed are looked for."""
+"""Routes kept for a client connection before those of closed wires are dropped."""
 
 
 @dataclass(slots=True)
 class UpstreamRoute:
-    """What is known about one upstream connection."""
+    """Facts about an upstream connection, for the records of its exchanges."""
 
     address: str = ""
     resolve: int = 0
@@ -40,14 +40,14 @@ class UpstreamRoute:
     tls_version: str = ""
     alpn: str = ""
     is_told: bool = False
-    """An exchange has recorded how long it took to make; the next ones found it made."""
+    """An exchange has recorded how long the connection took to make; the next exchanges found it made."""
     way: ConnectionFacts | None = None
-    """What the records say of it, once one was written."""
+    """The facts as records state them; made for the first record."""
 
 
 @dataclass(slots=True)
 class RelayServices:
-    """The `Service` of one relay."""
+    """The `RelayEnvironment` of a relay."""
 
     engine: ProxyEngine
     arrival: AdmittedConnection
@@ -58,44 +58,52 @@ class RelayServices:
     """By the wire that the relay gave the connection."""
     finished: int = 0
     """How many exchanges have their record."""
+    monotonic: Callable[[], float] = field(init=False)
+    """The clock itself: every exchange reads it several times."""
+    request_id: Callable[[], str] = field(init=False)
     _nowhere: UpstreamRoute = field(default_factory=UpstreamRoute)
-    """Of exchanges that never left."""
+    """The route of exchanges that never left."""
     _spend: Spend | None = None
+    _policy: Policy | None = None
+    """The policy that `_placeholders` and `_canaries` were made for."""
+    _placeholders: Placeholders = NO_PLACEHOLDERS
+    _canaries: Canaries | None = None
     _version: int = -1
     _needles: dict[str, tuple[Policy, Needles | None]] = field(default_factory=dict)
-    """By digest, of policies that exchanges go by, and good for one version."""
+    """By digest, for the policies of running exchanges; valid for one version of the secrets."""
     _carried: dict[Ticket, tuple[KnownValue, ...]] = field(default_factory=dict)
-    """What the exchanges that run were sent with."""
+    """The values that running exchanges were sent with."""
 
-    # What is in force
+    def __post_init__(self) -> None:
+        self.monotonic = self.engine.clock.monotonic
+        self.request_id = self.engine.new_id
+
+    # Policy and time
 
     def policy(self) -> Policy:
         return self.engine.policy
 
     def now(self) -> int:
-        return self.engine.clock.now()
+        return self.engine.clock.now_ns() // _NANOSECONDS
 
-    def monotonic(self) -> float:
-        return self.engine.clock.monotonic()
-
-    def request_id(self) -> str:
-        return self.engine.new_id()
-
-    @property
-    def spend(self) -> Spend:
-        if self._spend is None:
-            self._spend = self.engine.counts.spender(self.sandbox.identity.sandbox)
-        return self._spend
+    def new_exchange(self) -> Exchange:
+        policy, sandbox = self.engine.policy, self.sandbox
+        if policy is not self._policy:
+            self._spend = self.engine.counts.spender(sandbox.identity.sandbox)
+            self._placeholders, self._canaries = sandbox.placeholders(policy), sandbox.canaries(policy)
+            # Last: a fault above must not leave the values of an older policy in force.
+            self._policy = policy
+        return Exchange(
+            policy,
+            sandbox.identity,
+            self.arrival.destination,
+            placeholders=self._placeholders,
+            needles=self.needles(policy),
+            spend=self._spend,
+            canaries=None if self._canaries is None else CanaryScan(self._canaries),
+        )
 
     # Secrets
-
-    def placeholders(self, policy: Policy) -> Placeholders:
-        return self.sandbox.placeholders(policy)
-
-    def watch(self, policy: Policy) -> CanaryScan | None:
-        # Asked with every request: most policies have no canaries.
-        canaries = self.sandbox.canaries(policy) if policy.canaries else None
-        return None if canaries is None else CanaryScan(canaries)
 
     def needles(self, policy: Policy) -> Needles | None:
         secrets = self.engine.secrets
@@ -106,7 +114,7 @@ class RelayServices:
         to = self.arrival.destination
         needles = secrets.needles_at(to.host, to.port, self.bound(policy))
         if secrets.version != self._version:
-            # Behind the question, which may bring news itself.
+            # Cleared after the call, which may bring a new version itself.
             self._needles.clear()
             self._version = secrets.version
         self._needles[policy.digest] = (policy, needles)
@@ -118,14 +126,14 @@ class RelayServices:
         return self.engine.secrets.cached(secret_specs(policy, names), names if unscrubbed else ())
 
     def bound(self, policy: Policy) -> tuple[SecretSpec, ...]:
-        """The secrets that may go to this destination, and so may come back from it."""
+        """Return the secrets that may go to this destination, and so may come back from it."""
         to = self.arrival.destination
         return tuple([spec for spec in policy.secrets.values() if spec.is_bound_to(to.host, to.port)])
 
     # The upstream connections
 
     def keep(self, wire: int, route: UpstreamRoute, open_routes: Collection[UpstreamRoute]) -> None:
-        """Note the route of a wire; those that are closed are let go of when there are many."""
+        """Note the route of a wire; routes of closed wires are dropped when there are many."""
         if len(self.routes) >= MAX_ROUTES:
             alive = {id(each) for each in open_routes}
             self.routes = {number: each for number, each in self.routes.items() if id(each) in alive}
@@ -156,7 +164,7 @@ class RelayServices:
             facts = self._facts(request, timing)
             self.engine.audit.exchange(ticket if isinstance(ticket, Ticket) else None, record, facts)
         except BaseException:
-            # Whoever asked may not be able to say so any more.
+            # The connection ends with this fault, and may not be able to record it any more.
             self.refuse("internal")
             raise
         finally:
@@ -165,30 +173,14 @@ class RelayServices:
                 self.engine.on_canary(self.sandbox)
             if isinstance(ticket, Ticket):
                 self.engine.secrets.end_use(self._carried.pop(ticket, ()))
-        # Last: what goes wrong in counting changes no record.
+        # Last: a fault in counting must not change a record.
         took = facts.durations
         connecting = took.resolve + took.connect + took.tls
         self.engine.metrics.exchange(self.arrival.decision.entry, record, timing, connecting)
 
     def refuse(self, code: str) -> None:
-        """Record that this connection ended without an exchange to tell of it."""
-        arrival = self.arrival
-        to, decision = arrival.destination, arrival.decision
-        self.engine.audit.refusal(
-            RefusalFacts(
-                identity=arrival.identity,
-                listener=arrival.listener,
-                entry=arrival.entry,
-                host=to.host,
-                port=to.port,
-                code=code,
-                connection=arrival.id,
-                sni=arrival.hello.sni if arrival.hello else "",
-                rule=decision.rule,
-                place=decision.place,
-                policy=arrival.policy.digest,
-            )
-        )
+        """Record that this connection ended without an exchange that would show it."""
+        self.engine.audit.refusal(refusal_facts(self.arrival, code))
         self.engine.metrics.refused(code)
 
     def _facts(self, request: str, timing: ExchangeTiming) -> ExchangeFacts:
@@ -215,7 +207,7 @@ class RelayServices:
 
 
 def secret_specs(policy: Policy, names: tuple[str, ...]) -> tuple[SecretSpec, ...]:
-    """What the policy says about these secrets; the loader has seen to it that it names them all."""
+    """Return the entries of these secrets in the policy; the loader has checked that it names them all."""
     return tuple([policy.secrets[name] for name in names if name in policy.secrets])
 
 

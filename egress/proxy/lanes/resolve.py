@@ -40,7 +40,7 @@ class UnresolvedError(Exception):
 
 
 class NameResolver(Protocol):
-    """Where addresses come from."""
+    """The source of addresses."""
 
     async def resolve(self, host: str, owner: str = "") -> tuple[str, ...]:
         """Return every address of a canonical name, best first; raises `UnresolvedError`.
@@ -67,7 +67,7 @@ def _name(text: str) -> str:
     try:
         return canonical_wire_host(text)
     except HostError as error:
-        raise UsageError(f"a fixed address stands behind no host name: {error}", error.hint) from None
+        raise UsageError(f"a fixed address has no valid host name: {error}", error.hint) from None
 
 
 def _address(text: str) -> str:
@@ -111,7 +111,7 @@ class SystemResolver:
             task = asyncio.create_task(self._ask(host, owner, asking))
             asking.tasks[host] = task
             task.add_done_callback(_consume_outcome)
-        # Who gives up must not take the answer away from the others that wait for it.
+        # A caller that gives up must not cancel the answer for the other callers.
         return await asyncio.shield(task)
 
     async def _ask(self, host: str, owner: str, asking: _OwnerQueue) -> tuple[str, ...]:

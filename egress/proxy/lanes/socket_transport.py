@@ -1,6 +1,6 @@
-"""One TCP connection as the full lane drives it: no stream, no task, bytes in and out.
+"""A TCP connection of the intercept lane: no stream and no task, bytes in and out.
 
-Reading and writing are handed straight to the handler, which saves a task switch for every read.
+Reads are handed straight to the handler, which saves a task switch for every read.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ HIGH_WATER_BYTES = 256 * 1024
 """Bytes that may wait to be sent before the other side is asked to hold."""
 
 MAX_READ_BYTES = 64 * 1024
-"""Bytes of a client that are read at once: what they may mean is work that nobody else gets done."""
+"""Bytes of a client read at once: handling them keeps the event loop from all other connections."""
 
 OVERFULL_BYTES = 8 * HIGH_WATER_BYTES
-"""Bytes that wait to be sent above which nothing more is read: what still comes must be answers that the
-peer asks for and does not take, since bodies are held long before."""
+"""Bytes waiting to be sent above which reading stops: bodies are held long before, so these are answers that
+the peer asks for and does not take."""
 
 MAX_QUEUED_BYTES = 64 * HIGH_WATER_BYTES
 """Bytes that wait to be sent above which the connection is given up."""
 
 MAX_LAST_READ_BYTES = 256 * 1024
-"""Bytes that are still read from a connection that broke: what was on its way, not a stream."""
+"""Bytes still read from a broken connection: an answer on its way, not a stream."""
 
 
 class TransportReceiver(Protocol):
-    """Whom a wire reports to."""
+    """The receiver of a wire's events."""
 
     def received(self, wire: SocketTransport, data: bytes) -> None:
-        """Bytes have come."""
+        """Take bytes of the peer."""
         ...
 
     def ended(self, wire: SocketTransport) -> None:
@@ -44,12 +44,12 @@ class TransportReceiver(Protocol):
         ...
 
     def blocked(self, wire: SocketTransport, *, blocked: bool) -> None:
-        """What was written is not taken, or is again."""
+        """Note that the peer does not take written bytes, or takes them again."""
         ...
 
 
 class SocketTransport(asyncio.Protocol):
-    """The transport of one of mitmproxy's connections."""
+    """The transport of a connection of mitmproxy."""
 
     def __init__(self, driver: TransportReceiver, connection: Connection) -> None:
         self._driver = driver

@@ -1,35 +1,81 @@
-"""The tunnel lane with its records: every tunnel takes a ticket before it dials, and gives one line.
+"""The tunnel lane: bytes only, for hosts that are not intercepted. It can hold no secret.
 
-A client that the lane turns away at once has sent nothing upstream: that is a refusal, and needs no ticket.
-It decides nothing; what may be carried is settled by the door and the lane.
+The first message of the client must name the allowed host in clear: a hello that may hide a second,
+encrypted one could be for any site behind the same address. Then the upstream is dialled, the bytes read
+so far are sent, and the two transports are joined until one of them ends. Each connection is recorded once.
+
+This module must not look into the bytes, and never answers anything but a TLS alert.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
 
-from egress.audit.facts import AuditStoppedError, Durations, Intent, RefusalFacts, Ticket
-from egress.audit.facts import TunnelFacts as Line
+from egress.audit.facts import AuditStoppedError, Durations, Intent, RefusalFacts, Ticket, TunnelFacts
 from egress.proxy.clock import Clock
-from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections
-from egress.proxy.lanes.dial import Dialer
-from egress.proxy.lanes.tunnel_connection import TunnelCarrier, TunnelEnd, TunnelTimeouts, refusal_code
+from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections, refusal_facts
+from egress.proxy.lanes.dial import ConnectedSocket, Dialer, DialError
+from egress.proxy.lanes.pipe import EndedBy, Pipe, PipeBuffer
 from egress.proxy.metrics import Metrics
+from egress.rules.decide.decision import decide_host
+from egress.rules.decide.policy import Policy
+from egress.rules.language.hosts import is_address
+
+_ALERT_HEAD: Final = b"\x15\x03\x03\x00\x02\x02"
+_UNRECOGNIZED_NAME_CODE: Final = b"\x70"
+_ACCESS_DENIED_CODE: Final = b"\x31"
+_INTERNAL_ERROR_CODE: Final = b"\x50"
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelTimeouts:
+    """Time-outs of a tunnel, in seconds."""
+
+    connect: float = 10.0
+    """To resolve the name and connect, together."""
+    idle: float = 600.0
+    """For another byte in either direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelEnd:
+    """The outcome of a connection, reported once to `on_end`."""
+
+    arrival: AdmittedConnection
+    code: str
+    """Empty if a peer ended it, otherwise one of `errors.CODES`."""
+    by: EndedBy
+    """The side that ended it; `proxy` for every refusal."""
+    address: str
+    """The dialled address; with `address.refused` the refused one. May be empty."""
+    up: int
+    """Bytes from the client."""
+    down: int
+    """Bytes from the upstream."""
+    resolve_us: int
+    connect_us: int
+    total_us: int
+    """Since the connection was accepted."""
+    note: str
+    """The fault, for the operator; may be empty."""
 
 
 class TunnelAudit(Protocol):
-    """Where tunnels are recorded."""
+    """The log, as tunnels are recorded in it."""
 
     def begin(self, opening: Intent) -> Ticket: ...
 
-    def tunnel(self, ticket: Ticket | None, value: Line) -> None: ...
+    def tunnel(self, ticket: Ticket | None, value: TunnelFacts) -> None: ...
 
     def refusal(self, value: RefusalFacts) -> None: ...
 
 
 class TunnelEngine(Protocol):
-    """The engine, as far as it is needed here."""
+    """The parts of the engine that tunnels use."""
 
     @property
     def clock(self) -> Clock: ...
@@ -41,17 +87,59 @@ class TunnelEngine(Protocol):
     def audit(self) -> TunnelAudit: ...
 
 
-class TunnelLane:
-    """Carries connections that nobody looks into, and records each once."""
+class TunnelCarrier:
+    """Carries tunnels and reports their ends; keeps no records."""
 
     def __init__(
-        self, engine: TunnelEngine, patience: TunnelTimeouts, metrics: Metrics | None = None
+        self,
+        dialer: Dialer,
+        clock: Clock,
+        live: LiveConnections,
+        on_end: Callable[[TunnelEnd], None],
+        timeouts: TunnelTimeouts | None = None,
     ) -> None:
-        """`metrics` count what is recorded here."""
+        self._dialer = dialer
+        self._clock = clock
+        self._live = live
+        self._on_end = on_end
+        self._timeouts = timeouts or TunnelTimeouts()
+        self._buffer = PipeBuffer()
+
+    async def carry(
+        self,
+        arrival: AdmittedConnection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ahead: bytes,
+    ) -> None:
+        """Carry a connection to its end, and close it; `ahead` is what was read of it already."""
+        tunnel = TunnelConnection(arrival, self._dialer, self._timeouts, self._buffer)
+        self._live.enter(tunnel)
+        try:
+            await tunnel.run(reader, writer, ahead, self._clock.monotonic() + self._timeouts.connect)
+        except asyncio.CancelledError:
+            tunnel.close("proxy.stopping")
+            raise
+        except Exception:
+            tunnel.close("internal")
+            raise
+        finally:
+            writer.close()
+            self._live.leave(tunnel)
+            self._on_end(tunnel.end(self._clock.monotonic()))
+
+
+class TunnelLane(TunnelCarrier):
+    """The lane with its records: a tunnel takes a ticket before it dials, and gives one line of the log."""
+
+    def __init__(
+        self, engine: TunnelEngine, timeouts: TunnelTimeouts, metrics: Metrics | None = None
+    ) -> None:
+        """`metrics` count the recorded tunnels and refusals."""
+        super().__init__(engine.dialer, engine.clock, engine.live, self._record, timeouts)
         self._engine = engine
         self._metrics = metrics or Metrics()
         self._tickets: dict[str, Ticket] = {}
-        self._tunnel = TunnelCarrier(engine.dialer, engine.clock, engine.live, self._end, patience)
 
     async def carry(
         self,
@@ -61,54 +149,197 @@ class TunnelLane:
         ahead: bytes,
     ) -> None:
         """Carry a connection to its end; `ahead` is what was read of it already."""
+        # A client that is refused at once sends no byte upstream, so its refusal needs no ticket.
         if not refusal_code(arrival):
+            to = arrival.destination
+            intent = Intent(arrival.id, arrival.id, arrival.identity.sandbox, to.host, to.port)
             try:
-                self._tickets[arrival.id] = self._engine.audit.begin(_opening(arrival))
+                self._tickets[arrival.id] = self._engine.audit.begin(intent)
             except AuditStoppedError:
                 self._refuse(arrival, "audit.stopped")
                 writer.close()
                 return
-        await self._tunnel.carry(arrival, reader, writer, ahead)
+        await super().carry(arrival, reader, writer, ahead)
 
-    def _end(self, end: TunnelEnd) -> None:
+    def _record(self, end: TunnelEnd) -> None:
         ticket = self._tickets.pop(end.arrival.id, None)
         if ticket is None:
             self._refuse(end.arrival, end.code)
         else:
-            self._engine.audit.tunnel(ticket, _line(end))
+            self._engine.audit.tunnel(ticket, _tunnel_facts(end))
             self._metrics.tunnel(end.arrival.decision.entry)
 
     def _refuse(self, arrival: AdmittedConnection, code: str) -> None:
-        self._engine.audit.refusal(_refusal(arrival, code))
+        self._engine.audit.refusal(refusal_facts(arrival, code))
         self._metrics.refused(code)
 
 
-def _opening(arrival: AdmittedConnection) -> Intent:
-    to = arrival.destination
-    return Intent(arrival.id, arrival.id, arrival.identity.sandbox, to.host, to.port)
+class TunnelConnection:
+    """A connection in the lane."""
+
+    def __init__(
+        self, arrival: AdmittedConnection, dialer: Dialer, timeouts: TunnelTimeouts, buffer: PipeBuffer
+    ) -> None:
+        self.arrival = arrival
+        self.secrets: frozenset[str] = frozenset()
+        self._dialer = dialer
+        self._pipe = Pipe(buffer, timeouts.idle)
+        self._dialling: asyncio.Timeout | None = None
+        self._decision = arrival.decision
+        """The decision of the rules in force: they may change while the upstream is dialled."""
+        self._address = ""
+        self._times = (0, 0)
+        self._code = ""
+        self._note = ""
+
+    async def run(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ahead: bytes, deadline: float
+    ) -> None:
+        """Check the hello, dial, and relay until the end."""
+        self._code = refusal_code(self.arrival)
+        if self._code:
+            writer.write(_ALERT_HEAD + _UNRECOGNIZED_NAME_CODE)
+            return
+        connected = await self._dial(deadline)
+        if connected is None or not await self._attach_upstream(connected):
+            writer.write(_ALERT_HEAD + (_ACCESS_DENIED_CODE if self._is_denied() else _INTERNAL_ERROR_CODE))
+            return
+        rest = await self._attach_client(reader, writer.transport)
+        if rest is None:
+            self._pipe.abort("client")
+            return
+        self._pipe.join(ahead + rest)
+        await self._pipe.wait()
+
+    async def _dial(self, deadline: float) -> ConnectedSocket | None:
+        arrival = self.arrival
+        try:
+            async with asyncio.timeout(None) as self._dialling:
+                found = await self._dialer.connect(
+                    arrival.destination, arrival.decision, deadline=deadline, owner=arrival.identity.sandbox
+                )
+            self._address, self._times = found.address, (found.resolve_us, found.connect_us)
+            if self._decision is not arrival.decision:
+                self._check(found)
+        except DialError as error:
+            self._code, self._note, self._address = error.code, error.message, error.address
+            return None
+        except TimeoutError:
+            # The tunnel was closed during the dial; the code is set.
+            return None
+        finally:
+            self._dialling = None
+        return found
+
+    def _check(self, found: ConnectedSocket) -> None:
+        """Check the address by rules that came into force during the dial."""
+        try:
+            self._dialer.check(self.arrival.destination.host, self._decision, (found.address,))
+        except DialError as error:
+            found.socket.close()
+            raise DialError("access.withdrawn", error.message, address=found.address) from None
+
+    async def _attach_upstream(self, connected: ConnectedSocket) -> bool:
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: self._pipe.upstream, sock=connected.socket
+            )
+        except BaseException:
+            connected.socket.close()
+            raise
+        if self._code:
+            # The tunnel was closed while the upstream was attached.
+            self._pipe.abort("proxy")
+        return not self._code
+
+    async def _attach_client(
+        self, reader: asyncio.StreamReader, transport: asyncio.WriteTransport
+    ) -> bytes | None:
+        """Take the transport from its stream; return the bytes left in the stream, None if it is closed."""
+        if not isinstance(transport, asyncio.Transport) or transport.is_closing():
+            return None
+        self._pipe.client.attach(transport, transport.get_protocol())
+        transport.set_protocol(self._pipe.client)
+        _without_delay(transport)
+        # The stream gets no more bytes. An end of our own makes its read return at once; a real end is
+        # reported again as soon as the transport reads on.
+        reader.feed_eof()
+        try:
+            return await reader.read()
+        except OSError:
+            return None
+
+    # As a live connection
+
+    def recheck(self, policy: Policy, now: int) -> None:
+        """End the tunnel, with `access.withdrawn`, if this policy would not let it begin now."""
+        asked = self.arrival.destination
+        decision = decide_host(
+            policy, self.arrival.identity, asked.host, asked.port, now, scheme=asked.scheme
+        )
+        self._decision = decision
+        if not decision.allowed or decision.intercept:
+            self.close("access.withdrawn")
+            return
+        try:
+            self._dialer.check(asked.host, decision, (self._address,) if self._address else ())
+        except DialError:
+            self.close("access.withdrawn")
+
+    def drain(self) -> None:
+        """Let the tunnel go on: its bytes are opaque, so no good moment to end it can be seen."""
+
+    def close(self, code: str) -> None:
+        """End the tunnel now, for this reason."""
+        self._code = self._code or code
+        if self._dialling is not None:
+            self._dialling.reschedule(asyncio.get_running_loop().time())
+        self._pipe.abort("proxy")
+
+    # The record
+
+    def end(self, monotonic: float) -> TunnelEnd:
+        """Return the outcome."""
+        resolve_us, connect_us = self._times
+        return TunnelEnd(
+            arrival=self.arrival,
+            code=self._code,
+            by="proxy" if self._code else self._pipe.by or "proxy",
+            address=self._address,
+            up=self._pipe.client.count,
+            down=self._pipe.upstream.count,
+            resolve_us=resolve_us,
+            connect_us=connect_us,
+            total_us=int((monotonic - self.arrival.started) * 1_000_000),
+            note=self._note,
+        )
+
+    def _is_denied(self) -> bool:
+        return self._code in {"access.withdrawn", "address.refused"}
 
 
-def _refusal(arrival: AdmittedConnection, code: str) -> RefusalFacts:
-    to, decision = arrival.destination, arrival.decision
-    return RefusalFacts(
-        identity=arrival.identity,
-        listener=arrival.listener,
-        entry=arrival.entry,
-        host=to.host,
-        code=code,
-        port=to.port,
-        connection=arrival.id,
-        sni=arrival.hello.sni if arrival.hello else "",
-        rule=decision.rule,
-        place=decision.place,
-        policy=arrival.policy.digest,
-    )
+def refusal_code(arrival: AdmittedConnection) -> str:
+    """Return the code that refuses this client a tunnel; empty if it may have one."""
+    hello = arrival.hello
+    if hello is None:
+        return "protocol.refused"
+    host = arrival.destination.host
+    named = "" if is_address(host) else host
+    return "request.mismatch" if hello.encrypted or hello.sni != named else ""
 
 
-def _line(end: TunnelEnd) -> Line:
+def _without_delay(transport: asyncio.Transport) -> None:
+    # asyncio sets these options only on sockets that were made with their protocol named.
+    sock = transport.get_extra_info("socket")
+    if sock.family in {socket.AF_INET, socket.AF_INET6}:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _tunnel_facts(end: TunnelEnd) -> TunnelFacts:
     arrival = end.arrival
     to, decision = arrival.destination, arrival.decision
-    return Line(
+    return TunnelFacts(
         identity=arrival.identity,
         listener=arrival.listener,
         entry=arrival.entry,

@@ -42,7 +42,7 @@ def raise_descriptor_limit() -> int:
 
 
 def requested_capacity(clients: int, clients_of_sandbox: int) -> ConnectionCapacity:
-    """What the settings ask for."""
+    """Return the capacity that the settings ask for."""
     return ConnectionCapacity(
         clients,
         clients_of_sandbox,

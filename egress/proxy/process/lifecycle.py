@@ -22,6 +22,7 @@ from pathlib import Path
 import structlog
 
 from egress import __version__
+from egress.control_client import CONTROL_SOCKET, HANDOVER_SOCKET
 from egress.errors import EgressError
 from egress.policy.profile_check import refuse_without_profiles
 from egress.policy.rule_file_reader import printable_path
@@ -30,10 +31,10 @@ from egress.policy.rule_source import read_rules
 from egress.proxy.clock import Clock
 from egress.proxy.control import rule_warnings
 from egress.proxy.control.dynamic_sandboxes import DynamicSandboxes
-from egress.proxy.control.server import SOCKET_NAME, Body, ControlReply, ControlServer, RouteHandler, Routes
+from egress.proxy.control.server import Body, ControlReply, ControlServer, RouteHandler, Routes
 from egress.proxy.control.service import ControlService, ProcessHooks
 from egress.proxy.ingress.configured_listeners import ConfiguredListeners, ports_of
-from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarget, handover_path
+from egress.proxy.ingress.listener_handover import HandoverServer, HandoverTarget
 from egress.proxy.lanes.engine import ProxyEngine
 from egress.proxy.process import logs
 from egress.proxy.process.rule_file_watch import changes
@@ -59,11 +60,11 @@ _CLOSE_TIMEOUT = 2.0
 """Seconds for connections that were closed to be recorded."""
 
 OnWaiting = Callable[[int, int, bool], None]
-"""Is told how many connections are waited for, how many seconds at most, and whether Ctrl-C began it."""
+"""Called with the connections waited for, the seconds to wait, and whether Ctrl-C began the stop."""
 
 
 class ProxyServer:
-    """One proxy, run once."""
+    """A proxy, run once."""
 
     def __init__(self, start: StartValues, clock: Clock) -> None:
         self._start = start
@@ -141,7 +142,7 @@ class ProxyServer:
                 self._keep(forever)
             self._say_started(engine)
             self._remark(engine)
-            # Those who are slow are told in the log.
+            # The log names secrets that are not resolved by then.
             await asyncio.wait([self._beside(service.warm())], timeout=_WARM_UP_TIMEOUT)
             announce(self._ready(parts, listening))
             await self._stopping.wait()
@@ -168,7 +169,7 @@ class ProxyServer:
 
     def _handover(self, sandboxes: DynamicSandboxes) -> HandoverServer:
         adoption = HandoverTarget(sandboxes, sandboxes.adopt, sandboxes.release)
-        return HandoverServer(handover_path(self._values.runtime_dir), adoption)
+        return HandoverServer(self._values.runtime_dir / HANDOVER_SOCKET, adoption)
 
     # What is said
 
@@ -188,7 +189,7 @@ class ProxyServer:
         for name, meant in unknown_variables(self._start.captured.environ):
             hint = {"hint": f"did you mean {meant}?"} if meant else {}
             _log.warning(
-                "setting.unknown", variable=name, cause="this is no setting, and does nothing", **hint
+                "setting.unknown", variable=name, cause="this is not a setting, and has no effect", **hint
             )
         rule_warnings.log_findings(self._start.findings)
 
@@ -197,11 +198,11 @@ class ProxyServer:
         stand_ins = engine.sandboxes[name].placeholders(engine.policy).all
         return ReadyReport(
             listening.addresses.get(name, ()),
-            self._values.runtime_dir / SOCKET_NAME,
+            self._values.runtime_dir / CONTROL_SOCKET,
             tuple((each.secret, each.value) for each in stand_ins),
             listening.transparent,
             listening.names,
-            handover_path(self._values.runtime_dir) if self._values.handover else None,
+            self._values.runtime_dir / HANDOVER_SOCKET if self._values.handover else None,
             engine.secrets.unavailable(
                 engine.policy.secrets.values(), rule_warnings.unscrubbed_secrets(engine.policy)
             ),
@@ -213,7 +214,7 @@ class ProxyServer:
         return refuse_without_profiles(loaded, in_use, self._files()[0])
 
     def _option_of_runtime_dir(self) -> str:
-        """What moves the runtime folder: its own option, or that of the folder it lies in."""
+        """Return the option that moves the runtime folder: its own, or that of the state folder around it."""
         values, origin = self._values, self._start.effective.origins["runtime_dir"]
         follows = origin == "default" and values.runtime_dir.is_relative_to(values.state_dir)
         return "--state-dir" if follows else "--runtime-dir"
@@ -280,7 +281,7 @@ class ProxyServer:
         await parts.names.close()
         for carried in engine.live:
             carried.drain()
-        # What is idle has gone by then, and is nothing to wait for.
+        # Idle connections close at once, and need no waiting.
         await self._until_empty(engine, _POLL_INTERVAL)
         if len(engine.live):
             self._say_waiting(len(engine.live))
@@ -307,7 +308,7 @@ class ProxyServer:
 
 
 def tick(parts: ProxyParts, number: int) -> None:
-    """What is due once a second: the log, limits, timeouts, and now and then what has expired."""
+    """Do the work of each second: the log, limits, time-outs, and now and then expired entries."""
     parts.engine.audit.tick()
     parts.engine.counts.forget_idle()
     parts.full.tick()

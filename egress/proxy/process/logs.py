@@ -31,7 +31,7 @@ Processor = Callable[[object, str, Event], Event]
 
 OWN_LOGGER = "egress"
 MAX_LINES_PER_WINDOW = 20
-"""Of one kind of event, in one window."""
+"""Log lines of an event kind in a window."""
 WINDOW_SECONDS = 10.0
 """Seconds."""
 MAX_EVENT_KINDS = 1024
@@ -173,7 +173,7 @@ def _without_meta(_logger: object, _method: str, event: Event) -> Event:
 
 
 def format_json(_logger: object, _method: str, event: Event) -> str:
-    """One JSON object on one line, in ASCII."""
+    """Format an event as a JSON object on a single line, in ASCII."""
     return json.dumps(dict(_ordered(event)), default=_as_plain, ensure_ascii=True)
 
 
@@ -182,7 +182,7 @@ def _as_plain(value: object) -> object:
 
 
 def format_text(_logger: object, _method: str, event: Event) -> str:
-    """One line for people; a traceback follows it, indented."""
+    """Format an event as a line for people; a traceback follows it, indented."""
     found = dict(_ordered(event))
     trace = str(found.pop("exception", ""))
     head = [str(found.pop("time", "")), f"{found.pop('level', '')!s:7}", _plain(str(found.pop("event", "")))]

@@ -1,4 +1,4 @@
-"""What a proxy is started with, and what its user is told once it serves. Values only."""
+"""Values that a proxy is started with, and the report for its user once it serves."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def watched_files(chosen: RuleSource, trust: TrustedFiles) -> tuple[Path, ...]:
-    """The files whose change means that the rules are to be read again."""
-    # To be trusted again is what a changed file may be waiting for.
+    """Return the files whose change triggers a reload of the rules."""
+    # A changed rule file may wait for the user to trust it again.
     return (*chosen.paths, trust.file) if chosen.needs_trust else chosen.paths
 
 
 @dataclass(frozen=True, slots=True)
 class StartValues:
-    """What a proxy is started with."""
+    """The inputs of a proxy."""
 
     effective: EffectiveSettings
     chosen: RuleSource
@@ -33,22 +33,22 @@ class StartValues:
     policy: Policy
     captured: CapturedEnvironment
     findings: tuple[Finding, ...] = ()
-    """What was found in the rules and does not keep them from being used."""
+    """Findings in the rules that do not keep them from being used."""
     seen: tuple[object, ...] | None = None
-    """The fingerprint of the rule files, taken before they were read: a change since then is one."""
+    """The fingerprint of the rule files, taken before they were read, so that no later change is missed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyReport:
-    """What a user needs to know once it serves."""
+    """Facts for the user once the proxy serves."""
 
     addresses: tuple[ListenAddress, ...]
     control: Path
     placeholders: tuple[tuple[str, str], ...]
-    """The stand-ins of the sandbox: secret and value."""
+    """The placeholders of the sandbox: secret and value."""
     transparent: tuple[ListenAddress, ...] = ()
     names: tuple[ListenAddress, ...] = ()
     handover: Path | None = None
-    """Where listeners are handed over, if they may be."""
+    """The socket for handing over listeners; None if it is closed."""
     lacking: tuple[UnavailableSecret, ...] = ()
-    """The secrets that were asked for in vain by then."""
+    """The secrets that could not be resolved by then."""

@@ -22,12 +22,11 @@ from egress.proxy.ingress.ports import Lanes
 from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.engine import IdGenerator, LimitCounters, ProxyEngine, ServedSandbox
+from egress.proxy.lanes.intercept_handler import InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
-from egress.proxy.lanes.intercept_services import InterceptLimits
 from egress.proxy.lanes.local_addresses import LocalAddresses
 from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
-from egress.proxy.lanes.tunnel_connection import TunnelTimeouts
-from egress.proxy.lanes.tunnel_lane import TunnelLane
+from egress.proxy.lanes.tunnel_lane import TunnelLane, TunnelTimeouts
 from egress.proxy.process.descriptor_limit import (
     ConnectionCapacity,
     fit_capacity,

@@ -1,36 +1,40 @@
-"""Exchanges cut out of their bytes, without parsing each: most are like one that was seen before.
+"""The part of an exchange that rules look at, read by the schema instead of parsing the whole line.
 
-What rules look at comes back in line after line, but for the path. So the bytes of all that are looked up,
-and parsed when they are met for the first time. A line that has another form in any way, and every path
-that is not plain text, is left to whoever parses the whole line.
+The values that rules look at come back in line after line, but for the path. So they are looked up together
+and understood once. A line that is not just as the schema says is left to the caller, who parses all of it.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
-from egress.review import fast_parse
+from msgspec import to_builtins
+
+from egress.audit.fields import CUT_MARK
 from egress.review.drafting.observation import Observation, observe
+from egress.review.indexed_line import SealedExchange, exchange
 
 KEPT = 16_384
-_H2 = b',"alpn":"h2"'
 
-type Pieces = tuple[bytes, bytes, bytes, bytes]
-"""Who, where to, what came of it, and HTTP/2 or not; as they stand in a line."""
+_FIELD_NAMES = (
+    *("event", "profile", "scheme", "host", "port", "method", "status", "verdict", "code"),
+    *("injected", "alpn", "address"),
+)
+_GET_VALUES = attrgetter(*_FIELD_NAMES[1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExchangeKind:
-    """What many lines have in common. Two may say the same: each is equal to itself alone."""
+    """The values that many lines share. A kind is equal to itself alone, even if another has its values."""
 
     seen: Observation
     """Without a path."""
 
 
 class ParsedExchange(NamedTuple):
-    """What rules look at in one exchange."""
+    """The part of an exchange that rules look at."""
 
     kind: ExchangeKind
     path: str
@@ -38,64 +42,26 @@ class ParsedExchange(NamedTuple):
 
 
 class ExchangeParser:
-    """Cuts lines up, and remembers the kinds that it met."""
+    """Reads lines, and remembers the kinds that it met."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Pieces, ExchangeKind | None] = {}
-        self._forms: dict[fast_parse.Form, ExchangeKind | None] = {}
+        self._kinds: dict[tuple[object, ...], ExchangeKind | None] = {}
 
     def cut(self, line: bytes) -> ParsedExchange | None:
-        """What is in a line, given without its end; None where it has to be parsed."""
-        found = fast_parse.exchange(line)
-        form = found[0] if found else None
-        if found is None or not isinstance(form, fast_parse.Form):
+        """Read a line, given without its end; None means that it has to be parsed."""
+        found = exchange(line)
+        if found is None or found.path.endswith(CUT_MARK):
             return None
-        try:
-            kind = self._forms[form] if form in self._forms else self._met(form)
-            return ParsedExchange(kind, _plain(found[8]), _id(line)) if kind else None
-        except ValueError:
-            return None
+        values = _GET_VALUES(found)
+        kind = self._kinds[values] if values in self._kinds else self._met(values, found)
+        return ParsedExchange(kind, found.path, found.request or found.connection) if kind else None
 
-    def _met(self, form: fast_parse.Form) -> ExchangeKind | None:
-        """The kind of a form that is met for the first time. Raises `ValueError` for an unusual one."""
-        fast_parse.fields_of(form)
-        profile = form.who[form.who.index(b',"profile":') : form.who.index(b',"listener":')]
-        rest = form.verdict[: form.verdict.index(b',"replaced":')]
-        if len(self._forms) >= KEPT:
-            self._forms.clear()
-        kind = self._forms[form] = self._kind((profile, form.where, rest, _H2 if _H2 in form.policy else b""))
-        return kind
-
-    def _kind(self, key: Pieces) -> ExchangeKind | None:
-        try:
-            return self._kinds[key]
-        except KeyError:
-            pass
+    def _met(self, values: tuple[object, ...], line: SealedExchange) -> ExchangeKind | None:
+        """The kind of a line that is met for the first time."""
         # A sandbox chooses what is in a line, so how much is remembered is bounded.
         if len(self._kinds) >= KEPT:
             self._kinds.clear()
-        kind = self._kinds[key] = _made(*key)
+        injected = [to_builtins(each) for each in line.injected]
+        found = observe(dict(zip(_FIELD_NAMES, ("exchange", *values), strict=True)) | {"injected": injected})
+        kind = self._kinds[values] = ExchangeKind(found) if found else None
         return kind
-
-
-def _made(profile: bytes, where: bytes, rest: bytes, alpn: bytes) -> ExchangeKind | None:
-    """The pieces as they stand in a line, around a path that is empty. Raises `ValueError` for none."""
-    found = observe(json.loads(b'{"event":"exchange"%b,"":"%b%b%b}' % (profile, where, rest, alpn)))
-    return ExchangeKind(found) if found else None
-
-
-def _id(line: bytes) -> str:
-    """The id of the request, else of the connection. Raises `ValueError`."""
-    for name in (b',"request":"', b',"connection":"'):
-        at = line.index(name) + len(name)
-        if found := line[at : line.index(b'"', at)]:
-            return _plain(found)
-    return ""
-
-
-def _plain(text: bytes) -> str:
-    """A text as it is read. Raises `ValueError` for what JSON would not take as it stands."""
-    found = text.decode("ascii")
-    if not found.isprintable():
-        raise ValueError
-    return found

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from egress.audit import files
-from egress.errors import UnreadableError, UsageError
+from egress.errors import UnreadableError, UsageError, reason_of
 from egress.review import schema
 from egress.review.drafting.fast_exchange_parse import ExchangeParser, ParsedExchange
 from egress.review.entry import LogEntry, NotALineError, parse
@@ -117,9 +117,8 @@ def _numbers(directory: Path) -> list[int]:
 
 
 def _unreadable(directory: Path, error: OSError) -> UnreadableError:
-    reason = (error.strerror or type(error).__name__).lower()
     return UnreadableError(
-        f"the audit log in {directory} cannot be read: {reason}", "name its folder with --dir"
+        f"the audit log in {directory} cannot be read: {reason_of(error)}", "name its folder with --dir"
     )
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from egress.address_check import classify_address
-from egress.audit.quote import CUT
+from egress.audit.fields import CUT_MARK
 from egress.errors import CODES
 from egress.types import Scheme, Verdict
 
@@ -86,8 +86,8 @@ def observe(fields: Mapping[str, object]) -> Observation | None:
         host=host,
         port=port,
         method=_text(fields, "method"),
-        path=path.removesuffix(CUT),
-        is_cut=path.endswith(CUT),
+        path=path.removesuffix(CUT_MARK),
+        is_cut=path.endswith(CUT_MARK),
         verdict=Verdict(verdict),
         code=code if code in CODES or code in _LOG_ALONE else "",
         secrets=_secrets(fields),

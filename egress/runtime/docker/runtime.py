@@ -1,31 +1,26 @@
-"""Sandboxes as containers: each behind a door of its own, and none with another way out.
+"""Sandboxes as Docker containers, each behind its own door, without any other way out.
 
-This puts the parts in order and takes them apart again; each part is elsewhere. A sandbox is made in this
-order, and whatever fails, what was made before is taken away:
+This module combines the parts; each part has its own module. A sandbox is created in this order, and any
+failure undoes the steps before it:
 
-    admitted by the proxy -> a blank (network, door, container), made ahead or now -> its files -> its ports
-    handed over -> its name
+    admitted by the proxy -> an unassigned container (network, door, container), ready or new -> its
+    files and canaries -> its ports handed over -> its name
 
-The proxy may end at any time. Then nobody serves the door, and when a proxy is there again it gets the same
-sockets: the sandbox sees a pause and a new authority, never another network.
+The proxy may end at any time. Its ports are then unserved, and a returning proxy gets the same sockets: the
+sandbox notices a pause and a new authority, never another network.
 """
 
 from __future__ import annotations
 
-import socket
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
-import structlog
-
-from egress.runtime import canary_planting, mounts, transfer
+from egress.runtime import canary_planting, mounts
 from egress.runtime.docker import container, isolation, labels, names
-from egress.runtime.docker import unassigned as sample
 from egress.runtime.docker.container_pool import ContainerPool
 from egress.runtime.docker.engine import ENGINE_SOCKET, ContainerGoneError, ContainerState, DockerEngine
 from egress.runtime.docker.engine_events import sandbox_events
@@ -35,57 +30,45 @@ from egress.runtime.docker.reaper import reap
 from egress.runtime.docker.unassigned import (
     UnassignedContainer,
     UnassignedContainerFactory,
+    dummy_admission,
     mount_placeholders,
 )
-from egress.runtime.door.controller import PROXY_PORT, DoorController, default_ports
+from egress.runtime.door.controller import PROXY_PORT, DoorController
 from egress.runtime.errors import (
     EngineError,
     SandboxError,
-    SandboxStateError,
 )
+from egress.runtime.lifecycle import DoorLifecycle, Status, unfit
 from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.owner_lock import OwnerLock, own_folder
-from egress.runtime.protocol import (
-    NO_OUTPUT,
-    Output,
-    Provisioner,
-    Provisions,
-    ProxyEndpoint,
-    provision_minimal,
-)
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, Provisions, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, ProxyClient
 from egress.runtime.proxy_monitor import ProxyMonitor
-from egress.runtime.sandbox_registry import SandboxRegistry
 from egress.runtime.spec import (
-    NO_VALUES,
     Command,
     Event,
     ExecResult,
     Info,
     Spec,
     State,
-    Values,
-    check_ports,
 )
 
-_log = structlog.get_logger(__name__)
-
 _STATE_NAMES: Final[dict[str, State]] = {"created": "created", "running": "running", "paused": "paused"}
-_MAX_PARALLEL_REMOVALS: Final = 8
 
 
 @dataclass(slots=True)
 class _DockerSandbox:
-    """One sandbox."""
+    """A sandbox."""
 
     spec: Spec
     unassigned: UnassignedContainer
-    """What it began as."""
+    """The container that it was made from."""
     provisions: Provisions
     admission: Admission
-    """The one it was made by: what is planted in it stays when another proxy admits it."""
+    """The first admission: canaries planted in it stay when another proxy admits it."""
     is_started: bool = False
-    """As somebody's: its container runs before."""
+    """Whether the sandbox was started; its container always runs."""
 
     @property
     def cell(self) -> NetworkCell:
@@ -104,14 +87,14 @@ class _DockerSandbox:
         return self.cell.door_controller
 
 
-class DockerRuntime:
+class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
     """A `Runtime` of the Docker engine on this machine."""
 
     def __init__(
         self,
-        gateway: ProxyClient,
+        proxy: ProxyClient,
         home: Path,
-        dress: Provisioner = provision_minimal,
+        provision: Provisioner = provision_minimal,
         *,
         engine: Path = ENGINE_SOCKET,
         ready: int = 1,
@@ -119,25 +102,24 @@ class DockerRuntime:
         runtime: str | None = None,
         seccomp: Path | None = None,
     ) -> None:
-        """Meet proxy and engine, and clear away what runtimes that ended left in `home`.
+        """Connect to proxy and engine, and remove what dead runtimes left in `home`.
 
-        `home` is a folder for files of sandboxes, of this user alone; `ready` says how many networks with a
-        door are made ahead, whatever comes into them; `guarded` are folders of the host that are never
-        mounted, such as those of the proxy. `runtime` names one of the engine's, such as `runsc`, and
-        `seccomp` a profile in the engine's form: both are passed on for sandboxes.
+        `home` is a folder for files of sandboxes, for this user alone; `ready` says how many cells are made
+        ahead; `guarded` are folders of the host that are never mounted, such as the proxy's. `runtime` names
+        a runtime of the engine, such as `runsc`, and `seccomp` is a seccomp profile: both apply to sandboxes.
         """
+        super().__init__(proxy, provision)
         with ExitStack() as parts:
             self._home = own_folder(home)
-            self._gateway = gateway
-            self._dress = dress
             self._engine = DockerEngine(engine)
             parts.callback(self._engine.close)
             self._isolation = isolation.choose_isolation(self._engine, runtime, seccomp)
-            reap(self._engine, self._home, gateway)
+            # Leftovers go before our own lease exists: every lease found then belongs to another process.
+            reap(self._engine, self._home, proxy)
             self._lease = parts.enter_context(OwnerLock(self._home))
             self._cells = NetworkCellPool(self._engine, self._home, str(self._lease.path), ready)
             parts.callback(self._cells.close)
-            self._blanks = UnassignedContainerFactory(
+            self._factory = UnassignedContainerFactory(
                 self._engine,
                 self._cells,
                 str(self._lease.path),
@@ -146,32 +128,26 @@ class DockerRuntime:
             )
             self._pool = ContainerPool(self._engine, self._prewarm)
             parts.callback(self._pool.close)
-            self._register = SandboxRegistry[_DockerSandbox](gateway, self._provision_again)
             self._lock = threading.Lock()
-            self._presence = ProxyMonitor(gateway, self._register.readmit_all)
+            self._presence = ProxyMonitor(proxy, self._register.readmit_all)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What this engine does not keep a sandbox from, for its operator."""
+        """The gaps that this engine leaves in the isolation, for its operator."""
         return isolation.cautions(self._engine.major, self._engine.version, self._isolation)
 
-    # Coming and going
-
-    def create(self, spec: Spec) -> Info:
-        image = self._engine.image_id(spec.image)
-        self._register.add(spec.name, lambda: self._make(spec, image))
-        return self.info(spec.name)
+    # Lifecycle
 
     def start(self, name: str) -> Info:
         box = self._register.get(name)
         if box.spec.mounts and not self._condition(box).is_alive:
-            # The engine follows their paths again.
+            # The engine resolves the paths of mounts at each start.
             mounts.refuse_moved(box.spec.mounts)
         try:
             was_alive = not box.provisions.planted or self._condition(box).is_alive
-            # Nothing happens where it runs already.
+            # Starting a running container does nothing.
             self._engine.start_container(box.container)
             with self._lock:
                 is_first, box.is_started = not box.is_started, True
@@ -192,13 +168,9 @@ class DockerRuntime:
             self._engine.resume_container(box.container)
         self._engine.stop_container(box.container, grace=1)
 
-    def remove(self, name: str) -> None:
-        with self._register.removing(name) as box:
-            if box is None:
-                return
-            self._gateway.dismiss(name)
-            box.cell.end_network()
-            box.unassigned.close()
+    def _end(self, sandbox: _DockerSandbox) -> None:
+        sandbox.cell.end_network()
+        sandbox.unassigned.close()
 
     def pause(self, name: str) -> None:
         box = self._register.get(name)
@@ -215,82 +187,44 @@ class DockerRuntime:
             try:
                 self._engine.resume_container(box.container)
             except EngineError:
-                # An engine may say for a moment that what runs is paused.
+                # An engine may report for a moment that a running container is paused.
                 if self._condition(box).state != "running":
                     raise
         elif condition.state != "running":
             raise _state_error(name, condition)
 
-    def close(self) -> None:
-        try:
-            with ThreadPoolExecutor(_MAX_PARALLEL_REMOVALS) as pool:
-                list(pool.map(self.remove, self._register.names))
-        finally:
-            self._parts.close()
-
-    def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
-        check_ports(ports)
-        box = self._register.get(name)
-        opened = box.cell.door_controller.open(default_ports(ports))
-        self._gateway.hand_over(name, opened)
-
     def prepare(self, spec: Spec, count: int) -> None:
         self._pool.want(spec, count)
 
-    def dial(self, name: str, port: int) -> socket.socket:
-        check_ports((port,))
-        box = self._running(name)
-        sock = box.cell.door_controller.dial(box.cell.sandbox_address, port)
-        sock.settimeout(None)
-        return sock
-
     # Commands
 
-    def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> DockerProcess:
-        return self._begin(name, command, output, is_open=command.input is None)
+    def _begin(
+        self, sandbox: _DockerSandbox, command: Command, output: Output, *, is_open: bool
+    ) -> DockerProcess:
+        return self._in_container(
+            sandbox.spec, sandbox.container, sandbox.provisions, command, output, is_open=is_open
+        )
 
-    def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
-        return self._begin(name, command, output, is_open=False).wait()
-
-    def _begin(self, name: str, command: Command, output: Output, *, is_open: bool) -> DockerProcess:
-        box = self._running(name)
-        return self._in_container(box.spec, box.container, box.provisions, command, output, is_open=is_open)
+    def _address(self, sandbox: _DockerSandbox) -> str:
+        return sandbox.cell.sandbox_address
 
     def _in_container(
-        self, spec: Spec, id_: str, outfit: Provisions, command: Command, output: Output, *, is_open: bool
+        self, spec: Spec, id_: str, provisions: Provisions, command: Command, output: Output, *, is_open: bool
     ) -> DockerProcess:
         user = f"{spec.user}:{spec.group}"
         begun = ExecTarget(
-            self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, outfit)
+            self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, provisions)
         )
         return DockerProcess(begun, command, output, is_open=is_open)
 
-    # Files
+    # State
 
-    def put(self, name: str, path: str, archive: BinaryIO) -> None:
-        transfer.put(lambda command, output: self.exec(name, command, output), name, path, archive)
-
-    def get(self, name: str, path: str) -> AbstractContextManager[BinaryIO]:
-        return transfer.get(lambda command, output: self.exec(name, command, output), name, path)
-
-    # Looking
-
-    def info(self, name: str) -> Info:
-        box = self._register.get(name)
-        condition = _visible_state(box, self._engine.container_state(box.container))
-        state = _STATE_NAMES.get(condition.state, "stopped") if condition else "stopped"
-        return Info(
-            name=name,
-            image=box.spec.image,
-            state=state,
-            profile=box.spec.profile,
-            labels=box.spec.labels,
-            created=condition.created if condition else None,
-            exit_code=condition.exit_code if condition and state == "stopped" else None,
-        )
-
-    def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
-        return self._register.list_infos(labels, self.info)
+    def _status(self, sandbox: _DockerSandbox) -> Status:
+        condition = _visible_state(sandbox, self._engine.container_state(sandbox.container))
+        if condition is None:
+            return Status("stopped")
+        state = _STATE_NAMES.get(condition.state, "stopped")
+        return Status(state, condition.created, condition.exit_code if state == "stopped" else None)
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
@@ -298,46 +232,51 @@ class DockerRuntime:
         with self._engine.events(*wanted) as stream:
             yield sandbox_events(stream)
 
-    # Making
+    # Creation
+
+    def _maker(self, spec: Spec) -> Callable[[], _DockerSandbox]:
+        image = self._engine.image_id(spec.image)
+        return lambda: self._make(spec, image)
 
     def _make(self, spec: Spec, image: str) -> _DockerSandbox:
-        # Before the proxy is asked: it would record that one came and went.
-        spec = replace(spec, mounts=self._blanks.mounts(spec))
-        admission = self._gateway.admit(spec.name, spec.profile)
-        try:
-            return self._place(spec, image, admission)
-        except BaseException:
-            self._gateway.dismiss(spec.name)
-            raise
+        # Before the proxy is asked: the proxy records every admission.
+        spec = replace(spec, mounts=self._factory.mounts(spec))
+        return self._admitted(spec, lambda admission: self._place(spec, image, admission))
 
     def _place(self, spec: Spec, image: str, admission: Admission) -> _DockerSandbox:
-        blank = self._take_prewarmed(spec, image, admission) or self._blanks.make(
-            spec, image, lambda cell: self._provision(admission, cell, spec)
+        unassigned = self._take_prewarmed(spec, image, admission) or self._factory.make(
+            spec, image, lambda cell: self._provision_in(cell, admission, spec)
         )
+        # Canaries first, then the ports, and the name last: a name makes the container a sandbox.
         try:
-            self._plant(spec, blank.container, blank.provisions)
-            self._gateway.hand_over(spec.name, blank.cell.door_controller.listeners)
-            self._engine.rename_container(blank.container, names.assigned(spec.name, blank.cell.id))
+            self._plant(spec, unassigned.container, unassigned.provisions)
+            self._proxy.hand_over(spec.name, unassigned.cell.door_controller.listeners)
+            self._engine.rename_container(unassigned.container, names.assigned(spec.name, unassigned.cell.id))
         except BaseException:
-            blank.close()
+            unassigned.close()
             raise
-        return _DockerSandbox(spec, blank, blank.provisions, admission)
+        return _DockerSandbox(spec, unassigned, unassigned.provisions, admission)
 
-    def _plant(self, spec: Spec, container_id: str, outfit: Provisions, *, again: bool = False) -> None:
+    def _plant(self, spec: Spec, container_id: str, provisions: Provisions, *, again: bool = False) -> None:
         def run(command: Command) -> ExecResult:
-            return self._in_container(spec, container_id, outfit, command, NO_OUTPUT, is_open=False).wait()
+            return self._in_container(
+                spec, container_id, provisions, command, NO_OUTPUT, is_open=False
+            ).wait()
 
         try:
-            canary_planting.plant(run, spec, outfit, again=again)
+            canary_planting.plant(run, spec, provisions, again=again)
         except EngineError:
             condition = self._engine.container_state(container_id)
             if condition is not None and condition.is_alive:
                 raise
-            # Its own first process is a shell too.
+            # The image's shell runs the first process too, so a broken shell ends the container.
             raise death_error(spec.name, condition) from None
 
     def _plant_again(self, box: _DockerSandbox) -> None:
-        """What lay in memory went with its end. Where it cannot be there again, nothing runs."""
+        """Plant again after a stop: files in memory are gone.
+
+        Without its canaries the sandbox must not run.
+        """
         try:
             self._plant(box.spec, box.container, box.provisions, again=True)
         except BaseException:
@@ -345,38 +284,38 @@ class DockerRuntime:
             raise
 
     def _take_prewarmed(self, spec: Spec, image: str, admission: Admission) -> UnassignedContainer | None:
-        """One that was made ahead, dressed; None where there is none, or none that fits."""
-        blank = self._pool.take(spec, image)
-        if blank is None:
+        """A ready container with the provisions of this sandbox; None if none is ready or none fits."""
+        unassigned = self._pool.take(spec, image)
+        if unassigned is None:
             return None
         try:
-            outfit = self._provision(admission, blank.cell, spec)
-            if blank.fits(outfit):
-                blank.mounted_files.renew(outfit)
-                blank.provisions = outfit
-                return blank
+            provisions = self._provision_in(unassigned.cell, admission, spec)
+            if unassigned.fits(provisions):
+                unassigned.mounted_files.renew(provisions)
+                unassigned.provisions = provisions
+                return unassigned
         except BaseException:
-            blank.close()
+            unassigned.close()
             raise
-        blank.close()
+        unassigned.close()
         return None
 
     def _prewarm(self, spec: Spec, image: str) -> UnassignedContainer:
-        return self._blanks.make(
+        return self._factory.make(
             spec,
             image,
-            lambda cell: mount_placeholders(self._provision(sample.dummy_admission(), cell, spec)),
+            lambda cell: mount_placeholders(self._provision_in(cell, dummy_admission(), spec)),
         )
 
-    def _provision(self, admission: Admission, cell: NetworkCell, spec: Spec) -> Provisions:
+    def _provision_in(self, cell: NetworkCell, admission: Admission, spec: Spec) -> Provisions:
         return canary_planting.provision_with_canaries(
-            self._dress, admission, ProxyEndpoint(cell.door_address, PROXY_PORT), spec
+            self._provisioner, admission, ProxyAddress(cell.door_address, PROXY_PORT), spec
         )
 
-    def _provision_again(self, box: _DockerSandbox, admission: Admission) -> Provisions:
-        return self._provision(admission, box.cell, box.spec)
+    def _provision(self, sandbox: _DockerSandbox, admission: Admission) -> Provisions:
+        return self._provision_in(sandbox.cell, admission, sandbox.spec)
 
-    # Inside
+    # Internals
 
     def _running(self, name: str) -> _DockerSandbox:
         box = self._register.get(name)
@@ -393,7 +332,7 @@ class DockerRuntime:
 
 
 def _visible_state(box: _DockerSandbox, condition: ContainerState | None) -> ContainerState | None:
-    """How a sandbox is: one that was not started has no processes that anybody should know of."""
+    """The state for users: the container of a sandbox that was not started counts as created."""
     if condition is not None and condition.is_alive and not box.is_started:
         return replace(condition, state="created")
     return condition
@@ -402,5 +341,4 @@ def _visible_state(box: _DockerSandbox, condition: ContainerState | None) -> Con
 def _state_error(name: str, condition: ContainerState) -> SandboxError:
     if not condition.is_alive and condition.state != "created":
         return death_error(name, condition)
-    cure = "resume it" if condition.state == "paused" else "start it"
-    return SandboxStateError(f"the sandbox {name} is {condition.state}", cure)
+    return unfit(name, condition.state)

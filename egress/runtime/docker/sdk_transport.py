@@ -1,21 +1,23 @@
-"""How the SDK reaches the engine's socket: as it does by itself, and a socket that finds nobody is closed.
+"""The transport of the Docker SDK, with a leak closed: a socket that cannot connect is closed.
 
-By itself it leaves such a socket to the collector, one for every call to an engine that is gone.
+The SDK leaves such a socket to the garbage collector, one for every call to an engine that is gone.
 """
 
 from __future__ import annotations
 
-import socket
+from pathlib import Path
 
 from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 
+from egress.unix.stream_socket import connect
+
 
 class SdkTransport(UnixHTTPAdapter):
-    """Takes the place of the SDK's own."""
+    """Replaces the SDK's own adapter."""
 
     def get_connection(self, url: bytes | str, proxies: object = None) -> UnixHTTPConnectionPool:  # noqa: ARG002 - its signature
-        """The connections that are kept for this address."""
+        """The pool of connections for this address."""
         with self.pools.lock:
             pool = self.pools.get(url)
             if pool is None:
@@ -33,11 +35,4 @@ class _UnixConnectionPool(UnixHTTPConnectionPool):
 
 class _UnixConnection(UnixHTTPConnection):
     def connect(self) -> None:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.settimeout(self.timeout)
-            sock.connect(self.unix_socket)
-        except BaseException:
-            sock.close()
-            raise
-        self.sock = sock
+        self.sock = connect(Path(self.unix_socket), self.timeout)

@@ -1,14 +1,13 @@
-"""The runtime in memory: sandboxes by name, and what can be done with them."""
+"""The runtime in memory: sandboxes by name, and all operations on them."""
 
 from __future__ import annotations
 
 import io
-import queue
 import socket
 import tarfile
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from posixpath import join, normpath
 from typing import BinaryIO, Final
@@ -18,109 +17,94 @@ from egress.runtime.errors import (
     ImageMissingError,
     PathNotFoundError,
     PortClosedError,
-    SandboxDiedError,
-    SandboxError,
-    SandboxExistsError,
-    SandboxNotFoundError,
     SandboxStateError,
 )
 from egress.runtime.fake.memory_files import MemoryFiles
 from egress.runtime.fake.process import FakeProcess, FakeSandbox, Program
 from egress.runtime.fake.programs import PLAIN_PROGRAMS, program_not_found
 from egress.runtime.fake.proxy_client import FakeProxyClient
-from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, ProxyEndpoint, provision_minimal
-from egress.runtime.proxy_client import ProxyClient
+from egress.runtime.lifecycle import Lifecycle, Status, unfit
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
+from egress.runtime.proxy_client import Admission, ProxyClient, SandboxListener
 from egress.runtime.spec import (
-    NO_VALUES,
     Command,
-    Event,
     EventKind,
     ExecResult,
     Info,
     Spec,
     State,
-    Values,
     check_path,
     check_ports,
     check_ready_count,
 )
 from egress.runtime.tar_filter import filter_archive
 
-_PROXY_ENDPOINT: Final = ProxyEndpoint("198.18.0.2")
+_PROXY_ADDRESS: Final = ProxyAddress("198.18.0.2")
 
 
-class FakeRuntime:
+class FakeRuntime(Lifecycle[FakeSandbox]):
     """A `Runtime` in memory."""
 
     def __init__(
         self,
-        gateway: ProxyClient | None = None,
+        proxy: ProxyClient | None = None,
         programs: Mapping[str, Program] | None = None,
         *,
         images: Container[str] | None = None,
-        dress: Provisioner = provision_minimal,
+        provision: Provisioner = provision_minimal,
     ) -> None:
-        """`programs` come on top of a few plain ones; without `images` any exists."""
-        self.gateway = gateway or FakeProxyClient()
+        """`programs` extend a few plain ones; without `images` every image exists."""
+        self.proxy = proxy or FakeProxyClient()
+        super().__init__(self.proxy, provision)
         self._programs = {**PLAIN_PROGRAMS, **(programs or {})}
         self._images = images
-        self._dress = dress
-        self._boxes: dict[str, FakeSandbox] = {}
-        self._listeners: set[queue.SimpleQueue[Event | None]] = set()
-        self._lock = threading.RLock()
 
     def files(self, name: str) -> MemoryFiles:
-        """The files of a sandbox, for tests to look at and to lay down."""
-        return self._sandbox(name).files
+        """The files of a sandbox, for tests to read and write."""
+        return self._register.get(name).files
 
-    # Coming and going
+    # Lifecycle
 
-    def create(self, spec: Spec) -> Info:
+    def _maker(self, spec: Spec) -> Callable[[], FakeSandbox]:
         self._check_image(spec.image)
-        with self._lock:
-            if spec.name in self._boxes:
-                raise SandboxExistsError(
-                    f"there is a sandbox {spec.name} already", "remove it first, or take another name"
-                )
-            admission = self.gateway.admit(spec.name, spec.profile)
-            try:
-                outfit = canary_planting.provision_with_canaries(
-                    self._dress, admission, _PROXY_ENDPOINT, spec
-                )
-                self._boxes[spec.name] = FakeSandbox(spec, outfit)
-            except BaseException:
-                self.gateway.dismiss(spec.name)
-                raise
-        self._tell("created", spec.name)
-        return self.info(spec.name)
+
+        def make(admission: Admission) -> FakeSandbox:
+            return FakeSandbox(
+                spec,
+                canary_planting.provision_with_canaries(self._provisioner, admission, _PROXY_ADDRESS, spec),
+                admission,
+            )
+
+        return lambda: self._admitted(spec, make)
+
+    def _renewed(self, sandbox: FakeSandbox, admission: Admission) -> tuple[SandboxListener, ...]:
+        sandbox.provisions = canary_planting.provision_with_canaries(
+            self._provisioner, admission, _PROXY_ADDRESS, sandbox.spec
+        )
+        return ()
 
     def start(self, name: str) -> Info:
-        box = self._sandbox(name)
+        box = self._register.get(name)
         if box.state in ("created", "stopped"):
             box.become("running")
             self._tell("started", name)
         return self.info(name)
 
     def stop(self, name: str) -> None:
-        box = self._sandbox(name)
+        box = self._register.get(name)
         if box.state in ("running", "paused"):
             box.become("stopped")
             box.end_all()
             box.lose()
             self._tell("died", name)
 
-    def remove(self, name: str) -> None:
-        with self._lock:
-            box = self._boxes.pop(name, None)
-        if box is None:
-            return
-        was_alive = box.state in ("running", "paused")
-        box.become("stopped")
-        box.end_all()
-        self.gateway.dismiss(name)
+    def _end(self, sandbox: FakeSandbox) -> None:
+        was_alive = sandbox.state in ("running", "paused")
+        sandbox.become("stopped")
+        sandbox.end_all()
         if was_alive:
-            self._tell("died", name)
-        self._tell("removed", name)
+            self._tell("died", sandbox.spec.name)
 
     def pause(self, name: str) -> None:
         self._switch(name, "running", "paused", "paused")
@@ -128,37 +112,31 @@ class FakeRuntime:
     def resume(self, name: str) -> None:
         self._switch(name, "paused", "running", "resumed")
 
-    def close(self) -> None:
-        for name in list(self._boxes):
-            self.remove(name)
-        for listener in list(self._listeners):
-            listener.put(None)
-
     def _switch(self, name: str, before: State, after: State, kind: EventKind) -> None:
-        box = self._sandbox(name)
+        box = self._register.get(name)
         if box.state == after:
             return
         if box.state != before:
-            raise _state_error(name, box.state)
+            raise unfit(name, box.state)
         box.become(after)
         self._tell(kind, name)
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
-        self._sandbox(name)
+        self._register.get(name)
 
     def listen(self, name: str, port: int, serve: Callable[[socket.socket], object]) -> None:
-        """Have something listen in a sandbox, for tests: `serve` gets each connection, in a thread."""
+        """Let a test listen in a sandbox: `serve` gets each connection, in a thread."""
         check_ports((port,))
-        self._sandbox(name).ports[port] = serve
+        self._register.get(name).ports[port] = serve
 
     def dial(self, name: str, port: int) -> socket.socket:
         check_ports((port,))
         serve = self._running(name).ports.get(port)
         if serve is None:
             raise PortClosedError(
-                f"nothing listens on port {port} of the sandbox",
-                "begin the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
+                f"no program listens on port {port} of the sandbox",
+                "start the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
             )
         ours, theirs = socket.socketpair()
         threading.Thread(target=_serve, args=(serve, theirs), daemon=True).start()
@@ -182,13 +160,11 @@ class FakeRuntime:
         return process.wait()
 
     def _begin(self, name: str, command: Command, output: Output) -> FakeProcess:
-        box = self._sandbox(name)
-        if box.state != "running":
-            raise _state_error(name, box.state)
+        box = self._running(name)
         cwd = command.cwd or box.spec.workdir
         if not box.files.is_folder(cwd):
             raise PathNotFoundError(
-                f"there is no folder {cwd} in the sandbox {name}", "make it first, or name another cwd"
+                f"no folder {cwd} in the sandbox {name}", "create it first, or choose another cwd"
             )
         program = self._programs.get(command.argv[0], program_not_found)
         return FakeProcess(box, command, output, program)
@@ -199,7 +175,7 @@ class FakeRuntime:
         check_path("path", path)
         files = self._running(name).files
         if not files.is_folder(path):
-            raise PathNotFoundError(f"there is no folder {path} in the sandbox {name}", "make it first")
+            raise PathNotFoundError(f"no folder {path} in the sandbox {name}", "create it first")
         clean = io.BytesIO()
         filter_archive(archive, clean)
         clean.seek(0)
@@ -217,9 +193,7 @@ class FakeRuntime:
         files = self._running(name).files
         path = normpath(path)
         if path not in files:
-            raise PathNotFoundError(
-                f"there is no {path} in the sandbox {name}", "look at the folder above it"
-            )
+            raise PathNotFoundError(f"no {path} in the sandbox {name}", "list the folder above it")
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             if files.is_folder(path):
@@ -230,56 +204,21 @@ class FakeRuntime:
         yield out
 
     def _running(self, name: str) -> FakeSandbox:
-        box = self._sandbox(name)
+        box = self._register.get(name)
         if box.state != "running":
-            raise _state_error(name, box.state)
+            raise unfit(name, box.state)
         return box
 
-    # Looking
+    # State
 
-    def info(self, name: str) -> Info:
-        box = self._sandbox(name)
-        return Info(
-            name=name,
-            image=box.spec.image,
-            state=box.state,
-            profile=box.spec.profile,
-            labels=box.spec.labels,
-            exit_code=137 if box.state == "stopped" else None,
-        )
-
-    def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
-        found = []
-        for name, box in sorted(self._boxes.items()):
-            if labels.items() <= box.spec.labels.items():
-                with suppress(SandboxNotFoundError):
-                    found.append(self.info(name))
-        return tuple(found)
-
-    @contextmanager
-    def events(self) -> Iterator[Iterator[Event]]:
-        listener: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        self._listeners.add(listener)
-        try:
-            yield iter(listener.get, None)
-        finally:
-            self._listeners.discard(listener)
+    def _status(self, sandbox: FakeSandbox) -> Status:
+        return Status(sandbox.state, exit_code=137 if sandbox.state == "stopped" else None)
 
     def _check_image(self, image: str) -> None:
         if self._images is not None and image not in self._images:
             raise ImageMissingError(
-                f"the engine has no image {image}", "pull or build it; nothing is fetched by itself"
+                f"the engine has no image {image}", "pull or build it: images are never pulled automatically"
             )
-
-    def _tell(self, kind: EventKind, name: str) -> None:
-        for listener in list(self._listeners):
-            listener.put(Event(kind, name))
-
-    def _sandbox(self, name: str) -> FakeSandbox:
-        box = self._boxes.get(name)
-        if box is None:
-            raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
-        return box
 
 
 def _serve(serve: Callable[[socket.socket], object], sock: socket.socket) -> None:
@@ -318,10 +257,3 @@ def _add_file(tar: tarfile.TarFile, name: str, data: bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.size = len(data)
     tar.addfile(entry, io.BytesIO(data))
-
-
-def _state_error(name: str, state: str) -> SandboxError:
-    if state == "stopped":
-        return SandboxDiedError(f"the sandbox {name} has ended", "start it again, or remove it")
-    cure = "resume it" if state == "paused" else "start it"
-    return SandboxStateError(f"the sandbox {name} is {state}", cure)

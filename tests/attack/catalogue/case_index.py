@@ -13,10 +13,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1]
-SHARED = "runtime/escape_cases.py"
-"""The list that every kind of sandbox is held to."""
+SHARED = ("runtime/escape_cases.py", "runtime/contract.py")
+"""The lists that every kind of sandbox is held to."""
 IN_SANDBOXES = (
-    *(SHARED, "runtime/test_escapes.py", "runtime/namespace/test_escapes.py"),
+    *(*SHARED, "runtime/test_escapes.py", "runtime/namespace/test_escapes.py"),
     "runtime/test_runtime.py",
 )
 """What is tried from inside of a sandbox: the numbers stand before the colon of a docstring."""
@@ -60,8 +60,7 @@ def held_in_sandboxes() -> dict[str, list[str]]:
     held: dict[str, list[str]] = {}
     for path in IN_SANDBOXES:
         for name, function in functions(TESTS / path).items():
-            words = (ast.get_docstring(function) or "") if name.startswith("test_") else ""
-            for number in _numbers(words.partition(":")[0]):
+            for number in _numbers((ast.get_docstring(function) or "").partition(":")[0]):
                 held.setdefault(number, []).append(f"{path}::{name}")
     return held
 

@@ -19,6 +19,22 @@ from tests.attack.lab.proxies import Egress, Naive, Proxy, running
 UNDER_CI = bool(os.environ.get("CI"))  # noqa: TID251 - as tests/conftest.py asks
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the night the naive twin of every case but the first of each kind of harm.
+
+    The twin proves the case and the lab, not Egress: it can change only with them. A lab that goes blind is
+    seen by its own tests at once.
+    """
+    shown: set[object] = set()
+    for item in sorted(items, key=lambda item: item.nodeid):
+        harm = getattr(getattr(item, "function", None), "harm", None)
+        if harm is None or getattr(item, "callspec").params.get("proxy") != "naive":  # noqa: B009
+            continue
+        if harm in shown:
+            item.add_marker("nightly")
+        shown.add(harm)
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An internet of this worker's own; without one, cases are left out, and fail under CI."""

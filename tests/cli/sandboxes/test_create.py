@@ -131,4 +131,4 @@ def test_a_folder_that_is_not_there_is_told_as_what_is_missing(tmp_path: Path) -
 def test_a_limit_that_is_none_says_in_which_unit_it_is() -> None:
     with pytest.raises(UsageError) as caught:
         read_request({**PLAIN, "memory": "1m"})
-    assert caught.value.hint == "give a number from 16 to 16777216 MiB"
+    assert caught.value.hint == "use a number from 16 to 16777216 MiB"

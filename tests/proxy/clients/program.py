@@ -35,11 +35,13 @@ async def started(
     program, *arguments = command
     # Only the search path is taken over: a program may live beside the tests' own Python.
     found = shutil.which(program) or program
+    # A script finds its interpreter by name, and a toolchain its tools: both stand beside it.
+    beside = f"{Path(found).parent}:" if Path(found).is_absolute() else ""
     process = await asyncio.create_subprocess_exec(
         found,
         *arguments,
         cwd=home,
-        env={"PATH": os.defpath, "HOME": str(home), "LC_ALL": "C", **(environment or {})},
+        env={"PATH": beside + os.defpath, "HOME": str(home), "LC_ALL": "C", **(environment or {})},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

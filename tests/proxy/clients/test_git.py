@@ -18,6 +18,7 @@ import pytest
 from tests.proxy.clients.client import Client, printed
 from tests.proxy.clients.password_proxy import PASSWORD, guarded
 from tests.proxy.clients.program import Ran, run
+from tests.proxy.clients.proofs import LARGE
 from tests.proxy.clients.scene import SECRET, Scene, certs, write_secret
 from tests.proxy.clients.stage import Stage, before, lighten
 from tests.proxy.lab.git import USER, GitUpstream, git_environment
@@ -25,7 +26,6 @@ from tests.proxy.lab.proxy_stack import NAME, ProxyStack
 
 pytestmark = pytest.mark.system("git", "git")
 
-MUCH = 64 * 1024 * 1024
 
 GIT = Client(
     name="git",
@@ -196,7 +196,7 @@ async def test_a_push_arrives(forge: Forge) -> None:
 @GIT.proves("push", "clone", "large", "upload")
 async def test_a_large_push_and_its_clone_are_whole(forge: Forge) -> None:
     """Above `http.postBuffer` git sends the pack in chunks, after a probe of four bytes."""
-    content = hashlib.shake_128(b"a pack that does not compress").digest(MUCH)
+    content = hashlib.shake_128(b"a pack that does not compress").digest(LARGE)
     await forge.done("init", "--quiet", "--initial-branch=main", "copy")
     # It is about the way, not about how well git packs.
     await forge.done("config", "core.bigFileThreshold", "1m", folder="copy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,9 @@ AT = "/go"
 
 
 def download(ask: Ask) -> tuple[str, ...]:
-    return ("env", f"GOPROXY={ask.url}", "go", "mod", "download", f"{MODULE}@v1.0.0")
+    # `env` searches only the system's own folders, and a toolchain may stand elsewhere.
+    go = shutil.which("go") or "go"
+    return ("env", f"GOPROXY={ask.url}", go, "mod", "download", f"{MODULE}@v1.0.0")
 
 
 MODULES = Client(

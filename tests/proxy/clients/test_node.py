@@ -128,8 +128,8 @@ async def test_a_key_that_the_client_needs_to_begin_is_replaced(
 @ways
 async def test_bodies_arrive_whole(scene: Scene[RawUpstream], way: str, entry: str) -> None:
     """A string has a length; a stream goes out in chunks."""
-    script = """
-    const body = "x".repeat(64 * 1024 * 1024), stream = new Blob([body]).stream();
+    script = f"const body = 'x'.repeat({LARGE}), stream = new Blob([body]).stream();"
+    script += """
     await show(await fetch(url + "/sink", { method: "POST", body }));
     await show(await fetch(url + "/sink", { method: "PUT", body: stream, duplex: "half" }));
     console.log((await (await fetch(url + "/bytes?n=" + body.length)).arrayBuffer()).byteLength);

@@ -236,7 +236,7 @@ async def test_what_was_taken_back_takes_no_listener(house: House) -> None:
     await house.sandboxes.shut("box")
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection(*at)
-    with pytest.raises(UsageError, match="taken back"):
+    with pytest.raises(UsageError, match="revoked"):
         await house.hand_over("box")
     house.sandboxes.reopen("box")
     await house.hand_over("box")

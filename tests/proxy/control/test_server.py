@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from egress.control_client import CONTROL_SOCKET
 from egress.errors import UnreadableError
-from egress.proxy.control.server import SOCKET_NAME, Body, ControlReply, ControlServer
+from egress.proxy.control.server import Body, ControlReply, ControlServer
 
 
 @pytest.fixture
@@ -64,6 +65,9 @@ def request(line: str, body: bytes = b"") -> bytes:
     return f"{line} HTTP/1.1\r\nHost: egress\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
+CHUNKED = b"POST /echo HTTP/1.1\r\nHost: egress\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
 async def test_a_request_is_answered(control: ControlServer) -> None:
     assert await ask(control, request("GET /healthz")) == (200, {"said": {}})
     assert await ask(control, request("POST /echo", b'{"a": 1}')) == (200, {"said": {"a": 1}})
@@ -91,6 +95,14 @@ async def test_curl_is_answered(control: ControlServer) -> None:
         (request("POST /echo", b"{"), 400),
         (b"POST /echo HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n", 400),
         (b"POST /echo HTTP/1.1\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", 400),
+        (b"GET http://egress/healthz HTTP/1.1\r\nHost: egress\r\n\r\n", 400),
+        (b"CONNECT egress:80 HTTP/1.1\r\nHost: egress:80\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: egress\nX: y\r\n\r\n", 400),
+        (request(f"GET /{'x' * 201}"), 400),
+        (b"POST /echo HTTP/1.1\r\nHost: egress\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{} ", 400),
+        (CHUNKED + b"2\r\n{}\r\n" + b"0\r\nContent-Length: 2\r\n\r\n", 400),
+        (CHUNKED + b"80000\r\n" + b" " * 0x80000 + b"\r\n80001\r\n" + b" " * 0x80001 + b"\r\n0\r\n\r\n", 400),
     ],
 )
 async def test_what_is_no_request_for_it_gets_an_error(
@@ -99,6 +111,19 @@ async def test_what_is_no_request_for_it_gets_an_error(
     found, body = await ask(control, data)
     assert found == status
     assert "error" in body
+
+
+async def test_a_body_in_chunks_is_read_whole(control: ControlServer) -> None:
+    assert await ask(control, CHUNKED + b'5\r\n{"a":\r\n3\r\n 1}\r\n0\r\n\r\n') == (200, {"said": {"a": 1}})
+
+
+async def test_a_request_that_ends_too_early_is_said(control: ControlServer) -> None:
+    reader, writer = await asyncio.open_unix_connection(control.path)
+    writer.write(request("POST /echo", b"{}")[:-1])
+    writer.write_eof()
+    assert b"did not arrive whole" in await reader.read()
+    writer.close()
+    await writer.wait_closed()
 
 
 async def test_a_failure_ends_nothing_and_shows_nothing(control: ControlServer) -> None:
@@ -194,7 +219,7 @@ async def test_the_hint_names_the_option_that_the_folder_came_from(tmp_path: Pat
 async def test_what_a_killed_proxy_left_is_in_nobodys_way(folder: Path) -> None:
     folder.mkdir(parents=True)  # noqa: ASYNC240 - nothing runs beside it
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(folder / SOCKET_NAME))
+        left.bind(str(folder / CONTROL_SOCKET))
     control = ControlServer(folder, ROUTES)
     await control.open()
     assert (await ask(control, request("GET /healthz")))[0] == 200

@@ -187,7 +187,7 @@ async def test_where_one_cannot_be_opened_none_is(house: House, kind: str) -> No
         (errno.EACCES, "CAP_NET_BIND_SERVICE"),
         (errno.EACCES, "net.ipv4.ip_unprivileged_port_start"),
         (errno.EADDRNOTAVAIL, "no interface"),
-        (errno.EADDRINUSE, "stop what listens there"),
+        (errno.EADDRINUSE, "stop the process that listens there"),
         (errno.EMFILE, "name another --listen"),
     ],
 )

@@ -184,7 +184,7 @@ async def test_a_port_that_cannot_be_opened_is_recorded_and_the_rules_hold(
         assert (event["sandbox"], event["address"], event["port"]) == ("default", AT, port)
         assert "in use" in str(event["reason"])
         logged = (await asyncio.to_thread(until, lambda: served.logged("listener.failed")))[0]
-        assert "stop what listens there" in str(logged["hint"])
+        assert "stop the process that listens there" in str(logged["hint"])
         assert str(port) in str(box(served)["failed"])
         async with await land(served, upstream.port) as peer:
             assert (await peer.get("/echo", f"{NAME}:{upstream.port}")).status == 200

@@ -24,8 +24,7 @@ import structlog
 from wsproto.utilities import generate_accept_token
 
 from egress.errors import CODES
-from egress.proxy.lanes.intercept_handler import InterceptHandler
-from egress.proxy.lanes.intercept_services import InterceptLimits
+from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from tests.proxy.lab.certificates import Certificates
 from tests.proxy.lab.channel import EndedError
@@ -259,7 +258,7 @@ class Scene:
         """Whether the connection under test has sent a request head by now."""
         for handler in self._handlers():
             streams = handler.relay._live if handler.relay is not None else ()
-            if handler.desk.finished or any(stream.timing.sent for stream in streams):
+            if handler.services.finished or any(stream.timing.sent for stream in streams):
                 return True
         return False
 

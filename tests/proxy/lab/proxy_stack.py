@@ -25,11 +25,11 @@ from egress.proxy.ingress.ports import Lanes
 from egress.proxy.ingress.server import IngressServer
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.engine import LimitCounters, ProxyEngine, ServedSandbox
+from egress.proxy.lanes.intercept_handler import InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
-from egress.proxy.lanes.intercept_services import InterceptLimits
 from egress.proxy.lanes.local_addresses import LocalAddresses
 from egress.proxy.lanes.resolve import FixedResolver, SystemResolver
-from egress.proxy.lanes.tunnel_connection import TunnelCarrier, TunnelEnd
+from egress.proxy.lanes.tunnel_lane import TunnelCarrier, TunnelEnd
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.policy import Policy
 from egress.secrets.environment_capture import CapturedEnvironment

@@ -16,9 +16,7 @@ import pytest
 from mitmproxy.connection import Server
 
 from egress.proxy.lanes.dial import Dialer
-from egress.proxy.lanes.intercept_handler import InterceptHandler
-from egress.proxy.lanes.intercept_services import InterceptLimits
-from egress.proxy.lanes.relay_services import RelayServices
+from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.socket_transport import SocketTransport
 from egress.secrets.resolver import SecretResolver
 from tests.attack.test_guard import head, whole
@@ -241,17 +239,17 @@ async def test_an_upstream_is_used_only_when_it_was_dialled_and_proved_itself(sc
             now = scene.stack.clock.monotonic()
             assert not found.is_fit(90, server), "it was fit once, and is not opened anew"
             found._opening[server] = now - 3
-            scene.patch.setattr(RelayServices, "monotonic", lambda _: now)
+            scene.patch.setattr(found.services, "monotonic", lambda: now)
             assert found.is_fit(91, server)
             assert (route.tls, route.tls_version) == (3_000_000, proof.version)
-            assert found.desk.routes[91] is route
+            assert found.services.routes[91] is route
             found._opening[server] = now
             scene.patch.setattr(type(found._lane.tls), "proof", lambda *_: None)
             assert not found.is_fit(92, server)
             found._opening[server] = now
             del found._routes[server]
             assert not found.is_fit(93, server)
-            assert not {90, 92, 93} & found.desk.routes.keys()
+            assert not {90, 92, 93} & found.services.routes.keys()
             found._routes[server] = route
             scene.release()
             await scene.read(peer)
@@ -270,7 +268,9 @@ async def test_why_an_upstream_was_not_used_is_told_in_a_code_of_ours(scene: Sce
             assert isinstance(server, Server)
             assert found.failure_code(80, server, "upstream.closed") == "upstream.closed"
             assert found.failure_code(81, server, "certificate verify failed") == "upstream.tls"
-            assert found.desk.routes[80] is found.desk.routes[81] is route, "the record says where it was"
+            assert found.services.routes[80] is found.services.routes[81] is route, (
+                "the record says where it was"
+            )
             found._late.add(server)
             assert found.failure_code(82, server, "upstream.closed") == "upstream.timeout"
             found._late.clear()

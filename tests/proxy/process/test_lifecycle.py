@@ -50,6 +50,7 @@ async def test_a_request_goes_out_with_its_credential_and_is_recorded(
     assert SECRET not in json.dumps(record)
 
 
+@pytest.mark.real_process
 async def test_a_secret_from_the_environment_is_used_and_stands_there_no_longer(
     tmp_path: Path, upstream: RawUpstream
 ) -> None:
@@ -189,7 +190,7 @@ async def test_what_does_not_end_is_cut(tmp_path: Path, upstream: RawUpstream, s
     [
         (["--listen", "192.0.2.1:3128"], 2, "--network"),
         (["--listen", "192.0.2.1:3128", "--network"], 3, "cannot listen on 192.0.2.1:3128"),
-        (["--password-file", "missing"], 3, "missing cannot be used"),
+        (["--password-file", "missing"], 3, "missing cannot be read"),
         (["--upstream-ca", "missing"], 3, "the certificates in missing cannot be read"),
         (["--audit-dir", "/proc/egress"], 3, "the audit log in /proc/egress"),
         (["--audit-dir", "hosts.yaml"], 3, "or name another with --audit-dir"),

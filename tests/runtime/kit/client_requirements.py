@@ -34,6 +34,7 @@ from tests.proxy.clients import (
 )
 from tests.proxy.clients.cache import UNDER_CI, Fetched
 from tests.proxy.clients.client import Client
+from tests.tiers import ALSO
 
 FETCHED: dict[ModuleType, tuple[Fetched, ...]] = {
     test_apt: (),
@@ -74,9 +75,17 @@ def marks(client: Client) -> list[pytest.MarkDecorator]:
     return found if isinstance(found, list) else [found]
 
 
-def running(*some: Client) -> pytest.MarkDecorator:
-    """Give a test the argument `client`, once for each of these, where its programs are."""
-    cases = [pytest.param(client, marks=marks(client), id=client.name) for client in some]
+def running(*some: Client, once_more: bool = False) -> pytest.MarkDecorator:
+    """Give a test the argument `client`, once for each of these, where its programs are.
+
+    Where all of them are tried elsewhere, and here `once_more` in another way, the gate has a third of them.
+    """
+    cases = [
+        pytest.param(
+            client, marks=[*marks(client), *([ALSO] if once_more and place % 3 else ())], id=client.name
+        )
+        for place, client in enumerate(some)
+    ]
     return pytest.mark.parametrize("client", cases)
 
 

@@ -58,7 +58,7 @@ async def test_a_websocket_opens(
     await proofs.websocket(stage, client)
 
 
-@running(*PAGES)
+@running(*PAGES, once_more=True)
 async def test_the_variables_are_enough_where_nothing_can_be_mounted(
     bare: Stage[RawUpstream], client: Client, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

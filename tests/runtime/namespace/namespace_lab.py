@@ -25,6 +25,10 @@ PYTHON: Final = "/usr/bin/python3"
 class NamespaceLab(SandboxLab[NamespaceRuntime]):
     """With namespaces."""
 
+    python = PYTHON
+    without_memory = frozenset({137, 1})
+    """By its group, or by its own bound."""
+
     def open_runtime(self) -> NamespaceRuntime:
         return NamespaceRuntime(
             ControlProxyClient(self.served.runtime),

@@ -44,6 +44,9 @@ from tests.runtime.listening_host import ListeningHost
 from tests.runtime.namespace.namespace_lab import PYTHON, SECRET, NamespaceLab, NamespaceLabSandbox
 from tests.runtime.namespace.open_network import INTERNET
 
+# What a sandbox may not see is looked for by its name, which a forked process does not have.
+pytestmark = pytest.mark.real_process
+
 ROOT: Final = Path(__file__).parents[3]
 _WORLD: Final = ("unshare", "-Urnm", sys.executable, "-m", "tests.runtime.namespace.open_network")
 """Runs the probe where there is no wall, and more than this machine has."""

@@ -12,8 +12,11 @@ import pytest
 from tests.runtime.namespace import unprivileged_python
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as such a user already")
-@pytest.mark.parametrize("file", ["test_runtime.py", "test_disk.py", "test_escapes.py"])
+@pytest.mark.parametrize(
+    "file", [pytest.param("test_runtime.py", marks=pytest.mark.nightly), "test_disk.py", "test_escapes.py"]
+)
 def test_it_holds_for_a_user_without_rights(namespaces: None, tmp_path: Path, file: str) -> None:
     stage, home = tmp_path / "stage", Path("/tmp") / f"egress-plain-{os.getpid()}-{file[5:8]}"
     stage.mkdir()

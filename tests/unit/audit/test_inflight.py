@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egress.audit.facts import AuditStoppedError, Intent
+from egress.audit.fields import CUT_MARK
 from egress.audit.files import IN_FLIGHT
 from egress.audit.inflight import DROPPED, FOLDED, LOOSE, MAX_TEXT_BYTES, SLOT, InFlight, _packed, _short
-from egress.audit.quote import CUT
 from tests.unit.audit.sample import MOMENT, OPENING
 
 
@@ -102,7 +102,7 @@ def test_of_too_many_secrets_the_first_are_kept_and_the_cut_is_marked(tmp_path: 
     flight = InFlight(tmp_path, 1)
     flight.take(replace(OPENING, secrets=tuple(f"{n}" * 90 for n in range(10, 26))), 1)
     (left,) = flight.leftovers()
-    assert left.opening.secrets == ("10" * 90, "11" * 90, "12" * 90, "13" * 90, CUT)
+    assert left.opening.secrets == ("10" * 90, "11" * 90, "12" * 90, "13" * 90, CUT_MARK)
     assert left.opening.host == OPENING.host
     flight.close()
 

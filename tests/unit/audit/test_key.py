@@ -33,7 +33,7 @@ def test_a_key_that_others_can_reach_is_refused(mode: int, tmp_path: Path) -> No
     path = tmp_path / "k"
     key.read_or_create(path, tmp_path / "log")
     path.chmod(mode)
-    with pytest.raises(UnreadableError, match="others may read or change"):
+    with pytest.raises(UnreadableError, match="is open to other users"):
         key.read(path)
 
 
@@ -54,7 +54,7 @@ def test_a_key_in_the_folder_of_the_log_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_and_a_missing_file_are_no_keys(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="is not a file"):
+    with pytest.raises(UnreadableError, match="is not a plain file"):
         key.read(tmp_path)
     with pytest.raises(FileNotFoundError):
         key.read(tmp_path / "none")
@@ -66,7 +66,7 @@ def test_a_link_to_a_key_is_a_key(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "k")
     assert key.read(tmp_path / "link") == made
     (tmp_path / "k").chmod(0o644)
-    with pytest.raises(UnreadableError, match="others may read or change"):
+    with pytest.raises(UnreadableError, match="is open to other users"):
         key.read(tmp_path / "link")
 
 

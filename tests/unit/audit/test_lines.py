@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from egress.audit import lines
+from egress.audit import ConnectionFacts, ExchangeFacts, lines, schema
+from egress.audit.fields import MAX_FACTS, MAX_NAME, MAX_PATH, MAX_SECRETS
 from egress.audit.files import Pruning
-from egress.audit.lines import EVENTS, MOST_SECRETS
-from egress.audit.quote import MOST_PATH
+from egress.audit.lines import EVENTS
 from egress.exchange import ExchangeRecord
-from egress.types import Identity, Place, Slot
+from egress.types import Identity, Place, RuleRef, Slot
 from tests.unit.audit.sample import DENIED, FACTS, NAME, OPENING, RECORD, RULE, TUNNEL
 
 
@@ -85,7 +88,7 @@ def test_two_secrets_and_two_slots_are_told_apart() -> None:
 
 def test_a_long_path_is_cut_and_marked() -> None:
     told = body(lines.exchange(replace(RECORD, path="/" + "\x00" * 100_000), FACTS))
-    assert len(str(told["path"])) == MOST_PATH + 1
+    assert len(str(told["path"])) == MAX_PATH + 1
     assert len(lines.exchange(replace(RECORD, path="\xff" * 10**6), FACTS)) < 32_000
 
 
@@ -100,14 +103,66 @@ def test_a_lost_exchange_names_its_secrets_and_whether_it_was_sent() -> None:
     told = body(lines.lost(OPENING, "2026-03-01T09:30:00.000123Z", sent=True))
     assert (told["secrets"], told["sent"], told["request"]) == (["github"], True, "c-17-3")
     many = replace(OPENING, secrets=tuple(map(str, range(100))))
-    assert len(body(lines.lost(many, "", sent=False))["secrets"]) == MOST_SECRETS  # type: ignore[arg-type]  # a list
+    assert len(body(lines.lost(many, "", sent=False))["secrets"]) == MAX_SECRETS  # type: ignore[arg-type]  # a list
 
 
 @pytest.mark.parametrize("kind", EVENTS)
 def test_an_event_always_has_all_its_facts(kind: str) -> None:
     assert list(body(lines.event(kind, {}))) == ["event", *EVENTS[kind]]
-    facts: dict[str, str | int | None] = dict.fromkeys(EVENTS[kind], 'a"b\n')
-    assert set(body(lines.event(kind, facts)).values()) == {kind, 'a"b\n'}
+    numbers = {"line", "column", "connections", "port", "bytes", "quota"}
+    facts: dict[str, str | int | None] = {fact: 7 if fact in numbers else 'a"b\n' for fact in EVENTS[kind]}
+    assert body(lines.event(kind, facts)) == {"event": kind, **facts}
+
+
+def test_an_event_takes_no_text_for_a_number_and_no_number_for_a_text() -> None:
+    for facts in ({"line": "12"}, {"reason": 12}, {"line": -1}):
+        with pytest.raises(TypeError, match=r"reload\.refused"):
+            lines.event("reload.refused", facts)  # type: ignore[arg-type]  # one of each
+
+
+@given(text=st.text(max_size=30), times=st.sampled_from((1, 10, 100, 1000)))
+def test_every_text_of_an_exchange_is_cut_where_the_schema_says_so(text: str, times: int) -> None:
+    """An exchange is cut piece by piece, for speed: no piece is forgotten."""
+    long = text * times
+    place = Place(long, 1, 1)
+    way = ConnectionFacts(*[long] * 9)
+    record = replace(
+        RECORD,
+        identity=Identity(long, long),
+        destination=replace(RECORD.destination, host=long),
+        method=long,
+        path=long,
+        code=long,
+        rule=RuleRef(long, long, place),
+        place=place,
+        injected=((long, Slot("header", long)),),
+        scrubbed=((long, 3),),
+        policy=long,
+    )
+    written = "{" + lines.exchange(record, ExchangeFacts(way, long)) + "}"
+    assert written.isascii()
+    assert written.isprintable()
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        msgspec.json.decode(written, type=schema.ExchangeLine)
+
+
+def test_facts_stand_last_and_are_left_out_where_there_are_none() -> None:
+    facts: dict[str, str | int | bool] = {"graphql.operation": "query", "graphql.depth": 7, "cached": True}
+    told = body(lines.exchange(replace(RECORD, facts=facts), FACTS))
+    assert (list(told)[-1], told["facts"]) == ("facts", facts)
+    assert "facts" not in body(lines.exchange(RECORD, FACTS))
+
+
+def test_facts_are_few_and_short_and_have_plain_names() -> None:
+    facts: dict[str, str | int | bool] = {"Not a name": 1, "a": "x" * 5000, **{f"f{n}": n for n in range(50)}}
+    told = body(lines.exchange(replace(RECORD, facts=facts), FACTS))["facts"]
+    assert isinstance(told, dict)
+    assert (len(told), next(iter(told)), len(told["a"])) == (MAX_FACTS, "a", MAX_NAME + 1)
+
+
+def test_a_fact_of_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match="exchange"):
+        lines.exchange(replace(RECORD, facts={"a": 1.5}), FACTS)  # type: ignore[dict-item]  # on purpose
 
 
 @pytest.mark.parametrize(("kind", "fact"), [("started", "secret"), ("leaked", "policy"), ("gap", "kind")])
@@ -140,3 +195,10 @@ def test_gaps_and_rotation_carry_the_mac_before_them_as_the_last_field() -> None
         lines.gap("cut", None, 0, (0, ""), "ab" * 32),
     ):
         assert text.endswith(f',"previous":"{"ab" * 32}"')
+
+
+def test_a_fact_with_a_field_of_its_own_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_OWN_FIELDS", frozenset({"alpn"}))
+    told = body(lines.exchange(replace(RECORD, facts={"alpn": "h3", "other": 1}), FACTS))
+    assert (told["alpn"], told["facts"]) == ("h3", {"other": 1})
+    assert "facts" not in body(lines.exchange(replace(RECORD, facts={"alpn": "h3"}), FACTS))

@@ -10,6 +10,7 @@ import pytest
 
 from egress.cli import atomic_write
 from egress.errors import ContentError, UnreadableError
+from egress.private_file import write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -49,13 +50,13 @@ def test_replaces_it_when_told_to(tmp_path: Path) -> None:
 
 def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "hosts.yaml"
-    really = atomic_write._scratch
+    really = write_atomically
 
-    def slow(folder: Path, text: str) -> Path:
+    def slow(path: Path, data: bytes, mode: int, *, replace: bool) -> bool:
         path.write_text("theirs", "utf-8")
-        return really(folder, text)
+        return really(path, data, mode, replace=replace)
 
-    monkeypatch.setattr(atomic_write, "_scratch", slow)
+    monkeypatch.setattr(atomic_write, "write_atomically", slow)
     with pytest.raises(ContentError):
         atomic_write.write(path, "new", replace=False)
     assert path.read_text("utf-8") == "theirs"
@@ -69,6 +70,21 @@ def test_a_file_system_without_links_will_do(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     atomic_write.write(tmp_path / "hosts.yaml", "new", replace=False)
     assert (tmp_path / "hosts.yaml").read_text("utf-8") == "new"
+
+
+def test_a_file_that_appears_meanwhile_is_left_alone_without_links_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "hosts.yaml"
+
+    def refuse(*_: object) -> None:
+        path.write_text("theirs", "utf-8")
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    with pytest.raises(ContentError, match="left alone"):
+        atomic_write.write(path, "new", replace=False)
+    assert path.read_text("utf-8") == "theirs"
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from egress.audit.key import read_or_create
 from egress.cli.main import main
 from egress.cli.ui import _check, address
 from egress.errors import UsageError
@@ -41,7 +42,11 @@ def test_the_check_of_the_chain_runs_nothing_of_the_folder_it_is_started_in(tmp_
     package.mkdir()
     for name in ("__init__.py", "__main__.py"):
         (package / name).write_text("raise SystemExit('not ours')", encoding="utf-8")
-    command = _check(None, tmp_path, None)
+    log = tmp_path / "log"
+    log.mkdir()
+    key = tmp_path / "state/audit.key"
+    read_or_create(key, log)
+    command = _check(None, log, key)
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "not ours" not in run.stderr
     assert "there is no audit log" in run.stdout + run.stderr

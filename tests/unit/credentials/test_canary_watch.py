@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from egress.credentials import Canaries, CanaryScan, CanarySighting
 from egress.credentials.canary import SEEN_CODE
 from egress.types import Head, Place, RuleRef
+from tests.tiers import examples
 
 DECOY = RuleRef("canaries", "decoy", Place("hosts.yaml", 3, 3))
 CANARIES = Canaries.of(bytes(range(32)), [(DECOY, "github", False)])
@@ -45,7 +46,7 @@ def test_one_is_seen_over_what_is_said_aside() -> None:
     assert watch.scan_piece(VALUE[20:], aside=True) == CanarySighting(SEEN_CODE, DECOY)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(SPELLINGS), st.binary(max_size=20), st.lists(st.integers(1, 60), max_size=20))
 def test_one_is_seen_however_the_body_is_cut(spelling: bytes, around: bytes, sizes: list[int]) -> None:
     # What stands beside base64 must not be base64 itself: it would be another text.
@@ -57,7 +58,7 @@ def test_one_is_seen_however_the_body_is_cut(spelling: bytes, around: bytes, siz
     assert seen == CanarySighting(SEEN_CODE, DECOY)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.binary(max_size=100), max_size=10))
 def test_nothing_is_seen_where_none_is(pieces: list[bytes]) -> None:
     watch = CanaryScan(CANARIES)

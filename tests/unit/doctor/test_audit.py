@@ -96,7 +96,7 @@ def test_a_key_that_is_gone_is_a_fault(log: Path, tmp_path: Path) -> None:
 
 def test_a_key_that_others_may_read_is_a_fault(log: Path, tmp_path: Path) -> None:
     (tmp_path / "state/audit.key").chmod(0o644)
-    needs_care(looked(tmp_path)["log"], Level.FAULT, "others may read")
+    needs_care(looked(tmp_path)["log"], Level.FAULT, "is open to other users")
 
 
 def test_a_key_in_the_folder_of_the_log_is_a_fault(log: Path, tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from egress.cli import control_client
 from egress.doctor import folders
 from egress.doctor.diagnosis import Diagnosis, Level
 from egress.policy.trust import TrustedFiles
-from egress.proxy.control import server
 from egress.proxy.process.secret_files import read_or_make_key
 from tests.cli.command import put
 from tests.unit.doctor.proxy_setups import RULES, by_name, is_content, needs_care, patient
@@ -88,7 +86,6 @@ def test_a_runtime_folder_of_somebody_else_is_a_fault(
 
 def test_a_path_that_is_too_long_for_a_socket_is_a_fault(tmp_path: Path) -> None:
     needs_care(looked(tmp_path, runtime_dir=Path("/tmp") / ("x" * 90))["runtime"], Level.FAULT, "too long")
-    assert server._MAX_PATH_BYTES == control_client.MAX_SOCKET_PATH_BYTES == folders.MAX_SOCKET_PATH_BYTES
 
 
 def test_the_list_of_trusted_files_is_looked_at(tmp_path: Path) -> None:
@@ -96,7 +93,7 @@ def test_the_list_of_trusted_files_is_looked_at(tmp_path: Path) -> None:
     TrustedFiles(state).add(put(tmp_path / "hosts.yaml", RULES))
     assert looked(tmp_path)["trusted files"].level is Level.OK
     TrustedFiles(state).file.chmod(0o644)
-    needs_care(looked(tmp_path)["trusted files"], Level.FAULT, "written by somebody else")
+    needs_care(looked(tmp_path)["trusted files"], Level.FAULT, "is open to other users")
 
 
 def test_the_key_of_the_stand_ins_is_looked_at(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from egress.ca.bundle import certificates
 from egress.doctor.handshake import HandshakeError, shake
-from egress.tls.contexts import UpstreamContexts, is_verified, verification_failure
+from egress.tls.contexts import UpstreamContexts
+from egress.tls.verification import is_verified, verification_failure
 from tests.proxy.lab.certificates import Certificates
 
 NAME = "api.example.test"

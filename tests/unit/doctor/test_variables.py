@@ -37,7 +37,7 @@ def test_what_configures_openssl_is_a_fault(name: str, tmp_path: Path) -> None:
 
 def test_a_variable_that_is_no_setting_is_doubtful(tmp_path: Path) -> None:
     found = only(variables.check(patient(tmp_path, environ={"EGRESS_LISTENN": "x"}), [HERE], [HERE]))
-    needs_care(found, Level.WARNING, "no setting")
+    needs_care(found, Level.WARNING, "not a setting")
     assert "EGRESS_LISTEN" in found.fix
 
 

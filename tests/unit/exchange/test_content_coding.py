@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from egress.exchange.content_coding import ACCEPT_FIELDS, ContentCoding, asking_for_plain, coding_of
+from egress.exchange.content_coding import ContentCoding
+from egress.exchange.request import ACCEPT_FIELDS, asking_for_plain
+from egress.exchange.response import coding_of
 
 HEADERS = (("host", "a.example"), ("accept-encoding", "gzip"), ("accept", "*/*"), ("accept-encoding", "br"))
 

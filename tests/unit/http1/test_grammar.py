@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from egress.http1 import bodies, field_block, grammar, head_parser
+from egress.http1 import fields, grammar, heads, readers
 
 SIZE = 64 * 1024
 WORST = {
@@ -32,19 +32,14 @@ WORST = {
 }
 PATTERNS: dict[str, re.Pattern[str]] = {
     f"{module.__name__.rpartition('.')[2]}.{name}": pattern
-    for module in (grammar, field_block, head_parser)
+    for module in (grammar, fields, heads)
     for name, pattern in vars(module).items()
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str)
 }
 
 
 # Looked for anywhere in a text; all the others are tried at one place.
-SEARCHED = {
-    "grammar.FIELD_LINE",
-    "field_block.FIELD_LINE",
-    "field_block._FOLDED_LINE",
-    "field_block._BLANK_BEFORE_COLON",
-}
+SEARCHED = {"grammar.FIELD_LINE", "fields.FIELD_LINE", "fields._FOLDED_LINE", "fields._BLANK_BEFORE_COLON"}
 
 
 @pytest.mark.parametrize("worst", WORST)
@@ -68,7 +63,7 @@ def test_every_pattern_that_is_searched_for_is_known() -> None:
 def test_no_byte_pattern_backtracks(worst: str) -> None:
     data = WORST[worst].encode()
     grammar.STRAY_BYTE.search(data)
-    for pattern in (*bodies._lines(SIZE), *bodies._lines(0)):
+    for pattern in (*readers._lines(SIZE), *readers._lines(0)):
         pattern.match(data)
         pattern.fullmatch(data)
 

@@ -96,7 +96,7 @@ def test_the_list_is_for_its_owner_alone(trust: TrustedFiles, rules: Path) -> No
 def test_a_list_that_others_can_reach_is_refused(trust: TrustedFiles, rules: Path, mode: int) -> None:
     trust.add(rules)
     (trust.folder / TRUST_FILE_NAME).chmod(mode)
-    with pytest.raises(UnreadableError, match="somebody else"):
+    with pytest.raises(UnreadableError, match="is open to other users"):
         trust.check(rules, TEXT)
 
 

@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 
 from egress.errors import CODES
 from egress.http1 import ResponseReader
-from egress.http1.events import Data, End, ResponseHead
+from egress.http1.heads import Data, End, ResponseHead
 from egress.relay.error_page import ErrorPage, connect_refusal, error_page, grpc_error_page
 
 ID = "01J8-abc"

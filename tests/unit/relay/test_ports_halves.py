@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from egress.relay.http1_downstream import Http1Downstream
-from egress.relay.http1_upstream import Http1Upstream
 from egress.relay.http2_downstream import Http2Downstream, Http2DownstreamHalf
 from egress.relay.http2_upstream import Http2Upstream, Http2UpstreamHalf
 from egress.relay.ports import DownstreamHalf, UpstreamHalf
+from egress.relay.upstreams import Http1Upstream
 from tests.unit.relay.wires import Lab, get
 
 

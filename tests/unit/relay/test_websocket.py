@@ -10,7 +10,7 @@ from wsproto.utilities import generate_accept_token
 
 from egress.credentials import Canaries, CanaryScan
 from egress.exchange import CutExchange, Destination, Exchange, NeedSecrets, Request, Response
-from egress.relay.websocket import MAX_SMALL_FRAMES, FramePacer, WebSocketFrames, _goodbye
+from egress.relay.websocket import WebSocketFrames, _goodbye
 from egress.types import Place, RuleRef
 from tests.unit.relay.wires import IDENTITY, NAME, NEEDLES, NOW, RULES, SECRET, VALUE, policy_of
 
@@ -23,7 +23,7 @@ ANSWERED = (("sec-websocket-accept", ACCEPT),)
 def exchange(watch: CanaryScan | None = None) -> Exchange:
     """An exchange that has just switched."""
     to = Destination("https", NAME, 443)
-    made = Exchange(policy_of(RULES), IDENTITY, to, needles=NEEDLES, watch=watch)
+    made = Exchange(policy_of(RULES), IDENTITY, to, needles=NEEDLES, canaries=watch)
     step = made.begin(Request("GET", "/ws", ASKED, upgrade=("websocket",)), NOW)
     assert isinstance(step, NeedSecrets)
     made.provide({"api": SECRET}, NEEDLES)
@@ -127,33 +127,3 @@ def test_a_goodbye_without_a_code_is_said_as_a_normal_one() -> None:
     assert _goodbye((1005, "")) == (1000, "")
     assert _goodbye((4321, "why")) == (4321, "why")
     assert _goodbye(b"") == (1000, "")
-
-
-# Pace -------------------------------------------------------------------------------------------
-
-
-def test_bytes_are_cut_only_between_frames_and_none_is_lost() -> None:
-    tiny, masked, longer = b"\x82\x01x", b"\x82\x81\0\0\0\0y", b"\x82\x7e\x01\x00" + b"z" * 256
-    longest = b"\x82\x7f" + (70_000).to_bytes(8, "big") + b"w" * 70_000
-    data = (tiny * 100 + longer + masked * 100 + longest + tiny * 100) * 2
-    for size in (1, 2, 3, 7, 1000, len(data)):
-        pace, back = FramePacer(), b""
-        for at in range(0, len(data), size):
-            for piece in pace.cut(data[at : at + size]):
-                pace.passed()
-                back += piece
-        assert back == data
-        assert pace._small == 600, size
-    assert [len(piece) for piece in FramePacer().cut(tiny * 300)] == [384, 384, 132]
-
-
-def test_too_many_small_frames_in_a_second_are_too_many_until_it_is_over() -> None:
-    pace = FramePacer()
-    pieces = pace.cut(b"\x82\x01x" * MAX_SMALL_FRAMES)
-    for _ in pieces[:-1]:
-        assert not pace.is_full
-        pace.passed()
-    pace.passed()
-    assert pace.is_full
-    pace.new_second()
-    assert not pace.is_full

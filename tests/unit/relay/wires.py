@@ -24,9 +24,8 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes, Settings
 
-from egress.credentials import NO_PLACEHOLDERS, CanaryScan, Placeholders
 from egress.errors import CODES
-from egress.exchange import Destination, ExchangeRecord, Spend
+from egress.exchange import Destination, Exchange, ExchangeRecord, Spend
 from egress.relay.limits import RelayLimits
 from egress.relay.ports import (
     CLIENT_WIRE,
@@ -92,11 +91,15 @@ def always(limits: tuple[Limit, ...]) -> LimitResult:
     return LimitResult(allowed=True)
 
 
+HTTPS: Final = Destination("https", NAME, 443)
+
+
 @dataclass(slots=True)
 class Desk:
     """The surroundings of one relay."""
 
     current: Policy
+    destination: Destination = HTTPS
     clock: float = START
     at_hand: bool = True
     """Secrets need not be fetched."""
@@ -128,12 +131,10 @@ class Desk:
         self.asked += 1
         return f"id{self.asked}"
 
-    def placeholders(self, policy: Policy) -> Placeholders:
-        self._may_fail("placeholders")
-        return NO_PLACEHOLDERS
-
-    def watch(self, policy: Policy) -> CanaryScan | None:
-        return None
+    def new_exchange(self) -> Exchange:
+        self._may_fail("new_exchange")
+        policy = self.policy()
+        return Exchange(policy, IDENTITY, self.destination, needles=self.needles(policy), spend=self.spend)
 
     def needles(self, policy: Policy) -> Needles | None:
         return NEEDLES if policy.secrets else Needles({})
@@ -189,12 +190,12 @@ class Lab:
         scheme: Scheme = "https",
         is_strict: bool = True,
     ) -> None:
-        self.desk = Desk(policy_of(rules), at_hand=at_hand)
-        port = 443 if scheme == "https" else 80
+        destination = Destination(scheme, NAME, 443 if scheme == "https" else 80)
+        self.desk = Desk(policy_of(rules), destination, at_hand=at_hand)
         self.relay = Relay(
             self.desk,
             IDENTITY,
-            Destination(scheme, NAME, port),
+            destination,
             protocol=protocol,
             single=single,
             limits=limits,

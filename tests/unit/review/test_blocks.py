@@ -6,14 +6,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 from egress.review.blocks import Block, Odd, Total
-from egress.review.fast_parse import Form
-from egress.review.line_shape import LineShape
+from egress.review.line_shape import LineShape, named
 from tests.unit.audit.sample import files
 from tests.unit.review.sample import write
 
 
-def number(form: Form | LineShape) -> tuple[int, int]:
-    return (1 if isinstance(form, Form) else 2), 7
+def number(shape: LineShape) -> tuple[int, int]:
+    return (1 if named(shape)["event"] == "exchange" else 2), 7
 
 
 def lines(folder: Path) -> list[bytes]:
@@ -48,17 +47,6 @@ def test_it_adds_up_by_hour_and_group(tmp_path: Path) -> None:
     assert sum(total.requests for total in block.totals.values()) == 7
     assert {group for _, group in block.totals} == {7}
     assert block.shapes == b"\1\0\0\0\2\0\0\0"
-
-
-def test_pieces_without_a_number_are_read_the_slow_way(tmp_path: Path) -> None:
-    def fussy(form: Form | LineShape) -> tuple[int, int]:
-        if isinstance(form, Form):
-            raise ValueError  # noqa: TRY004 - what pieces that make no shape raise
-        return 2, 7
-
-    block = Block(0, fussy)
-    block.take(lines(tmp_path))
-    assert set(block.places.shape) == {2}
 
 
 def test_totals_add_up() -> None:

@@ -86,3 +86,33 @@ def test_what_is_no_line_says_of_what_kind_it_is(raw: bytes, kind: str) -> None:
 
 def test_texts_are_found_however_deep_they_are() -> None:
     assert texts_of({"a": ["b", {"c": "d"}], "e": 1}) == ["a", "e", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        7,
+        [],
+        {"Not a name": 1},
+        {"a": None},
+        {"a": 1.5},
+        {"a": "x" * 300},
+        dict.fromkeys("abcdefghijklmnopq", 1),
+    ],
+)
+def test_a_line_with_facts_beyond_their_bounds_is_damaged(facts: object) -> None:
+    with pytest.raises(NotALineError) as error:
+        parse(line(facts=facts))
+    assert error.value.kind == "corrupt"
+
+
+def test_facts_within_their_bounds_are_read() -> None:
+    assert parse(line(facts={"a.b": "x", "n": -3, "is": True})).fields["facts"] == {
+        "a.b": "x",
+        "n": -3,
+        "is": True,
+    }
+
+
+def test_a_lone_surrogate_is_read_as_it_was_written() -> None:
+    assert parse(line(path="/\ud800")).text("path") == "/\ud800"

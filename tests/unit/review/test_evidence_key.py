@@ -60,9 +60,9 @@ def test_a_file_that_cannot_be_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="not an Ed25519 key"):
         read(path)
     path.chmod(0o640)
-    with pytest.raises(UnreadableError, match="others may read"):
+    with pytest.raises(UnreadableError, match="is open to other users"):
         read(path)
-    with pytest.raises(UnreadableError, match="not a file"):
+    with pytest.raises(UnreadableError, match="is not a plain file"):
         read(tmp_path)
     with pytest.raises(UnreadableError, match="cannot create"):
         read_or_create(Path("/proc/none/key"))

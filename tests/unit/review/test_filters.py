@@ -13,8 +13,19 @@ from egress.review.line_shape import shape_of
 )
 def test_what_no_line_can_have_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(FilterError) as error:
-        Filters(**wrong)  # type: ignore[arg-type]
+        Filters.of(wrong, None, None)
     assert error.value.hint
+
+
+def test_a_filter_that_the_schema_does_not_have_is_refused() -> None:
+    with pytest.raises(FilterError, match="no such filter"):
+        Filters(path="/x")
+
+
+def test_filters_are_equal_by_what_is_asked() -> None:
+    assert Filters(sandbox="", host="a") == Filters(host="a") != Filters(host="a", grep="x")
+    assert Filters(host="a", grep="x", since=5).asked() == {"host": "a", "grep": "x", "since": 5}
+    assert Filters(host="a", grep="x").but(host="", rule="r") == Filters(rule="r", grep="x")
 
 
 @pytest.mark.parametrize(
@@ -34,8 +45,8 @@ def test_the_star_alone_is_special(host: str, pattern: str, *, fits: bool) -> No
 
 
 def test_it_knows_what_roll_ups_can_answer() -> None:
-    assert Filters(host="a", since=1).is_of_groups
-    assert not Filters(method="GET").is_of_groups
+    assert Filters(host="a", since=1).is_of_totals
+    assert not Filters(method="GET").is_of_totals
     assert not Filters(since=1, grep="x").has_shape
     assert Filters(sandbox="a").has_shape
 

@@ -77,7 +77,7 @@ def test_it_finds_everything_newest_first(log: Path) -> None:
 def test_it_finds_what_is_asked_for(filters: Filters, found: list[str], log: Path) -> None:
     with opened(log) as index:
         if filters.grep == "ev":
-            filters = replace(filters, verdict="deny", event="refusal")
+            filters = filters.but(verdict="deny", event="refusal")
         assert requests(index, filters) == found
 
 

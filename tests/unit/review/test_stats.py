@@ -8,7 +8,8 @@ import pytest
 
 from egress.review import Filters, Index
 from egress.review.filters import FilterError
-from egress.review.stats import BYS, fitting
+from egress.review.line_fields import COUNTED_FIELDS
+from egress.review.stats import fitting
 from egress.review.timestamps import DAY, HOUR, SECOND
 from tests.unit.review.sample import START, write
 
@@ -19,7 +20,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("by", BYS)
+@pytest.mark.parametrize("by", COUNTED_FIELDS)
 def test_every_part_has_its_share(by: str, log: Path) -> None:
     with Index(log, reserve=0) as index:
         index.catch_up()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from egress.review import parse
+from egress.review import LogEntry, parse
 from egress.review.timeline import build_timeline
 from tests.unit.audit.sample import abandon, files, opened
 from tests.unit.review.sample import OPENING, write
@@ -49,3 +49,10 @@ def test_fields_of_any_type_make_a_story() -> None:
         b'"scrubbed":[],"status":"x","mac":""}'
     )
     assert build_timeline(parse(raw))
+
+
+def test_facts_and_fields_with_a_title_are_told() -> None:
+    facts = {"graphql.operation": "query", "depth": 3, "cached": True, "empty": ""}
+    line = LogEntry(1, "", 0, "exchange", {"event": "exchange", "facts": facts}, b"")
+    told = {stage.name: stage.text for stage in build_timeline(line)}
+    assert told["found"] == "graphql.operation query, depth 3, cached yes, empty "

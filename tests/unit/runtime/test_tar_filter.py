@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from egress.runtime.errors import ArchiveError
 from egress.runtime.tar_filter import ArchiveLimits, FilterResult, filter_archive
+from tests.tiers import examples
 
 Entries = list[tuple[tarfile.TarInfo, bytes]]
 
@@ -386,7 +387,7 @@ def changed(data: bytes, changes: list[tuple[float, int]], *, is_summed: bool) -
     return bytes(out)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(_PARTS, max_size=6), _CHANGES, st.booleans(), st.floats(0, 1))
 def test_whatever_comes_is_made_clean_or_refused(
     parts: list[bytes], changes: list[tuple[float, int]], is_summed: bool, whole: float

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from egress.runtime import spec as values
 from egress.runtime.command_result import CapturedStream
 from egress.runtime.errors import (
     PathNotFoundError,
@@ -36,8 +35,7 @@ from egress.runtime.errors import (
 from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, State, Terminal, Values
 from egress.runtime.tar_filter import filter_archive
-
-SUPERVISOR = Path(values.__file__).with_name("supervisor.sh")
+from tests.runtime.script import supervisor
 
 
 class LocalSandbox:
@@ -63,7 +61,7 @@ class LocalProcess:
         self._terminal: int | None = None
         if command.terminal is None:
             turns = str(round(command.grace * 20))
-            words = ["/bin/sh", str(SUPERVISOR), "run", "t", f"{command.timeout or 0:g}", turns, folder]
+            words = ["/bin/sh", str(supervisor()), "run", "t", f"{command.timeout or 0:g}", turns, folder]
             self._process = subprocess.Popen(
                 [*words, *command.argv],
                 env=env,

@@ -36,4 +36,4 @@ def test_counts_its_needles_and_shows_none() -> None:
     joined = JoinedNeedles([Needles(ONE), Needles(TWO)])
     assert len(joined) == 3
     assert len(JoinedNeedles([])) == 0
-    assert repr(joined) == "<Joined: 3>"
+    assert repr(joined) == "<JoinedNeedles: 3>"

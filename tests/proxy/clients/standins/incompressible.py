@@ -10,7 +10,7 @@ from tests.proxy.clients.proofs import LARGE
 
 @functools.cache
 def ballast() -> bytes:
-    """64 MiB, the same each time."""
+    """As much as a large body is, the same each time."""
     return hashlib.shake_128(b"ballast").digest(LARGE)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from egress.cli import rulefiles
-from egress.cli.log.filter_options import FilterTexts, filters, moment
+from egress.cli.log.filter_options import filters, moment
 from egress.errors import UsageError
 from egress.review import Filters
 
-NOTHING: FilterTexts = {
+NOTHING = {
     "sandbox": "", "host": "", "verdict": "", "secret": "", "status": "", "rule": "",
     "method": "", "code": "", "event": "", "grep": "", "since": "", "until": "",
 }  # fmt: skip
@@ -20,13 +20,7 @@ def test_nothing_asked_is_no_filter() -> None:
 
 
 def test_spellings_are_made_one() -> None:
-    asked: FilterTexts = {
-        **NOTHING,
-        "verdict": "Denied",
-        "host": "API.Example",
-        "method": "get",
-        "status": "5XX",
-    }
+    asked = {**NOTHING, "verdict": "Denied", "host": "API.Example", "method": "get", "status": "5XX"}
     assert filters(**asked) == Filters(verdict="deny", host="api.example", method="GET", status="5xx")
 
 
@@ -36,6 +30,6 @@ def test_moments_are_counted_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
     assert moment("", "--since") is None
     with pytest.raises(UsageError, match="--since: this is not a moment"):
         moment("soon", "--since")
-    same: FilterTexts = {**NOTHING, "since": "1h", "until": "1h"}
+    same = {**NOTHING, "since": "1h", "until": "1h"}
     with pytest.raises(UsageError, match="not before"):
         filters(**same)

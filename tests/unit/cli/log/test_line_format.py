@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from egress.cli.log.line_format import COLUMNS, as_csv, as_json, cells, harmless
-from egress.review import LogEntry, parse
+from egress.cli.log.line_format import as_csv, as_json, cells, harmless
+from egress.review import CSV_COLUMNS, LogEntry, parse
 
 
 def entry(body: str) -> LogEntry:
@@ -49,7 +49,7 @@ def test_programs_get_lines_that_terminals_may_see(capsys: pytest.CaptureFixture
     as_csv([line])
     said = capsys.readouterr().out
     assert all(text.isprintable() for text in said.split("\n"))
-    assert said.splitlines()[1] == ",".join(COLUMNS)
+    assert said.splitlines()[1] == ",".join(CSV_COLUMNS)
     assert ",'+1," in said
     assert ",5,,,," in said
 

@@ -10,31 +10,38 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, server_hooks
+from mitmproxy.proxy.context import Context
 
 from egress.addons.guard import UndecidedError
 from egress.addons.http_layers import (
     AbortConnection,
     CallRelay,
     ConnectionLost,
+    FetchSecrets,
     SecondPassed,
+    SecretsFetched,
     SetReading,
+    TakeAnotherTurn,
     WriteBlocked,
 )
 from egress.proxy.lanes.dial import ConnectedSocket, Dialer
-from egress.proxy.lanes.intercept_handler import InterceptHandler
+from egress.proxy.lanes.intercept_handler import InterceptHandler, InterceptLimits
 from egress.proxy.lanes.intercept_lane import InterceptLane
-from egress.proxy.lanes.intercept_services import InterceptLimits
 from egress.proxy.lanes.relay_services import RelayServices
 from egress.proxy.lanes.socket_transport import SocketTransport
-from egress.relay.ports import RelayOrder
+from egress.relay.http1_downstream import Http1Downstream
+from egress.relay.http2_downstream import Http2Downstream
+from egress.relay.ports import Fetch, RelayOrder
 from egress.relay.relay import Relay
 from egress.secrets.resolver import SecretResolver
+from egress.types import Secret
 from tests.proxy.lab.client import Peer, at, dial, open_tunnel
 from tests.proxy.lab.failing_call import FIRST, SECRET, Scene, SeenCall
 from tests.proxy.lab.loopback import loopback_only
@@ -122,7 +129,7 @@ async def between(scene: Scene, step: Step) -> SeenCall:
             await scene.read(peer, FIRST)
             scene.release()
             await scene.read(peer, b"0\r\n\r\n")
-            await scene.until(lambda: handler_of(scene).desk.finished == 1)
+            await scene.until(lambda: handler_of(scene).services.finished == 1)
             await step(scene, handler_of(scene))
             await scene.read(peer)
 
@@ -205,6 +212,7 @@ async def test_after_the_end_no_event_does_anything(scene: Scene) -> None:
         assert len(layer.seen) == 1
 
     await in_handshake(scene, step)
+    assert "connection.failed" not in scene.log.text
 
 
 async def test_a_refusal_by_an_add_on_is_no_fault(scene: Scene) -> None:
@@ -229,6 +237,59 @@ async def test_what_is_not_both_is_a_fault(scene: Scene, error: Exception, was_r
 
     assert (await in_handshake(scene, step)).records == ["internal"]
     assert "connection.failed" in scene.log.text
+
+
+async def test_a_new_handler_was_not_refused_by_anybody(scene: Scene) -> None:
+    """An add-on that fails before it has said why is a fault."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        other = InterceptHandler(found._lane, found.services)
+        other._fail(UndecidedError(SECRET))
+        assert other.gone.done()
+        found._is_recorded = True
+        found.close("proxy.stopping")
+
+    assert (await in_handshake(scene, step)).records == ["internal"]
+    assert "connection.failed" in scene.log.text
+
+
+def refuses(*_: object, **__: object) -> NoReturn:
+    raise UndecidedError("an add-on has said why")
+
+
+@pytest.mark.parametrize("place", ["layer", "hook", "dial"])
+async def test_a_refusal_by_an_add_on_is_one_wherever_it_comes_up(scene: Scene, place: str) -> None:
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        found.was_refused, found.reason = True, "upstream.tls"
+        server = Server(address=(NAME, scene.good))
+        match place:
+            case "layer":
+                Noted(found).then = refuses
+                found.event(SecondPassed())
+            case "hook":
+                scene.patch.setitem(scene.stack.full.guard._hooks, "server_disconnected", (refuses,))
+                found.lost(SocketTransport(found, server))
+            case _:
+                scene.patch.setattr(InterceptHandler, "_check", refuses)
+                await found._open(commands.OpenConnection(server))
+        assert found.gone.done()
+
+    assert (await in_handshake(scene, step)).records == ["upstream.tls"]
+    assert "connection.failed" not in scene.log.text
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+async def test_the_end_of_the_process_passes_through_an_event(scene: Scene, error: type) -> None:
+    def ends() -> NoReturn:
+        raise error
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        Noted(found).then = ends
+        with pytest.raises(error):
+            found.event(SecondPassed())
+        assert found.gone.done()
+
+    assert (await in_handshake(scene, step)).records == ["internal"]
 
 
 async def test_the_end_of_the_process_is_not_swallowed(scene: Scene) -> None:
@@ -313,7 +374,7 @@ async def test_a_lane_that_is_left_records_what_was_under_way(scene: Scene) -> N
 
 async def test_a_connection_that_cannot_begin_is_recorded(scene: Scene) -> None:
     async def story(scene: Scene) -> None:
-        scene.patch.setattr(InterceptHandler, "_entry", fails)
+        scene.patch.setattr(SocketTransport, "adopt", fails)
         async with await scene.visit(scene.good):
             raise AssertionError
 
@@ -332,7 +393,7 @@ async def test_a_connection_that_was_lost_before_it_began_ends(scene: Scene) -> 
             transport.abort()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            other = InterceptHandler(found._lane, found.desk)
+            other = InterceptHandler(found._lane, found.services)
             other.start(transport, b"")
             assert other.gone.done()
         found.close("proxy.stopping")
@@ -381,7 +442,9 @@ async def test_an_end_is_told_once_and_a_loss_as_one(scene: Scene, is_told: bool
         assert blocked.blocked
         assert isinstance(received, events.DataReceived)
         assert received.data == b"data"
+        assert isinstance(ended, events.ConnectionClosed | ConnectionLost)
         assert type(ended) is (events.ConnectionClosed if is_told else ConnectionLost)
+        assert blocked.connection is received.connection is ended.connection is found.client
         assert isinstance(gone, CallRelay)
         assert gone.name == "gone"
         assert wire.transport is not None
@@ -426,6 +489,48 @@ async def test_what_is_meant_for_a_connection_that_is_gone_is_left(scene: Scene)
     assert (await in_handshake(scene, step)).records == ["proxy.stopping"]
 
 
+async def test_another_turn_comes_after_everything_that_is_ready(scene: Scene) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        layer = Noted(found, TakeAnotherTurn())
+        found.event(SecondPassed())
+        assert len(layer.seen) == 1
+        await asyncio.sleep(0)
+        again = layer.seen[1]
+        assert isinstance(again, CallRelay)
+        assert (again.name, again.arguments) == ("again", ())
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_a_relay_is_told_how_the_client_came(scene: Scene) -> None:
+    """Without TLS, or without a protocol that was agreed on, the record says so by saying nothing."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        context = Context(found.client, found._lane.options)
+        found.client.tls_version, found.client.alpn = None, None
+        layer = found.http(context, "h2")
+        assert (found.services.client_tls, found.services.alpn) == ("", "")
+        assert layer.relay is found.relay
+        assert isinstance(found.relay, Relay)
+        assert found.relay.service is found.services
+        assert found.relay.identity is found.services.sandbox.identity
+        assert found.relay.destination is found.arrival.destination
+        assert found.relay.limits is found._lane.limits.relay
+        assert isinstance(layer.relay._client, Http2Downstream)
+        found.client.tls_version, found.client.alpn = "TLSv1.2", b"http/1.1"
+        for entry in ("absolute", "connect"):
+            found.arrival = replace(found.arrival, entry=entry)
+            client = found.http(context, "http/1.1").relay._client
+            assert isinstance(client, Http1Downstream)
+            assert client._single is (entry == "absolute")
+        assert (found.services.client_tls, found.services.alpn) == ("TLSv1.2", "http/1.1")
+        found.relay = None
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_close_sends_what_waits_and_an_abort_drops_it(scene: Scene, at_once: bool) -> None:
     called: list[str] = []
@@ -450,6 +555,19 @@ async def test_a_close_sends_what_waits_and_an_abort_drops_it(scene: Scene, at_o
 
     await in_handshake(scene, step)
     assert called[0] == ("abort" if at_once else "close")
+
+
+async def test_the_end_of_a_closed_connection_does_not_open_it_again(scene: Scene) -> None:
+    """Its peer ends after we have closed: nothing may be written to it any more."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        Noted(found)
+        found.client.state = ConnectionState.CLOSED
+        found.ended(found._wires[found.client.id])
+        assert found.client.state is ConnectionState.CLOSED
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
 
 
 # Upstream connections ------------------------------------------------------------------------------
@@ -481,6 +599,80 @@ async def test_a_connection_that_nobody_waits_for_is_closed(scene: Scene, why: s
             await asyncio.sleep(0)
             assert far.recv(1) == b""
         found._has_ended = False
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_a_connection_that_stands_is_noted_with_its_address_and_its_times(scene: Scene) -> None:
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        layer, server = Noted(found), Server(address=(NAME, scene.good))
+        near, far = socket.socketpair()
+        with far:
+            found._opening[server] = 0.0
+            command = commands.OpenConnection(server)
+            await found._connected(command, server, ConnectedSocket(near, LOOPBACK, 3, 4))
+            route = found._routes[server]
+            assert (route.address, route.resolve, route.connect) == (LOOPBACK, 3, 4)
+            assert 0.0 < found._opening[server] <= scene.stack.clock.monotonic()
+            assert found._wires[server.id].connection is server
+            assert server.state is ConnectionState.OPEN
+            [told] = layer.seen
+            assert isinstance(told, events.OpenConnectionCompleted)
+            assert (told.command, told.reply) == (command, None)
+            found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+async def test_a_dial_that_is_called_off_says_why(scene: Scene, is_late: bool) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        layer, server = Noted(found), Server(address=(NAME, scene.good))
+        scene.patch.setattr(InterceptLane, "dial", never)
+        command = commands.OpenConnection(server)
+        found._start(server, found._open(command))
+        await asyncio.sleep(0)
+        assert server in found._opening
+        if is_late:
+            found._late.add(server)
+        found._tasks[server].cancel()
+        await scene.until(lambda: not found._tasks)
+        assert server not in found._opening
+        [told] = layer.seen
+        assert isinstance(told, events.OpenConnectionCompleted)
+        assert (told.command, told.reply) == (command, "upstream.timeout" if is_late else "internal")
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_an_end_calls_off_the_dial_of_its_own_connection_alone(scene: Scene) -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        Noted(found)
+        dialling, other = Server(address=(NAME, scene.good)), Server(address=(NAME, scene.good))
+        for server in (dialling, other):
+            found._start(server, never())
+            found._opening[server] = 0.0
+        mine, theirs = found._tasks[dialling], found._tasks[other]
+        found._end(dialling, at_once=True)
+        assert (mine.cancelling(), theirs.cancelling()) == (1, 0)
+        assert list(found._opening) == [other]
+        # It stands: its task is past the dial, and hands on what it has found.
+        found._wires[other.id] = SocketTransport(found, other)
+        found._end(other, at_once=True)
+        assert theirs.cancelling() == 0
+        assert not found._opening
+        del found._wires[other.id]
+        theirs.cancel()
+        # Nothing is known of it any more, which is no fault.
+        found._end(other, at_once=False)
         found.close("proxy.stopping")
 
     await in_handshake(scene, step)
@@ -621,6 +813,128 @@ async def test_a_dial_that_fails_is_told_with_its_reason(scene: Scene) -> None:
     [line] = [line for line in scene.log.lines if "upstream.not_dialled" in line]
     assert NAME in line
     assert "upstream.unreachable" in line
+
+
+async def test_a_failed_upstream_keeps_only_the_routes_that_are_open(scene: Scene) -> None:
+    kept: list[tuple[object, ...]] = []
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        ((server, route),) = found._routes.items()
+        assert isinstance(server, Server)
+        scene.patch.setattr(
+            RelayServices, "keep", lambda _, *about: kept.append((about[0], about[1], [*about[2]]))
+        )
+        found.failure_code(7, server, "upstream.closed")
+        found._opening[server] = scene.stack.clock.monotonic()
+        assert found.is_fit(8, server)
+        assert kept == [(7, route, [route]), (8, route, [route])]
+
+    await under_way(scene, step)
+
+
+async def test_an_upstream_that_was_given_up_twice_is_no_fault(scene: Scene) -> None:
+    """The dial may have ended in the same turn as its time."""
+
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        layer, server = Noted(found), Server(address=(NAME, scene.good))
+        found._opening[server] = 0.0
+        found._give_up(server)
+        found._give_up(server)
+        assert server in found._late
+        assert not found._opening
+        assert layer.seen == []
+        assert not found.gone.done()
+        found.close("proxy.stopping")
+
+    assert (await in_handshake(scene, step)).records == ["proxy.stopping"]
+
+
+@pytest.mark.parametrize("code", ["upstream.unreachable", "address.refused"])
+async def test_a_dial_that_failed_is_answered_once_and_forgotten(scene: Scene, code: str) -> None:
+    async def step(_: Scene, found: InterceptHandler) -> None:
+        layer, server = Noted(found), Server(address=(NAME, scene.good))
+        other = Server(address=(NAME, scene.good))
+        found._opening.update({server: 0.0, other: 0.0})
+        command = commands.OpenConnection(server)
+        found._not_opened(command, code)
+        assert list(found._opening) == [other]
+        [told] = layer.seen
+        assert isinstance(told, events.OpenConnectionCompleted)
+        assert (told.command, told.reply) == (command, code)
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+# Secrets -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_unscrubbed", [True, False])
+async def test_a_source_is_asked_for_the_secrets_of_the_exchange(scene: Scene, is_unscrubbed: bool) -> None:
+    """A value too short to be searched for passes only where the rule has it so."""
+    asked: list[object] = []
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        policy = scene.stack.engine.policy
+        layer = Noted(found)
+
+        async def resolve(_: object, *about: object) -> dict[str, Secret]:
+            asked.append(about)
+            return {"api": secret}
+
+        secret = Secret("api", SECRET.encode())
+        scene.patch.setattr(SecretResolver, "resolve", resolve)
+        await found._fetch(FetchSecrets(Fetch(5, policy, ("api",), is_unscrubbed)))
+        assert asked == [((policy.secrets["api"],), ("api",) if is_unscrubbed else ())]
+        [told] = layer.seen
+        assert isinstance(told, SecretsFetched)
+        assert (told.ticket, told.secrets) == (5, {"api": secret})
+        found.close("proxy.stopping")
+
+    await in_handshake(scene, step)
+
+
+async def test_all_sources_that_are_asked_are_called_off_at_the_end(scene: Scene) -> None:
+    called_off: list[int] = []
+
+    async def waits(_: InterceptHandler, command: FetchSecrets) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            called_off.append(command.order.ticket)
+
+    async def step(scene: Scene, found: InterceptHandler) -> None:
+        policy = scene.stack.engine.policy
+        scene.patch.setattr(InterceptHandler, "_fetch", waits)
+        Noted(found, *(FetchSecrets(Fetch(ticket, policy, ("api",))) for ticket in (5, 6)))
+        found.event(SecondPassed())
+        assert set(found._tasks) == {5, 6}
+        await asyncio.sleep(0)
+        found.close("proxy.stopping")
+        await scene.until(lambda: not found._tasks)
+        assert sorted(called_off) == [5, 6]
+
+    await in_handshake(scene, step)
+
+
+async def test_a_source_has_its_time_and_no_more(tmp_path: Path) -> None:
+    """The resolver has a limit of its own; where it is not kept, the request is denied all the same."""
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def story(scene: Scene) -> None:
+        scene.patch.setattr(SecretResolver, "cached", lambda *_, **__: None)
+        scene.patch.setattr(SecretResolver, "resolve", never)
+        async with await scene.visit(scene.good) as peer:
+            await peer.send(head(scene.good, last=True))
+            await scene.read(peer)
+
+    async with Scene.of(tmp_path, InterceptLimits(secrets=0.05)) as scene:
+        seen = await scene.play(story)
+    assert seen.records == ["secret.unavailable"]
+    assert not seen.requests
+    assert "TimeoutError" in scene.log.text
 
 
 # Tasks ---------------------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ from egress.proxy.clock import SystemClock
 from egress.proxy.lanes.connection import AdmittedConnection, LiveConnections
 from egress.proxy.lanes.dial import Dialer
 from egress.proxy.lanes.resolve import SystemResolver
-from egress.proxy.lanes.tunnel_connection import TunnelEnd, TunnelTimeouts
-from egress.proxy.lanes.tunnel_lane import TunnelLane
+from egress.proxy.lanes.tunnel_lane import TunnelEnd, TunnelLane, TunnelTimeouts
 from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.decision import decide_host
 from egress.tls.client_hello import ClientHello
@@ -125,7 +124,7 @@ def test_a_tunnel_that_came_to_its_own_end_says_why_it_was_allowed() -> None:
     engine = Engine()
     lane = TunnelLane(engine, TunnelTimeouts())
     lane._tickets["c1"] = Ticket(7)
-    lane._end(TunnelEnd(arrival(HELLO), "", "client", "192.0.2.1", 10, 20, 1, 2, 3, ""))
+    lane._record(TunnelEnd(arrival(HELLO), "", "client", "192.0.2.1", 10, 20, 1, 2, 3, ""))
     ((_, line),) = engine.audit.tunnels
     assert line.code == "host.allowed"
     assert (line.bytes_up, line.bytes_down, line.address) == (10, 20, "192.0.2.1")

@@ -42,7 +42,8 @@ def test_a_file_that_others_reach_is_refused(tmp_path: Path, mode: int) -> None:
     path = put(tmp_path / "password", GOOD, mode)
     with pytest.raises(UnreadableError) as caught:
         read_password(path)
-    assert caught.value.hint == f"chmod 600 {path}"
+    assert f"open to other users (mode {mode:04o})" in caught.value.message
+    assert caught.value.hint.startswith(f"`chmod 600 {path}` if nobody else can have read or changed it")
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:

@@ -78,3 +78,24 @@ except OSError as error:
     print(error.errno)
 """
     assert run_inside(code).split() == ["True", "True", "30"]
+
+
+def test_children_that_have_ended_are_told_and_others_are_not_waited_for() -> None:
+    code = """
+print(list(kernel.reaped()))
+ended = [os.fork() or os._exit(status) for status in (0, 3)]
+for number in ended:
+    os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
+hears, tells = os.pipe()
+living = os.fork()
+if not living:
+    os.close(tells)
+    os.read(hears, 1)
+    os._exit(0)
+found = dict(kernel.reaped())
+print([os.waitstatus_to_exitcode(found[number]) for number in ended], len(found))
+os.close(tells)
+os.waitpid(living, 0)
+print(list(kernel.reaped()))
+"""
+    assert run_inside(code).splitlines() == ["[]", "[0, 3] 2", "[]"]

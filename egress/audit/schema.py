@@ -1,0 +1,498 @@
+"""The schema of the audit log: every kind of line, and every field in the order in which it is written.
+
+The writer, the reader, the index, the filters, CSV, the page and `docs/reference/audit.md` derive from these
+classes. A feature that has something to say about an exchange puts it into the facts of its record. To give a
+fact a field of its own, with a filter and a column, add one line here:
+
+    cache: Annotated[Name | UnsetType, about("Who answered.", "disk", index="totals", fact=True)] = UNSET
+
+A log without the field reads as if the value were not known.
+
+A line must never hold a secret, a query string, a body or a header value: whoever adds a field must be able
+to say why it cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final
+
+from msgspec import UNSET, Meta, Struct
+
+from egress.audit.fields import (
+    MAX_PATH,
+    MAX_SECRETS,
+    Address,
+    BytesDown,
+    BytesUp,
+    Code,
+    ConnectionId,
+    ConnectUs,
+    Count,
+    Entry,
+    Facts,
+    FirstByteUs,
+    Host,
+    Id,
+    Injected,
+    Listener,
+    Moment,
+    Name,
+    Observed,
+    Place,
+    Policy,
+    PolicyInForce,
+    Port,
+    Previous,
+    Profile,
+    Reason,
+    RequestId,
+    ResolveUs,
+    Rule,
+    RuleFiles,
+    Sandbox,
+    SecretUs,
+    Sni,
+    TlsUs,
+    TotalUs,
+    about,
+    text,
+)
+
+
+class LogLine(Struct, kw_only=True, gc=False, tag_field="event"):
+    """A kind of line: the fields between the time and the MAC."""
+
+    examples: ClassVar[dict[str, object]] = {}
+    """Values of the example in the reference, where those of the fields do not fit together."""
+
+
+# Actions of sandboxes ------------------------------------------------------------------------------
+
+
+class ExchangeLine(LogLine, tag="exchange"):
+    """A request and its answer, allowed or denied. The line is written when the exchange has ended.
+
+    Some codes appear only in the log, because no answer carries them. `rule.allowed`, `host.allowed` and
+    `observed` say what let the request through. `client.left`: the client hung up before the end.
+    `lane.ended`: the exchange was given up for no reason that has a code of its own.
+    """
+
+    sandbox: Sandbox = ""
+    profile: Profile = None
+    listener: Listener = ""
+    entry: Entry = ""
+    connection: ConnectionId = ""
+    request: RequestId = ""
+    scheme: Annotated[Name, about("`https` or `http`.", "https")] = ""
+    host: Host = ""
+    port: Port = 0
+    address: Address = None
+    sni: Sni = None
+    method: Annotated[
+        Name,
+        about(
+            "The method; empty where the request had none that is valid. Canaries are masked.",
+            "GET",
+            index="lines",
+            option="With this method.",
+            csv=True,
+        ),
+    ] = ""
+    path: Annotated[
+        Annotated[str, text(MAX_PATH)],
+        about("The canonical path, without the query. Canaries are masked.", "/repos/acme/app", csv=True),
+    ] = ""
+    status: Annotated[
+        Count,
+        about(
+            "The status that the sandbox received; 0 when it left before the answer.",
+            200,
+            index="lines",
+            option="With this status; `5xx` for all of them.",
+            match="status",
+            csv=True,
+        ),
+    ] = 0
+    verdict: Annotated[
+        Name,
+        about(
+            "`allow` only where the request was handed over to be sent; `code` says what came of it.",
+            "allow",
+            index="totals",
+            option="`allow` or `deny`.",
+            csv=True,
+        ),
+    ] = ""
+    code: Code = ""
+    rule: Rule = None
+    place: Place = None
+    observed: Observed = False
+    injected: Annotated[
+        tuple[Injected, ...],
+        about(
+            "The secrets that were sent, by name, each with its slot. Empty where the upstream was not "
+            "reached or did not prove its identity: no secret left the proxy.",
+            (Injected("github", "header:authorization"),),
+            name="secret",
+            index="totals",
+            option="With this secret.",
+            metavar="NAME",
+            match="member",
+        ),
+    ] = ()
+    replaced: Annotated[
+        bool, about("Whether a value of the sandbox's own was removed from a slot.", example=True)
+    ] = False
+    scrubbed: Annotated[
+        dict[Name, Count],
+        about(
+            "How often each secret was found in the answer, by name.",
+            {"github": 2},
+            index="lines",
+            match="member",
+        ),
+    ] = {}
+    bytes_up: BytesUp = 0
+    bytes_down: BytesDown = 0
+    resolve_us: ResolveUs = 0
+    connect_us: ConnectUs = 0
+    tls_us: TlsUs = 0
+    secret_us: SecretUs = 0
+    first_byte_us: FirstByteUs = 0
+    total_us: TotalUs = 0
+    client_tls: Annotated[Name | None, about("The TLS version on the sandbox's side.", "TLSv1.3")] = None
+    upstream_tls: Annotated[Name | None, about("The TLS version on the upstream's side.", "TLSv1.3")] = None
+    alpn: Annotated[Name | None, about("The protocol on the sandbox's side.", "http/1.1")] = None
+    upstream_alpn: Annotated[Name | None, about("The protocol on the upstream's side.", "http/1.1")] = None
+    policy: Policy = None
+    facts: Facts = UNSET
+
+
+class TunnelLine(LogLine, tag="tunnel"):
+    """A tunnel that has ended: bytes that were passed on unread, for a host with `intercept: never`."""
+
+    examples: ClassVar[dict[str, object]] = {
+        "entry": "sni",
+        "connection": "c-18",
+        "request": "c-18",
+        "code": "host.allowed",
+        "rule": None,
+        "host": "pinned.example.com",
+        "sni": "pinned.example.com",
+        "place": "config/hosts.yaml:31",
+        "address": "192.0.2.11",
+        "bytes_up": 1804,
+        "bytes_down": 91520,
+    }
+
+    sandbox: Sandbox = ""
+    profile: Profile = None
+    listener: Listener = ""
+    entry: Entry = ""
+    connection: ConnectionId = ""
+    request: RequestId = ""
+    host: Host = ""
+    port: Port = 0
+    address: Address = None
+    sni: Sni = None
+    verdict: Annotated[Name, about("Always `allow`.", "allow")] = "allow"
+    code: Code = ""
+    rule: Rule = None
+    place: Place = None
+    observed: Observed = False
+    bytes_up: BytesUp = 0
+    bytes_down: BytesDown = 0
+    resolve_us: ResolveUs = 0
+    connect_us: ConnectUs = 0
+    tls_us: TlsUs = 0
+    secret_us: SecretUs = 0
+    first_byte_us: FirstByteUs = 0
+    total_us: TotalUs = 0
+    policy: Policy = None
+    facts: Facts = UNSET
+
+
+class RefusalLine(LogLine, tag="refusal"):
+    """A connection that was refused before it carried a request, or a DNS question that was not answered.
+
+    The name server also writes `protocol.refused` for messages that it does not serve, such as answers, zone
+    transfers and updates, and `request.malformed` for bytes that are not DNS. A connection that is opened and
+    closed without a byte has no line, at the name server as at every other port.
+    """
+
+    examples: ClassVar[dict[str, object]] = {
+        "entry": "dns",
+        "connection": "",
+        "host": "evil.example",
+        "port": 0,
+        "sni": None,
+        "code": "host.unknown",
+        "rule": None,
+        "place": None,
+    }
+
+    sandbox: Sandbox = ""
+    profile: Profile = None
+    listener: Listener = ""
+    entry: Annotated[
+        Name, about("As for an exchange, or `dns`; empty where the client named no destination.", "dns")
+    ] = ""
+    connection: Annotated[Id, about("The id of the connection; empty for `dns`.", "c-17")] = ""
+    host: Host = ""
+    port: Annotated[Count, about("The port; 0 for `dns`.", 0)] = 0
+    sni: Sni = None
+    verdict: Annotated[Name, about("Always `deny`.", "deny")] = "deny"
+    code: Annotated[Name, about("Why it was [refused](refusals.md).", "host.unknown")] = ""
+    rule: Rule = None
+    place: Place = None
+    policy: Policy = None
+    facts: Facts = UNSET
+
+
+class FoldedLine(LogLine, tag="folded"):
+    """Refusals that were counted instead of written.
+
+    In each second the first 20 refusals and denied requests of a sandbox have lines of their own. The rest
+    are counted: one line for each second and code. While the disk is full, or after the sandbox has used up
+    its quota, all of them are counted, and a line stands for a minute or more.
+    """
+
+    sandbox: Sandbox = ""
+    code: Annotated[Name, about("Why they were [refused](refusals.md).", "host.unknown")] = ""
+    count: Annotated[Count, about("How many were counted.", 980)] = 0
+    began: Moment = ""
+
+
+class LostLine(LogLine, tag="lost"):
+    """A request or tunnel that was under way when the process was killed.
+
+    The next start writes one line for each. Whether an answer came is not known.
+    """
+
+    sandbox: Sandbox = ""
+    connection: ConnectionId = ""
+    request: RequestId = ""
+    host: Host = ""
+    port: Port = 0
+    method: Annotated[Name, about("The method; empty for a tunnel.", "GET")] = ""
+    secrets: Annotated[
+        Annotated[tuple[Name, ...], Meta(max_length=MAX_SECRETS)],
+        about("The names of the secrets that it was to carry.", ("github",)),
+    ] = ()
+    began: Annotated[Name, about("When it was about to be sent.", "2026-03-01T09:30:00.000123Z")] = ""
+    sent: Annotated[bool, about("Whether the first byte had been sent.", example=True)] = False
+
+
+class SandboxStopped(LogLine, tag="sandbox.stopped"):
+    """A sandbox has filled its share of the log for one day (UTC). It may do nothing until the next day."""
+
+    sandbox: Annotated[Name | None, about("The sandbox.", "agent-1")] = None
+    reason: Annotated[Reason | None, about("`quota`.", "quota")] = None
+    bytes: Annotated[Count | None, about("How much its lines take.", 1_048_711)] = None
+    quota: Annotated[Count | None, about("How much they may take.", 1_048_576)] = None
+
+
+# Events of the proxy ----------------------------------------------------------------------
+
+
+class Started(LogLine, tag="started"):
+    """The proxy has started."""
+
+    version: Annotated[Reason | None, about("The version of Egress.", "0.1.0")] = None
+    policy: PolicyInForce = None
+    files: RuleFiles = None
+
+
+class Stopped(LogLine, tag="stopped"):
+    """The proxy has stopped cleanly. A start without this line before it follows a kill or a crash."""
+
+    reason: Annotated[Reason | None, about("The signal, or what else asked for it.", "SIGTERM")] = None
+
+
+class Reloaded(LogLine, tag="reloaded"):
+    """New rules are in force."""
+
+    policy: PolicyInForce = None
+    policy_before: Annotated[
+        Reason | None, about("The digest of the rules before them.", "0a1b2c3d4e5f6071")
+    ] = None
+    files: RuleFiles = None
+
+
+class ReloadRefused(LogLine, tag="reload.refused"):
+    """New rules were wrong, and the old ones stay in force."""
+
+    policy: PolicyInForce = None
+    file: Annotated[Reason | None, about("The file of the first mistake.", "config/hosts.yaml")] = None
+    line: Annotated[Count | None, about("Its line.", 12)] = None
+    column: Annotated[Count | None, about("Its column.", 5)] = None
+    reason: Annotated[Reason | None, about("The mistake.", "unknown key `alow`")] = None
+
+
+class Killed(LogLine, tag="killed"):
+    """The operator revoked access. Open connections that it covers were closed; each has its own line."""
+
+    kind: Annotated[Reason | None, about("`sandbox`, `host` or `secret`.", "host")] = None
+    name: Annotated[Reason | None, about("The name of it.", "api.github.com")] = None
+    connections: Annotated[Count | None, about("How many connections were closed for it.", 2)] = None
+    policy: PolicyInForce = None
+
+
+class KillUndone(LogLine, tag="kill.undone"):
+    """The operator restored access."""
+
+    kind: Annotated[Reason | None, about("As for `killed`.", "host")] = None
+    name: Annotated[Reason | None, about("As for `killed`.", "api.github.com")] = None
+    policy: PolicyInForce = None
+
+
+class SandboxAdded(LogLine, tag="sandbox.added"):
+    """A sandbox was added while the proxy runs."""
+
+    sandbox: Annotated[Reason | None, about("The sandbox.", "agent-2")] = None
+    profile: Annotated[Reason | None, about("The profile of rules that it has.", "coding")] = None
+    authority: Annotated[
+        Reason | None,
+        about("The fingerprint of the certificate that it trusts.", ":".join(["9F", "2C", "11", "D4"] * 8)),
+    ] = None
+    policy: PolicyInForce = None
+
+
+class SandboxRemoved(LogLine, tag="sandbox.removed"):
+    """A sandbox was removed: its listeners are closed, and its authority is deleted."""
+
+    sandbox: Annotated[Reason | None, about("The sandbox.", "agent-2")] = None
+    connections: Annotated[Count | None, about("How many open connections were closed for it.", 1)] = None
+    policy: PolicyInForce = None
+
+
+class ListenerFailed(LogLine, tag="listener.failed"):
+    """New rules name a port that could not be opened for clients without proxy settings.
+
+    The rest of these rules is in force.
+    """
+
+    sandbox: Annotated[Reason | None, about("The sandbox that the listener is for.", "agent-1")] = None
+    address: Annotated[Reason | None, about("The address.", "10.0.0.2")] = None
+    port: Annotated[Count | None, about("The port.", 8443)] = None
+    reason: Annotated[
+        Reason | None,
+        about("What the system said.", "the proxy cannot listen on 10.0.0.2:8443: address already in use"),
+    ] = None
+    policy: PolicyInForce = None
+
+
+# Events of the log ------------------------------------------------------------------------
+
+
+class GapLine(LogLine, tag="gap"):
+    """A start found lines missing that had been announced, or bytes that are no line.
+
+    Numbers that were announced are never used again. The bytes of an incomplete line are kept as they are, so
+    they are the one thing in these files that is not JSON. `jq -R 'fromjson?'` skips them.
+    """
+
+    kind: Annotated[
+        Name,
+        about(
+            "`killed`: the process died within a write, and everything that it had confirmed is there. "
+            "This is sound. Every other kind is damage, and `verify` reports it for as long as the file is "
+            "kept. `cut`: the end of the log was gone. `altered`: the last line was different. `foreign`: "
+            "there were bytes that no proxy wrote. `head`: the head was missing or damaged.",
+            "killed",
+        ),
+    ] = ""
+    first: Annotated[
+        Count | None, about("The first line that is missing; `null` when none is, or none is known.", 40)
+    ] = None
+    last: Annotated[Count | None, about("The last line that is missing.", 42)] = None
+    refusals: Annotated[
+        Count, about("An upper bound of refusals and dropped lines that are in no line.", 3)
+    ] = 0
+    fragment_bytes: Annotated[
+        Count,
+        about("How many bytes of an incomplete line precede this one; `#` and a line end close it.", 39),
+    ] = 0
+    fragment_sha256: Annotated[
+        Name | None,
+        about(
+            "The SHA-256 of those bytes.",
+            "9ce3e721721e11334169bce283697b63bd56217b3731db09860159ad87adb35f",
+        ),
+    ] = None
+    previous: Previous = ""
+
+
+class RotatedLine(LogLine, tag="rotated"):
+    """The first line of every further file."""
+
+    file: Annotated[Name, about("The file before.", "audit-000001.jsonl")] = ""
+    previous: Previous = ""
+
+
+class PrunedLine(LogLine, tag="pruned"):
+    """Old files were deleted.
+
+    The anchor says so before the first file is deleted, and this line follows: within a second in a proxy
+    that runs, otherwise at the next start. Deletions until then share one line. A kill in between repeats the
+    line, with the same `at`.
+    """
+
+    by: Annotated[
+        Name,
+        about(
+            "The user who called `egress log prune`, or `the proxy` when its setting for the number of files "
+            "did it; several names where there were several deletions.",
+            "root",
+        ),
+    ] = ""
+    at: Annotated[Name, about("When the last deletion was.", "2026-03-01T09:30:00.000123Z")] = ""
+    files: Annotated[Count, about("How many files were deleted.", 3)] = 0
+    bytes: Annotated[Count, about("How many bytes they had.", 201_326_592)] = 0
+    first: Annotated[Count, about("The number of the first line that was kept.", 41_217)] = 0
+    forced: Annotated[
+        bool, about("Whether `--force` overrode that the log was not sound.", example=False)
+    ] = False
+
+
+class ResumedLine(LogLine, tag="resumed"):
+    """The log could not be written for a while, and now it can.
+
+    Lines that waited precede this one. At first only the sandbox whose line did not fit was stopped; every
+    sandbox was, when a second attempt failed a second later.
+    """
+
+    reason: Annotated[Name, about("What the system said: `ENOSPC` for a full disk.", "ENOSPC")] = ""
+    stopped: Annotated[Name, about("How many sandboxes were stopped: `none`, `one`, `all`.", "all")] = ""
+    milliseconds: Annotated[Count, about("For how long.", 4210)] = 0
+
+
+class DroppedLine(LogLine, tag="dropped"):
+    """Lines that were not written, because there was no room for them.
+
+    Either the setting lets work go on while the disk is full, or too many lines were waiting.
+    """
+
+    count: Annotated[Count, about("How many.", 17)] = 0
+
+
+LINE_SECTIONS: Final[dict[str, tuple[type[LogLine], ...]]] = {
+    "What sandboxes do": (ExchangeLine, TunnelLine, RefusalLine, FoldedLine, LostLine, SandboxStopped),
+    "What happens to the proxy": (
+        *(Started, Stopped, Reloaded, ReloadRefused, Killed, KillUndone),
+        *(SandboxAdded, SandboxRemoved, ListenerFailed),
+    ),
+    "What happens to the log": (GapLine, RotatedLine, PrunedLine, ResumedLine, DroppedLine),
+}
+"""Every kind of line, as the reference groups them."""
+
+LINE_KINDS: Final[dict[str, type[LogLine]]] = {
+    str(kind.__struct_config__.tag): kind for kinds in LINE_SECTIONS.values() for kind in kinds
+}
+"""Every kind of line by its `event`."""
+
+REPORTED_KINDS: Final[tuple[type[LogLine], ...]] = (
+    *LINE_SECTIONS["What happens to the proxy"],
+    SandboxStopped,
+)
+"""The kinds that a caller reports by name. The audit writes the others itself."""
