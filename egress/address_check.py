@@ -1,21 +1,21 @@
-"""Which IP addresses may be dialled.
+"""Decide which IP addresses may be dialled.
 
-Theory of operation. An address has one or more *readings*: itself, and every IPv4 address that a
-transition scheme packs into it (mapped, compatible, translated, NAT64, 6to4, Teredo, ISATAP),
-because something on the way may unpack it. Each reading is looked up in one sorted table per
-family that covers the whole number space, so no address is without an answer; in IPv6 only what is
-expressly global unicast is public. One refused reading refuses the address.
+Theory of operation. An address has one or more *readings*: itself, and every IPv4 address that a transition
+scheme packs into it (mapped, compatible, translated, NAT64, 6to4, Teredo, ISATAP), because a device on the
+way may unpack it. Each reading is looked up in one sorted table per family that covers the whole number
+space, so every address has an answer; in IPv6 only expressly global unicast is public. One refused reading
+refuses the address.
 
-A rule may open ranges by name (`addresses:` of a host entry). Read narrowly: an address that would
-be refused passes only when the address *as dialled* lies in an opened range, and so does *every*
-reading that is refused. Opening 10.0.0.0/8 therefore does not open `::ffff:10.0.0.1`; that takes
-`::ffff:10.0.0.0/104` beside it. A metadata service is opened only by its own /32 or /128.
+A rule may open ranges by name (`addresses:` of a host entry). This is read narrowly: an address that would be
+refused passes only if the address *as dialled* lies in an opened range, and so does *every* refused reading.
+Opening 10.0.0.0/8 therefore does not open `::ffff:10.0.0.1`; that also needs `::ffff:10.0.0.0/104`. A
+metadata service is opened only by its own /32 or /128.
 
-Not known here: a NAT64 prefix that the operator's own network has chosen. Name it among the own
-networks, and what it carries is refused.
+Not known here: a NAT64 prefix chosen by the operator's own network. List it among the own networks, and the
+addresses it carries are refused.
 
-Resolves nothing, dials nothing, and never raises: what is not the canonical spelling of an address
-is refused.
+Resolves nothing, dials nothing, and never raises: text that is not the canonical spelling of an address is
+refused.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ OWN_REASON = "own"
 
 @dataclass(frozen=True, slots=True)
 class AddressClassification:
-    """Whether an address may be dialled, and the stable reason that the audit log shows.
+    """The answer for an address, and the stable reason that the audit log shows.
 
-    `reason` is `public` or `opened` when it may; otherwise `malformed`, `metadata`, `own`, or the
-    name of the range that the first refused reading lies in.
+    `reason` is `public` or `opened` if it may be dialled; otherwise `malformed`, `metadata`, `own`, or the
+    name of the range of the last refused reading.
     """
 
     allowed: bool
@@ -59,15 +59,14 @@ class AddressClassification:
 
 
 class OwnNetworks:
-    """The machine's own addresses and networks: never to be dialled for a sandbox, public or not."""
+    """Addresses and networks of this machine: never dialled for a sandbox, public or not."""
 
     __slots__ = ("_networks",)
 
     def __init__(self, sources: Iterable[OwnSource] = ()) -> None:
         """Take addresses, networks or interfaces (`192.0.2.7/24`: the address and its network).
 
-        Raises ValueError for text that is none of them: an own network that is not understood must
-        not be left out.
+        Raises ValueError for any other text: an own network that is not understood must not be left out.
         """
         ranges: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
         for source in sources:
@@ -88,9 +87,9 @@ def classify_address(
 ) -> AddressClassification:
     """Decide whether this address may be dialled.
 
-    `address` is what a resolver returned: only the canonical spelling is an address, so that the
-    one that was checked is the one that is dialled. `allowed` are the ranges that the host entry
-    opens; one that cannot be read opens nothing. Never raises.
+    `address` comes from a resolver: only its canonical spelling is accepted, so that the address checked is
+    the address dialled. `allowed` are the ranges that the host entry opens; an unreadable range opens
+    nothing. Never raises.
     """
     parsed = _parsed(address)
     if parsed is None:
@@ -105,7 +104,7 @@ def classify_address(
     opened = [network for text in allowed if (network := _opened_range(text)) is not None]
     if _inside(parsed, opened) and all(_is_opened(reading, reason, opened) for reading, reason in refused):
         return AddressClassification(allowed=True, reason=OPENED_REASON)
-    # The reading that is packed deepest says most: `metadata` rather than `reserved`.
+    # The most deeply packed reading says most: `metadata` rather than `reserved`.
     return AddressClassification(allowed=False, reason=refused[-1][1])
 
 
@@ -130,7 +129,7 @@ def _canonical(text: str) -> Address | None:
 
 
 def _resolver_spellings(address: IPv6Address) -> tuple[str, ...]:
-    """Return what else the C library, or an older Python, writes for an address that ends in IPv4."""
+    """Return other spellings the C library, or an older Python, writes for an address ending in IPv4."""
     high, low = divmod(int(address), 1 << 32)
     if high == 0xFFFF:
         return f"::ffff:{IPv4Address(low)}", f"::ffff:{low >> 16:x}:{low & 0xFFFF:x}"
@@ -149,7 +148,7 @@ def _readings(address: Address) -> Iterator[Address]:
     if isinstance(address, IPv4Address):
         return
     number = int(address)
-    # :: and ::1 look like compatible addresses, and are none.
+    # :: and ::1 look like compatible addresses, but are not.
     if number >> 32 in _CARRIERS_LAST_32 and number > 1:
         yield IPv4Address(number & _LOW_32)
     if number >> 112 == _SIX_TO_FOUR_PREFIX:
@@ -181,7 +180,7 @@ def _opened_range(text: str | Network) -> Network | None:
 
 
 def _network_of(source: OwnSource) -> Network:
-    # Also with an interface, as an operating system lists link-local addresses: fe80::1%eth0/64.
+    # Accepts an interface, too, as operating systems list link-local addresses: fe80::1%eth0/64.
     return ip_network(str(source), strict=False)
 
 
@@ -236,7 +235,7 @@ _RANGES_6 = (
     ("::/0", "reserved"),
     ("::/128", "unspecified"),
     ("::1/128", "loopback"),
-    # Public as far as they go: these two are judged by what they carry.
+    # Public by themselves: these two are judged by the address they carry.
     ("::ffff:0:0/96", PUBLIC_REASON),
     ("64:ff9b::/96", PUBLIC_REASON),
     ("64:ff9b:1::/48", "nat64-local"),

@@ -1,8 +1,8 @@
-"""What the process was started with: the only module that reads the environment.
+"""The process environment: the only module that reads it.
 
-It hands values out; it must not keep, print or interpret secrets among them. Whoever needs a part of
-the environment is given it as an argument. The settings of the proxy itself stand in
-`egress.proxy.settings`: every command loads this file, and few need that one.
+Returns values; must not keep, print or interpret secrets among them. Callers pass the parts of the
+environment on as arguments. The settings of the proxy are in `egress.proxy.settings`: every command loads
+this module, and few need those.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from egress.errors import UnreadableError
 
 
 def read_environment() -> Mapping[str, str]:
-    """Return the environment as it is now: a copy, so that nothing done to it has an effect."""
+    """Return the current environment as a copy, so that changing it has no effect."""
     return dict(os.environ)
 
 
 def is_plain_output(environ: Mapping[str, str]) -> bool:
-    """Whether the user asked for output without colour: by `NO_COLOR`, or by a terminal that has none."""
+    """Report whether output must have no colour: by `NO_COLOR`, or for a terminal without colours."""
     return bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
 
 
@@ -28,23 +28,23 @@ def is_plain_output(environ: Mapping[str, str]) -> bool:
 
 
 def config_dir(environ: Mapping[str, str]) -> Path:
-    """Return the folder in which the user's own rules stand; it may not exist."""
+    """Return the folder of the user's own rules; it may not exist."""
     return _base(environ, "XDG_CONFIG_HOME", ".config") / "egress"
 
 
 def state_dir(environ: Mapping[str, str]) -> Path:
-    """Return the folder for what outlives the process: the audit log, the authority, what is trusted."""
+    """Return the folder for data that outlives the process: the audit log, the authority, trusted files."""
     own = environ.get("EGRESS_STATE_DIR")
     return Path(own) if own else _base(environ, "XDG_STATE_HOME", ".local/state") / "egress"
 
 
 def runtime_dir(environ: Mapping[str, str]) -> Path:
-    """Return the folder for what ends with the process: the control socket."""
+    """Return the folder for data that ends with the process: the control socket."""
     own = environ.get("EGRESS_RUNTIME_DIR")
     if own:
         return Path(own)
     given = environ.get("XDG_RUNTIME_DIR", "")
-    # A relative path there is to be ignored: it would mean another folder after each `cd`.
+    # The specification ignores a relative path: it would mean another folder after each `cd`.
     return Path(given) / "egress" if given.startswith("/") else state_dir(environ) / "run"
 
 
@@ -54,5 +54,7 @@ def _base(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
         return Path(given)
     home = environ.get("HOME", "")
     if not home.startswith("/"):
-        raise UnreadableError("this user has no home directory", f"set HOME or {variable} to a whole path")
+        raise UnreadableError(
+            "this user has no home directory", f"set HOME or {variable} to an absolute path"
+        )
     return Path(home) / below_home

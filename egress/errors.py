@@ -1,11 +1,11 @@
-"""One error tree, and the one list of reasons for a refusal.
+"""The tree of errors, and the list of reasons for a refusal.
 
-Two audiences read an error. The *sandbox* sees a code and a constant sentence: nothing of the
-policy, nothing an upstream said, never a secret. The *operator* sees the message that names file,
-line, host and rule, and a hint that says what to do.
+An error has two audiences. The *sandbox* sees a code and a constant sentence: nothing of the policy, no text
+of an upstream, never a secret. The *operator* sees the message, which names file, line, host and rule, and a
+hint with the cure.
 
-Exceptions are for callers that cannot go on (a file is missing, a command line is wrong). A denied
-request is not an exception: it is a value that carries one of the codes below.
+Exceptions are for callers that cannot go on (a missing file, a wrong command line). A denied request is no
+exception: it is a value with one of the codes below.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EgressError(Exception):
 
 
 class ContentError(EgressError):
-    """What was read is wrong: a rule file, a preset, a value."""
+    """Content that was read is wrong: a rule file, a preset, a value."""
 
     code = "content"
     exit_status = 1
@@ -42,7 +42,7 @@ class UsageError(EgressError):
 
 
 class UnreadableError(EgressError):
-    """A file or another thing of the environment is missing or cannot be read."""
+    """A file or another part of the environment is missing or cannot be read."""
 
     code = "unreadable"
     exit_status = 3
@@ -55,9 +55,9 @@ class SecretValueError(EgressError):
 
 
 class WireError(EgressError):
-    """Bytes from a peer break the protocol, or are ambiguous enough to be dangerous.
+    """Bytes from a peer break the protocol, or are dangerously ambiguous.
 
-    `status` is the answer a client should get. The message is ours alone: it never quotes the peer.
+    `status` is the answer for the client. The message is written by us: it never quotes the peer.
     """
 
     code = "request.malformed"
@@ -69,7 +69,7 @@ class WireError(EgressError):
 
 @dataclass(frozen=True, slots=True)
 class RefusalCode:
-    """One reason for a refusal, as the sandbox may see it."""
+    """A reason for a refusal, as the sandbox may see it."""
 
     status: int
     message: str
@@ -112,13 +112,13 @@ CODES: dict[str, RefusalCode] = {
         "Send the path in its plain form.",
     ),
     "path.override": RefusalCode(
-        403, "The request tries to override its path.", "Send the request for that path itself."
+        403, "The request tries to override its path.", "Send the request to that path directly."
     ),
     "method.refused": RefusalCode(
         403, "This method, or this spelling of it, is never forwarded.", "Use a common method, in upper case."
     ),
     "method.override": RefusalCode(
-        403, "The request tries to override its method.", "Send the method itself."
+        403, "The request tries to override its method.", "Send the request with that method directly."
     ),
     "rule.denied": RefusalCode(403, "A rule denies this request.", ASK_OPERATOR_HINT),
     "rule.none": RefusalCode(403, "No rule allows this request.", ASK_OPERATOR_HINT),
@@ -137,11 +137,15 @@ CODES: dict[str, RefusalCode] = {
         "Send the request without it.",
     ),
     "placeholder.misplaced": RefusalCode(
-        403, "A placeholder stands where it is not swapped.", "Send it only where the rules expect it."
+        403, "A placeholder is in a place where it is not swapped.", "Send it only where the rules expect it."
     ),
-    "canary.seen": RefusalCode(403, "The request carries a value that nothing may send.", "Do not send it."),
+    "canary.seen": RefusalCode(
+        403, "The request carries a planted value that must never be sent.", "Do not send it."
+    ),
     "canary.stopped": RefusalCode(
-        403, "The request carries a value that nothing may send, and all access ends.", "Tell the operator."
+        403,
+        "The request carries a planted value that must never be sent; access is revoked.",
+        "Tell the operator.",
     ),
     # Bounds
     "limit.requests": RefusalCode(429, "Too many requests.", "Wait and try again."),
@@ -164,10 +168,10 @@ CODES: dict[str, RefusalCode] = {
     ),
     "upstream.unreachable": RefusalCode(502, "The upstream cannot be reached.", "Try again later."),
     "upstream.tls": RefusalCode(
-        502, "The upstream did not prove that it is this host.", "Tell the operator; nothing was sent."
+        502, "The upstream's TLS identity could not be verified.", "Tell the operator; nothing was sent."
     ),
     "upstream.closed": RefusalCode(
-        502, "The upstream closed the connection before it had answered.", "Try again later."
+        502, "The upstream closed the connection before it answered.", "Try again later."
     ),
     "upstream.timeout": RefusalCode(504, "The upstream did not answer in time.", "Try again later."),
     # The connection to the proxy
@@ -176,25 +180,23 @@ CODES: dict[str, RefusalCode] = {
     ),
     "proxy.authentication": RefusalCode(
         407,
-        "This proxy asks for the password of the sandbox.",
+        "This proxy needs the password of the sandbox.",
         "Use the proxy address the sandbox was given.",
     ),
     "proxy.identity": RefusalCode(
-        403, "This proxy serves somebody else.", "Use the proxy of your own sandbox."
+        403, "This proxy serves another sandbox.", "Use the proxy of your own sandbox."
     ),
-    "protocol.refused": RefusalCode(400, "Only TLS and HTTP are carried here.", "Speak HTTPS to the host."),
+    "protocol.refused": RefusalCode(400, "Only TLS and HTTP are supported here.", "Use HTTPS."),
     "tls.failed": RefusalCode(
         400,
-        "The TLS handshake with the proxy did not come about.",
+        "The TLS handshake with the proxy failed.",
         "Trust the certificate of the proxy: `egress ca export`.",
     ),
     "request.timeout": RefusalCode(408, "The request took too long to arrive.", "Send it without pauses."),
-    "access.withdrawn": RefusalCode(
-        403, "What was allowed before is not allowed any more.", ASK_OPERATOR_HINT
-    ),
+    "access.withdrawn": RefusalCode(403, "This access was revoked.", ASK_OPERATOR_HINT),
     # Ourselves
     "audit.stopped": RefusalCode(
-        503, "The audit log cannot be written, so nothing is let through.", "Tell the operator."
+        503, "The audit log cannot be written, so all requests are refused.", "Tell the operator."
     ),
     "proxy.stopping": RefusalCode(503, "The proxy is stopping.", "Try again in a moment."),
     "internal": RefusalCode(500, "The proxy could not decide.", "Tell the operator."),

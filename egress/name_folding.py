@@ -1,8 +1,8 @@
-"""Names that some server takes for one another.
+"""Fold names that some server takes for the same.
 
-A sandbox must not be able to put a value of its own beside a credential under a name that the upstream
-reads as the same: so the slot of a credential is emptied of all of these, and no two credentials of one
-request may stand in slots that are alike. Servers differ; what counts is the loosest of them.
+A sandbox must not put its own value beside a credential under a name that the upstream reads as the same. So
+a credential's slot is cleared of all names with the same folding, and no two credentials of a request may
+have slots that fold alike. Servers differ; the most lenient one counts.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from typing import Final
 from urllib.parse import unquote
 
 NAME_MARK: Final = re.compile(r"[!#$%&'*+.^_`|~]")
-"""What a header's name may hold beside letters, digits and `-`: CGI makes one and the same of all of it."""
+"""Characters of a header name beside letters, digits and `-`: CGI turns all of them into `_`."""
 _PHP_FOLDING: Final = str.maketrans("_.[ ", "----")
 _BRACKETS: Final = "[]"
 _WIDE_ESCAPE: Final = re.compile(r"%u([0-9a-f]{4})")
-"""How ASP.NET lets a character be written, beside the two digits of everybody else."""
+"""The `%uXXXX` escape of ASP.NET, beside the usual two digits."""
 
 
 def fold_header(name: str) -> str:
-    """The spelling of a header's name that all names have in common which are read as it."""
+    """Return the common spelling of all header names that a server may read as this name."""
     return NAME_MARK.sub("-", name.lower())
 
 
 def fold_parameter(name: str) -> str:
-    """The same for a decoded parameter of a query: case, blanks around it, a NUL and `[...]` do not count.
+    """Fold a decoded query parameter: case, surrounding blanks, a NUL and `[...]` do not count.
 
-    Where brackets are the whole of it, as in `[name]`, those of Express and of Rack read what is inside.
+    If brackets enclose the whole name, as in `[name]`, parsers such as Express and Rack read the inner text.
     """
+    # Each step follows a known parser: %u of ASP.NET, NUL of C, brackets of Rack, marks of PHP.
     name = name.lower()
     if "%u" in name:
         name = _WIDE_ESCAPE.sub(lambda found: chr(int(found[1], 16)), name).lower()
@@ -39,5 +40,5 @@ def fold_parameter(name: str) -> str:
 
 
 def fold_cookie(name: str) -> str:
-    """The same for a cookie, whose name PHP once took for percent-encoded."""
+    """Fold a cookie name, which PHP once percent-decoded."""
     return fold_parameter(unquote(name.replace("+", " "), "latin-1") if "%" in name or "+" in name else name)

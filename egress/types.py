@@ -1,11 +1,10 @@
-"""Frozen value types that every part of Egress shares.
+"""Frozen value types shared by all parts of Egress.
 
-Nothing here decides, reads or writes anything. A type belongs here when two rooms that must not
-import each other both need it: `rules` produces a `Decision`, `credentials` spends its `needs`,
-`exchange` carries both.
+Types here decide, read and write nothing. A type belongs here if two packages that must not import each other
+both need it: `rules` produces a `Decision`, `credentials` uses its `needs`, `exchange` carries both.
 
-Text that came off the wire is `str` decoded as latin-1, so one character is one byte and nothing
-is lost. Header names are lower case everywhere inside Egress; the codecs see to that.
+Text from the wire is `str` decoded as latin-1, so one character is one byte and nothing is lost. Header names
+are lower case everywhere inside Egress; the codecs ensure it.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ Scheme = Literal["https", "http"]
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value_class[T](cls: type[T]) -> type[T]:
-    """Make a dataclass that the type checker holds to be frozen.
+    """Make a dataclass that type checkers treat as frozen.
 
-    For values that are made anew for every request: a dataclass that is frozen at run time too takes
-    four times as long to make. All others are `@dataclass(frozen=True, slots=True)`.
+    For values that are made for every request: a dataclass that is frozen at run time, too, takes four times
+    as long to make. All others are `@dataclass(frozen=True, slots=True)`.
     """
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
-# Where something was written ------------------------------------------------------------------
+# Positions in rule files ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,7 +39,7 @@ class Place:
     line: int
     column: int
     via: str = ""
-    """The line of the preset that a `use:` item at this position stands for."""
+    """The line of the preset that the `use:` item at this position expands to."""
 
     def __str__(self) -> str:
         spot = f"{self.file}:{self.line}:{self.column}"
@@ -54,25 +53,25 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or doubtful, in a rule file."""
+    """A mistake, or a doubt, in a rule file."""
 
     place: Place
     severity: Severity
     message: str
     hint: str = ""
     is_idle: bool = False
-    """The rule that stands there can do nothing."""
+    """The rule at this place can never have an effect."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}"
 
 
-# Who asks, and for what -----------------------------------------------------------------------
+# Requests and their origin -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The sandbox behind a connection, as the network told us. Never taken from a header."""
+    """The sandbox behind a connection, as the network identifies it. Never taken from a header."""
 
     sandbox: str
     profile: str | None = None
@@ -82,8 +81,8 @@ class Identity:
 class Head:
     """A request head whose destination is already fixed.
 
-    `host` and `port` are the canonical destination that the door parsed once from CONNECT or SNI;
-    the Host header stays among `headers` and is only ever compared with them.
+    `host` and `port` are the canonical destination that the ingress parsed once from CONNECT or SNI; the Host
+    header stays among `headers` and is only ever compared with them.
     """
 
     method: str
@@ -94,7 +93,7 @@ class Head:
     """Origin form, path and query as received, or `*`."""
     headers: Headers = ()
     websocket: bool = False
-    """The request asks to become a WebSocket (RFC 6455 upgrade or RFC 8441 extended CONNECT)."""
+    """The request opens a WebSocket (RFC 6455 upgrade or RFC 8441 extended CONNECT)."""
 
 
 # Secrets --------------------------------------------------------------------------------------
@@ -103,9 +102,8 @@ class Head:
 class Secret:
     """A secret value that does not show itself.
 
-    `repr`, `str`, `format` and tracebacks name the secret, never the value; pickling and copying
-    are refused. The one way to the bytes is `reveal()`, and a test keeps the list of files that
-    may call it.
+    `repr`, `str`, `format` and tracebacks name the secret, never the value; pickling and copying are refused.
+    Only `reveal()` returns the bytes, and a test keeps the list of files that may call it.
     """
 
     __slots__ = ("_value", "name")
@@ -115,7 +113,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> bytes:
-        """The secret bytes themselves."""
+        """Return the secret bytes."""
         return self._value
 
     def __repr__(self) -> str:
@@ -125,14 +123,14 @@ class Secret:
         return repr(self)
 
     def __reduce_ex__(self, protocol: object) -> Never:
-        raise TypeError(f"{self!r} is not to be pickled or copied")
+        raise TypeError(f"{self!r} must not be pickled or copied")
 
 
-# What to write into a request ------------------------------------------------------------------
+# Injections ----------------------------------------------------------------------------------
 
 
 class OnExisting(StrEnum):
-    """What happens to a value that the sandbox itself put into the slot."""
+    """Treatment of a value that the sandbox itself put into the slot."""
 
     REPLACE = "replace"
     FAIL = "fail"
@@ -143,7 +141,7 @@ SlotKind = Literal["header", "query", "cookie", "path", "basic"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slot:
-    """A place in a request head where a credential may stand; `header:authorization`."""
+    """A position in a request head that can carry a credential, such as `header:authorization`."""
 
     kind: SlotKind
     name: str = ""
@@ -154,13 +152,13 @@ class Slot:
 
 @lru_cache(maxsize=1024)
 def _single_slot(kind: SlotKind, name: str) -> tuple[Slot, ...]:
-    """The one slot of an injection: asked for with every request, and there are only those of the rules."""
+    """Return the single slot of an injection. Cached: asked for every request, bounded by the rules."""
     return (Slot(kind, name),)
 
 
 @dataclass(frozen=True, slots=True)
 class InjectHeader:
-    """Write `prefix + secret + suffix` as the one value of a header (`bearer:` is this too)."""
+    """Write `prefix + secret + suffix` as the only value of a header (also for `bearer:`)."""
 
     secret: str
     name: str
@@ -188,7 +186,7 @@ class InjectBasic:
 
 @dataclass(frozen=True, slots=True)
 class InjectQuery:
-    """Write the secret as the one value of a query parameter."""
+    """Write the secret as the only value of a query parameter."""
 
     secret: str
     name: str
@@ -201,7 +199,7 @@ class InjectQuery:
 
 @dataclass(frozen=True, slots=True)
 class InjectCookie:
-    """Write the secret as the one value of a cookie."""
+    """Write the secret as the only value of a cookie."""
 
     secret: str
     name: str
@@ -217,7 +215,7 @@ Shape = Literal["github", "openai", "anthropic", "aws", "uuid", "hex32"]
 
 @dataclass(frozen=True, slots=True)
 class InjectPlaceholder:
-    """Swap a stand-in value, made for this sandbox, for the secret: only in `slots`, at most `max` times."""
+    """Swap a placeholder of this sandbox for the secret: only in `slots`, at most `max` times."""
 
     secret: str
     like: Shape
@@ -242,7 +240,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Bounds written in one place of the rules; they count per sandbox and place."""
+    """Limits written at one place of the rules; counted per sandbox and place."""
 
     place: Place
     requests: Rate | None = None
@@ -260,7 +258,7 @@ class Verdict(StrEnum):
 
 
 class Scrub(StrEnum):
-    """What happens to a secret that comes back in a response."""
+    """Treatment of a secret that comes back in a response."""
 
     OFF = "off"
     MASK = "mask"
@@ -268,7 +266,7 @@ class Scrub(StrEnum):
 
 
 class Redirects(StrEnum):
-    """Which redirects a response may carry; `signed` is `pass` that also lets signed URLs through."""
+    """Redirects that a response may carry; `signed` is `pass` plus signed URLs."""
 
     SIGNED = "signed"
     PASS = "pass"
@@ -283,7 +281,7 @@ class Cookies(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleRef:
-    """The rule that decided, named the way people write it: `api.github.com#read`."""
+    """The rule that decided, as people write it: `api.github.com#read`."""
 
     key: str
     id: str
@@ -295,16 +293,16 @@ class RuleRef:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What an allowed request needs and is bound to, over all the rules that allowed it."""
+    """Needs and limits of an allowed request, over all the rules that allowed it."""
 
     needs: tuple[Injection, ...] = ()
     limits: tuple[Limit, ...] = ()
     scrub: Scrub = Scrub.MASK
     redirects: Redirects = Redirects.PASS
     cookies: Cookies = Cookies.PASS
-    """Already resolved: `drop` is the default where something is injected, `pass` elsewhere."""
+    """Already resolved: the default is `drop` if a credential is injected, else `pass`."""
     misplaced_pass: bool = False
-    """Placeholders outside their slots go through unswapped instead of being denied."""
+    """Placeholders outside their slots are forwarded unswapped instead of denied."""
 
 
 NO_EFFECTS = Effects()
@@ -312,10 +310,10 @@ NO_EFFECTS = Effects()
 
 @value_class
 class Decision:
-    """The verdict on one request.
+    """The verdict on a request.
 
-    `code` is the stable dotted reason (see `errors.CODES`), `target` the canonical path and query:
-    what was matched, and therefore what must be forwarded.
+    `code` is the stable dotted reason (see `errors.CODES`). `target` is the canonical path and query: the
+    text that was matched, and therefore the text that must be forwarded.
     """
 
     verdict: Verdict
@@ -326,7 +324,7 @@ class Decision:
     place: Place | None = None
     effects: Effects = NO_EFFECTS
     observed: bool = False
-    """Let through only because `mode: observe` lifts the missing rule."""
+    """Allowed only because `mode: observe` lifts the missing rule."""
 
     @property
     def allowed(self) -> bool:
@@ -335,7 +333,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class HostDecision:
-    """The verdict on a destination, before anything is resolved or dialled."""
+    """The verdict on a destination, before its name is resolved or dialled."""
 
     verdict: Verdict
     code: str
@@ -345,7 +343,7 @@ class HostDecision:
     intercept: bool = True
     http2: bool = False
     addresses: tuple[str, ...] = ()
-    """Networks this name may resolve into although they are refused by default."""
+    """Networks this name may resolve to although Egress refuses them by default."""
     limits: tuple[Limit, ...] = ()
     observed: bool = False
 

@@ -1,6 +1,6 @@
-"""Certificate authorities: who signs what clients see, and whom clients and the proxy trust.
+"""Certificate authorities: keys, certificates, and the bundles that clients and the proxy trust.
 
-It must not know mitmproxy or OpenSSL contexts: it makes keys, certificates and bundles, nothing else.
+Must not know mitmproxy or OpenSSL contexts.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""An authority: the key that signs what the clients of one sandbox see, and the leaves signed so far.
+"""An authority: the key that signs certificates for the clients of one sandbox, and the leaves signed so far.
 
-Theory of operation. Each sandbox has an authority of its own, a self-signed root, so that a certificate
-made for one is worth nothing in another. `create` makes one that lives in memory and ends with the
-process; one that outlives it comes out of a `AuthorityStore`. Leaves share one key, which is not the
-authority's:
-whoever gets hold of it can answer for hosts of one sandbox, not sign for new ones.
+Theory of operation. Each sandbox has its own authority, a self-signed root, so that a certificate made for
+one sandbox is worthless in another. `create` makes an authority in memory that ends with the process; an
+`AuthorityStore` keeps lasting ones. All leaves share a key that is not the authority's: a stolen leaf key can
+answer for known hosts of one sandbox, not sign for new ones.
 
-A leaf is for exactly one host, never for a wildcard. It must not be asked for a host that the rules
-deny: this signs for whatever it is asked.
+A leaf is for exactly one host, never for a wildcard. Must not be asked for a host that the rules deny: the
+authority signs any name it is asked for.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ RENEWAL_MARGIN: Final = 2 * 3600
 
 
 class Authority:
-    """Signs for the hosts of one sandbox."""
+    """Signs certificates for the hosts of one sandbox."""
 
     __slots__ = (
         "__weakref__",
@@ -61,23 +60,23 @@ class Authority:
     def create(
         cls, name: str, now: int, constraints: Constraints | None = None, life: int = EPHEMERAL_LIFETIME
     ) -> Authority:
-        """Make a new authority that exists in memory alone."""
+        """Create a new authority that exists only in memory."""
         key = issue.new_key()
         return cls(name, key, issue.root_certificate(name, key, now, life, constraints))
 
     @classmethod
     def load(cls, path: Path) -> Authority:
-        """Read the authority a `AuthorityStore` has written.
+        """Read an authority written by an `AuthorityStore`.
 
-        Raises `UnreadableError` when the file is missing or others may read it, `ContentError` when it
-        holds no authority of ours.
+        Raises `UnreadableError` if the file is missing or open to others, `ContentError` if it holds no
+        authority of Egress.
         """
         key, certificate = keyfile.read(path)
         return cls(path.stem, key, certificate)
 
     @property
     def certificate_pem(self) -> bytes:
-        """The certificate that clients are to trust. It holds no secret."""
+        """Return the certificate for clients to trust. It holds no secret."""
         return self.certificate.public_bytes(Encoding.PEM)
 
     @property
@@ -86,52 +85,53 @@ class Authority:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, the way browsers and `openssl x509` show it."""
+        """Return the SHA-256 of the certificate in the format of browsers and `openssl x509`."""
         return self.certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
     def is_valid_at(self, now: int) -> bool:
         return self.not_before <= now < self.not_after
 
     def renewed(self, now: int, life: int = EPHEMERAL_LIFETIME) -> Authority:
-        """The same authority with a later end: same name, key and constraints, a new certificate.
+        """Return this authority with a later end: same name, key and constraints, a new certificate.
 
-        Leaves of either are valid below both certificates, so clients may change over at leisure.
+        Leaves are valid below both certificates, so clients may switch at any time.
         """
         certificate = issue.root_certificate(self.name, self._key, now, life, self.constraints)
         return Authority(self.name, self._key, certificate)
 
     def leaf(self, host: str, now: int) -> Leaf:
-        """The certificate and key for one canonical host; kept, and made anew before it ends.
+        """Return the certificate and key for a canonical host; cached, and renewed before it ends.
 
-        Raises `ContentError` for a name that is not canonical, one that the constraints do not permit,
-        and when the authority itself has ended.
+        Raises `ContentError` for a name that is not canonical or not permitted by the constraints, and if the
+        authority itself has expired.
         """
         leaf = self._leaves.get(host)
         if leaf is None or not self._is_fresh(leaf, now):
             self._check(host, now)
             leaf = self._leaves[host] = self._issue(host, now)
             if len(self._leaves) > MAX_LEAVES:
+                # Bounded, because a sandbox chooses the names: the least recently used leaf goes.
                 self._leaves.popitem(last=False)
         self._leaves.move_to_end(host)
         return leaf
 
     def _is_fresh(self, leaf: Leaf, now: int) -> bool:
-        # One that ends with its authority cannot be made to last longer.
+        # A leaf that ends with its authority cannot last longer, so renewing it early gains nothing.
         margin = 0 if leaf.not_after >= self.not_after else RENEWAL_MARGIN
         return leaf.not_before <= now < leaf.not_after - margin
 
     def _check(self, host: str, now: int) -> None:
         if not is_canonical(host):
-            raise ContentError("a certificate was asked for a name that has not the canonical spelling")
+            raise ContentError("a certificate was requested for a name that is not canonical")
         if self.constraints is not None and not self.constraints.permits(host):
             raise ContentError(
-                f"the certificate authority {self.name} may not sign for {host}",
-                "start the sandbox again: its authority is made for the hosts that the rules name then",
+                f"the certificate authority {self.name} is not permitted to sign for {host}",
+                "restart the sandbox: its new authority covers the hosts of the current rules",
             )
         if not self.is_valid_at(now):
             raise ContentError(
                 f"the certificate authority {self.name} is not valid at this time",
-                "check the clock; if it is right, start the proxy again: it says how to make a new one",
+                "check the clock; if it is right, restart the proxy: it prints the command for a new one",
             )
 
     def _issue(self, host: str, now: int) -> Leaf:
@@ -144,4 +144,4 @@ class Authority:
         return f"Authority({self.name!r}, {self.fingerprint})"
 
     def __reduce_ex__(self, protocol: object) -> Never:
-        raise TypeError(f"{self!r} is not to be pickled or copied: it holds a key")
+        raise TypeError(f"{self!r} must not be pickled or copied: it holds a key")

@@ -1,9 +1,9 @@
-"""Bundles of roots: the public ones, private ones that were named, and what clients are given.
+"""Bundles of root certificates: public roots, named private roots, and the bundle for clients.
 
-The public roots are those of certifi, which this package's requirements hold to a recent release. The
-bundle of the operating system is never used: some still trust roots below which a published key signs.
+The public roots are those of certifi, which this package pins to a recent release. The bundle of the
+operating system is never used: some still trust roots whose keys are published.
 
-It reads files; it verifies nothing and knows no TLS.
+Reads files; verifies no certificate and knows no TLS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import certifi
 from egress.errors import ContentError, UnreadableError, reason_of
 
 REFUSED_ROOTS: Final = (b"emSign ECC Root CA - G3", b"AAA Certificate Services")
-"""Below these a key that anybody can download signs for any host."""
+"""Roots with a published key below them: anybody can sign for any host."""
 
 _CERTIFICATE_BLOCK = re.compile(
     rb"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END CERTIFICATE-----"
@@ -29,22 +29,22 @@ _MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 
 
 def public_roots() -> bytes:
-    """The public roots as PEM; raises `ContentError` when they hold one that must not be trusted."""
+    """Return the public roots as PEM; raises `ContentError` if a refused root is among them."""
     place = Path(certifi.where())
     return _checked(place, _read(place), "upgrade certifi to a release without it")
 
 
 def private_roots(paths: Iterable[Path]) -> bytes:
-    """The roots in the named PEM files, joined.
+    """Return the roots in the named PEM files, joined.
 
-    Raises `UnreadableError` for a file that cannot be read, `ContentError` for one that holds no
-    certificate, holds a key, or holds a root that must not be trusted.
+    Raises `UnreadableError` for an unreadable file, `ContentError` for a file without a certificate, with a
+    private key, or with a refused root.
     """
-    return b"".join(_checked(path, _read(path), "take that root out of it") for path in paths)
+    return b"".join(_checked(path, _read(path), "remove that root from it") for path in paths)
 
 
 def certificates(pem: bytes) -> Iterator[bytes]:
-    """Every certificate of a PEM text, as DER; raises `ValueError` for one that is not base64."""
+    """Yield every certificate of a PEM text as DER; raises `ValueError` for invalid base64."""
     for block in _CERTIFICATE_BLOCK.findall(pem):
         try:
             yield base64.b64decode(b"".join(block.split()), validate=True)
@@ -53,7 +53,7 @@ def certificates(pem: bytes) -> Iterator[bytes]:
 
 
 def merged_bundle(certificate_pem: bytes, private: bytes = b"") -> bytes:
-    """What clients in a sandbox trust: the public roots, private ones, and the sandbox's own authority.
+    """Return the bundle for clients in a sandbox: public roots, private roots, and the sandbox's authority.
 
     The public roots stay, because hosts with `intercept: never` show their own certificates.
     """
@@ -72,18 +72,17 @@ def _read(path: Path) -> bytes:
 
 def _checked(path: Path, pem: bytes, cure: str) -> bytes:
     if b"PRIVATE KEY-----" in pem:
-        raise ContentError(f"{path} holds a private key", "name a file with certificates alone")
+        raise ContentError(f"{path} contains a private key", "name a file that contains only certificates")
     try:
         found = list(certificates(pem))
     except ValueError:
         found = []
+    # A block that is not a certificate would silently be dropped by clients, so it is refused here.
     if not found or len(found) != pem.count(b"-----BEGIN "):
-        raise ContentError(
-            f"{path} is not a list of certificates in PEM form", "convert it with `openssl x509`"
-        )
+        raise ContentError(f"{path} is not a list of PEM certificates", "convert it with `openssl x509`")
     for der in found:
         for name in REFUSED_ROOTS:
-            # As bytes, wherever it stands: a certificate that one of them has issued is no better.
+            # Search the raw bytes: a certificate issued by a refused root is no better than the root.
             if name in der:
                 raise ContentError(
                     f"{path} trusts {name.decode()}, below which a published key signs for any host", cure

@@ -1,11 +1,11 @@
-"""Name constraints: which names a constrained authority can sign for, written into its certificate.
+"""Name constraints: the names an authority may sign for, written into its certificate.
 
 Theory of operation. A constraint of X.509 permits a name and everything below it, so an entry for
-`api.example.com` also permits `x.api.example.com`: certificates are coarser than rules, and the rules
-still decide. Every address is excluded. A certificate cannot grow: when the rules name a host that is
-not permitted, the sandbox needs a new authority, and `lacking` says for which entries.
+`api.example.com` also permits `x.api.example.com`: certificates are coarser than rules, and the rules still
+decide. Every address is excluded. A certificate cannot grow: if the rules name a host that is not permitted,
+the sandbox needs a new authority, and `missing_entries` lists the entries.
 
-This knows names. It does not decide who may go where, and it signs nothing.
+Knows names only: decides no request and signs nothing.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from egress.rules.decide.policy import Policy
 from egress.rules.language.hosts import is_address
 
 IMPOSSIBLE_NAME = "invalid"
-"""Permitted where nothing else is: a name that never exists, since a list of nothing permits everything."""
+"""Permitted if no other name is: a name that never exists, since an empty list permits everything."""
 
 OBSERVE_MODE_KEY = "mode: observe"
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The names an authority can sign for, each with all that is below it; sorted, none below another."""
+    """The names an authority can sign for, each with all names below it; sorted, and disjoint."""
 
     names: tuple[str, ...]
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Constraints:
-        """Permit `names` and what is below them."""
+        """Permit `names` and all names below them."""
         kept: list[str] = []
-        # The shortest first: what is below one that is kept adds nothing.
+        # Shortest first: a name below a kept name adds nothing.
         for name in sorted(set(names), key=lambda name: (name.count("."), name)):
             if not any(_is_within(name, other) for other in kept):
                 kept.append(name)
@@ -50,7 +50,7 @@ class Constraints:
 
     @classmethod
     def read(cls, certificate: x509.Certificate) -> Constraints | None:
-        """The constraints of a certificate; None when it has none."""
+        """Return the constraints of a certificate; None if it has none."""
         try:
             found = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
         except x509.ExtensionNotFound:
@@ -59,11 +59,11 @@ class Constraints:
         return cls(tuple(sorted(name for name in names if name != IMPOSSIBLE_NAME)))
 
     def permits(self, host: str) -> bool:
-        """Whether a certificate for this host would be valid."""
+        """Report whether a certificate for this host would be valid."""
         return not is_address(host) and any(_is_within(host, name) for name in self.names)
 
     def missing_entries(self, policy: Policy, profile: str | None = None) -> tuple[str, ...]:
-        """What the rules open and this does not permit: keys of entries. Empty when the policy fits."""
+        """Return the keys of entries that the rules open but the constraints exclude."""
         missing = [
             entry.key
             for entry in _intercepted(policy, profile)
@@ -72,7 +72,7 @@ class Constraints:
         return (*missing, OBSERVE_MODE_KEY) if policy.mode == "observe" else tuple(missing)
 
     def extension(self) -> x509.NameConstraints:
-        """The extension for the certificate of the authority; to be marked critical."""
+        """Return the extension for the certificate of the authority; it must be marked critical."""
         every = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
         return x509.NameConstraints(
             permitted_subtrees=[x509.DNSName(name) for name in self.names or (IMPOSSIBLE_NAME,)],
@@ -85,7 +85,7 @@ def _is_within(host: str, name: str) -> bool:
 
 
 def _intercepted(policy: Policy, profile: str | None) -> Iterator[Entry]:
-    """The entries for which this proxy shows a certificate of its own."""
+    """Yield the entries for which this proxy presents its own certificates."""
     keys: frozenset[str] | None = None
     if policy.profiles is not None:
         chosen = policy.profiles.get(profile or "default")

@@ -1,6 +1,6 @@
-"""Making certificates: the root of an authority, and the leaves it signs.
+"""Create certificates: the root of an authority, and the leaves it signs.
 
-It keeps nothing and reads no clock: moments are UTC seconds that callers give.
+Keeps no state and reads no clock: times are UTC seconds passed by callers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from egress.ca.constraints import Constraints
 from egress.rules.language.hosts import is_address
 
 CLOCK_SKEW: Final = 3600
-"""Certificates begin this long before they are made: clocks of sandboxes are not exact."""
+"""Certificates are backdated by this much: clocks of sandboxes are not exact."""
 
 LEAF_LIFETIME: Final = 24 * 3600
 DAY_SECONDS: Final = 24 * 3600
@@ -30,7 +30,7 @@ _ORGANISATION = "Egress"
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A certificate for one host, and the key that goes with it. The key stays in memory."""
+    """A certificate for one host, and its key, which stays in memory."""
 
     host: str
     certificate: x509.Certificate
@@ -40,7 +40,7 @@ class Leaf:
 
     @property
     def certificate_pem(self) -> bytes:
-        """The chain for a client: the leaf alone, since its issuer is the root that the client has."""
+        """Return the chain for a client: the leaf alone, since the client has its issuer."""
         return self.certificate.public_bytes(Encoding.PEM)
 
     @property
@@ -49,7 +49,7 @@ class Leaf:
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """A new P-256 key: the curve that every client knows."""
+    """Return a new P-256 key: the curve that every client supports."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
@@ -60,10 +60,10 @@ def root_certificate(
     life: int,
     constraints: Constraints | None = None,
 ) -> x509.Certificate:
-    """Return a self-signed root that can sign leaves and no further authority.
+    """Return a self-signed root that can sign leaves but no further authority.
 
-    The subject carries a part of the key's own identifier, so that an old and a new authority of one
-    name can stand in one trust store.
+    The subject carries a part of the key's identifier, so that an old and a new authority of one name can be
+    in the same trust store.
     """
     public = key.public_key()
     identifier = x509.SubjectKeyIdentifier.from_public_key(public)
@@ -93,9 +93,9 @@ def leaf_certificate(
     signing_key: ec.EllipticCurvePrivateKey,
     now: int,
 ) -> x509.Certificate:
-    """Return a certificate for exactly this host, which must be canonical; it never outlives its issuer."""
+    """Return a certificate for exactly this canonical host; it never outlives its issuer."""
     ends = min(now + LEAF_LIFETIME, int(issuer.not_valid_after_utc.timestamp()))
-    # The name of the host stands in one place only: a second one could only differ.
+    # The host is only in the subject alternative name: a second copy could only differ.
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANISATION)])
     return (
         _begin(subject, issuer.subject, public, now - CLOCK_SKEW, ends)

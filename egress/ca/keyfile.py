@@ -1,9 +1,9 @@
-"""The file an authority is kept in: key and certificate together, readable by its owner alone.
+"""The file of an authority: key and certificate together, readable only by its owner.
 
-One file, so that the two can never be of different authorities, and so that nothing in the folder is
-fit for handing out: what clients get is an exported copy of the certificate.
+A single file, so that the two always belong together, and so that no file of the folder is fit for
+distribution: clients get an exported copy of the certificate.
 
-Errors name the file and never quote what it holds.
+Errors name the file and never quote its content.
 """
 
 from __future__ import annotations
@@ -32,30 +32,31 @@ _ANOTHER_FOLDER: Final = "name another folder with --state-dir"
 def read(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     """Return key and certificate.
 
-    Raises `UnreadableError` when the file is missing, no plain file of this user, or open to others;
-    `ContentError` when it does not hold one authority.
+    Raises `UnreadableError` if the file is missing, not a regular file of this user, or open to others;
+    `ContentError` if it does not hold an authority.
     """
     data = _content(path)
+    # Parse errors quote bytes of the file, so none is passed on.
     try:
         key = load_pem_private_key(data, None)
         certificate = x509.load_pem_x509_certificate(data)
     except (ValueError, TypeError):
-        raise ContentError(f"{path} holds no certificate authority", _new_one(path)) from None
+        raise ContentError(f"{path} contains no certificate authority", _new_one(path)) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ContentError(f"the key in {path} is not a P-256 key", _new_one(path))
     if certificate.public_key() != key.public_key():
         raise ContentError(f"key and certificate in {path} do not belong together", _new_one(path))
     if not _is_root(certificate):
-        raise ContentError(f"the certificate in {path} is not that of an authority of ours", _new_one(path))
+        raise ContentError(f"the certificate in {path} is not that of an Egress authority", _new_one(path))
     return key, certificate
 
 
 def write(
     path: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate, *, replace: bool
 ) -> bool:
-    """Write both in one step, safely on the disk; false when something stands there and `replace` is not set.
+    """Write both atomically and durably; return False if the file exists and `replace` is not set.
 
-    Raises `UnreadableError` when it cannot be written, or when the folder is open to others.
+    Raises `UnreadableError` if writing fails, or if the folder is open to others.
     """
     try:
         path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -73,7 +74,7 @@ def _content(path: Path) -> bytes:
         refuse_others(path.parent, path.parent.stat(), _ANOTHER_FOLDER, FOLDER_MODE)
         return read_private(path, _MAX_BYTES, _new_one(path))
     except FileNotFoundError:
-        raise UnreadableError(f"there is no certificate authority at {path}", _new_one(path)) from None
+        raise UnreadableError(f"no certificate authority at {path}", _new_one(path)) from None
     except OSError as error:
         raise UnreadableError(f"{path} cannot be read: {reason_of(error)}", _new_one(path)) from None
 
@@ -86,7 +87,7 @@ def _is_root(certificate: x509.Certificate) -> bool:
     try:
         basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         certificate.verify_directly_issued_by(certificate)
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is not ours
+    except Exception:  # noqa: BLE001 - any failure means that it is not ours
         return False
     return basic.ca and basic.path_length == 0
 
@@ -96,10 +97,8 @@ def _as_pem(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> b
     return secret + certificate.public_bytes(Encoding.PEM)
 
 
-# The command that replaces an authority, whole, for hints.
-#
-# A hint is copied. One that leaves out which authority is meant destroys the key of another one, so the state
-# folder and the sandbox are always written out. Nothing is rotated here.
+# A hint gets copied. A hint that does not name the authority could destroy the key of another one, so the
+# state folder and the sandbox are always written out. This module rotates nothing.
 def rotate_command(
     path: Path, *, constrain: bool = False, rules: Sequence[Path] = (), profile: str | None = None
 ) -> str:
@@ -107,9 +106,9 @@ def rotate_command(
 
     Args:
         path: the file of a `AuthorityStore`.
-        constrain: whether the new one is to sign for the hosts of the rules alone.
-        rules: the rules of the proxy; where they are not known, the command says FILE.
-        profile: that of the sandbox.
+        constrain: whether the new authority signs only for the hosts of the rules.
+        rules: the rules of the proxy; if unknown, the command says FILE.
+        profile: the profile of the sandbox.
     """
     folder = path.absolute().parent.parent
     words = ["egress", "ca", "rotate", "--state-dir", str(folder), "--sandbox", path.stem]

@@ -1,7 +1,7 @@
-"""Authorities that outlive the process: one file a name, in a folder of the user's own.
+"""Authorities that outlive the process: a file for each, in a folder of the user.
 
-For a proxy that a person's programs are pointed at again and again: they trust its certificate once.
-The folder must be one that no sandbox is ever given a view of; that is for the caller to see to.
+For a proxy that a person's programs use again and again: they trust its certificate once. The folder must
+never be visible to a sandbox; the caller ensures that.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 
 
 class AuthorityStore:
-    """The authorities in one folder. Nothing is made or read before it is asked for."""
+    """The authorities in one folder. Files are only read or written on request."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def path(self, name: str) -> Path:
-        """The file of an authority; raises `UsageError` for a name that cannot be one."""
+        """Return the file of an authority; raises `UsageError` for an invalid name."""
         if not _NAME_PATTERN.fullmatch(name):
             raise UsageError(
-                "this is no name for a certificate authority",
-                "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends",
+                "invalid name of a certificate authority",
+                "use up to 63 lower-case letters, digits, dots, - and _, with a letter or digit at both ends",
             )
         return self.directory / f"{name}.pem"
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name. Raises `UnreadableError` where that cannot be seen."""
+        """Report whether a file of this name exists. Raises `UnreadableError` if that cannot be seen."""
         path = self.path(name)
         try:
             path.lstat()
@@ -48,18 +48,18 @@ class AuthorityStore:
             return False
         except OSError as error:
             raise UnreadableError(
-                f"{path} cannot be looked at: {reason_of(error)}",
-                "check who may enter its folders, or name another with --state-dir",
+                f"{path} cannot be inspected: {reason_of(error)}",
+                "check the permissions of its folders, or name another with --state-dir",
             ) from None
         return True
 
     def names(self) -> tuple[str, ...]:
-        """The authorities there are, sorted."""
+        """Return the names of all authorities, sorted."""
         found = (path.stem for path in self.directory.glob("*.pem"))
         return tuple(sorted(name for name in found if _NAME_PATTERN.fullmatch(name)))
 
     def load(self, name: str) -> Authority:
-        """The authority of this name; raises what `Authority.load` raises."""
+        """Read the authority of this name; raises what `Authority.load` raises."""
         return Authority.load(self.path(name))
 
     def open(
@@ -71,34 +71,35 @@ class AuthorityStore:
         rules: Sequence[Path] = (),
         profile: str | None = None,
     ) -> Authority:
-        """The authority of this name, made when there is none yet.
+        """Return the authority of this name; create it if it is missing.
 
-        `constraints` are those of a new one: one that is there keeps its own. `rules` and `profile` say where
-        they come from, for hints. Raises `ContentError` when the authority has ended, and when constraints
-        are asked for and it has none.
+        `constraints` apply to a new authority: an existing one keeps its own. `rules` and `profile` are their
+        origin, for hints. Raises `ContentError` if the authority has expired, or lacks requested constraints.
         """
         path = self.path(name)
         if not self.has(name):
             made = self._write(name, now, constraints, replace=False)
             if made is not None:
                 return made
+        # If another process created the file first, its authority is the one to use.
         authority = Authority.load(path)
         is_bound = constraints is not None or authority.constraints is not None
         cure = rotate_command(path, constrain=is_bound, rules=rules, profile=profile)
         if not authority.is_valid_at(now):
             raise ContentError(
-                f"the certificate authority in {path} has ended, or the clock is wrong",
-                f"make a new one with `{cure}`, and let clients trust that",
+                f"the certificate authority in {path} has expired, or the clock is wrong",
+                f"make a new one with `{cure}`, then have clients trust it",
             )
         if constraints is not None and authority.constraints is None:
             raise ContentError(
-                f"the certificate authority in {path} signs for every host, and is to be constrained",
-                f"make a new one with `{cure}`, and let clients trust that",
+                f"the certificate authority in {path} signs for every host,"
+                " but --ca-constrain asks for a constrained one",
+                f"make a new one with `{cure}`, then have clients trust it",
             )
         return authority
 
     def rotate(self, name: str, now: int, constraints: Constraints | None = None) -> Authority:
-        """Put a new authority with a new key in the place of the old one, which is gone then."""
+        """Replace the authority by a new one with a new key; the old key is lost."""
         made = self._write(name, now, constraints, replace=True)
         if made is None:
             raise ContentError(f"the certificate authority {name} was not replaced", "try again")

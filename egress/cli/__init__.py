@@ -1,5 +1,5 @@
-"""The command line: the only place that prints, and where clock and environment enter.
+"""The command line: the only package that prints, and the entry point of clock and environment.
 
-One file per command, imported only when it is asked for. A command returns its exit status:
-0 fine, 1 content wrong, denied or mismatch, 2 wrong command line, 3 file missing or unreadable.
+A module per command, imported only on use. A command returns its exit status: 0 fine, 1 wrong content, denied
+or mismatch, 2 wrong command line, 3 missing or unreadable file.
 """

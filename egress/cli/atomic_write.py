@@ -1,4 +1,4 @@
-"""Writing a file that was not there: whole or not at all, and never over something unasked."""
+"""Write new files atomically, and never replace a file without being asked."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from egress.errors import ContentError, UnreadableError, reason_of
 from egress.private_file import write_atomically
 
 FILE_MODE = 0o644
-"""Readable by all: what is written here holds no secret."""
+"""Readable by all: files written here hold no secret."""
 
 
 def write(path: Path, text: str, *, replace: bool, option: str = "--output") -> None:
-    """Write `text` to `path` in one step. `option` is how the path was named, for hints.
+    """Write `text` to `path` atomically. `option` is the option that named the path, for hints.
 
-    Raises `ContentError` when something stands there and `replace` is false, `UnreadableError` when it
-    cannot be written. Only a plain file or a symbolic link is ever replaced, the link not followed.
+    Raises `ContentError` if the file exists and `replace` is false, `UnreadableError` if it cannot be
+    written. Only a regular file or a symbolic link is ever replaced; the link is not followed.
     """
     try:
         _refuse_taken(path, replace=replace, option=option)
@@ -34,7 +34,7 @@ def write(path: Path, text: str, *, replace: bool, option: str = "--output") -> 
     except OSError as error:
         raise _unwritable(path, error, option) from None
     except ValueError:
-        raise UnreadableError(f"{path} is not a path", "a path has no NUL character in it") from None
+        raise UnreadableError(f"{path} is not a path", "a path cannot contain a NUL character") from None
 
 
 def _refuse_taken(path: Path, *, replace: bool, option: str) -> None:
@@ -43,22 +43,22 @@ def _refuse_taken(path: Path, *, replace: bool, option: str) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
-        raise UnreadableError(f"{path} is a directory", f"name a file in it with {option}")
+        raise UnreadableError(f"{path} is a directory", f"name a file inside it with {option}")
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-        raise UnreadableError(f"{path} is not a plain file", f"name another one with {option}")
+        raise UnreadableError(f"{path} is not a regular file", f"name another file with {option}")
     if not replace:
         raise _taken(path, option)
 
 
 def _taken(path: Path, option: str) -> ContentError:
     return ContentError(
-        f"{path} exists and was left alone", f"use --force to replace it, or {option} to name another file"
+        f"{path} exists and was not changed", f"use --force to replace it, or {option} to name another file"
     )
 
 
 def _unwritable(path: Path, error: OSError, option: str) -> UnreadableError:
     if isinstance(error, FileNotFoundError):
-        return UnreadableError(f"the directory {path.parent} does not exist", "make it first")
+        return UnreadableError(f"the directory {path.parent} does not exist", "create it first")
     return UnreadableError(
         f"{path} cannot be written: {reason_of(error)}", f"name another file with {option}"
     )

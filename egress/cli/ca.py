@@ -1,4 +1,4 @@
-"""`egress ca`: the certificate authorities kept on this machine. Shows certificates, never keys."""
+"""`egress ca`: certificate authorities on this machine. Shows certificates, never keys."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from egress.ca import Authority, AuthorityStore, Constraints
 
 REPLACING = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
-"""Variables that name everything a program trusts: they want the bundle."""
+"""Variables that replace all trusted certificates of a program: they need the bundle."""
 ADDING = ("NODE_EXTRA_CA_CERTS",)
-"""Variables that add to what a program trusts."""
+"""Variables that add to a program's trusted certificates."""
 
 _PATH = click.Path(path_type=Path, readable=False)
 type Command = Callable[..., int]
@@ -35,19 +35,21 @@ def ca() -> None:
 
 
 def _where(command: Command) -> Command:
-    """The two options that say which authority is meant."""
+    """Add the two options that select the authority."""
     named = click.option(
-        "--sandbox", default="default", metavar="NAME", help="The sandbox of `egress serve` whose it is."
+        "--sandbox", default="default", metavar="NAME", help="The sandbox, as named for `egress serve`."
     )
-    placed = click.option("--state-dir", type=_PATH, metavar="FOLDER", help="That of `egress serve`.")
+    placed = click.option(
+        "--state-dir", type=_PATH, metavar="FOLDER", help="The state folder of `egress serve`."
+    )
     return named(placed(command))
 
 
-@ca.command(short_help="Show an authority: fingerprint, time, key.")
+@ca.command(short_help="Show an authority: fingerprint, validity, key file.")
 @_where
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(sandbox: str, state_dir: Path | None, as_json: bool) -> int:
-    """Show an authority: its fingerprint, how long it is valid, and where its key lies.
+    """Show an authority: its fingerprint, validity and key file.
 
     \b
     Examples:
@@ -67,13 +69,13 @@ def show(sandbox: str, state_dir: Path | None, as_json: bool) -> int:
 
 @ca.command(short_help="Print the certificate for clients.")
 @_where
-@click.option("--bundle", is_flag=True, help="Put the public roots into the same file.")
-@click.option("--out", type=_PATH, metavar="FILE", help="Write it to a file and say how to use it.")
-@click.option("--force", is_flag=True, help="Replace the file when it is there.")
+@click.option("--bundle", is_flag=True, help="Include the public roots.")
+@click.option("--out", type=_PATH, metavar="FILE", help="Write to a file and show how to use it.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None, force: bool) -> int:
-    """Print the certificate for clients; the authority is made when there is none yet.
+    """Print the certificate for clients; creates the authority if it is missing.
 
-    Never the key. Some programs want one file with everything they trust: --bundle makes that.
+    Never prints the key. Some programs need a single file with all trusted certificates: use --bundle.
 
     \b
     Examples:
@@ -84,16 +86,16 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
     from egress.cli.rulefiles import now
 
     if force and out is None:
-        raise UsageError("--force replaces a file, and none is named", "add --out FILE")
+        raise UsageError("--force replaces a file, but none is named", "add --out FILE")
     store = _store(state_dir, make_state_dir)
     is_new = not store.has(sandbox)
     pem = store.open(sandbox, now()).certificate_pem
     if is_new:
-        # Whoever asks as another user than the proxy's gets a certificate that no proxy signs with.
+        # Run as another user than the proxy, this creates a certificate that no proxy signs with.
         render.line(
             ("note: ", DIM),
-            f"there was no authority in {printable_path(store.directory)}, so one was made; "
-            "a proxy of another user, or with another --state-dir, has its own",
+            f"created a new authority in {printable_path(store.directory)}; "
+            "a proxy of another user, or with another --state-dir, uses its own",
             stderr=True,
         )
     text = (merged_bundle(pem) if bundle else pem).decode("ascii", "replace")
@@ -105,17 +107,17 @@ def export(sandbox: str, state_dir: Path | None, bundle: bool, out: Path | None,
     return 0
 
 
-@ca.command(short_help="Make a new authority with a new key.")
+@ca.command(short_help="Create a new authority with a new key.")
 @_where
-@click.option("--constrain", is_flag=True, help="Let it sign for the hosts of the rules alone.")
+@click.option("--constrain", is_flag=True, help="Only sign for hosts of the rules.")
 @click.option("--rules", "-r", "files", multiple=True, type=_PATH, help="Rule file; may be repeated.")
 @click.option("--profile", "-p", help="The profile of the sandbox, with --constrain.")
 def rotate(
     sandbox: str, state_dir: Path | None, constrain: bool, files: tuple[Path, ...], profile: str | None
 ) -> int:
-    """Make a new authority with a new key; the old key is gone.
+    """Create a new authority with a new key; the old key is deleted.
 
-    Clients that trust the old certificate refuse the new one until they are given it.
+    Clients that trust the old certificate refuse the new one until they get it.
 
     \b
     Examples:
@@ -125,7 +127,7 @@ def rotate(
     from egress.cli.rulefiles import now
 
     if (files or profile is not None) and not constrain:
-        raise UsageError("--rules and --profile say what to constrain to", "add --constrain")
+        raise UsageError("--rules and --profile are only used with --constrain", "add --constrain")
     store = _store(state_dir, make_state_dir)
     replaced = store.has(sandbox)
     before = _fingerprint(store, sandbox) if replaced else ""
@@ -137,11 +139,11 @@ def rotate(
     render.table(rows)
     render.line()
     if replaced:
-        render.line("the old key is gone; what used it has to follow:")
-        render.line(f"  restart `egress serve`, which holds the old one of {sandbox} until then")
+        render.line("the old key is deleted; update everything that used it:")
+        render.line(f"  restart `egress serve`, which uses the old key of {sandbox} until then")
         render.line("  give clients the new certificate, and restart them:")
     else:
-        render.line("there was none before; this prints its certificate:")
+        render.line("no authority existed before; print the certificate with:")
     named = ["--state-dir", str(state_dir.absolute())] if state_dir is not None else []
     render.line("    ", shlex.join(["egress", "ca", "export", *named, "--sandbox", sandbox]), whole=True)
     return 0
@@ -156,7 +158,7 @@ def _store(state_dir: Path | None, check: Callable[[Path], None]) -> AuthoritySt
 
 
 def _fingerprint(store: AuthorityStore, sandbox: str) -> str:
-    """That of the authority which is about to go; one that cannot be read goes too."""
+    """Return the fingerprint of the authority being replaced; an unreadable one is replaced, too."""
     try:
         return store.load(sandbox).fingerprint
     except EgressError:
@@ -169,7 +171,7 @@ def _constraints(files: tuple[Path, ...], profile: str | None) -> Constraints:
 
     _, policy = rulefiles.policy(files)
     if policy.profiles is not None and (profile or "default") not in policy.profiles:
-        raise UsageError("these rules have no such profile", f"there are {', '.join(policy.profiles)}")
+        raise UsageError("these rules have no such profile", f"profiles: {', '.join(policy.profiles)}")
     return Constraints.for_policy(policy, profile)
 
 
@@ -201,17 +203,17 @@ def _show_none(store: AuthorityStore, sandbox: str, *, as_json: bool) -> int:
     if as_json:
         render.data({"sandbox": sandbox, "key": str(store.path(sandbox)), "exists": False})
     else:
-        render.line(f"there is no authority of the sandbox {sandbox} yet")
-        render.line("`egress serve` and `egress ca export` make it when it is first needed")
+        render.line(f"the sandbox {sandbox} has no authority yet")
+        render.line("`egress serve` and `egress ca export` create it when it is first needed")
     return 0
 
 
 def _show_variables(path: Path, *, bundle: bool) -> None:
-    render.line(f"wrote {path}; programs take it from:")
+    render.line(f"wrote {path}; set it for programs with:")
     for variable in (*REPLACING, *ADDING) if bundle else ADDING:
         render.line(f"  {variable}={path}")
     if not bundle:
-        render.line(f"with --bundle it also does for {', '.join(REPLACING)}")
+        render.line(f"with --bundle, the file also works for {', '.join(REPLACING)}")
 
 
 def _day(seconds: int) -> str:

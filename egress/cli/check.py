@@ -1,4 +1,4 @@
-"""`egress check`: every mistake in the rule files, in one run."""
+"""`egress check`: find every mistake in the rule files, in one run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from egress.types import Severity
 
 @click.command()
 @click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
-@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     """Find every mistake in rule files, with line, column and a hint.
 
-    Without FILE it reads config/hosts.yaml, or else hosts.yaml. No secret is resolved.
+    Without FILE, reads config/hosts.yaml or else hosts.yaml. No secret is resolved.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def _summary(loaded: LoadResult) -> str:
     ]
     there = [count(n, noun) for n, noun in counts if n]
     if not allows_something(policy):
-        there.append("nothing is allowed, and `egress serve` will not start with it")
+        there.append("nothing is allowed, so `egress serve` will not start with it")
     return ", ".join(there)
 
 

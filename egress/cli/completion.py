@@ -1,4 +1,4 @@
-"""`egress completion`: the script that teaches a shell to complete egress commands."""
+"""`egress completion`: print a shell completion script."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from egress.cli import render
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    """Print the completion script of a shell.
+    """Print a shell completion script.
 
     \b
-    Put it where the shell looks, for example:
+    Install it, for example:
       egress completion bash > ~/.local/share/bash-completion/completions/egress
       egress completion fish > ~/.config/fish/completions/egress.fish
 

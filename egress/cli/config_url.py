@@ -1,7 +1,7 @@
-"""From URLs in other tools' configuration to the host they name, and to nothing else.
+"""Extract the host from URLs in other tools' configuration, and nothing else.
 
-Such URLs may hold a user name, a password or a token. What comes out of here is a canonical host name,
-a port and a scheme; a URL whose host cannot be told without doubt comes out as nothing.
+Such URLs may contain a user name, a password or a token. The result is a canonical host name, a port and a
+scheme; a URL with a doubtful host gives no result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PART = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 @dataclass(frozen=True, slots=True)
 class UrlHost:
-    """The host of a URL. `had_user` tells that something stood before an `@`, which was left out."""
+    """The host of a URL. `had_user`: the URL had a part before an `@`, which was dropped."""
 
     host: str
     port: int
@@ -36,7 +36,7 @@ class UrlHost:
 
 
 def parse_host(url: str) -> UrlHost | None:
-    """The site of an http(s) URL; None when there is any doubt about what its host is."""
+    """Parse an http(s) URL; return None if its host is in any doubt."""
     url = url.strip()
     if len(url) > MAX_URL or not url.isprintable():
         return None
@@ -48,7 +48,7 @@ def parse_host(url: str) -> UrlHost | None:
     scheme = parts.scheme.lower()
     if scheme not in ("https", "http"):
         return None
-    # A password with a slash, ? or # in it ends the host too early: then the real host comes after an `@`.
+    # A password with a slash, ? or # ends the host too early: the real host then follows an `@`.
     if "@" in f"{parts.path}{parts.query}{parts.fragment}":
         return None
     host = _name(parts.hostname or "")
@@ -59,7 +59,7 @@ def parse_host(url: str) -> UrlHost | None:
 
 
 def _name(text: str) -> str | None:
-    """A canonical host name that others can resolve too; addresses and bare names are none."""
+    """Return a canonical host name that other machines can resolve; None for addresses and bare names."""
     try:
         name = canonical_host(text)
     except HostError:
@@ -78,7 +78,7 @@ class Repository:
 
 
 def parse_repository(url: str) -> Repository | None:
-    """The repository of a git remote, from its https, ssh or scp-like form; None for anything else."""
+    """Parse a git remote in https, ssh or scp-like form; return None for anything else."""
     url = url.strip()
     if len(url) > MAX_URL or not url.isprintable():
         return None

@@ -1,4 +1,4 @@
-"""Asking the proxy that runs with the folders of this user."""
+"""Client of the proxy that runs with the folders of this user."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What to write so that a denied request is allowed: a sentence, and the YAML for it.
+"""Advise how to allow a denied request: a sentence, and the YAML for it.
 
-Pure, and advice only: it may be incomplete where several things stand in the way. The YAML is the
-narrowest that fits the request, because a hint that is pasted unread should open little.
+Pure, and advice only: it may be incomplete if several obstacles exist. The YAML is the narrowest that fits
+the request, because a hint that is pasted unread should open little.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 
 @dataclass(frozen=True, slots=True)
 class DenialFix:
-    """A sentence for a person; `yaml` is what to add, line by line, or empty."""
+    """A sentence for a person; `yaml` is the text to add, line by line, or empty."""
 
     sentence: str
     yaml: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class DenialFix:
 
 @dataclass(frozen=True, slots=True)
 class DeniedRequest:
-    """What was asked, of which rules, and what came out."""
+    """A denied request, with the rules and the explanation."""
 
     policy: Policy
     head: Head
@@ -41,7 +41,7 @@ class DeniedRequest:
 
 
 def find_fix(policy: Policy, head: Head, answer: Explanation) -> DenialFix:
-    """What would turn a denial around. Never asks for less than what the rules say elsewhere."""
+    """Advise on a denial. Never suggests to weaken a check that the rules make elsewhere."""
     code = answer.decision.code
     if code in _ADVICE:
         return _ADVICE[code](DeniedRequest(policy, head, answer))
@@ -50,7 +50,7 @@ def find_fix(policy: Policy, head: Head, answer: Explanation) -> DenialFix:
 
 
 def _unknown_host(asked: DeniedRequest) -> DenialFix:
-    near = f" (or is it {', '.join(asked.answer.near)}?)" if asked.answer.near else ""
+    near = f" (did you mean {', '.join(asked.answer.near)}?)" if asked.answer.near else ""
     return DenialFix(
         f"to allow the whole host, add it to the rules{near}:",
         ("hosts:", f"  {flow(asked.head.host)}: {flow(_port_fields(asked.head))}"),
@@ -68,7 +68,7 @@ def _literal(asked: DeniedRequest) -> DenialFix:
         return DenialFix("use the name of the host")
     bits = 128 if ":" in asked.head.host else 32
     return DenialFix(
-        "to allow the address itself, which can get no secret, add it:",
+        "to allow the address itself, which never gets a secret, add it:",
         (
             "networks:",
             f"  - {flow({'cidr': f'{asked.head.host}/{bits}', **_port_fields(asked.head), 'allow': 'all'})}",
@@ -79,7 +79,7 @@ def _literal(asked: DeniedRequest) -> DenialFix:
 def _port(asked: DeniedRequest) -> DenialFix:
     entry = asked.answer.entry
     ports = sorted({asked.head.port, *(entry.ports if entry else ())})
-    return DenialFix(f"to open the port, write {_at(entry)}:", (f"ports: {ports}",))
+    return DenialFix(f"to open the port, add {_at(entry)}:", (f"ports: {ports}",))
 
 
 def _clear_text(asked: DeniedRequest) -> DenialFix:
@@ -87,13 +87,13 @@ def _clear_text(asked: DeniedRequest) -> DenialFix:
     if entry is not None and entry.inject:
         return DenialFix("use https: a host that gets a credential is never opened for clear text")
     ports = sorted({asked.head.port, *(entry.clear_ports if entry else ())})
-    return DenialFix(f"use https; or, to open clear text, write {_at(entry)}:", (f"http: {ports}",))
+    return DenialFix(f"use https; to allow clear text instead, add {_at(entry)}:", (f"http: {ports}",))
 
 
 def _closed(asked: DeniedRequest) -> DenialFix:
     if any(item.kind is Verdict.ALLOW for item in asked.answer.considered):
         return DenialFix("no allow rule is in force: see the reasons above")
-    return DenialFix(f"`allow: []` closes the host; write an allow rule {_at(asked.answer.entry)}")
+    return DenialFix(f"`allow: []` closes the host; add an allow rule {_at(asked.answer.entry)}")
 
 
 def _excluded(asked: DeniedRequest) -> DenialFix:
@@ -108,16 +108,16 @@ def _excluded(asked: DeniedRequest) -> DenialFix:
 def _unknown_profile(asked: DeniedRequest) -> DenialFix:
     names = ", ".join(asked.policy.profiles or ())
     if asked.answer.profile == "default":
-        return DenialFix(f"there is no profile `default`; name one with --profile: {names}")
+        return DenialFix(f"the rules have no profile `default`; choose with --profile: {names}")
     return DenialFix(
-        did_you_mean(asked.answer.profile or "", asked.policy.profiles or ()) or f"there are: {names}"
+        did_you_mean(asked.answer.profile or "", asked.policy.profiles or ()) or f"profiles: {names}"
     )
 
 
 def _method(asked: DeniedRequest) -> DenialFix:
     if asked.head.method.upper() in _METHODS and asked.head.method not in _METHODS:
-        return DenialFix(f"methods are upper case: ask about {asked.head.method.upper()}")
-    return DenialFix("use another method: this one is never forwarded, whatever a rule says")
+        return DenialFix(f"methods are upper case: use {asked.head.method.upper()}")
+    return DenialFix("use another method: Egress never forwards this one")
 
 
 def _denied(asked: DeniedRequest) -> DenialFix:
@@ -126,10 +126,10 @@ def _denied(asked: DeniedRequest) -> DenialFix:
         return DenialFix("")
     if rule.place.via:
         return DenialFix(
-            "a deny wins over every allow, and this one belongs to the preset: without the preset, "
-            "an entry of your own can do without it (`egress rules show` prints what the preset stands for)"
+            "a deny wins over every allow, and this deny is part of the preset: to avoid it, write your own "
+            "entry instead of the preset (`egress rules show` prints the expanded preset)"
         )
-    return DenialFix(f"a deny wins over every allow: narrow {rule} or take it out")
+    return DenialFix(f"a deny wins over every allow: narrow or remove {rule}")
 
 
 def _no_rule(asked: DeniedRequest) -> DenialFix:
@@ -137,11 +137,11 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
     if entry is None:
         return DenialFix("")
     if [rule.ref.id for rule in entry.allow] == [IMPLICIT_RULE_ID]:
-        return DenialFix(f"widen what stands {_at(entry)}, or give it a list of allow rules")
+        return DenialFix(f"widen the predicates {_at(entry)}, or add a list of allow rules")
     path = asked.answer.decision.target.partition("?")[0]
     if not _is_its_own_pattern(path):
         return DenialFix(
-            f"to allow it, add a rule {_at(entry)}; no pattern in `paths` says exactly this path"
+            f"to allow it, add a rule {_at(entry)}; no pattern in `paths` can match exactly this path"
         )
     fields: Fields = {"id": "new", "methods": [asked.head.method], "paths": [path]}
     if "%2F" in path:
@@ -149,12 +149,12 @@ def _no_rule(asked: DeniedRequest) -> DenialFix:
     rule = f"- {flow(fields)}"
     if entry.place.via:
         lines = ("hosts:", f"  {flow(entry.key)}:", "    allow:", f"      {rule}")
-        return DenialFix("to allow just this, add to what the preset allows:", lines)
-    return DenialFix(f"to allow just this, add {_at(entry)}:", ("allow:", f"  {rule}"))
+        return DenialFix("to allow only this, add to the preset's rules:", lines)
+    return DenialFix(f"to allow only this, add {_at(entry)}:", ("allow:", f"  {rule}"))
 
 
 def _is_its_own_pattern(path: str) -> bool:
-    """Whether the path means itself when it is written as a pattern; a wider rule is not ours to propose."""
+    """Report whether the path, written as a pattern, matches only itself: never propose a wider rule."""
     try:
         return path_glob(path, encoded_slash=True).is_literal
     except GlobError:

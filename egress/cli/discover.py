@@ -1,9 +1,9 @@
-"""What `egress init` learns about this machine: names of variables, hosts, repositories.
+"""Discover the setup of this machine for `egress init`: names of variables, hosts, repositories.
 
-Theory of operation. Everything is read from the environment mapping, the home and the working directory
-that are given; nothing is run and nothing is asked over the network. Values stay where they are: of a
-`.env` file only keys are looked at, of a URL only the host, of gh only that its file exists. A file that
-is missing, too large, no plain file or no text counts as not there.
+Theory of operation. Only the environment mapping, the home and the working directory that are passed in are
+read; no program runs and no network is used. Values stay where they are: of a `.env` file only keys are used,
+of a URL only the host, of gh only that its file exists. A file that is missing, too large, not regular or not
+text counts as missing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "openai": ("OPENAI_API_KEY",),
 }
-"""By preset: the environment variables in which its token is commonly kept, the usual one first."""
+"""Environment variables that commonly hold the token, by preset, the usual one first."""
 
 _DOTENV_NAME = re.compile(r"(?:export[ \t]+)?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[ \t]*=")
 _CREDENTIAL_NAME = re.compile(r"[A-Z0-9_]{1,56}_(?:TOKEN|KEY|SECRET|PASSWORD)")
@@ -41,7 +41,7 @@ GH, DOTENV, ENVIRONMENT = "gh", ".env", "environment"
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
-    """Where the value of a secret can be had, by name: a variable, or gh."""
+    """The source of a secret, by name: a variable, or gh."""
 
     variable: str
     told_by: str
@@ -49,17 +49,17 @@ class TokenSource:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredHost:
-    """A site that a tool is configured with, and the file or variable that says so."""
+    """A site in a tool's configuration, and the file or variable that names it."""
 
     site: UrlHost
     told_by: str
     is_from_folder: bool = False
-    """It stands in the working directory, which may be somebody else's."""
+    """From the working directory, which another person may have written."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredSetup:
-    """Everything that was found. Nothing in it is a value of a secret."""
+    """The findings. No value of a secret is among them."""
 
     tokens: Mapping[str, TokenSource]
     repositories: tuple[Repository, ...] = ()
@@ -67,13 +67,13 @@ class DiscoveredSetup:
     npm: tuple[ConfiguredHost, ...] = ()
     python_unclear: tuple[str, ...] = ()
     npm_unclear: tuple[str, ...] = ()
-    """Where a URL stands whose host could not be told, is an address or a name of this machine alone."""
+    """Places of URLs whose host is unclear, an address, or a local-only name."""
     other_names: tuple[str, ...] = ()
-    """Further keys of the `.env` file that are named like credentials."""
+    """Other keys of the `.env` file with names like credentials."""
 
 
 def discover(environ: Mapping[str, str], home: Path, cwd: Path, etc: Path = Path("/etc")) -> DiscoveredSetup:
-    """Look around. Never raises for what it finds or does not find."""
+    """Look around. Never raises for missing or broken files."""
     dotenv = _dotenv_names(_text(cwd / ".env"))
     tokens = {name: token for name in VARIABLES if (token := _token(name, environ, home, dotenv))}
     python, python_unclear = _sites(_python_urls(environ, home, etc))
@@ -116,7 +116,7 @@ def _config_folder(environ: Mapping[str, str], home: Path) -> Path:
 
 
 def _dotenv_names(text: str) -> tuple[str, ...]:
-    """Keys named like credentials. So narrow a pattern that no line of a value passes for a key."""
+    """Return keys named like credentials, by a narrow pattern that no line of a value matches."""
     names = (match[1] for line in text.splitlines() if (match := _DOTENV_NAME.match(line.lstrip())))
     return tuple(
         dict.fromkeys(
@@ -139,13 +139,13 @@ def _repositories(cwd: Path) -> Iterator[Repository]:
 
 
 def _git_folder(cwd: Path) -> Path:
-    """The folder that holds the configuration of the repository around `cwd`."""
-    # A relative path such as `.` has no parents of its own.
+    """Return the folder with the configuration of the repository around `cwd`."""
+    # A relative path such as `.` has no parents.
     whole = cwd.absolute()
     for folder in (whole, *whole.parents):
         git = folder / ".git"
         if _is_file(git):
-            # A worktree or submodule: the file names its folder, and that one the common folder.
+            # A worktree or submodule: the file names its own folder, and that one the common folder.
             own = folder / _text(git).strip().removeprefix("gitdir:").strip()
             common = _text(own / "commondir").strip()
             return own / common if common else own
@@ -157,7 +157,7 @@ def _git_folder(cwd: Path) -> Path:
 # Package indexes ------------------------------------------------------------------------------
 
 Url = tuple[str, str, bool]
-"""A URL, what it was told by, and whether that stands in the working directory."""
+"""A URL, its origin, and whether the origin is in the working directory."""
 
 
 def _python_urls(environ: Mapping[str, str], home: Path, etc: Path) -> Iterator[Url]:
@@ -170,7 +170,7 @@ def _python_urls(environ: Mapping[str, str], home: Path, etc: Path) -> Iterator[
 
 
 def _words(text: str) -> list[str]:
-    """The URLs of a list; uv writes `name=https://...` too."""
+    """Return the URLs of a list; uv also writes `name=https://...`."""
     return [word.partition("=")[2] if re.match(r"[\w.-]+=https?:", word) else word for word in text.split()]
 
 
@@ -219,7 +219,7 @@ def _npmrc_urls(text: str) -> Iterator[str]:
 
 
 def _sites(urls: Iterable[Url]) -> tuple[tuple[ConfiguredHost, ...], tuple[str, ...]]:
-    """Each site once, by its first mention; and the places of URLs without a host for a rule."""
+    """Return each site once, by its first mention, and the origins of URLs without a usable host."""
     found: dict[tuple[str, int], ConfiguredHost] = {}
     unclear: dict[str, None] = {}
     for url, told_by, is_from_folder in urls:
@@ -246,7 +246,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    """The text of a plain file of modest size; empty for everything else."""
+    """Return the text of a regular file of modest size; empty for anything else."""
     if not _is_file(path):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""`egress doctor`: what is wrong around the proxy, and what to do about it."""
+"""`egress doctor`: find problems around the proxy, and their fixes."""
 
 from __future__ import annotations
 
@@ -45,35 +45,35 @@ WITHOUT = frozenset(
         "log_format",
     }
 )
-"""Settings of `egress serve` that make no difference to what is looked at; as variables they may stay set."""
+"""Settings of `egress serve` that no check depends on; they may still be set as variables."""
 
 _STYLES = {Level.OK: GOOD, Level.NOTE: DIM, Level.WARNING: DOUBT, Level.FAULT: BAD}
 _WIDEST_NAME = 32
 _FIX = 11
-"""Where a fix begins: below the name of what it is for."""
+"""Indent of a fix: below the name of its subject."""
 
 
 def _options() -> list[click.Parameter]:
-    """The options of `egress serve` that matter, which are those of that command."""
+    """Return the options of `egress serve` that matter for checks."""
     return [option for option in serve.params if option.name in Settings.model_fields.keys() - WITHOUT]
 
 
 @click.command(params=_options())
-@click.option("--offline", is_flag=True, help="Ask no upstream.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-@click.option("--image", metavar="IMAGE", help="Try the stacks of an image in a sandbox instead.")
+@click.option("--offline", is_flag=True, help="Do not connect to upstreams.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option("--image", metavar="IMAGE", help="Test the HTTPS clients of an image in a sandbox instead.")
 @click.option("--runtime", metavar="KIND", help="With --image: docker or namespace.")
 def doctor(offline: bool, as_json: bool, image: str | None, runtime: str | None, **given: object) -> int:
-    """Find what is wrong around the proxy, and say how to put it right.
+    """Find problems around the proxy, and show how to fix them.
 
-    It looks at versions, rules, secrets, keys, folders, ports, the audit log, the clock and the hosts of the
-    rules, as `egress serve` with the same options would find them. Nothing is changed. Each secret is asked
-    for once and never shown; each host is asked for a TLS handshake, and sent nothing. The exit status is 1
-    when there is a fault.
+    Checks versions, rules, secrets, keys, folders, ports, the audit log, the clock and the hosts of the
+    rules, as `egress serve` with the same options would find them. Changes nothing. Each secret is fetched
+    once and never shown; each host gets a TLS handshake and no request. The exit status is 1 if there is a
+    fault.
 
-    With --image it looks at nothing of that, but starts the image in a sandbox behind a proxy of its own, and
-    has what it finds there (curl, git, Python, Node, Java ...) ask a server on this machine: which of them
-    trust the proxy, and are given a credential. `host` is an image of namespaces: this machine's programs.
+    With --image, it checks none of that. It starts the image in a sandbox with its own proxy, and lets the
+    HTTPS clients in it (curl, git, Python, Node, Java ...) ask a server on this machine: which of them trust
+    the proxy, and get a credential? `host` means the programs of this machine, in namespaces.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def doctor(offline: bool, as_json: bool, image: str | None, runtime: str | None,
 
         return examine_image(image, runtime, as_json=as_json)
     if runtime is not None:
-        raise UsageError("--runtime is for the sandbox of an image", "name the image with --image")
+        raise UsageError("--runtime needs --image", "name the image with --image")
     effective = read({name: value for name, value in given.items() if value not in (None, ())})
     tell = _ignore if as_json else _show
     groups = _examined(effective, tell, offline=offline)
@@ -102,7 +102,7 @@ def _examined(effective: EffectiveSettings, tell: Tell, *, offline: bool) -> Seq
     try:
         # This loads mitmproxy.
         from egress.doctor.examine import examine
-    except Exception as error:  # noqa: BLE001 - a package that is broken is what the doctor is there for
+    except Exception as error:  # noqa: BLE001 - a broken package is a finding
         return [_broken(error, tell)]
     from egress.doctor import rules
     from egress.doctor.proxy_setup import ProxySetup
@@ -111,7 +111,7 @@ def _examined(effective: EffectiveSettings, tell: Tell, *, offline: bool) -> Seq
     environ, clock = process.read_environment(), SystemClock()
     found = rules.read(effective, process.config_dir(environ), clock.now())
     captured, trouble = _captured(effective.values, found.policy, environ)
-    patient = ProxySetup(
+    setup = ProxySetup(
         effective=effective,
         policy=found.policy,
         captured=captured,
@@ -122,13 +122,13 @@ def _examined(effective: EffectiveSettings, tell: Tell, *, offline: bool) -> Seq
         until=found.until,
     )
     beforehand = {"rules": found.diagnoses, "secrets": trouble}
-    return asyncio.run(examine(patient, beforehand, tell, offline=offline))
+    return asyncio.run(examine(setup, beforehand, tell, offline=offline))
 
 
 def _captured(
     values: Settings, policy: Policy | None, environ: Mapping[str, str]
 ) -> tuple[CapturedEnvironment, list[Diagnosis]]:
-    """Take the secrets out of the environment as `egress serve` does, which may start this process anew."""
+    """Take secrets out of the environment like `egress serve`, which may restart this process."""
     from egress.secrets import CapturedEnvironment, capture_environment, harden, secret_variables
 
     trouble = []
@@ -148,20 +148,20 @@ def _captured(
 
 
 def _broken(error: Exception, tell: Tell) -> DiagnosisGroup:
-    """What can be said when a package cannot be loaded: all others hang on it."""
+    """Report a package that cannot be loaded; all other checks depend on it."""
     name = getattr(error, "name", None) or type(error).__name__
-    fact = f"the proxy cannot be loaded, because of {name}, and nothing else was looked at"
-    cure = "install Egress again, into a virtual environment of its own"
+    fact = f"the proxy cannot be loaded because of {name}; nothing else was checked"
+    cure = "reinstall Egress in its own virtual environment"
     group = DiagnosisGroup("versions", (*versions.check(), fault("egress", fact, cure)))
     tell(group)
     return group
 
 
-# What is said ---------------------------------------------------------------------------------------
+# Output -----------------------------------------------------------------------------------------
 
 
 def _ignore(group: DiagnosisGroup) -> None:
-    """Say nothing before all is known."""
+    """Print nothing until all results are known."""
 
 
 def _show(group: DiagnosisGroup) -> None:
@@ -171,7 +171,7 @@ def _show(group: DiagnosisGroup) -> None:
         level = (f"{item.level:<7}", _STYLES[item.level])
         render.table([[level, item.name.ljust(width), item.fact]], indent=2)
         if item.fix:
-            # A command in it has to come out in one piece.
+            # A command in a fix must come out in one piece, to be copied.
             render.line(" " * _FIX, ("fix: ", DIM), item.fix, whole="`" in item.fix)
 
 

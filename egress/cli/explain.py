@@ -1,4 +1,4 @@
-"""`egress explain`: what would happen to a request, and which line of which file decided it."""
+"""`egress explain`: show what would happen to a request, and which line decides it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,16 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
     help="Rule file; may be repeated.",
 )
 @click.option(
-    "--header", "-H", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header of the request."
+    "--header",
+    "-H",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Header of the request; may be repeated.",
 )
-@click.option("--profile", "-p", help="The profile of the sandbox that asks.")
-@click.option("--at", metavar="MOMENT", help="A day or RFC 3339 moment; now when left out.")
-@click.option("--websocket", is_flag=True, help="The request asks for a WebSocket.")
+@click.option("--profile", "-p", help="Profile of the sandbox.")
+@click.option("--at", metavar="MOMENT", help="Time of the request: a day or RFC 3339 moment. [now]")
+@click.option("--websocket", is_flag=True, help="The request opens a WebSocket.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def explain(
     method: str,
@@ -51,10 +56,10 @@ def explain(
     websocket: bool,
     as_json: bool,
 ) -> int:
-    """Say what would happen to a request, and which line decides it.
+    """Show what would happen to a request, and which line decides it.
 
-    It also shows what else was considered, and for a denial what would allow it. No secret is
-    resolved and nothing is sent. The exit status is 0 for allowed, 1 for denied.
+    Also shows the other rules considered, and for a denial how to allow it. No secret is resolved and nothing
+    is sent. The exit status is 0 for allowed, 1 for denied.
 
     \b
     Examples:
@@ -94,19 +99,19 @@ def _headers(texts: tuple[str, ...]) -> Headers:
     for text in texts:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
-            raise UsageError("--header wants NAME: VALUE", "for example --header 'accept: application/json'")
+            raise UsageError("--header needs NAME: VALUE", "for example --header 'accept: application/json'")
         if any(character < " " or character == "\x7f" for character in text):
-            raise UsageError("--header has a control character in it", "a header is one line of text")
+            raise UsageError("--header contains a control character", "a header is one line of text")
         if name.strip().lower() == "host":
-            raise UsageError("--header cannot name Host", "the destination is that of the URL")
+            raise UsageError("--header cannot name Host", "the URL is the destination")
         if not _TOKEN.fullmatch(name.strip()):
-            raise UsageError("--header wants NAME: VALUE", "a header name is letters, digits and -")
+            raise UsageError("--header needs NAME: VALUE", "a header name consists of letters, digits and -")
         pairs.append((_on_the_wire(name.strip().lower()), _on_the_wire(value.strip())))
     return tuple(pairs)
 
 
 def _on_the_wire(text: str) -> str:
-    """What was typed as it travels: one character a byte. Bytes that are no UTF-8 stay what they are."""
+    """Encode input as on the wire: one character a byte. Invalid UTF-8 stays as it is."""
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
@@ -135,7 +140,7 @@ def _show(method: str, url: str, answer: Explanation, advice: DenialFix) -> None
 def _headline(answer: Explanation) -> str:
     decision = answer.decision
     if decision.observed:
-        return "no rule allows it; it passes because of `mode: observe`, and is recorded"
+        return "no rule allows it; `mode: observe` lets it pass and records it"
     if decision.allowed:
         return f"{decision.rule}"
     message = CODES[decision.code].message.removesuffix(".")
@@ -151,7 +156,7 @@ def _facts(answer: Explanation) -> Iterator[list[Cell]]:
     if answer.entry is not None:
         yield ["entry", answer.entry.key, (str(answer.entry.place), DIM)]
         for other in answer.entries[1:]:
-            yield ["passed over", other.key, ("less specific; only its denies hold", DIM)]
+            yield ["passed over", other.key, ("less specific; only its denies apply", DIM)]
         if not answer.entry.intercept:
             yield ["unread", "`intercept: never`: only the host is decided on", ""]
     if decision.rule is not None:
@@ -178,7 +183,7 @@ def _row(item: ConsideredRule, answer: Explanation) -> list[Cell]:
     style = (GOOD if item.kind is Verdict.ALLOW else BAD) if item.fits else DIM
     name = item.ref.id if answer.entry and item.ref.key == answer.entry.key else str(item.ref)
     fits = "fits too" if answer.decision.rule else "would fit"
-    # Where the preset is used stands with the entry; here its own line says more.
+    # The entry shows where the preset is used; a rule shows its line in the preset.
     place = item.ref.place.via or str(item.ref.place)
     return [item.kind.value, name, (item.misses or fits, style), (place, DIM)]
 

@@ -1,4 +1,4 @@
-"""`egress init`: a first rule file, from what this machine tells. It writes no value of any secret."""
+"""`egress init`: write a first rule file from the setup of this machine. Writes no value of any secret."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SCHEMA = "hosts.schema.json"
     "--output",
     "-o",
     type=rulefiles.FILE,
-    help="Where to write it: config/hosts.yaml where config/ exists, else hosts.yaml.",
+    help="Output file. [config/hosts.yaml if config/ exists, else hosts.yaml]",
 )
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option("--print", "only_print", is_flag=True, help="Print it and write nothing.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--print", "only_print", is_flag=True, help="Print the rules instead of writing a file.")
 def init(output: Path | None, force: bool, only_print: bool) -> int:
     """Write a commented hosts.yaml for this machine.
 
-    It looks at names of environment variables, keys of .env, git remotes, and the configuration of gh,
-    pip and npm. Values of secrets are neither read into the file nor shown.
+    Looks at names of environment variables, keys of .env, git remotes, and the configuration of gh, pip and
+    npm. Values of secrets are neither written nor shown.
 
     \b
     Examples:
@@ -67,21 +67,21 @@ def _home() -> Path:
 
 
 def _refuse_broken(target: Path, text: str) -> None:
-    """Never hand out rules that `check` or `test` would complain about."""
+    """Never produce rules that `check` or `test` would reject."""
     now = rulefiles.now()
     loaded = load([RuleText(str(target), text)], preset_texts(), now)
     if loaded.policy is not None and not any(result.problem for result in run_rule_tests(loaded.policy, now)):
         return
     render.findings(loaded.findings)
     raise ContentError(
-        "what was found does not make sound rules; nothing was written",
-        "this is a mistake in egress: please report it",
+        "the generated rules are not valid; nothing was written",
+        "this is a bug in Egress: please report it",
     )
 
 
 def _report(written: list[Path], found: discover.DiscoveredSetup) -> None:
     target = written[0]
     render.line(("wrote ", GOOD), (", ".join(str(path) for path in written), BOLD))
-    for item in init_template.summary(found) or ["found nothing of use here: the file allows nothing yet"]:
+    for item in init_template.summary(found) or ["nothing useful found: the file allows nothing yet"]:
         render.line("  ", item)
     render.line(("next: ", DIM), f"read it, then `egress check {target}` and `egress test {target}`")

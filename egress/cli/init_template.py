@@ -1,8 +1,8 @@
-"""The text of a first rule file, from what `egress init` found.
+"""Generate the text of a first rule file from the findings of `egress init`.
 
-Pure: from `Found` to text. What was found reaches the text in three forms only: canonical host names,
-`owner/name` of repositories, names of variables; each in YAML's own quoting. Reading is opened,
-writing stands there as a comment: a file that a program wrote should open no more than its reader sees.
+Pure: from `DiscoveredSetup` to text. Only canonical host names, `owner/name` of repositories, and names of
+variables reach the text, each in YAML's own quoting. Reading is opened, writing is only a comment: a
+generated file should open no more than its reader expects.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from egress.rules.compile.policy_writer import Fields, flow
 SCHEMA_LINE = "# yaml-language-server: $schema=./hosts.schema.json\n"
 _GITHUB, _GITLAB = "github.com", "gitlab.com"
 _HEAD = """\
-# What a sandbox may reach, and which credential is written into its requests on the way out.
-# What is not written here is denied. A secret is named here; its value never stands in this file.
+# Where sandboxes may connect, and which credential is added to their requests on the way out.
+# Everything else is denied. A secret has a name and a source here, never its value.
 #
-# `egress init` wrote this from what it found on this machine. From now on it is yours. Afterwards:
+# Written by `egress init` from the setup of this machine; edit it as you like. Next steps:
 #   egress check      finds mistakes
 #   egress test       runs the tests below
-#   egress explain    says what would happen to a request, and which line decides it
+#   egress explain    shows what would happen to a request, and which line decides it
 version: 1
 """
 _EXAMPLE_HOSTS = (
     "docs.example.com: {}                                # a whole host, without any credential",
     '"*.static.example.com": { methods: [GET, HEAD] }    # `*.` is one label, `**.` one or more',
 )
-_UNCLEAR = "is an address, or a name that only this machine knows"
+_UNCLEAR = "an IP address or a local-only name"
 
 
 def text(found: DiscoveredSetup, *, with_schema: bool) -> str:
-    """The rule file. `with_schema` when the schema stands, or will stand, beside it."""
+    """Return the rule file. `with_schema`: the schema is, or will be, in the same folder."""
     sections = [
         _HEAD,
         "".join(f"{line}\n" for line in _secrets(found)),
@@ -46,7 +46,7 @@ def text(found: DiscoveredSetup, *, with_schema: bool) -> str:
 
 
 def summary(found: DiscoveredSetup) -> list[str]:
-    """What was found, one line each, for the screen."""
+    """Return the findings, one line each, for the screen."""
     lines = [f"{name}: {_in_words(token)}" for name, token in found.tokens.items()]
     lines += [
         f"{_service(item.host)}: {item.path}, from the git remotes"
@@ -60,7 +60,7 @@ def summary(found: DiscoveredSetup) -> list[str]:
         for where in sites:
             caution = ", as a comment: the file is this folder's" if where.is_from_folder else ""
             lines.append(f"{tool}: {where.site.host}, from {where.told_by}{caution}")
-        lines += [f"{tool}: left out what {place} names: it {_UNCLEAR}" for place in unclear]
+        lines += [f"{tool}: skipped the index in {place} ({_UNCLEAR})" for place in unclear]
     return lines
 
 
@@ -75,7 +75,7 @@ def _secrets(found: DiscoveredSetup) -> Iterator[str]:
         "openai": ["api.openai.com"],
     }
     if found.tokens:
-        yield "# Each secret is bound to its hosts: it can go nowhere else, whatever a rule says."
+        yield "# Each secret is bound to its hosts: never sent to any other host, whatever the rules say."
         yield "secrets:"
     for name, token in found.tokens.items():
         yield f"  {name}:"
@@ -83,7 +83,7 @@ def _secrets(found: DiscoveredSetup) -> Iterator[str]:
         yield f"    hosts: {flow(list(bound[name]))}"
     if found.other_names:
         yield f"# Also named in .env: {', '.join(found.other_names)}."
-        yield "# To use one, write a secret for it, bind it to its hosts, and inject it there."
+        yield "# To use one, define a secret for it, bind it to its hosts, and inject it there."
 
 
 def _source(token: TokenSource) -> str:
@@ -93,7 +93,7 @@ def _source(token: TokenSource) -> str:
 def _told_by(token: TokenSource) -> str:
     return {
         ENVIRONMENT: "set in the environment",
-        DOTENV: "named in .env: load that file before you start egress",
+        DOTENV: "named in .env: load that file before you start Egress",
         GH: "gh is signed in on this machine",
     }[token.told_by]
 
@@ -108,7 +108,7 @@ def _in_words(token: TokenSource) -> str:
 def _use(found: DiscoveredSetup) -> Iterator[str]:
     lines = [*_github(found), *_gitlab(found), *_models(found), *_python(found), *_npm(found)]
     is_empty = all(line.lstrip().startswith("#") for line in lines)
-    yield "# Ready rules for known services: `egress presets` lists them, `egress rules show` spells out."
+    yield "# Ready-made rules: `egress presets` lists them, `egress rules show` expands them."
     yield "# use:" if is_empty else "use:"
     yield from lines
 
@@ -119,7 +119,7 @@ def _github(found: DiscoveredSetup) -> Iterator[str]:
         yield "  # - github                  # set GITHUB_TOKEN, or sign in with `gh auth login`"
         return
     if "github" not in found.tokens:
-        yield "  # No token was found: set GITHUB_TOKEN, or the preset's requests are denied for want of it."
+        yield "  # No token was found: set GITHUB_TOKEN, or or its requests are denied."
     yield from _forge("github", paths, {})
 
 
@@ -130,7 +130,7 @@ def _gitlab(found: DiscoveredSetup) -> Iterator[str]:
         yield "  # - gitlab                  # set GITLAB_TOKEN"
         return
     if "gitlab" not in found.tokens:
-        yield "  # No token was found: set GITLAB_TOKEN, or the preset's requests are denied for want of it."
+        yield "  # No token was found: set GITLAB_TOKEN, or or its requests are denied."
     arguments: Fields = {} if host == _GITLAB else {"host": host}
     if paths:
         arguments["api_read"] = [path.replace("/", "%2F") for path in paths]
@@ -139,10 +139,10 @@ def _gitlab(found: DiscoveredSetup) -> Iterator[str]:
 
 def _forge(preset: str, paths: Sequence[str], arguments: Fields) -> Iterator[str]:
     if not paths:
-        yield f"  # All that the token can read. To narrow it: - {preset}: {{ read: [owner/name] }}"
+        yield f"  # Everything the token can read. To narrow it: - {preset}: {{ read: [owner/name] }}"
         yield f"  - {preset}" if not arguments else f"  - {preset}: {flow(arguments)}"
         return
-    yield "  # The git remotes of this folder, for reading. Take the # away to allow pushing as well."
+    yield "  # The git remotes of this folder, read-only. Remove the # to allow pushing, too."
     yield f"  - {preset}:"
     for name, value in arguments.items():
         yield f"      {name}: {flow(value)}"
@@ -163,16 +163,15 @@ def _python(found: DiscoveredSetup) -> Iterator[str]:
     hosts = list(dict.fromkeys(item.site.host for item in sites))
     if hosts:
         yield from _told("pip's package index", sites)
-        yield "  # Under `files`, add the hosts that its links to packages lead to, if there are others."
+        yield "  # Add other hosts that its package links point to under `files`."
         yield "  - python-index:"
         yield f"      index: {flow(hosts[0])}"
         yield f"      files: {flow(list(hosts))}"
         return
     if found.python_unclear:
-        yield f"  # What {_places(found.python_unclear)} names is left out:"
-        yield f"  # it {_UNCLEAR}."
+        yield f"  # Skipped the index in {_places(found.python_unclear)} ({_UNCLEAR})."
     elif not found.python:
-        yield "  # No index is configured for pip here; `pip config debug` shows where it looks."
+        yield "  # No index is configured for pip here; `pip config debug` shows its search path."
     yield "  # - python-index: { index: index.example.com, files: [index.example.com] }"
 
 
@@ -182,24 +181,23 @@ def _npm(found: DiscoveredSetup) -> Iterator[str]:
     yield from _told("npm's registry", own) if own else ()
     for item in sites:
         if item.is_from_folder:
-            yield f"  # The .npmrc of this folder names {item.site.host}. Take the # away if you trust it."
+            yield f"  # The .npmrc of this folder names {item.site.host}. Remove the # if you trust it."
     hosts = list(dict.fromkeys(item.site.host for item in own or sites))
     if hosts:
         rest = f", files: {flow(list(hosts[1:]))}" if hosts[1:] else ""
         yield f"  {'' if own else '# '}- npm-index: {{ registry: {flow(hosts[0])}{rest} }}"
         return
     if found.npm_unclear:
-        yield f"  # What {_places(found.npm_unclear)} names is left out:"
-        yield f"  # it {_UNCLEAR}."
+        yield f"  # Skipped the registry in {_places(found.npm_unclear)} ({_UNCLEAR})."
     elif not found.npm:
-        yield "  # No registry is configured for npm here; `npm config get registry` shows the one it takes."
+        yield "  # No registry is configured for npm here; `npm config get registry` shows the current one."
     yield "  # - npm-index: { registry: index.example.com }"
 
 
-def _told(what: str, sites: Sequence[ConfiguredHost]) -> Iterator[str]:
-    yield f"  # From {_places([item.told_by for item in sites])}: {what}."
+def _told(tool: str, sites: Sequence[ConfiguredHost]) -> Iterator[str]:
+    yield f"  # From {_places([item.told_by for item in sites])}: {tool}."
     if any(item.site.had_user for item in sites):
-        yield "  # A user or token in the URL was left out. If the index asks for one: a secret, and an entry"
+        yield "  # A user or token in the URL was skipped. If the index needs it: a secret, and an entry"
         yield "  # below that names the host again with `inject: [{ basic: { user: NAME, secret: NAME } }]`."
 
 
@@ -208,7 +206,7 @@ def _places(told_by: Sequence[str]) -> str:
 
 
 def _fits(item: ConfiguredHost, found: DiscoveredSetup) -> bool:
-    """Whether a preset for an index may take the host: it is https, and no token is injected there."""
+    """Report whether an index preset may use the host: it is https, and gets no token."""
     return item.site.is_standard and item.site.host not in _credentialed(found)
 
 
@@ -222,22 +220,22 @@ def _credentialed(found: DiscoveredSetup) -> set[str]:
 def _hosts(found: DiscoveredSetup) -> Iterator[str]:
     entries = list(_unusual_entries(found))
     is_empty = all(line.lstrip().startswith("#") for line in entries)
-    yield "# Hosts of your own. `{}` is a whole host; `allow`, `deny` and `inject` say more."
+    yield "# Your own hosts. `{}` allows a whole host; `allow`, `deny` and `inject` refine it."
     yield "# hosts:" if is_empty else "hosts:"
     yield from entries
     yield from (f"  # {example}" for example in _EXAMPLE_HOSTS)
 
 
 def _unusual_entries(found: DiscoveredSetup) -> Iterator[str]:
-    """Indexes that the presets do not fit: another port, clear text, or a host that gets a token."""
+    """Yield indexes that presets cannot express: another port, clear text, or a host that gets a token."""
     by_host: dict[str, list[ConfiguredHost]] = {}
     for item in (*found.python, *found.npm):
         by_host.setdefault(item.site.host, []).append(item)
     for host, items in by_host.items():
         told_by = _places([item.told_by for item in items])
         if host in _credentialed(found):
-            yield f"  # {host} is a package index too, says {told_by}. A token is injected there:"
-            yield "  # allow just the paths of its packages, in an entry of your own."
+            yield f"  # {host} is also a package index, according to {told_by}. It gets a token:"
+            yield "  # allow only the paths of its packages, in your own entry."
         elif not all(item.site.is_standard for item in items):
             mark = "# " if all(item.is_from_folder for item in items) else ""
             ports = _ports([item.site for item in items])
@@ -255,7 +253,7 @@ def _ports(sites: Sequence[UrlHost]) -> str:
 
 
 def _tests(found: DiscoveredSetup) -> Iterator[str]:
-    yield "# `egress test` runs these. Without `inject`, a test also says that nothing is injected."
+    yield "# `egress test` runs these. Without `inject`, a test also checks that no secret is injected."
     yield "tests:"
     repository = next((item.path for item in found.repositories if item.host == _GITHUB), None)
     if repository is not None or "github" in found.tokens:

@@ -1,4 +1,4 @@
-"""`egress kill`: take something back from a running proxy, at once."""
+"""`egress kill`: revoke a sandbox, host or secret immediately."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from egress.cli.render import BAD, BOLD, GOOD, count
 from egress.errors import ContentError, UsageError
 
 _AFTER = {
-    "sandbox": "it gets no connection",
-    "host": "no sandbox gets there",
-    "secret": "it is injected nowhere",
+    "sandbox": "it cannot connect",
+    "host": "no sandbox can connect to it",
+    "secret": "it is not injected",
 }
 _UNTIL = {
     "sandbox": "`egress kill --undo` or a restart",
@@ -26,17 +26,17 @@ _UNTIL = {
 
 @click.command()
 @click.argument("name")
-@click.option("--sandbox", "kind", flag_value="sandbox", help="It is the name of a sandbox.")
-@click.option("--host", "kind", flag_value="host", help="It is a host, or a pattern of hosts.")
-@click.option("--secret", "kind", flag_value="secret", help="It is the name of a secret.")
-@click.option("--undo", is_flag=True, help="Give it back.")
+@click.option("--sandbox", "kind", flag_value="sandbox", help="NAME is a sandbox.")
+@click.option("--host", "kind", flag_value="host", help="NAME is a host or a host pattern.")
+@click.option("--secret", "kind", flag_value="secret", help="NAME is a secret.")
+@click.option("--undo", is_flag=True, help="Undo the revocation.")
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_json: bool) -> int:
-    """Take a sandbox, a host or a secret back from a running proxy, at once.
+    """Revoke a sandbox, host or secret in a running proxy, immediately.
 
-    What is open and concerned is closed, and what comes next is refused. Which of them NAME is, is found
-    by the name. The rules stay as they are: this is for the moment in which something goes wrong.
+    Open connections of it are closed, and new ones refused. The kind of NAME is detected by the name. The
+    rules are not changed: this is for emergencies.
 
     \b
     Examples:
@@ -48,7 +48,9 @@ def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_j
     if status == 409:
         raise UsageError(str(answer.get("error", "")), str(answer.get("hint", "")))
     if status != 200:
-        raise ContentError(str(answer.get("error", "it was refused")), str(answer.get("hint", "")))
+        raise ContentError(
+            str(answer.get("error", "the proxy refused the request")), str(answer.get("hint", ""))
+        )
     if as_json:
         render.data(answer)
         return 0
@@ -58,10 +60,10 @@ def kill(name: str, kind: str | None, undo: bool, runtime_dir: Path | None, as_j
 
 def _say(kind: str, name: str, answer: Mapping[str, object], *, undo: bool) -> None:
     if undo and not answer["known"]:
-        render.line(f"the {kind} {name} was not killed")
+        render.line(f"the {kind} {name} was not revoked")
     elif undo:
-        render.line(("given back: ", GOOD), f"the {kind} ", (name, BOLD))
+        render.line(("restored: ", GOOD), f"the {kind} ", (name, BOLD))
     else:
         closed = count(int(str(answer["connections"])), "connection")
-        render.line(("killed: ", BAD), f"the {kind} ", (name, BOLD), f", {closed} closed")
+        render.line(("revoked: ", BAD), f"the {kind} ", (name, BOLD), f", {closed} closed")
         render.line(f"  {_AFTER[kind]} until {_UNTIL[kind]}")

@@ -1,6 +1,6 @@
-"""`egress` itself: finds the command, runs it, and turns every error into one clear message.
+"""The `egress` command: finds a sub-command, runs it, and turns every error into a clear message.
 
-Commands are named here with their one-line help, so that `egress --help` loads none of them.
+Commands are listed here with their one-line help, so that `egress --help` imports none of them.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from egress.errors import EgressError, UsageError, reason_of
 COMMANDS = {
     "init": ("egress.cli.init:init", "Write a commented hosts.yaml for this machine."),
     "check": ("egress.cli.check:check", "Find every mistake in rule files."),
-    "explain": ("egress.cli.explain:explain", "Say what would happen to a request, and why."),
-    "test": ("egress.cli.test:test", "Run the tests that stand beside the rules."),
-    "presets": ("egress.cli.presets:presets", "List the ready rules for known services."),
+    "explain": ("egress.cli.explain:explain", "Show what would happen to a request, and why."),
+    "test": ("egress.cli.test:test", "Run the tests in rule files."),
+    "presets": ("egress.cli.presets:presets", "List presets: ready-made rules for known services."),
     "rules": ("egress.cli.rules:rules", "Show the rules as the proxy sees them."),
-    "serve": ("egress.cli.serve:serve", "Run the proxy until it is told to stop."),
+    "serve": ("egress.cli.serve:serve", "Run the proxy in the foreground."),
     "run": ("egress.cli.sandboxes.run:run", "Run a command in a sandbox behind the proxy."),
     "shell": ("egress.cli.sandboxes.shell:shell", "Open a shell in a sandbox."),
-    "up": ("egress.cli.sandboxes.up:up", "Start a proxy with sandboxes that stay."),
-    "down": ("egress.cli.sandboxes.down:down", "End what `egress up` started."),
-    "ps": ("egress.cli.sandboxes.ps:ps", "List the sandboxes that are there."),
-    "exec": ("egress.cli.sandboxes.exec:execute", "Run a command in a sandbox that is there."),
+    "up": ("egress.cli.sandboxes.up:up", "Start a proxy with long-lived sandboxes."),
+    "down": ("egress.cli.sandboxes.down:down", "Stop what `egress up` started."),
+    "ps": ("egress.cli.sandboxes.ps:ps", "List sandboxes."),
+    "exec": ("egress.cli.sandboxes.exec:execute", "Run a command in an existing sandbox."),
     "cp": ("egress.cli.sandboxes.cp:cp", "Copy files into a sandbox, or out of it."),
-    "logs": ("egress.cli.sandboxes.logs:logs", "Show what a sandbox asked for."),
-    "rm": ("egress.cli.sandboxes.rm:rm", "Take sandboxes away."),
-    "image": ("egress.cli.sandboxes.image:image", "Build the images, and get what runs them."),
-    "trust": ("egress.cli.trust:trust", "Say that you have read a rule file and trust it."),
-    "status": ("egress.cli.status:status", "Ask a running proxy how it is."),
-    "metrics": ("egress.cli.metrics:metrics", "Print the numbers of a running proxy for Prometheus."),
-    "doctor": ("egress.cli.doctor:doctor", "Find what is wrong around the proxy, and how to put it right."),
-    "kill": ("egress.cli.kill:kill", "Take something back from a running proxy, at once."),
-    "log": ("egress.cli.log:log", "Find, add up, prove and prune what is in the audit log."),
+    "logs": ("egress.cli.sandboxes.logs:logs", "Show a sandbox's requests."),
+    "rm": ("egress.cli.sandboxes.rm:rm", "Remove sandboxes."),
+    "image": ("egress.cli.sandboxes.image:image", "Build images; write compose and Kubernetes files."),
+    "trust": ("egress.cli.trust:trust", "Trust a rule file after reading it."),
+    "status": ("egress.cli.status:status", "Show the status of a running proxy."),
+    "metrics": ("egress.cli.metrics:metrics", "Print the metrics of a running proxy for Prometheus."),
+    "doctor": ("egress.cli.doctor:doctor", "Find problems around the proxy, and their fixes."),
+    "kill": ("egress.cli.kill:kill", "Revoke a sandbox, host or secret immediately."),
+    "log": ("egress.cli.log:log", "Search, summarise, verify and prune the audit log."),
     "ui": ("egress.cli.ui:ui", "Show the audit log in a browser."),
     "ca": ("egress.cli.ca:ca", "Show, export or replace the certificate authority."),
     "schema": ("egress.cli.schema:schema", "Print the JSON schema of rule files, for editors."),
-    "completion": ("egress.cli.completion:completion", "Print the completion script of a shell."),
+    "completion": ("egress.cli.completion:completion", "Print a shell completion script."),
 }
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are run."""
+    """A group whose commands are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -71,8 +71,8 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not name.startswith("-"):
             close = difflib.get_close_matches(name[:60], COMMANDS, n=1)
             raise UsageError(
-                f"there is no command `{name[:60]}`",
-                f"did you mean `{close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}",
+                f"unknown command `{name[:60]}`",
+                f"did you mean `{close[0]}`?" if close else f"commands: {', '.join(COMMANDS)}",
             )
         return super().resolve_command(ctx, args)
 
@@ -81,9 +81,9 @@ class LazyGroup(click.Group):
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="egress", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error; may stand anywhere.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error; allowed anywhere.")
 def cli(debug: bool) -> None:
-    """Decide what leaves a sandbox, and with which credential.
+    """Control what leaves a sandbox, and with which credential.
 
     \b
     Examples:
@@ -94,14 +94,14 @@ def cli(debug: bool) -> None:
     \b
     Exit status:
       0  fine, allowed
-      1  the content is wrong, a request is denied, a test fails
+      1  content is wrong, a request is denied, a test fails
       2  the command line is wrong
-      3  a file is missing or cannot be read or written
+      3  a file is missing, unreadable or unwritable
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status; raises nothing, but for `--debug`."""
+    """Run the command line and return its exit status; raises only with `--debug`."""
     words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
     render.prepare()
     try:
@@ -111,17 +111,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error.message, error.hint, error.exit_status)
     except OSError as error:
         render.give_up()
-        return _say(f"this could not be done: {reason_of(error)}", "", 3)
+        return _say(f"the command failed: {reason_of(error)}", "", 3)
     except Exception as error:
         if debug:
             raise
         name = type(error).__name__
-        return _say(f"something unexpected went wrong ({name})", "run it again with --debug and report it", 1)
+        return _say(f"unexpected error ({name})", "run it again with --debug and report the bug", 1)
     return status
 
 
 def _take_debug(words: list[str]) -> tuple[list[str], bool]:
-    """The words without `--debug`, which may stand anywhere before a `--`."""
+    """Remove `--debug`, which may be anywhere before a `--`."""
     end = words.index("--") if "--" in words else len(words)
     rest = [word for word in words[:end] if word != "--debug"]
     return rest + words[end:], len(rest) < end
@@ -140,7 +140,7 @@ def _run(words: list[str]) -> int:
     except click.ClickException as error:
         return _say(_sentence(error.format_message()), "", error.exit_code)
     except SystemExit:
-        # click's own answer to a reader who went away in the middle of a help text.
+        # click exits this way if the reader of a help text went away.
         return 0
     return status if isinstance(status, int) else 0
 
@@ -151,9 +151,9 @@ def _say(message: str, hint: str, status: int) -> int:
 
 
 def _sentence(message: str) -> str:
-    """A message of click in our style: it begins in lower case and ends without a full stop."""
+    """Put a message of click into our style: lower case at the start, no full stop."""
     return message[:1].lower() + message[1:].removesuffix(".")
 
 
 def _usage_hint(error: click.UsageError) -> str:
-    return f"`{error.ctx.command_path} --help` shows how it is used" if error.ctx else ""
+    return f"`{error.ctx.command_path} --help` shows the usage" if error.ctx else ""

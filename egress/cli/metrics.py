@@ -1,4 +1,4 @@
-"""`egress metrics`: the numbers of a running proxy, as Prometheus reads them."""
+"""`egress metrics`: print the metrics of a running proxy for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from egress.errors import ContentError, UnreadableError
 @click.command()
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
 def metrics(runtime_dir: Path | None) -> int:
-    """Print the numbers of a running proxy in the text format of Prometheus.
+    """Print the metrics of a running proxy in the text format of Prometheus.
 
-    Names in it come from the rules: a host that was asked for is never one.
+    Labels come from the rules, never from hosts that sandboxes asked for.
 
     \b
     Examples:
@@ -24,8 +24,10 @@ def metrics(runtime_dir: Path | None) -> int:
     """
     code, answer = ask_proxy("GET", "/metrics", {"as": "json"}, runtime_dir)
     if code == 404:
-        raise UnreadableError("the proxy is still starting", "ask again in a moment")
+        raise UnreadableError("the proxy is still starting", "try again in a moment")
     if code != 200:
-        raise ContentError(str(answer.get("error", "it was refused")), str(answer.get("hint", "")))
+        raise ContentError(
+            str(answer.get("error", "the proxy refused the request")), str(answer.get("hint", ""))
+        )
     render.text(str(answer.get("text", "")))
     return 0

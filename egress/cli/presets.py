@@ -1,4 +1,4 @@
-"""`egress presets`: the ready rules for known services, and their parameters."""
+"""`egress presets`: list presets and their parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from egress.rules.language.report import Report, did_you_mean, quoted
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def presets(name: str | None, as_json: bool) -> int:
-    """List the ready rules for known services, or the parameters of one of them.
+    """List presets (ready-made rules for known services), or show the parameters of one.
 
     \b
     Examples:
@@ -26,21 +26,21 @@ def presets(name: str | None, as_json: bool) -> int:
     """
     known = {preset.name: preset for preset in _read_all()}
     if name is not None and name not in known:
-        raise UsageError(f"there is no preset {quoted(name)}", did_you_mean(name, known))
+        raise UsageError(f"unknown preset {quoted(name)}", did_you_mean(name, known))
     chosen = [known[name]] if name is not None else list(known.values())
     if as_json:
         render.data({"presets": [_as_data(preset) for preset in chosen]})
     elif name is None:
         render.table([[(preset.name, BOLD), preset.head.title] for preset in chosen])
         render.line()
-        render.line(("`egress presets NAME` shows the parameters of one.", DIM))
+        render.line(("`egress presets NAME` shows the parameters of a preset.", DIM))
     else:
         _show(chosen[0])
     return 0
 
 
 def _read_all() -> list[Preset]:
-    # A shipped preset that cannot be read would be a bug; the tests of the presets are for that.
+    # An unreadable bundled preset would be a bug; the tests of the presets find it.
     found = (read(name, text, Report()) for name, text in preset_texts().items())
     return [preset for preset in found if preset is not None]
 

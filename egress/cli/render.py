@@ -1,8 +1,8 @@
-"""What people see: the only module that formats for a screen. Plain where the output is no terminal.
+"""Output for people: the only module that formats for a screen. Plain if the output is no terminal.
 
-Colour means one thing each: green is allowed or passed, red is denied or wrong, yellow is doubtful.
-Everything is also said in words. A text from elsewhere (a rule file, a URL, a file name) is shown as
-one printable line, never as markup and never as a command to the terminal.
+Each colour has one meaning: green is allowed or passed, red is denied or wrong, yellow is doubtful. Words
+always say the same. Foreign text (from a rule file, a URL, a file name) is shown as one printable line, never
+as markup and never as a command to the terminal.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Cell = Part | str
 GOOD, BAD, DOUBT, DIM, BOLD, PLAIN = "green", "red", "yellow", "dim", "bold", ""
 
 MAX_MESSAGE = 1000
-"""An error may quote what was typed; nobody reads more of it than this."""
+"""Longest message shown: an error may quote the input, and long quotes are not read."""
 
 
 def printable(text: str) -> str:
-    r"""`text` as one line that a terminal only shows: everything else is written as `\x1b` or `\u202e`."""
+    r"""Escape `text` to one harmless line: other characters become `\x1b` or `\u202e`."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def line(*parts: Cell, stderr: bool = False, whole: bool = False) -> None:
-    """One line of styled parts; a terminal too narrow for it continues it, indented, between words.
+    """Print a line of styled parts; a narrow terminal wraps it, indented, between words.
 
-    `whole` leaves that to the terminal: what is copied, such as a command, must come out in one piece.
+    `whole` leaves wrapping to the terminal: text to be copied, such as a command, must stay in one piece.
     """
     stream = sys.stderr if stderr else sys.stdout
     cells = [_cell(part) for part in parts]
@@ -62,7 +62,7 @@ def line(*parts: Cell, stderr: bool = False, whole: bool = False) -> None:
 
 
 def error(message: str, hint: str = "") -> None:
-    """A message that ends a command. A hint with a command in it is kept in one piece."""
+    """Print an error that ends a command. A hint with a command in it stays in one piece."""
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE - 3]}..."
     line(("error: ", BAD), message, stderr=True)
@@ -71,7 +71,7 @@ def error(message: str, hint: str = "") -> None:
 
 
 def findings(items: Iterable[Finding], *, stderr: bool = False) -> None:
-    """Findings, one after the other: where, what, and the hint below."""
+    """Print findings: place, message, and the hint below."""
     for item in items:
         style = BAD if item.severity is Severity.ERROR else DOUBT
         line((f"{item.place}: ", BOLD), (f"{item.severity}: ", style), item.message, stderr=stderr)
@@ -80,7 +80,7 @@ def findings(items: Iterable[Finding], *, stderr: bool = False) -> None:
 
 
 def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
-    """Rows in columns as wide as their widest cell; a terminal too narrow for them wraps inside cells."""
+    """Print rows in columns as wide as their widest cell; a narrow terminal wraps inside cells."""
     cells = [[_cell(cell) for cell in row] for row in rows]
     if not cells:
         return
@@ -97,17 +97,17 @@ def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
 
 
 def data(value: object) -> None:
-    """A value as JSON, for programs. ASCII alone, so that it survives every pipe and terminal."""
+    """Print a value as JSON for programs; ASCII only, so that it survives every pipe and terminal."""
     _write(sys.stdout, json.dumps(value, indent=2, ensure_ascii=True) + "\n")
 
 
 def text(value: str, *, stderr: bool = False) -> None:
-    """A text of our own as it is."""
+    """Print our own text unchanged."""
     _write(sys.stderr if stderr else sys.stdout, value)
 
 
 def count(number: int, noun: str) -> str:
-    """`1 error`, `2 errors`."""
+    """Return `1 error`, `2 errors`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
@@ -117,25 +117,25 @@ def count(number: int, noun: str) -> str:
 
 
 def prepare() -> None:
-    """Make the standard streams able to take any text, whatever their encoding, and there at all."""
+    """Make sure the standard streams exist and accept any text, in any encoding."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            # Started with the stream closed. What would be said is lost; the exit status is not.
+            # Started with the stream closed: output is lost, the exit status is not.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - lives as long as we do
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def finish() -> None:
-    """Hand on what is still buffered, while a failure can still be told. Raises `UnreadableError`."""
+    """Flush the streams while a failure can still be reported. Raises `UnreadableError`."""
     for stream in (sys.stdout, sys.stderr):
         with _failures_of(stream):
             stream.flush()
 
 
 def give_up() -> None:
-    """Forget what is still buffered for the output: it could not be written."""
+    """Drop the buffered output, which could not be written."""
     _let_go(sys.stdout)
 
 
@@ -146,7 +146,7 @@ def _write(stream: TextIO, text: str) -> None:
 
 @contextmanager
 def _failures_of(stream: TextIO) -> Iterator[None]:
-    """A reader who went away, as in `egress test | head`, is no failure: the status is what it would be."""
+    """Ignore a reader who went away, as in `egress test | head`; the exit status stays."""
     try:
         yield
     except BrokenPipeError:
@@ -157,7 +157,7 @@ def _failures_of(stream: TextIO) -> Iterator[None]:
 
 
 def _let_go(stream: TextIO) -> None:
-    """Send the rest nowhere, so that nothing fails again when the interpreter ends."""
+    """Redirect the stream to /dev/null, so that the interpreter's exit does not fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -175,7 +175,7 @@ def _is_styled(stream: TextIO) -> bool:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    # Loaded here, because scripts and pipes never need it.
+    # Imported here, because scripts and pipes never need it.
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -196,5 +196,5 @@ def _grid(rows: Sequence[Sequence[Part]], indent: int) -> None:
 
 
 def _is_name(text: str) -> bool:
-    """Whether the text is better kept in one piece."""
+    """Report whether the text is better kept in one piece."""
     return len(text) <= 20 or (len(text) <= 32 and " " not in text)

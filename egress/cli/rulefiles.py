@@ -1,4 +1,4 @@
-"""What the commands about rules share: which files, the clock, and what to do with mistakes."""
+"""Shared parts of the commands about rules: files, the clock, and reporting mistakes."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from egress.rules.compile.load import LoadResult
 from egress.rules.decide.policy import Policy
 
 FILE = click.Path(path_type=Path, readable=False)
-"""A path as it was typed. click would call a file that may not be read a wrong command line: it is not."""
+"""A path as typed. With `readable`, click would report an unreadable file as a wrong command line."""
 
 
 def now() -> int:
-    """The time, in whole UTC seconds: the one that verdicts are asked for."""
+    """Return the current time in whole UTC seconds."""
     return int(time.time())  # noqa: TID251 - the command line is where the clock enters
 
 
 def read(files: Sequence[Path]) -> tuple[list[Path], LoadResult]:
-    """The rule files that were named, or the default ones, compiled."""
+    """Compile the named rule files, or the default ones."""
     paths = list(find_rule_files(files, Path()))
     return paths, load_policy(paths, now())
 
 
 def policy(files: Sequence[Path]) -> tuple[list[Path], Policy]:
-    """The policy of the files; shows what is wrong and stops when there is an error."""
+    """Return the policy of the files; show the findings and stop if there is an error."""
     paths, loaded = read(files)
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
-        raise ContentError("these rules cannot be used", "put right what is listed above")
+        raise ContentError("these rules cannot be used", "fix the errors above")
     return paths, loaded.policy

@@ -1,4 +1,4 @@
-"""`egress rules`: the rules as the proxy sees them, drafted from traffic, and tried on it."""
+"""`egress rules`: show the rules, draft them from traffic, and replay traffic by them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MAX_SHOWN_CHANGES = 20
 
 @click.group()
 def rules() -> None:
-    """Show the rules as the proxy sees them, or make rules from traffic."""
+    """Show the rules as the proxy sees them, or draft rules from traffic."""
 
 
 @rules.command()
 @click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print entries and rules as JSON.")
 def show(files: tuple[Path, ...], as_json: bool) -> int:
-    """Print the rules with all files joined and presets written out.
+    """Print the rules with all files joined and presets expanded.
 
-    What is printed is itself a rule file and means the same. Comments say where each rule stands.
+    The output is an equivalent rule file. Comments name the origin of each rule.
 
     \b
     Examples:
@@ -53,21 +53,19 @@ def show(files: tuple[Path, ...], as_json: bool) -> int:
 
 
 def _of_log(command: Callable[..., int]) -> Callable[..., int]:
-    """Where the log and its index are; `--log` is the name that `--dir` had here."""
+    """Add the options for log and index; `--log` is the former name of `--dir`."""
     return locations.of_index(command, "--log")
 
 
-@rules.command(short_help="Write rules for what was seen to pass.")
+@rules.command(short_help="Draft rules that allow the observed traffic.")
 @traffic.SINCE
 @traffic.PROFILE
 @_of_log
 @click.option(
-    "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rules at hand; may be repeated."
+    "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Current rules; may be repeated."
 )
-@click.option(
-    "--output", "-o", type=rulefiles.FILE, metavar="FILE", help="Write it there; else it is printed."
-)
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--output", "-o", type=rulefiles.FILE, metavar="FILE", help="Output file; printed by default.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def draft(
     since: str,
     profile: str | None,
@@ -78,11 +76,11 @@ def draft(
     output: Path | None,
     force: bool,
 ) -> int:
-    """Write a rule file that allows what was seen to pass, and says on each line what that was.
+    """Draft a rule file that allows the observed traffic, with a comment on each line.
 
-    It is made from the audit log, best under `mode: observe`. Where a rule allows more than what was
-    seen, it says so. From the rules at hand it takes what no log holds: where secrets come from, what
-    they are bound to, and denies. Read it before you use it: what a sandbox did is not what it should do.
+    Made from the audit log, best under `mode: observe`. A rule that allows more than was observed says so.
+    Sources and bindings of secrets, and denies, come from the current rules: no log holds them. Read the
+    draft before use: observed behaviour is not always wanted behaviour.
 
     \b
     Examples:
@@ -103,7 +101,7 @@ def draft(
 
 
 def _at_hand(files: tuple[Path, ...]) -> Policy | None:
-    """The rules that were named, or the default ones; a draft can do without."""
+    """Return the named rules, or the default ones; a draft works without."""
     try:
         return rulefiles.policy(traffic.rules_at_hand(files))[1]
     except UnreadableError:
@@ -116,14 +114,14 @@ def _tell(output: Path, made: RuleDraft) -> None:
     render.line(("wrote ", GOOD), f"{output}: {count(made.hosts, 'host')}")
     if made.left_out:
         left = count(sum(one.count for one in made.left_out), "request")
-        render.line(("left out: ", DOUBT), f"{left}; the head of the file says which")
+        render.line(("left out: ", DOUBT), f"{left}; see the head of the file")
     render.line(("next: ", DIM), f"read it, then `egress rules replay {output}`", whole=True)
 
 
 # Replaying ------------------------------------------------------------------------------------
 
 
-@rules.command(short_help="Say what would change for what was seen.")
+@rules.command(short_help="Show what other rules would change.")
 @click.argument("files", nargs=-1, required=True, type=rulefiles.FILE, metavar="FILE...")
 @traffic.SINCE
 @traffic.PROFILE
@@ -138,11 +136,10 @@ def replay(
     place: Path | None,
     as_json: bool,
 ) -> int:
-    """Decide what is in the audit log again by other rules, and say what would change.
+    """Decide the requests of the audit log again by other rules, and show what would change.
 
-    Nothing is sent. A line has no query, headers or body: a rule that looks at them may be one that
-    cannot be told from the log, and then that is said. The exit status is 1 when something that passed
-    would be denied.
+    Nothing is sent. The log has no query, headers or body: requests that depend on them are reported as
+    undecidable. The exit status is 1 if a request that passed would be denied.
 
     \b
     Examples:
@@ -168,10 +165,10 @@ def _show(found: Replay) -> None:
     _group("other secrets", found.secrets, DOUBT)
     _group("cannot be told from the log", found.untold, DIM)
     if found.not_compared:
-        render.line(f"{found.not_compared} denied for another reason than the rules: not compared")
+        render.line(f"{found.not_compared} denied for reasons other than the rules, not compared")
     lost = sum(change.count for change in found.denied)
     verdict = (f"{lost} newly denied", BAD) if lost else ("nothing newly denied", GOOD)
-    render.line(verdict, f", {found.same} as before")
+    render.line(verdict, f", {found.same} unchanged")
 
 
 def _group(title: str, changes: list[VerdictChange], style: Style) -> None:
@@ -180,11 +177,11 @@ def _group(title: str, changes: list[VerdictChange], style: Style) -> None:
     render.line((f"{title}: {sum(change.count for change in changes)}", style))
     render.table([_row(change) for change in changes[:MAX_SHOWN_CHANGES]], indent=2)
     if len(changes) > MAX_SHOWN_CHANGES:
-        render.line(f"  and {count(len(changes) - MAX_SHOWN_CHANGES, 'group')} more: --json has them all")
+        render.line(f"  and {count(len(changes) - MAX_SHOWN_CHANGES, 'group')} more: use --json for all")
 
 
 def _row(change: VerdictChange) -> list[render.Cell]:
     more = f" and {count(change.paths - 1, 'path')} more" if change.paths > 1 else ""
-    what = f"{change.method or 'connect'} {change.host}:{change.port}{change.path}{more}"
+    request = f"{change.method or 'connect'} {change.host}:{change.port}{change.path}{more}"
     why = change.note or change.rule or change.code
-    return [f"{change.count} x", what, why, (f"such as {change.example}", DIM)]
+    return [f"{change.count} x", request, why, (f"such as {change.example}", DIM)]

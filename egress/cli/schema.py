@@ -1,4 +1,4 @@
-"""`egress schema`: the JSON schema of rule files."""
+"""`egress schema`: print the JSON schema of rule files."""
 
 from __future__ import annotations
 

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 type Command = Callable[..., int]
 
 CA_FILE = "egress-ca.pem"
-"""Where the commands that are shown put the certificate."""
+"""File name for the certificate in the printed commands."""
 
 
 def _options(command: Command) -> Command:
-    """One option for every setting, in the order of the model."""
+    """Add an option for every setting, in the order of the model."""
     for name in reversed(Settings.model_fields):
         command = _option(name)(command)
     return command
@@ -74,14 +74,14 @@ def _default(name: str) -> str:
 
 
 @click.command()
-@click.option("--settings", "only_settings", is_flag=True, help="Show the settings in force, and end.")
-@click.option("--json", "as_json", is_flag=True, help="Show them as JSON.")
+@click.option("--settings", "only_settings", is_flag=True, help="Show the effective settings and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Show the settings as JSON.")
 @_options
 def serve(only_settings: bool, as_json: bool, **given: object) -> int:
-    """Run the proxy until it is told to stop.
+    """Run the proxy in the foreground, until Ctrl-C or a signal.
 
-    Every option can be set as a variable too: EGRESS_ and its name in capitals. The rules come from
-    --rules, from your own configuration, or from a file here that you trust (`egress trust`).
+    Every option can also be set as a variable: EGRESS_ and its name in capitals. The rules come from --rules,
+    from your own configuration, or from a trusted file in this folder (`egress trust`).
 
     \b
     Examples:
@@ -101,23 +101,23 @@ def serve(only_settings: bool, as_json: bool, **given: object) -> int:
     loaded = read_rules(chosen, trust, rulefiles.now())
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
-        raise ContentError("these rules cannot be used, nothing was started", "put right what is listed")
+        raise ContentError("these rules cannot be used; nothing was started", "fix the errors above")
     check_profile(loaded.policy, effective.values.profile)
-    # Not before: rules that cannot be used leave nothing behind.
+    # Only now: unusable rules leave no folder behind.
     make_state_dir(effective.values.state_dir)
     captured = _captured(effective.values, loaded.policy, environ)
     return _run(StartValues(effective, chosen, trust, loaded.policy, captured, loaded.findings, seen))
 
 
 def _fingerprint(chosen: RuleSource, trust: TrustedFiles) -> tuple[object, ...]:
-    # What watches files is loaded by nothing but a proxy that starts.
+    # Imported here: only a starting proxy watches files.
     from egress.proxy.process.rule_file_watch import fingerprint
 
     return fingerprint(watched_files(chosen, trust))
 
 
 def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> CapturedEnvironment:
-    """Take the secrets out of the environment, which may start this process anew, and harden it."""
+    """Take secrets out of the environment, which may restart this process, and harden it."""
     from egress.secrets import capture_environment, harden, secret_variables
 
     captured = capture_environment(
@@ -128,7 +128,7 @@ def _captured(values: Settings, policy: Policy, environ: Mapping[str, str]) -> C
 
 
 def _run(start: StartValues) -> int:
-    # Until there is something to reload: by default it would end the process.
+    # SIGHUP would end the process until there is a proxy to reload.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # This loads mitmproxy.
     from egress.proxy.clock import SystemClock
@@ -138,43 +138,43 @@ def _run(start: StartValues) -> int:
     return asyncio.run(server.run(lambda ready: _announce(ready, start), _say_waiting))
 
 
-# What is said ---------------------------------------------------------------------------------------
+# Output -----------------------------------------------------------------------------------------
 
 
 def _announce(ready: ReadyReport, start: StartValues) -> None:
-    proxies = ", ".join(f"http://{at}" for at in ready.addresses) or "for handed-over listeners alone"
+    proxies = ", ".join(f"http://{at}" for at in ready.addresses) or "only for handed-over listeners"
     hosts = render.count(len(start.policy.entries), "host")
     render.line(("egress is ready: ", GOOD), f"proxy {proxies}, {hosts} in {start.chosen.names}")
     values = start.effective.values
     if ready.addresses:
-        render.line("  for a client; made here, and the file copied to where it runs:")
+        render.line("  To point a client at it (run here, copy the file to the client):")
         for command in _client_commands(ready.addresses[0], values):
             render.line("    ", (command, BOLD), whole=True)
     if ready.transparent:
         at = ", ".join(str(listen) for listen in ready.transparent)
-        render.line(f"  whoever knows no proxy lands on {at}")
+        render.line(f"  clients without proxy support: {at} (transparent)")
     if ready.names:
-        render.line(f"  names: {', '.join(str(at) for at in ready.names)} answers with {values.answer}")
+        render.line(f"  DNS: {', '.join(str(at) for at in ready.names)}, answers {values.answer}")
     if ready.handover is not None:
-        render.line(f"  listeners are handed over at {ready.handover}")
+        render.line(f"  hand-over socket: {ready.handover}")
     for lack in ready.lacking:
         render.line(("  missing: ", BAD), f"the secret {lack.name} (from `{lack.scheme}:`): {lack.cause}")
         render.line(f"    {lack.cure}")
     for secret, value in ready.placeholders:
-        render.line(f"    a stand-in for {secret}: {value}", whole=True)
-    render.line("  ask it how it is:")
+        render.line(f"    placeholder for {secret}: {value}", whole=True)
+    render.line("  show its status:")
     render.line("    ", (shlex.join(["egress", "status", *_runtime_dir(values)]), BOLD), whole=True)
     render.line(("  stop it with Ctrl-C", DIM))
     sys.stdout.flush()
 
 
 def _client_commands(at: ListenAddress, values: Settings) -> Iterator[str]:
-    """What a client needs, one command a line, to be copied."""
+    """Yield the commands that a client needs, one per line, to be copied."""
     place = f"ADDRESS-OF-THIS-HOST:{at.port}" if ip_address(at.host).is_unspecified else str(at)
     if values.password_file is None:
         yield f"export HTTPS_PROXY=http://{place}"
     else:
-        # The password itself is never shown.
+        # The password itself is never printed.
         file = shlex.quote(str(values.password_file.absolute()))
         yield f'export HTTPS_PROXY="http://any:$(cat {file})@{place}"'
     yield shlex.join(["egress", "ca", "export", "--bundle", "--force", "--out", CA_FILE, *_authority(values)])
@@ -183,7 +183,7 @@ def _client_commands(at: ListenAddress, values: Settings) -> Iterator[str]:
 
 
 def _authority(values: Settings) -> list[str]:
-    """The options that name the authority, where another terminal would take another one."""
+    """Return the options that name the authority, if another terminal would use another one."""
     named = ["--sandbox", values.sandbox] if values.sandbox != "default" else []
     if values.state_dir != process.state_dir(_elsewhere()):
         named += ["--state-dir", str(values.state_dir.absolute())]
@@ -196,15 +196,15 @@ def _runtime_dir(values: Settings) -> list[str]:
 
 
 def _elsewhere() -> Mapping[str, str]:
-    """The environment as another terminal has it: what was set for this process alone is not there."""
+    """Return the environment of another terminal: without variables set for this process alone."""
     found = process.read_environment()
     return {name: value for name, value in found.items() if not name.startswith(VARIABLE_PREFIX)}
 
 
 def _say_waiting(connections: int, seconds: int, by_key: bool) -> None:
     again = "Ctrl-C again" if by_key else "a second signal"
-    what = render.count(connections, "connection")
-    render.line(f"waiting up to {seconds}s for {what}; {again} ends it")
+    open_ones = render.count(connections, "connection")
+    render.line(f"waiting up to {seconds}s for {open_ones}; {again} stops at once")
     sys.stdout.flush()
 
 

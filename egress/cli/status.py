@@ -1,4 +1,4 @@
-"""`egress status`: what a running proxy says about itself."""
+"""`egress status`: show the status of a running proxy."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ type Answer = Mapping[str, object]
 
 @click.command()
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the control socket.")
-@click.option("--json", "as_json", is_flag=True, help="Print all that it says as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the full status as JSON.")
 def status(runtime_dir: Path | None, as_json: bool) -> int:
-    """Ask a running proxy how it is.
+    """Show the status of a running proxy.
 
-    It tells its rules, sandboxes, numbers of requests, and what was taken back. The exit status is 1 when
-    it cannot serve just now.
+    Shows its rules, sandboxes, numbers of requests, and revocations. The exit status is 1 if the proxy cannot
+    serve at present.
 
     \b
     Examples:
@@ -31,9 +31,11 @@ def status(runtime_dir: Path | None, as_json: bool) -> int:
     """
     code, answer = ask_proxy("GET", "/status", None, runtime_dir)
     if code == 404:
-        raise UnreadableError("the proxy is still starting", "ask again in a moment")
+        raise UnreadableError("the proxy is still starting", "try again in a moment")
     if code != 200:
-        raise ContentError(str(answer.get("error", "it was refused")), str(answer.get("hint", "")))
+        raise ContentError(
+            str(answer.get("error", "the proxy refused the request")), str(answer.get("hint", ""))
+        )
     if as_json:
         render.data(dict(answer))
     else:
@@ -90,10 +92,10 @@ def _sandbox(box: Answer) -> Iterator[list[Cell]]:
     for failed in _texts(box.get("failed")):
         yield ["", (failed, BAD)]
     if lacks := _texts(box.get("authority_lacks")):
-        yield ["", (f"its authority may not sign for {', '.join(lacks)}", BAD)]
+        yield ["", (f"its authority is not permitted to sign for {', '.join(lacks)}", BAD)]
 
 
-# The answer is JSON of another process: nothing about its shape is taken for granted ------------------
+# Parsing the answer of another process: its shape is never assumed -------------------------------
 
 
 def _map(value: object) -> Answer:

@@ -1,4 +1,4 @@
-"""`egress test`: the tests that stand beside the rules."""
+"""`egress test`: run the tests in rule files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from egress.rules.language.credential_guess import looks_like_credential
 @click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def test(files: tuple[Path, ...], as_json: bool) -> int:
-    """Run the tests of rule files and show how each one went.
+    """Run the tests of rule files and show each result.
 
-    Without FILE it reads config/hosts.yaml, or else hosts.yaml. No secret is resolved.
+    Without FILE, reads config/hosts.yaml or else hosts.yaml. No secret is resolved.
 
     \b
     Examples:
@@ -33,7 +33,7 @@ def test(files: tuple[Path, ...], as_json: bool) -> int:
         return int(bool(failed))
     render.table([_row(result) for result in results])
     if not results:
-        render.line("no tests", ("  hint: add `tests:` below a host, like `GET /user -> allow read`", DIM))
+        render.line("no tests", ("  hint: add `tests:` below a host, such as `GET /user -> allow read`", DIM))
         return 0
     summary = (
         f"{len(results) - failed} passed, {failed} failed"
@@ -45,7 +45,7 @@ def test(files: tuple[Path, ...], as_json: bool) -> int:
 
 
 def _text(result: RuleTestResult) -> str:
-    """The test as it stands, unless somebody has pasted a token into it: this ends in the logs of builds."""
+    """Return the test's text, hiding a pasted token: the output ends up in build logs."""
     text = result.case.text
     return "(hidden: it looks like a credential)" if looks_like_credential(text) else text
 

@@ -1,4 +1,4 @@
-"""What the commands about traffic share: where the log is, from when on, and the rules at hand."""
+"""Shared parts of the commands about traffic: time span, profile, log and current rules."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from egress.review.drafting import Traffic
 
 SINCE = click.option(
-    "--since", default="1d", show_default=True, metavar="WHEN", help="A time ago (2h, 1d), a day or a moment."
+    "--since",
+    default="1d",
+    show_default=True,
+    metavar="WHEN",
+    help="Start: an age (2h, 1d), a day or a moment.",
 )
-PROFILE = click.option("--profile", "-p", help="Only what sandboxes with this profile did.")
+PROFILE = click.option("--profile", "-p", help="Only sandboxes with this profile.")
 
 
 def rules_at_hand(files: Sequence[Path]) -> tuple[Path, ...]:
-    """The rules that were named, or those that `egress serve` would take. Raises `UnreadableError`."""
+    """Return the named rules, or those that `egress serve` would use. Raises `UnreadableError`."""
     if files:
         return tuple(files)
     from egress.policy.rule_source import choose_rules
@@ -34,7 +38,7 @@ def rules_at_hand(files: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def gather_traffic(log: Path, index: Path | None, since: str, profile: str | None) -> Traffic:
-    """What was seen; says on the error stream what of it could not be taken in."""
+    """Read the observed traffic; print notes about skipped parts to the error stream."""
     from egress.review.drafting import TimeRange, Traffic, read
 
     span = TimeRange.of(since, rulefiles.now())

@@ -1,4 +1,4 @@
-"""`egress trust`: say that a rule file which lies in a working directory may be used."""
+"""`egress trust`: allow the use of a rule file from a working directory."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from egress.policy.trust import text_digest as digest_of
 
 @click.command()
 @click.argument("files", nargs=-1, type=rulefiles.FILE, metavar="[FILE]...")
-@click.option("--list", "only_list", is_flag=True, help="List the files that are trusted.")
-@click.option("--forget", is_flag=True, help="Trust these files no longer.")
+@click.option("--list", "only_list", is_flag=True, help="List the trusted files.")
+@click.option("--forget", is_flag=True, help="Stop trusting these files.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@click.option("--state-dir", type=rulefiles.FILE, help="The folder of the list, if `serve` has its own.")
+@click.option("--state-dir", type=rulefiles.FILE, help="The state folder of `egress serve`.")
 def trust(
     files: tuple[Path, ...], only_list: bool, forget: bool, as_json: bool, state_dir: Path | None
 ) -> int:
-    """Say that you have read a rule file, so that `egress serve` may use it.
+    """Trust a rule file that you have read, so that `egress serve` may use it.
 
-    Only a file that is merely found in the working directory needs it: rules can name programs to run
-    for a secret. What counts is the text; after a change the file has to be trusted again.
+    Only needed for a file found in the working directory: rules can name programs that run for a secret.
+    Trust covers the exact text; after a change, trust the file again.
 
     \b
     Examples:
@@ -40,7 +40,7 @@ def trust(
     check_state_dir(folder)
     if only_list or as_json:
         if files or forget:
-            raise UsageError("--list takes no files", "name files without it")
+            raise UsageError("--list takes no files", "remove --list or the files")
         _show(known, as_json=as_json)
         return 0
     if not files:
@@ -56,21 +56,21 @@ def _add(known: TrustedFiles, file: Path) -> None:
     loaded = rulefiles.read([file])[1]
     if loaded.policy is None:
         render.findings(loaded.findings, stderr=True)
-        raise ContentError(f"{file} is not sound, and was not trusted", "put right what is listed above")
+        raise ContentError(f"{file} has errors and was not trusted", "fix the errors above")
     digest = known.add(file)
     if digest != read:
         known.forget(file)
-        raise ContentError(f"{file} changed while it was looked at, and was not trusted", "look at it again")
+        raise ContentError(f"{file} changed while it was checked, and was not trusted", "read it again")
     policy = loaded.policy
     commands = sum(spec.scheme == "command" for spec in policy.secrets.values())
-    what = f"{count(len(policy.entries), 'host')}, {count(len(policy.secrets), 'secret')}"
+    summary = f"{count(len(policy.entries), 'host')}, {count(len(policy.secrets), 'secret')}"
     runs = f", {count(commands, 'program')} to run" if commands else ""
-    render.line(("trusted ", GOOD), f"{file}: {what}{runs} ", (digest[:16], DIM))
+    render.line(("trusted ", GOOD), f"{file}: {summary}{runs} ", (digest[:16], DIM))
 
 
 def _forget(known: TrustedFiles, file: Path) -> None:
     if known.forget(file):
-        render.line(f"{file} is trusted no longer; a proxy that runs keeps its rules until it reloads")
+        render.line(f"{file} is no longer trusted; a running proxy keeps its rules until it reloads")
     else:
         render.line(f"{file} was not trusted")
 

@@ -1,4 +1,4 @@
-"""`egress ui`: the audit log in a browser."""
+"""`egress ui`: show the audit log in a browser."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ from egress.errors import UnreadableError, UsageError
 
 @click.command(short_help="Show the audit log in a browser.")
 @click.option(
-    "--listen", default="127.0.0.1:8090", show_default=True, metavar="ADDRESS:PORT", help="Where to listen."
+    "--listen",
+    default="127.0.0.1:8090",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Address to listen on.",
 )
-@click.option("--socket", "path", type=rulefiles.FILE, metavar="FILE", help="A unix socket instead.")
 @click.option(
-    "--name", "names", multiple=True, metavar="HOST", help="Another name of the page; may be repeated."
+    "--socket", "path", type=rulefiles.FILE, metavar="FILE", help="Listen on a unix socket instead."
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST", help="Another host name of the page; may be repeated."
 )
 @click.option(
     "--rules", "-r", "files", multiple=True, type=rulefiles.FILE, help="Rule file; may be repeated."
@@ -41,9 +47,9 @@ def ui(
 ) -> int:
     """Show the audit log in a browser.
 
-    There are requests as they come, charts, the rules, and drafts of rules. It brings the index of the
-    log up to the lines, then prints a link that carries a login token, made anew at each start; the page
-    of a unix socket needs none, for only you may open that. The page only reads. It needs the extra `ui`.
+    Shows live requests, charts, the rules, and drafts of rules. Updates the index of the log, then prints a
+    link with a login token, which is new at each start; the page on a unix socket needs no token, since only
+    you can open it. The page is read-only. Needs the extra `ui`.
 
     \b
     Examples:
@@ -61,12 +67,12 @@ def ui(
     host, number = address(listen)
     with locations.open_index(state_dir, directory, place) as index:
         log, at = index.directory, index.place
-    desk = IndexPool(log, at)
+    pool = IndexPool(log, at)
     watch = ChainWatch(_check(state_dir, directory, key))
     with contextlib.suppress(UnreadableError):
-        # Where there are none the page says so, when it is asked for them.
+        # Without any rules, the page reports that itself when it needs them.
         files = traffic.rules_at_hand(files)
-    app = make(desk, watch, files, lambda: time.time_ns() // 1000)  # noqa: TID251 - a clock enters here
+    app = make(pool, watch, files, lambda: time.time_ns() // 1000)  # noqa: TID251 - a clock enters here
     if path is not None:
         sock = listen_on_socket(path)
         render.line(("open ", GOOD), f"{path}, such as with `ssh -L 8090:{path} HOST`", whole=True)
@@ -89,15 +95,15 @@ def address(text: str) -> tuple[str, int]:
     """Read `127.0.0.1:8090`, `[::1]:8090` or a port alone. Raises `UsageError`."""
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65535):
-        raise UsageError("--listen is no address and port", "write one like 127.0.0.1:8090")
+        raise UsageError("--listen needs an address and port", "for example 127.0.0.1:8090")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _check(state_dir: Path | None, directory: Path | None, key: Path | None) -> list[str]:
-    """The command that checks the chain: this very program.
+    """Return the command that checks the chain: this same program.
 
-    Whoever looks at what a sandbox did may well stand in the folder that it wrote to, and of that nothing
-    is imported.
+    A reviewer may well run this in a folder that a sandbox wrote to, so nothing is imported from the working
+    folder.
     """
     command = [sys.executable, "-P", "-m", "egress", "log", "verify", "--json"]
     for flag, value in (("--state-dir", state_dir), ("--dir", directory), ("--key", key)):

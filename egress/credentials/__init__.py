@@ -1,8 +1,8 @@
 """Turn secret values and a request head into the head that is sent upstream.
 
-Pure: no clock, no socket, no file, no randomness. It decides nothing about rules and fetches no
-secret; it is told what to write (`Injection`) and given the values (`Secret`). A request that
-cannot carry its credential is refused as a value, never sent bare.
+Pure: no clock, no socket, no file, no randomness. Rules are decided and secrets fetched elsewhere; the caller
+passes what to write (`Injection`) and the values (`Secret`). A request that cannot carry its credential is
+refused as a value, never sent without it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Apply everything a decision needs to one request head.
+"""Apply all credentials of a decision to a request head.
 
-Theory of operation. Placeholders come first, on the head as the sandbox sent it: one of ours in a
-wrong place is an attempt to carry it somewhere, also where an injection would have removed it. Then
-each injection strips its slot, every spelling and occurrence, and writes one value. Slots of one
-request are disjoint, the rules see to that and it is checked again here; with the needs put into one
-fixed order, neither the outcome nor a byte of the head depends on the order of the rules.
+Theory of operation. Placeholders come first, on the head as the sandbox sent it: a placeholder in a wrong
+place is an attempt to carry it out, even if an injection would have removed it. Then each injection clears
+its slot, in every spelling and occurrence, and writes a single value. The slots of a request are disjoint;
+the rules ensure that, and it is checked again here. The needs are sorted, so neither the outcome nor a byte
+of the head depends on the order of the rules.
 
-This is the one file of the package that reveals a secret.
+Only this module of the package reveals secrets.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ def apply_credentials(
 ) -> AppliedHead | CredentialRefusal:
     """Write the needed credentials into a request head.
 
-    `placeholders` are all those of the sandbox, not only the ones this request may use. A secret is
-    needed by every injection, and by a placeholder only where it is found. `closing` is what is done
-    to the fields in the end. Total: it raises for no head, and a request that cannot carry all its
-    credentials is refused.
+    `placeholders` are all placeholders of the sandbox, not only those this request may use. An injection
+    always needs its secret, a placeholder only if it occurs. `closing` edits the fields last. Total: no head
+    raises, and a request that cannot carry all its credentials is refused.
     """
+    # Nearly all requests need a single credential: skip sorting and checking then.
     ordered = needs if len(needs) < 2 else sorted(needs, key=_place_in_order)
     if len(ordered) > 1 and slots_collide(ordered):
         return CredentialRefusal("internal", "Two injections write to one slot of the request.")
     target, headers, replaced = head.target, head.headers, False
     written: list[tuple[str, Slot]] = []
+    # Before any injection: a credential written below must never be searched or swapped.
     if placeholders.is_in(head):
         swapped = _swap(head, ordered, secrets, placeholders, misplaced_pass=misplaced_pass)
         if isinstance(swapped, CredentialRefusal):
@@ -76,7 +77,7 @@ def apply_credentials(
         target, headers, replaced = outcome.target, outcome.headers, replaced or outcome.occupied
         written.append((need.secret, need.slots[0]))
     if not written:
-        # What a search for placeholders has taken apart and put together again is not sent for nothing.
+        # Send the original head if it got no credential: the search has split and joined it.
         target, headers = head.target, head.headers
     if closing is not None:
         headers = closing(headers)
@@ -110,8 +111,9 @@ def _write(
             "secret.unavailable", "No value was given for the secret.", need.secret, need.slots[0]
         )
     edit = _write_value(need, value, target, headers)
+    # Checked after writing: only the writer knows every spelling of its slot.
     if isinstance(edit, HeadEdit) and edit.occupied and need.on_existing is OnExisting.FAIL:
-        why = "The request already has a value in the slot, and the rule says to refuse that."
+        why = "The request already has a value in the slot, and the rule refuses that."
         return CredentialRefusal("secret.existing", why, need.secret, need.slots[0])
     return edit
 
@@ -134,10 +136,8 @@ def _with_fields(kind: type[Head], head: Head, target: str, headers: Headers) ->
     return kind(head.method, head.scheme, head.host, head.port, target, headers, head.websocket)
 
 
-# Whether two injections of one request would write to one slot.
-#
-# The rules refuse such a pair when they are loaded. It is checked again because the second would
-# silently remove what the first has written, and which is second depends on nothing an operator sees.
+# The rules refuse two injections into one slot when they are loaded. Checked again because the second would
+# silently overwrite the first, in an order that no operator sees.
 _FOLDING_BY_KIND: Final[dict[str, Callable[[str], str]]] = {
     "header": name_folding.fold_header,
     "query": name_folding.fold_parameter,
@@ -147,7 +147,7 @@ _COOKIE_HEADER_SLOT = Slot("header", cookie.COOKIE_HEADER)
 
 
 def slots_collide(needs: Sequence[Injection]) -> bool:
-    """Say whether a slot of one need is, holds or lies in a slot of another."""
+    """Report whether a slot of one need equals, contains or lies in a slot of another."""
     taken: set[Slot] = set()
     for need in needs:
         own = {_folded_slot(slot) for slot in need.slots}

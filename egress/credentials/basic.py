@@ -1,7 +1,7 @@
 """Write, read and rewrite `Authorization: Basic` credentials.
 
-The user part ends at the first colon, so neither a configured user nor a secret that is swapped
-into the user part may hold one: the rest would slip into the password.
+The user part ends at the first colon, so neither a configured user nor a secret swapped into the user part
+may contain a colon: the rest would become part of the password.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_basic(
 
 
 def read_basic(line: str) -> str | None:
-    """Give `user:password` of a well-formed Basic credential, one character a byte; else None."""
+    """Return `user:password` of a well-formed Basic credential, one character a byte; else None."""
     match = _BASIC_LINE.fullmatch(line)
     if match is None:
         return None
@@ -47,12 +47,12 @@ def read_basic(line: str) -> str | None:
         pair = binascii.a2b_base64(match[2], strict_mode=True)
     except binascii.Error:
         return None
-    # Versions of Python differ in how strict that is (padding, stray bits); the way back has one answer.
+    # Python versions differ in strictness (padding, stray bits), so the pair must encode to the same text.
     return pair.decode("latin-1") if b":" in pair and _encoded(pair) == match[2] else None
 
 
 def rewrite_basic(line: str, pair: bytes) -> str:
-    """Put another `user:password` into a line that `read_basic` could read."""
+    """Put another `user:password` into a line that `read_basic` accepts."""
     scheme, _, _ = line.rstrip(" ").rpartition(" ")
     return f"{scheme} {_encoded(pair)}"
 

@@ -1,13 +1,13 @@
-"""The planted values of one sandbox, and whether a request carries one.
+"""Canaries of a sandbox, and the search for them in requests.
 
-Theory of operation. A canary is made like a placeholder: from the key of the sandbox, a shape and a name,
-so each sandbox has its own, and no file holds it. Other than a placeholder it stands for no secret and is
-swapped nowhere: nothing honest sends it. So a request with it is denied wherever it goes, before the rules
-are asked, and the code says whether the sandbox is to lose its access.
+Theory of operation. A canary is derived like a placeholder: from the key of the sandbox, a shape and a name,
+so each sandbox has its own, and no file holds it. Unlike a placeholder it stands for no secret and is never
+swapped, so no honest client sends it. A request with a canary is denied at any destination, before the rules
+are asked; the code says whether the sandbox loses its access.
 
-Values are found as they are, in any case, percent-encoded up to four times, and inside base64 at each
-offset. Stated limits: what is compressed, encrypted, escaped in JSON or taken apart is not found, nor is
-base64 of what is not the very value.
+Values are found in any case, percent-encoded up to four times, and inside base64 at each offset. Stated
+limits: compressed, encrypted, JSON-escaped or split values are not found, nor is base64 of a changed
+spelling.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from egress.types import Head, RuleRef, Shape
 
 SEEN_CODE = "canary.seen"
 STOPPED_CODE = "canary.stopped"
-# No name of a secret holds a space: a canary is never the stand-in of one.
+# Names of secrets contain no space, so a canary can never be the placeholder of a secret.
 _LABEL_PREFIX = "canary "
 _MAX_BYTES_PER_CHARACTER = 1 + 2 * MAX_ENCODING_LAYERS
-"""How many bytes stand for one, where percent-encoding encodes its own `%` again: `%25252541`."""
+"""Bytes for one character if percent-encoding encodes its own `%` again: `%25252541`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanarySighting:
-    """A canary in what a sandbox sends."""
+    """A canary in the traffic of a sandbox."""
 
     code: str
     rule: RuleRef | None = None
-    """Which one, as the rules call it; None where it stands too deep to be told."""
+    """The canary, as the rules name it; None if it is nested too deep to tell."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Canaries:
-    """All canaries of one sandbox; immutable."""
+    """The canaries of a sandbox; immutable."""
 
     _values: Placeholders
     _rules: Mapping[str, RuleRef] = field(default_factory=dict)
-    """What the rules call each, by label."""
+    """The reference of each canary, by label."""
     _stops: frozenset[str] = frozenset()
     _plain: BytesAhoCorasick = field(init=False, compare=False)
     _coded: BytesAhoCorasick = field(init=False, compare=False)
     longest: int = field(init=False, default=1)
-    """The most bytes that a value takes in any spelling that is looked for over pieces."""
+    """Largest number of bytes a value takes in any spelling that is searched across pieces."""
     _longest_bare: int = field(init=False, default=1)
-    """The same of spellings without percent-encoding."""
+    """Largest number of bytes without percent-encoding."""
 
     def __post_init__(self) -> None:
         values = [each.value.encode("ascii") for each in self._values.all]
@@ -71,7 +71,7 @@ class Canaries:
 
     @classmethod
     def of(cls, key: bytes, wanted: Iterable[tuple[RuleRef, Shape, bool]]) -> Self:
-        """Make the canaries of the sandbox that owns `key`, by name and shape, and whether each stops it."""
+        """Derive the canaries of the sandbox that owns `key` from rule, shape, and whether each stops it."""
         named = {_LABEL_PREFIX + rule.id: (rule, like, stops) for rule, like, stops in wanted}
         values = Placeholders.of(key, [(label, like) for label, (_, like, _) in named.items()])
         rules = {label: rule for label, (rule, _, _) in named.items()}
@@ -79,24 +79,24 @@ class Canaries:
 
     @property
     def all(self) -> tuple[Placeholder, ...]:
-        """The values to plant, each under the name that the rules give it."""
+        """Return the values to plant, each under its name in the rules."""
         return tuple(
             Placeholder(each.secret.removeprefix(_LABEL_PREFIX), each.like, each.value)
             for each in self._values.all
         )
 
     def seen_in(self, head: Head) -> CanarySighting | None:
-        """What a head says of those it carries; None where it carries none."""
+        """Return the canary a head carries; None if it carries none."""
         if not self._values.is_in(head):
             return None
         found = {sighting.secret for sighting in self._values.find(head)}
-        # What nests too deep to be searched is told as one: no honest client nests that deep.
+        # Text nested too deep to search counts as a sighting: no honest client nests that deep.
         return self._seen(found - {None}) or (CanarySighting(SEEN_CODE) if found else None)
 
     def seen_among(self, data: bytes) -> CanarySighting | None:
-        """The same for bytes of a body."""
+        """Return the canary that bytes of a body carry; None if they carry none."""
         found = self._in_layer(data)
-        # Other than in a head, what nests deeper than this is no reason: a body may be any bytes.
+        # Unlike in a head, deeper nesting is no sighting: a body may hold any bytes.
         for _ in range(MAX_ENCODING_LAYERS):
             if b"%" not in data or (peeled := unquote_to_bytes(data)) == data:
                 break
@@ -105,16 +105,16 @@ class Canaries:
         return self._seen(found)
 
     def tail(self, data: bytes) -> bytes:
-        """The end of a body so far: what a value may begin in that ends in the next piece."""
+        """Return the end of a body so far in which a value may begin that ends in the next piece."""
         end = data[1 - self.longest :] if self.longest > 1 else b""
         return end if b"%" in end else end[1 - self._longest_bare :]
 
     def seen_in_names(self, names: Iterable[str]) -> CanarySighting | None:
-        """The same for host names, as they were asked for."""
+        """Return the canary that host names carry, in their spelling as asked for."""
         return self.seen_in(Head("", "https", "\n".join(names), 0, "", ()))
 
     def masked(self, text: str, between: str = "/") -> str:
-        """A path or a name for the log: parts that carry one are masked. No spelling holds a `/` or `.`."""
+        """Mask the parts of a path or name that carry a canary. No spelling contains a `/` or `.`."""
         if not self._values.is_in_text(text):
             return text
         return between.join(
@@ -130,7 +130,7 @@ class Canaries:
         }
 
     def _seen(self, labels: set[str | None]) -> CanarySighting | None:
-        """Of several, one that stops the sandbox: it is what follows from them."""
+        """Return the most severe sighting: of several canaries, the first that stops the sandbox."""
         names = sorted(label for label in labels if label is not None)
         if not names:
             return None
@@ -141,12 +141,12 @@ class Canaries:
         return f"Canaries({', '.join(each.secret for each in self.all)})"
 
 
-# Looking for canaries in what one request sends: its head, then its body piece by piece.
+# The search through one request: its head, then its body piece by piece.
 #
-# The piece in which a value ends is never let through. Pieces before it may have gone, with the beginning of
-# the value. Must not keep more than the longest spelling of a value, of the body and of what is said aside.
+# The piece in which a value ends is never let through. Earlier pieces, with the beginning of the value, may
+# have gone already. Must not keep more than the longest spelling of a value, of the body and of each aside.
 class CanaryScan:
-    """The watch over one request; not to be shared."""
+    """The search through one request; not shared between requests."""
 
     __slots__ = ("_aside", "_canaries", "_tail")
 
@@ -156,18 +156,18 @@ class CanaryScan:
         self._aside = b""
 
     def scan_head(self, head: Head) -> CanarySighting | None:
-        """What there is to say of a head that carries a canary; None where it carries none."""
+        """Return the canary in the head; None if it carries none."""
         return self._canaries.seen_in(head)
 
     def masked(self, text: str) -> str:
-        """The path or the method of that head, for the log."""
+        """Mask the path or method of the head for the log."""
         return self._canaries.masked(text)
 
     def scan_piece(self, piece: bytes, *, aside: bool = False) -> CanarySighting | None:
-        """The same for the next piece of the body, and for what began in the pieces before.
+        """Return the canary that the next piece of the body completes; None if it completes none.
 
-        `aside` is for what may stand between two pieces and is none, such as a ping: it must not take
-        the place of what a value began in. Values that are split over such are found as well.
+        `aside` marks data between two pieces that is not part of the body, such as a ping: it must not
+        replace the remembered beginning of a value. Values split over several asides are found as well.
         """
         data = (self._aside if aside else self._tail) + piece
         if aside:

@@ -1,8 +1,8 @@
-"""Write a credential as the one value of a cookie.
+"""Write a credential as the only value of a cookie.
 
-All Cookie headers are merged into one, the other cookies keep their bytes, and ours comes last: an
-unclosed quote in a cookie of the sandbox can then hide nothing behind it. Some servers also split at
-`,`: where that would show a second cookie of our name the request has two readings, and is refused.
+All Cookie headers are merged into one, the other cookies keep their bytes, and ours comes last: an unclosed
+quote in a cookie of the sandbox can then hide nothing behind it. Some servers also split at `,`: if that
+would reveal a second cookie of our name, the request has two readings and is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BLANK_CHARS = " \t"
 def write_cookie(
     target: str, headers: Headers, need: InjectCookie, value: bytes
 ) -> HeadEdit | CredentialRefusal:
-    """Replace every cookie of the name by one, and merge all cookies into one header."""
+    """Replace every cookie of the name by a single cookie, and merge all cookies into one header."""
     slot = Slot("cookie", need.name)
     if not is_cookie_value(value):
         return unfit_for_cookie(need.secret, slot)
@@ -29,7 +29,7 @@ def write_cookie(
     name = name_folding.fold_cookie(need.name)
     kept = [cookie for cookie in sent if name_folding.fold_cookie(cookie_name(cookie)) != name]
     if any(_has_inner(cookie, name) for cookie in kept):
-        why = "The cookie stands behind a `,`, which servers read in different ways."
+        why = "The cookie follows a `,`, which servers read in different ways."
         return CredentialRefusal("request.malformed", why, need.secret, slot)
     merged = "; ".join([*kept, f"{need.name}={value.decode('ascii')}"])
     return HeadEdit(
@@ -38,7 +38,7 @@ def write_cookie(
 
 
 def cookie_name(cookie: str) -> str:
-    """Read the name of one `name=value` cookie."""
+    """Return the name of a `name=value` cookie."""
     return cookie.partition("=")[0].strip(_BLANK_CHARS)
 
 

@@ -1,11 +1,11 @@
-"""Make the stand-in for a secret that a sandbox is given to hold.
+"""Derive the placeholder that a sandbox holds instead of a secret.
 
-Theory of operation. Many clients check the form of a key before they send it, so a stand-in has the
-form of the real thing. It is derived with HMAC-SHA256 from a key that belongs to one sandbox, the
-shape and the name of the secret. The value of the secret is no input: nothing about it can be
-learned from a stand-in. Without the key one stand-in says nothing about another, so a sandbox can
-forge neither its neighbour's nor its own for a secret it was not given. A stand-in is worth nothing
-outside of Egress, yet it looks real to a secret scanner; that is wanted, for a leak then shows.
+Theory of operation. Many clients check the form of a key before they send it, so a placeholder has the form
+of the real secret. It is derived with HMAC-SHA256 from a key of one sandbox, the shape and the name of the
+secret. The value of the secret is no input, so a placeholder reveals nothing about it. Without the key, one
+placeholder reveals nothing about another: a sandbox can forge neither its neighbour's nor its own for a
+secret it was not given. A placeholder is worthless outside of Egress, yet looks real to a secret scanner, so
+a leak gets noticed.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _HEX_ALPHABET = "0123456789abcdef"
 
 
 def make_placeholder(like: Shape, key: bytes, secret: str) -> str:
-    """Derive the stand-in for the named secret in the sandbox that owns `key`.
+    """Derive the placeholder for the named secret in the sandbox that owns `key`.
 
     The same arguments always give the same value. Raises `UsageError` for a short key or an unknown
     shape.
     """
     if len(key) < MIN_KEY_BYTES:
-        raise UsageError(f"a placeholder key needs {MIN_KEY_BYTES} random bytes", "Draw one key per sandbox.")
+        raise UsageError(
+            f"a placeholder key needs {MIN_KEY_BYTES} random bytes", "generate one key per sandbox"
+        )
     form = _MAKERS_BY_SHAPE.get(like)
     if form is None:
-        raise UsageError(
-            f"there is no placeholder shape {like!r}", f"Use one of: {', '.join(_MAKERS_BY_SHAPE)}."
-        )
+        raise UsageError(f"unknown placeholder shape {like!r}", f"use one of: {', '.join(_MAKERS_BY_SHAPE)}")
     return form(_stream(f"egress placeholder\0{like}\0{secret}\0".encode(), key))
 
 
 def _stream(label: bytes, key: bytes) -> Iterator[int]:
-    # The counter has a fixed length and the shapes hold no NUL, so no two labels can run together.
+    # The counter has a fixed length and shapes contain no NUL, so no two labels can run together.
     for block in count():
         yield from hmac.digest(key, label + block.to_bytes(4, "big"), "sha256")
 

@@ -1,14 +1,12 @@
-"""The placeholders of one sandbox, and where they stand in a request head.
+"""Placeholders of a sandbox, and the search for them in a request head.
 
-Theory of operation. Nearly every head holds none, so the first answer must be cheap: the head is
-joined once and two automata look for all values at the same time. One knows the values in lower
-case, because header names and hosts arrive so. The other knows what a value looks like inside
-base64, at each of the three offsets a value can have there; that finds it in Basic credentials of
-any user, and in any other base64, without decoding a thing.
+Theory of operation. Nearly every head holds no placeholder, so that answer must be cheap: the head is joined
+once, and two automata look for all values at the same time. The first knows the values in lower case, because
+header names and hosts arrive in lower case. The second knows each value inside base64, at each of its three
+possible offsets; it finds a value in Basic credentials of any user, and in other base64, without decoding.
 
-Percent-encoding is peeled in layers, and each layer is searched again. Text that still decodes after
-the last layer is reported as a sighting too: no honest client nests that deep, and what cannot be
-searched must not pass as searched.
+Percent-encoding is peeled in layers, and each layer is searched again. Text that still decodes after the last
+layer counts as a sighting: no honest client nests that deep, and unsearched text must not pass as searched.
 """
 
 from __future__ import annotations
@@ -25,13 +23,13 @@ from egress.credentials.placeholder import make_placeholder
 from egress.types import Head, Shape, SlotKind
 
 MAX_ENCODING_LAYERS = 4
-"""How often percent-encoding is peeled."""
+"""Layers of percent-encoding that are peeled."""
 _UNSEARCHABLE_HIT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderSighting:
-    """One placeholder somewhere in a head; `secret` is None where the text nests too deep to tell."""
+    """A placeholder in a head; `secret` is None if the text nests too deep to tell."""
 
     secret: str | None
     where: SlotKind
@@ -39,7 +37,7 @@ class PlaceholderSighting:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """The stand-in for one secret in one shape."""
+    """The placeholder for one secret in one shape."""
 
     secret: str
     like: Shape
@@ -48,7 +46,7 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Placeholders:
-    """All placeholders of one sandbox; immutable."""
+    """The placeholders of a sandbox; immutable."""
 
     all: tuple[Placeholder, ...] = ()
     _plain: BytesAhoCorasick = field(init=False, compare=False)
@@ -62,18 +60,18 @@ class Placeholders:
 
     @classmethod
     def of(cls, key: bytes, wanted: Iterable[tuple[str, Shape]]) -> Self:
-        """Make the placeholders of the sandbox that owns `key`, one per secret name and shape."""
+        """Derive the placeholders of the sandbox that owns `key`, one per secret name and shape."""
         pairs = sorted(set(wanted))
         return cls(
             tuple(Placeholder(secret, like, make_placeholder(like, key, secret)) for secret, like in pairs)
         )
 
     def value(self, secret: str, like: Shape) -> str | None:
-        """Give the placeholder of a secret, or None where this sandbox has none of that shape."""
+        """Return the placeholder of a secret, or None if this sandbox has none of that shape."""
         return next((each.value for each in self.all if each.secret == secret and each.like == like), None)
 
     def is_in(self, head: Head) -> bool:
-        """Say whether `find` would see anything in this head; made to be asked on every request."""
+        """Report whether `find` would see anything in this head; cheap, asked for every request."""
         if not self.all:
             return False
         parts = [head.method, head.host, head.target]
@@ -82,11 +80,11 @@ class Placeholders:
         return bool(self._hits("\n".join(parts)))
 
     def is_in_text(self, text: str) -> bool:
-        """Say the same of a piece of a head."""
+        """Report whether a part of a head carries a placeholder."""
         return bool(self.all) and bool(self._hits(text))
 
     def find(self, head: Head) -> tuple[PlaceholderSighting, ...]:
-        """List every secret whose placeholder stands in the head, and the kind of place."""
+        """Return every secret whose placeholder occurs in the head, with the kind of its place."""
         if not self.all:
             return ()
         seen = [
@@ -107,6 +105,7 @@ class Placeholders:
                 return hits
             hits += self._hits_in_layer(peeled)
             layer = peeled
+        # Still encoded after the last layer: report it rather than let it pass unsearched.
         return hits if unquote_to_bytes(layer) == layer else [*hits, _UNSEARCHABLE_HIT]
 
     def _hits_in_layer(self, layer: bytes) -> list[int]:
@@ -120,14 +119,14 @@ class Placeholders:
 
 
 def _automaton(needles: list[bytes]) -> BytesAhoCorasick:
-    # This kind of match lets the automaton skip ahead: many times faster where nothing is found.
+    # This kind of match lets the automaton skip ahead: many times faster if nothing is found.
     return BytesAhoCorasick(needles, matchkind=MatchKind.LeftmostFirst)
 
 
 def base64_needles(value: bytes) -> Iterator[bytes]:
-    """Give the characters that a value always leaves in base64, at offsets 0, 1 and 2.
+    """Yield the characters that a value always has in base64, at offsets 0, 1 and 2.
 
-    The first and last character may mix with the neighbours' bits, and are left out where they do.
+    The first and last character may mix with the neighbours' bits, and are left out in that case.
     """
     for offset in range(3):
         shifted = bytes(offset) + value

@@ -1,12 +1,12 @@
 """Swap the placeholders of a sandbox for secrets, in the slots that the rules name.
 
-Theory of operation. First every placeholder that stands plainly in one of its slots is replaced by a
-mark. What the search still finds in the head afterwards stands where it must not, whatever its
-spelling, and the request is refused. Only then are the marks filled with the secrets. So a secret is
-never searched and never swapped into another, and nothing depends on the order of the needs.
+Theory of operation. First every plain placeholder in one of its slots is replaced by a mark. Any placeholder
+the search still finds afterwards is misplaced, in whatever spelling, and the request is refused. Only then
+are the marks replaced by the secrets. So a secret is never searched and never swapped into another, and the
+order of the needs does not matter.
 
-Only the plain spelling is swapped: stand-ins consist of characters that no client has to encode, so
-an encoded one is a disguise.
+Only the plain spelling is swapped: placeholders consist of characters that no client has to encode, so an
+encoded placeholder is a disguise.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ from egress.credentials.secret_value import is_cookie_value, is_header_line
 from egress.types import Head, Headers, InjectPlaceholder, Slot
 
 
-# Replace a placeholder by a mark wherever it stands plainly in one of its slots.
-#
-# A mark is one character above 0xff, which no text off the wire can hold, so it can be confused with
-# nothing. Where servers disagree what belongs to a slot (a `;` in a query, a `,` in a cookie, a
-# fragment), the place belongs to no slot and nothing is marked there.
+# A mark is one character above 0xff, which no text from the wire can hold, so it cannot be confused with any.
+# If servers disagree about the extent of a slot (a `;` in a query, a `,` in a cookie, a fragment), the text
+# belongs to no slot and nothing is marked.
 @dataclass(slots=True)
 class HeadDraft:
-    """A head under work; `pairs` holds the decoded Basic credentials with marks in them, by position."""
+    """A head being edited; `pairs` holds decoded Basic credentials with marks in them, by position."""
 
     path: str
     query: str | None
@@ -39,30 +37,30 @@ class HeadDraft:
 
     @classmethod
     def of(cls, head: Head) -> HeadDraft:
-        """Take a head apart."""
+        """Split a head."""
         path, asked, rest = head.target.partition("?")
         return cls(path, rest if asked else None, list(head.headers))
 
     def copy(self) -> HeadDraft:
-        """Make a draft that can be marked without touching this one."""
+        """Return a draft that can be marked without changing this one."""
         return HeadDraft(self.path, self.query, list(self.headers), dict(self.pairs))
 
     def target(self) -> str:
-        """Join path and query again."""
+        """Join path and query."""
         return join_target(self.path, self.query)
 
     def decoded_headers(self) -> Headers:
-        """Give the headers, with marked Basic credentials in clear so that they can be searched."""
+        """Return the headers, with marked Basic credentials decoded so that they can be searched."""
         return tuple((name, self.pairs.get(at, line)) for at, (name, line) in enumerate(self.headers))
 
 
 def join_target(path: str, query_text: str | None) -> str:
-    """Join path and query; None means that there was no question mark."""
+    """Join path and query; None means that the target has no question mark."""
     return path if query_text is None else f"{path}?{query_text}"
 
 
 def mark_slot(draft: HeadDraft, slot: Slot, value: str, mark: str) -> int:
-    """Put the mark for every plain occurrence of the value in the slot; say how many there were."""
+    """Replace every plain occurrence of the value in the slot by the mark; return their number."""
     if slot.kind == "header":
         return _mark_header(draft, slot.name, value, mark)
     if slot.kind == "basic":
@@ -135,14 +133,12 @@ def _mark_after_name(piece: str, value: str, mark: str) -> tuple[str, int]:
     return name + equals + rest.replace(value, mark), rest.count(value)
 
 
-# Put secrets where the marks are, each encoded for the text it stands in.
-#
-# In a path and a query a secret is percent-encoded, so that it can neither leave its segment or value
-# nor begin another. A header, a cookie and the user of Basic credentials have no such encoding: a
-# value that they cannot carry is refused.
+# In a path or query, a secret is percent-encoded, so that it can neither leave its segment or value nor begin
+# another. A header, a cookie and the user of Basic credentials have no such encoding: a value that they
+# cannot carry is refused.
 @dataclass(slots=True, repr=False, eq=False)
 class Substitution(Unprintable):
-    """What one mark stands for."""
+    """The secret behind a mark."""
 
     secret: str
     value: bytes
@@ -180,6 +176,7 @@ def _as_is(value: bytes) -> str:
 
 def _substitute_path(path: str, fills: Mapping[str, Substitution]) -> str | CredentialRefusal:
     filled = _substitute_text(path, fills, _percent_encoded)
+    # Compare segment by segment: a secret made of dots could climb out of the path that the rule allowed.
     for before, after in zip(path.split("/"), filled.split("/"), strict=True):
         if before != after and unquote(after) in {".", ".."}:
             why = "The value would make a `.` or `..` segment of the path."
@@ -212,12 +209,13 @@ def _substitute_basic(line: str, pair: str, fills: Mapping[str, Substitution]) -
     return basic.rewrite_basic(line, _substitute_text(pair, fills, _as_is).encode("latin-1"))
 
 
+# Above latin-1, which every character of the wire fits into.
 _FIRST_MARK = 0x100
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class _Marked(Unprintable):
-    """A draft, what its marks stand for, and what was written where."""
+    """A draft, the secrets of its marks, and the slots written."""
 
     draft: HeadDraft
     fills: dict[str, Substitution]
@@ -232,12 +230,13 @@ def swap_placeholders(
     *,
     misplaced_pass: bool = False,
 ) -> tuple[HeadEdit, list[tuple[str, Slot]]] | CredentialRefusal:
-    """Swap what stands in its slots; refuse what stands anywhere else, or too often.
+    """Swap placeholders in their slots; refuse placeholders anywhere else, or too many.
 
-    With `misplaced_pass` the latter stay in the head as they are. Total: it raises for no head.
+    With `misplaced_pass` the latter stay in the head unchanged. Total: no head raises.
     """
+    # A character above latin-1 in the head could be taken for a mark.
     if not _is_wire_text(head):
-        why = "The request head holds characters that cannot come off the wire."
+        why = "The request head contains characters that cannot come from the wire."
         return CredentialRefusal("request.malformed", why)
     marked = _mark(head, needs, values, placeholders, misplaced_pass=misplaced_pass)
     if isinstance(marked, CredentialRefusal):
@@ -268,15 +267,16 @@ def _mark(
         if stand_in is None:
             continue
         mark = chr(_FIRST_MARK + number)
+        # Work on a copy: if there are too many occurrences, the draft must stay as it is.
         trial = marked.draft.copy()
         counts = [(mark_slot(trial, slot, stand_in, mark), slot) for slot in dict.fromkeys(need.slots)]
         found = [slot for count, slot in counts if count]
         is_too_often = sum(count for count, _ in counts) > need.max
         if not found or (is_too_often and misplaced_pass):
-            # Above the maximum none is swapped: which of them would be the right one is a guess.
+            # Above the maximum none is swapped: choosing the right one would be a guess.
             continue
         if is_too_often:
-            why = "A placeholder stands in its slots more often than `max` allows."
+            why = "A placeholder occurs in its slots more often than `max` allows."
             return CredentialRefusal("placeholder.misplaced", why, need.secret, found[0])
         value = values.get(need.secret)
         if not value:
@@ -293,7 +293,7 @@ def _misplaced(head: Head, draft: HeadDraft, placeholders: Placeholders) -> Cred
     left = placeholders.find(replace(head, target=draft.target(), headers=draft.decoded_headers()))
     if not left:
         return None
-    why = "A placeholder of this sandbox stands outside its slots."
+    why = "A placeholder of this sandbox occurs outside its slots."
     if left[0].secret is None:
         why = "The head is percent-encoded too many times to be searched for placeholders."
     return CredentialRefusal("placeholder.misplaced", why, left[0].secret, Slot(left[0].where))

@@ -1,9 +1,8 @@
-"""Write a credential as the one value of a query parameter.
+"""Write a credential as the only value of a query parameter.
 
-The query is split at `&`; names are compared percent-decoded, with `+` as space, and as the loosest of
-servers reads them (`alike`). The other parameters keep their order and their bytes. Some servers also
-split at `;`: where that would show a second parameter of our name the request has two readings, and is
-refused.
+The query is split at `&`; names are compared percent-decoded, with `+` as space, and folded as the most
+lenient server reads them. The other parameters keep their order and their bytes. Some servers also split at
+`;`: if that would reveal a second parameter of our name, the request has two readings and is refused.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from egress.types import Headers, InjectQuery, Slot
 def write_query(
     target: str, headers: Headers, need: InjectQuery, value: bytes
 ) -> HeadEdit | CredentialRefusal:
-    """Replace every parameter of the name by one, at the end, with the value percent-encoded."""
+    """Replace every parameter of the name by a single one, at the end, with the value percent-encoded."""
     if not has_query(target):
-        return _unplaceable(need, "The target of the request has no query that a credential could stand in.")
+        return _unplaceable(need, "The target of the request cannot carry a query parameter.")
     path, _, query = target.partition("?")
     sent = query.split("&") if query else []
     name = name_folding.fold_parameter(wire_name(need.name))
@@ -29,18 +28,18 @@ def write_query(
     if ";" in query and any(
         name_folding.fold_parameter(inner) == name for piece in kept for inner in _inner_names(piece)
     ):
-        return _unplaceable(need, "The parameter stands behind a `;`, which servers read in different ways.")
+        return _unplaceable(need, "The parameter follows a `;`, which servers read in different ways.")
     ours = f"{quote(need.name.encode('utf-8', 'replace'), safe='')}={quote(value, safe='')}"
     return HeadEdit(f"{path}?{'&'.join([*kept, ours])}", headers, len(kept) != len(sent))
 
 
 def has_query(target: str) -> bool:
-    """Say whether a query can be told apart in the target: origin form, without a fragment."""
+    """Report whether the target can carry a query: origin form, without a fragment."""
     return target.startswith("/") and "#" not in target
 
 
 def parameter_name(piece: str) -> str:
-    """Read the name of one `name=value` piece, one character a byte."""
+    """Return the name of a `name=value` piece, one character a byte."""
     raw = piece.partition("=")[0]
     if "%" not in raw and "+" not in raw:
         return raw
@@ -48,7 +47,7 @@ def parameter_name(piece: str) -> str:
 
 
 def wire_name(name: str) -> str:
-    """Spell a name of the rules the way it comes off the wire, one character a byte."""
+    """Spell a name of the rules as it arrives from the wire, one character a byte."""
     return name.encode("utf-8", "replace").decode("latin-1")
 
 

@@ -1,7 +1,7 @@
-"""The audit log: its folder, the room on its disk, its key, and whether the chain holds.
+"""Check the audit log: its folder, the space on its disk, its key, and its chain.
 
-Of a small log every line is checked, as `egress log verify` does. Of a large one the end is, as a start does:
-that takes no time, and shows a tail that was cut off or changed. Nothing is written, and no lock is taken.
+A small log is verified in full, like `egress log verify`. Of a large log only the end is checked, as at a
+start: that is fast, and shows a tail that was cut off or changed. Nothing is written, and no lock is taken.
 """
 
 from __future__ import annotations
@@ -22,67 +22,72 @@ from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError, reason_of
 
 MAX_FULL_CHECK_BYTES: Final = 64 * 1024**2
-"""Bytes that are read within about a second."""
+"""Bytes that can be verified within about a second."""
 LOW_SPACE_BYTES: Final = 512 * 1024**2
 NO_SPACE_BYTES: Final = 16 * 1024**2
-"""Bytes on the disk at which it is too late to begin."""
+"""Free bytes below which starting is pointless."""
 
 _ELSEWHERE: Final = "name another folder with --audit-dir"
 _TRIES: Final = 3
 
 
-def check(patient: ProxySetup) -> Iterator[Diagnosis]:
-    """Look at the folder, then at what is in it."""
-    folder = patient.values.audit_dir
+def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+    """Check the folder, then its content."""
+    folder = setup.values.audit_dir
     try:
         yield from _folder(folder)
-        yield from _log(patient, folder)
+        yield from _log(setup, folder)
     except OSError as error:
         reason = reason_of(error)
-        yield fault("log", f"{folder} cannot be looked at: {reason}", f"check its owner, or {_ELSEWHERE}")
+        yield fault("log", f"{folder} cannot be inspected: {reason}", f"check its owner, or {_ELSEWHERE}")
 
 
 def _folder(folder: Path) -> Iterator[Diagnosis]:
+    # A missing folder is created at the first start, so check its nearest parent.
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         yield fault(
-            "folder", f"{there} cannot be written, and without a log nothing is let through", _ELSEWHERE
+            "folder", f"{there} cannot be written; without a log, all requests are refused", _ELSEWHERE
         )
     elif folder.exists() and may_write(folder):
-        cure = f"look into it, then `chmod o-w {shlex.quote(str(folder))}`"
-        yield fault("folder", f"every user can write into {folder}", cure)
+        cure = f"inspect it, then `chmod o-w {shlex.quote(str(folder))}`"
+        yield fault("folder", f"{folder} is writable by every user", cure)
     elif folder.exists():
-        yield ok("folder", f"{folder} can be written")
+        yield ok("folder", f"{folder} is writable")
     else:
-        yield note("folder", f"{folder} is not there yet: the first start makes it")
+        yield note("folder", f"{folder} does not exist yet: the first start creates it")
     yield _room(there)
 
 
 def _room(there: Path) -> Diagnosis:
     disk = os.statvfs(there)
     free = disk.f_bavail * disk.f_frsize
-    text = f"{free / 1024**3:.1f} GiB are left on its disk"
+    text = f"{free / 1024**3:.1f} GiB free on its disk"
     if free < NO_SPACE_BYTES or (disk.f_files and not disk.f_favail):
-        return fault("room", f"{text}: sandboxes are stopped when it is full", f"make room, or {_ELSEWHERE}")
+        return fault(
+            "room",
+            f"{text}: sandboxes are stopped when the disk is full",
+            f"free disk space, or {_ELSEWHERE}",
+        )
     if free < LOW_SPACE_BYTES:
-        return warning("room", text, "make room, or let fewer files be kept with --audit-keep")
+        return warning("room", text, "free disk space, or keep fewer files with --audit-keep")
     return ok("room", text)
 
 
-def _log(patient: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
-    values = patient.values
+def _log(setup: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
+    values = setup.values
     place = values.audit_key or values.state_dir / "audit.key"
     there = files.numbers(folder) if folder.is_dir() else []
     if not place.exists():
-        yield _keyless(place, folder) if there else note("log", "it is not there yet")
+        yield _keyless(place, folder) if there else note("log", "no log yet")
         return
     try:
         known = key.read_or_create(place, folder)
-        yield ok("key", f"{place} is yours alone")
+        yield ok("key", f"{place} is readable only by you")
         if there:
             yield _chain(folder, known, sum(files.size(folder, number) for number in there))
         else:
-            yield note("log", "it has no line yet")
+            yield note("log", "the log is empty")
     except EgressError as error:
         yield from_error("log", error)
 
@@ -90,8 +95,8 @@ def _log(patient: ProxySetup, folder: Path) -> Iterator[Diagnosis]:
 def _keyless(place: Path, folder: Path) -> Diagnosis:
     return fault(
         "key",
-        f"there is a log in {folder}, and not its key {place}: nobody can say whether it was changed",
-        "name the key with --audit-key; or move the log away, and a new one begins",
+        f"there is a log in {folder}, but its key {place} is missing: changes cannot be detected",
+        "name the key with --audit-key; or move the log away to begin a new one",
     )
 
 
@@ -102,17 +107,18 @@ def _chain(folder: Path, known: bytes, size: int) -> Diagnosis:
             first = found.faults[0]
             more = f" (and {len(found.faults) - 1} more)" if len(found.faults) > 1 else ""
             return fault("log", f"{first}{more}", first.hint)
-        return ok(
-            "log", f"{counted(found.lines, 'line')}, all of which hold; the newest is number {found.newest}"
-        )
+        return ok("log", f"{counted(found.lines, 'line')}, verified; the newest is number {found.newest}")
     end = _settled(folder, Keys.of(known))
+    # A killed process leaves an unfinished line: harmless, the next start handles it.
     if end.gap is not None and end.gap.kind != "killed":
-        return fault("log", f"its end does not hold ({end.gap.kind})", HINTS["altered"])
-    return ok("log", f"its end holds; the newest line is number {end.end.seq}; `egress log verify` reads all")
+        return fault("log", f"its end failed verification ({end.gap.kind})", HINTS["altered"])
+    return ok(
+        "log", f"its end is verified; the newest line is number {end.end.seq}; `egress log verify` checks all"
+    )
 
 
 def _settled(folder: Path, keys: Keys) -> ResumePoint:
-    """What a start would find. A proxy that writes meanwhile looks like damage, but not three times."""
+    """Return what a start would find. A running writer can look like damage, but not three times."""
     for _ in range(_TRIES - 1):
         found = find_resume_point(folder, keys)
         if found.gap is None or found.gap.kind == "killed":

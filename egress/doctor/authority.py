@@ -1,6 +1,6 @@
-"""The authorities kept on this machine: there, their owner's alone, whole, and valid for long enough.
+"""Check the authorities on this machine: present, private, intact, and valid for long enough.
 
-What a key file has to be is checked where the proxy reads it. Nothing is made here: that is for the start.
+The rules for a key file are checked by the code of the proxy. Nothing is created: that is up to the start.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from egress.errors import EgressError
 EXPIRY_WARNING: Final = 30 * DAY_SECONDS
 
 
-def usable_authority(patient: ProxySetup) -> Authority | None:
-    """The authority of the sandbox; None where there is none that a proxy would start with."""
-    store = _store(patient)
+def usable_authority(setup: ProxySetup) -> Authority | None:
+    """Return the authority of the sandbox; None if a proxy would not start with it."""
+    store = _store(setup)
     try:
-        return _opened(patient, store) if store.has(patient.values.sandbox) else None
+        return _opened(setup, store) if store.has(setup.values.sandbox) else None
     except EgressError:
         return None
 
 
-def check(patient: ProxySetup) -> Iterator[Diagnosis]:
-    """Look at the authority of the sandbox, then for trouble with those of other sandboxes."""
-    store, name = _store(patient), patient.values.sandbox
+def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+    """Check the authority of the sandbox, then look for trouble with those of other sandboxes."""
+    store, name = _store(setup), setup.values.sandbox
     try:
         if store.has(name):
-            yield from _judged(patient, _opened(patient, store))
+            yield from _judged(setup, _opened(setup, store))
         else:
-            yield note(name, f"none yet: the first start makes it, in {store.directory}")
+            yield note(name, f"none yet: the first start creates it in {store.directory}")
     except EgressError as error:
         yield from_error(name, error)
     for other in store.names():
@@ -48,42 +48,42 @@ def check(patient: ProxySetup) -> Iterator[Diagnosis]:
             yield from_error(other, error)
 
 
-def _store(patient: ProxySetup) -> AuthorityStore:
-    return AuthorityStore(patient.values.state_dir / "ca")
+def _store(setup: ProxySetup) -> AuthorityStore:
+    return AuthorityStore(setup.values.state_dir / "ca")
 
 
-def _opened(patient: ProxySetup, store: AuthorityStore) -> Authority:
-    """What the start of a proxy does; nothing is made, because it is there."""
-    values, policy = patient.values, patient.policy
+def _opened(setup: ProxySetup, store: AuthorityStore) -> Authority:
+    """Open the authority like the start of a proxy; it exists, so nothing is created."""
+    values, policy = setup.values, setup.policy
     constraints = Constraints.for_policy(policy, values.profile) if values.ca_constrain and policy else None
     return store.open(
-        values.sandbox, patient.clock.now(), constraints, rules=values.rules, profile=values.profile
+        values.sandbox, setup.clock.now(), constraints, rules=values.rules, profile=values.profile
     )
 
 
-def _judged(patient: ProxySetup, authority: Authority) -> Iterator[Diagnosis]:
-    values, path = patient.values, _store(patient).path(authority.name)
+def _judged(setup: ProxySetup, authority: Authority) -> Iterator[Diagnosis]:
+    values, path = setup.values, _store(setup).path(authority.name)
     limits = authority.constraints
     cure = rotate_command(path, constrain=limits is not None, rules=values.rules, profile=values.profile)
-    left = authority.not_after - patient.clock.now()
+    left = authority.not_after - setup.clock.now()
     mode = f"{path.stat().st_mode & 0o777:04o}"
     if left < EXPIRY_WARNING:
         yield warning(
             authority.name,
-            f"it ends in {left // DAY_SECONDS} days, and everything that trusts it stops working then",
-            f"`{cure}`, start the proxy again, and give clients the new certificate",
+            f"expires in {left // DAY_SECONDS} days; clients that trust it will then fail",
+            f"`{cure}`, restart the proxy, and give clients the new certificate",
         )
     else:
         yield ok(
             authority.name,
-            f"valid for {left // DAY_SECONDS} days more; key and certificate fit, and are yours "
-            f"alone (mode {mode})",
+            f"valid for {left // DAY_SECONDS} more days; key and certificate match, readable only "
+            f"by you (mode {mode})",
         )
-    if limits is not None and patient.policy is not None:
-        missing = limits.missing_entries(patient.policy, values.profile)
+    if limits is not None and setup.policy is not None:
+        missing = limits.missing_entries(setup.policy, values.profile)
         if missing:
             yield warning(
                 authority.name,
-                f"it may not sign for {list_some(list(missing))}, which the rules open",
-                f"`{cure}`, start the proxy again, and give clients the new certificate",
+                f"its constraints exclude {list_some(list(missing))}, which the rules open",
+                f"`{cure}`, restart the proxy, and give clients the new certificate",
             )

@@ -1,7 +1,7 @@
-"""The clock, held against what cannot lie in the future, and against the certificates of upstreams.
+"""Check the clock against times in the past, and against the certificates of upstreams.
 
-No server is asked for the time. Public roots that were released tomorrow, an authority that begins tomorrow,
-and upstreams that all seem to have ended: each says that the clock is wrong, and by how much at least.
+No server is asked for the time. Public roots released tomorrow, an authority that begins tomorrow, or
+upstreams that all seem to have expired show that the clock is wrong, and by how much at least.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from egress.doctor.proxy_setup import ProxySetup
 from egress.doctor.roots import made_at
 from egress.doctor.upstreams import ProbeResult
 
-FIX: Final = "set the clock, and keep it: `timedatectl set-ntp true`, here or on the host of this machine"
+FIX: Final = (
+    "set the clock and keep it synchronised: `timedatectl set-ntp true`, here or on the host of this machine"
+)
 MIN_SUSPECT_UPSTREAMS: Final = 2
-"""Upstreams that seem wrong at once before the clock is suspected: one may have forgotten to renew."""
+"""Upstreams that must seem wrong before the clock is suspected: a single one may just have expired."""
 
 
-def check(patient: ProxySetup, begins: int | None, reached: Sequence[ProbeResult]) -> Iterator[Diagnosis]:
-    """Look at the clock; `begins` is when the authority of the sandbox does."""
-    now = patient.clock.now()
+def check(setup: ProxySetup, begins: int | None, reached: Sequence[ProbeResult]) -> Iterator[Diagnosis]:
+    """Check the clock; `begins` is the start of the authority of the sandbox."""
+    now = setup.clock.now()
     yield _past(now, _moments(begins))
     yield _upstreams(now, reached)
 
 
 def _moments(begins: int | None) -> Iterator[tuple[int, str]]:
-    """What is known to be over."""
+    """Yield times that are certainly in the past."""
     released = made_at(certifi.__version__)
     if released is not None:
         yield released, "the public roots were released"
@@ -40,24 +42,24 @@ def _moments(begins: int | None) -> Iterator[tuple[int, str]]:
 
 
 def _past(now: int, moments: Iterable[tuple[int, str]]) -> Diagnosis:
-    ahead = [(moment, what) for moment, what in moments if moment > now]
+    ahead = [(moment, event) for moment, event in moments if moment > now]
     if not ahead:
-        return ok("time", f"{_text(now)}, and nothing here was made later")
-    moment, what = max(ahead)
-    return fault("time", f"it is {_text(now)} by this clock, and {what} at {_text(moment)}", FIX)
+        return ok("time", f"{_text(now)}, later than everything made here")
+    moment, event = max(ahead)
+    return fault("time", f"the clock says {_text(now)}, but {event} at {_text(moment)}", FIX)
 
 
 def _upstreams(now: int, reached: Sequence[ProbeResult]) -> Diagnosis:
     fitting = [one for one in reached if one.begins and one.ends]
     early = [one for one in reached if one.misfit == "early"]
     late = [one for one in reached if one.misfit == "late"]
-    for found, what in ((early, "have not begun"), (late, "have ended")):
+    for found, what in ((early, "are not valid yet"), (late, "have expired")):
         if len(found) >= MIN_SUSPECT_UPSTREAMS and not fitting:
             return fault(
-                "upstreams", f"by this clock the certificates of all {len(found)} upstreams {what}", FIX
+                "upstreams", f"by this clock, the certificates of all {len(found)} upstreams {what}", FIX
             )
     if not fitting:
-        return note("upstreams", "not compared: no certificate of an upstream was seen")
+        return note("upstreams", "not compared: no upstream certificate was seen")
     behind = (now - max(one.begins or 0 for one in fitting)) // DAY_SECONDS
     ahead = (min(one.ends or 0 for one in fitting) - now) // DAY_SECONDS
     count = counted(len(fitting), "upstream")

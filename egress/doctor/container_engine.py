@@ -1,7 +1,7 @@
-"""The container engine of this machine, where one answers: whether it is recent enough to hold sandboxes.
+"""Check the container engine of this machine, if one answers: whether it is recent enough for sandboxes.
 
-Its version is asked for over its unix socket, and nothing else. That none is there is no fault: the proxy
-needs none. A remote engine is never asked: its address can lead anywhere.
+Only its version is asked for, over its unix socket. A missing engine is no fault: the proxy needs none. A
+remote engine is never asked: its address can lead anywhere.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from egress.unix.stream_socket import connect
 
 MIN_ENGINE_VERSION: Final = 23
 ANSWER_TIMEOUT: Final = 2.0
-"""Seconds for one socket."""
+"""Seconds for each socket."""
 
 _SOCKET: Final = "docker.sock"
 _MAX_ANSWER_BYTES: Final = 256 * 1024
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[\w.+~-]{0,40}", re.ASCII)
 
 
-async def check(patient: ProxySetup) -> list[Diagnosis]:
-    """Look at the engine that `docker` would talk to."""
-    named = patient.environ.get("DOCKER_HOST", "")
+async def check(setup: ProxySetup) -> list[Diagnosis]:
+    """Check the engine that `docker` would talk to."""
+    named = setup.environ.get("DOCKER_HOST", "")
     if named and not named.startswith("unix://"):
-        return [note("docker", "DOCKER_HOST names a remote engine, which was not asked")]
-    places = [Path(named.removeprefix("unix://"))] if named else _usual(patient.environ)
+        return [note("docker", "DOCKER_HOST names a remote engine, which is not checked")]
+    places = [Path(named.removeprefix("unix://"))] if named else _usual(setup.environ)
     return [await run_in_thread(lambda: _first(places))]
 
 
 def _usual(environ: Mapping[str, str]) -> list[Path]:
-    """Where engines listen when nobody says otherwise: that of the system, and that of the user."""
+    """Return the default sockets of engines: the system's, and the user's."""
     own = environ.get("XDG_RUNTIME_DIR", "")
     return [Path("/var/run") / _SOCKET, *([Path(own) / _SOCKET] if own.startswith("/") else [])]
 
 
 def _first(places: Sequence[Path]) -> Diagnosis:
-    """What the first engine that answers says."""
-    found = note("docker", "no engine answers here, and the proxy needs none")
+    """Return the diagnosis of the first engine that answers."""
+    found = note("docker", "no engine answers (the proxy needs none)")
     for place in filter(_is_socket, places):
         try:
             return judged(place, _version(place))
@@ -55,22 +55,19 @@ def _first(places: Sequence[Path]) -> Diagnosis:
 
 
 def judged(place: Path, answer: Mapping[str, object]) -> Diagnosis:
-    """Judge what an engine says of itself."""
+    """Judge an engine by its own description."""
     parts = answer.get("Components")
     names = [part.get("Name") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     match = _VERSION.fullmatch(str(answer.get("Version")))
     if any("podman" in str(name).lower() for name in names):
-        return note("docker", f"Podman answers at {place}, whose versions were not compared")
+        return note("docker", f"Podman answers at {place}; its version is not checked")
     if match is None:
-        return warning(
-            "docker", f"{place} answers, and does not say which version it is", "see `docker version`"
-        )
+        return warning("docker", f"{place} answers without naming its version", "see `docker version`")
     if int(match[1]) < MIN_ENGINE_VERSION:
         return warning(
             "docker",
-            f"{match[0]} at {place} lets sandboxes open sockets of AF_VSOCK",
-            f"upgrade the engine to {MIN_ENGINE_VERSION} or newer, or give containers a profile with "
-            f"--seccomp",
+            f"{match[0]} at {place} lets sandboxes open AF_VSOCK sockets",
+            f"use version {MIN_ENGINE_VERSION} or newer, or a seccomp profile with --seccomp",
         )
     return ok("docker", f"{match[0]} at {place}")
 

@@ -1,6 +1,6 @@
-"""What one check found: how bad it is, the fact, and what to do about it.
+"""The result of a check: its level, the fact, and the cure.
 
-Values only. A fact and a fix are one line each, for people; `name` and `level` are stable, for programs.
+Values only. Fact and fix are one line each, for people; `name` and `level` are stable, for programs.
 """
 
 from __future__ import annotations
@@ -12,68 +12,68 @@ from egress.errors import EgressError
 
 
 class Level(StrEnum):
-    """How bad it is. Only a fault makes the whole a failure."""
+    """The severity. Only a fault makes the whole run fail."""
 
     OK = "ok"
     NOTE = "note"
-    """It is worth knowing, and neither good nor bad: what was not looked at is told so, too."""
+    """Worth knowing, neither good nor bad; also used for skipped checks."""
     WARNING = "warning"
-    """It works, and not as well or as safely as it should."""
+    """Works, but not as well or as safely as it should."""
     FAULT = "fault"
-    """The proxy does not start with it, or something that the rules promise does not work."""
+    """The proxy does not start, or a promise of the rules does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What one check found."""
+    """The result of a check."""
 
     name: str
-    """What was looked at: a package, a secret, a host."""
+    """The subject: a package, a secret, a host."""
     level: Level
     fact: str
     fix: str = ""
-    """What to do; never empty where the level is a warning or a fault."""
+    """The cure; never empty for a warning or a fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisGroup:
-    """The diagnoses about one subject, in the order in which they are told."""
+    """The diagnoses of one subject, in the order of the report."""
 
     name: str
     diagnoses: tuple[Diagnosis, ...]
 
 
 def ok(name: str, fact: str) -> Diagnosis:
-    """It is as it should be."""
+    """Return a diagnosis: as it should be."""
     return Diagnosis(name, Level.OK, fact)
 
 
 def note(name: str, fact: str, fix: str = "") -> Diagnosis:
-    """It is neither good nor bad."""
+    """Return a diagnosis: neither good nor bad."""
     return Diagnosis(name, Level.NOTE, fact, fix)
 
 
 def warning(name: str, fact: str, fix: str) -> Diagnosis:
-    """It could be better."""
+    """Return a diagnosis: could be better."""
     return Diagnosis(name, Level.WARNING, fact, fix)
 
 
 def fault(name: str, fact: str, fix: str) -> Diagnosis:
-    """It is wrong."""
+    """Return a diagnosis: wrong."""
     return Diagnosis(name, Level.FAULT, fact, fix)
 
 
 def from_error(name: str, error: EgressError, *, level: Level = Level.FAULT, fix: str = "") -> Diagnosis:
-    """An error of ours as a diagnosis; `fix` stands in for a hint that it does not have."""
-    return Diagnosis(name, level, error.message, error.hint or fix or "see what it names")
+    """Turn an error into a diagnosis; `fix` is used if the error has no hint."""
+    return Diagnosis(name, level, error.message, error.hint or fix or "check the file or option it names")
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
+    """Return `1 line`, `2 lines`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def list_some(items: list[str], most: int = 5) -> str:
-    """The first of the items, and how many more there are."""
-    more = len(items) - most
-    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
+def list_some(items: list[str], limit: int = 5) -> str:
+    """Return the first items, and the number of the remaining ones."""
+    more = len(items) - limit
+    return ", ".join(items[:limit]) + (f" and {more} more" if more > 0 else "")

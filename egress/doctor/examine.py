@@ -1,7 +1,7 @@
-"""All checks in their order: what can wait runs side by side, and one that breaks takes no other with it.
+"""Run all checks in order: slow ones concurrently, and a failing check does not stop the others.
 
-Secrets are asked for first, because whatever is told afterwards is searched for their values: none should be
-there, and none gets out. What a check that broke said is not told, since nobody can know what is in it.
+Secrets are asked first, because all later output is searched for their values: no value should be in it, and
+none gets out. The message of a crashed check is not reported, since its content is unknown.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ Check = Callable[[], Awaitable[Iterable[Diagnosis]]]
 
 
 async def examine(
-    patient: ProxySetup,
+    setup: ProxySetup,
     beforehand: Mapping[str, Iterable[Diagnosis]],
     tell: Callable[[DiagnosisGroup], None],
     *,
     offline: bool,
 ) -> tuple[DiagnosisGroup, ...]:
-    """Run all checks; `tell` hears of each group as it is done.
+    """Run all checks; `tell` is called with each finished group.
 
-    `beforehand` is what is known already, by the name of a group; with the rules, that is all about them.
+    `beforehand` holds known results by group name; the results about the rules are all passed this way.
     """
-    checks = Checks(patient, offline=offline)
+    checks = Checks(setup, offline=offline)
     redactor = await checks.redactor()
     groups: list[DiagnosisGroup] = []
     for name, look in checks.all().items():
@@ -57,20 +57,20 @@ async def examine(
 
 
 class Checks:
-    """The checks of one run, and what several of them are about."""
+    """The checks of one run, and the results they share."""
 
-    def __init__(self, patient: ProxySetup, *, offline: bool) -> None:
-        """Begin what takes time. Must be called inside of a running loop."""
-        self._patient = patient
-        self._resolver = upstreams.resolver_of(patient)
-        self._asked = asyncio.create_task(secrets.ask(patient))
-        self._running = asyncio.create_task(running_proxy.ask(patient))
-        reach = _nothing() if offline else upstreams.probe(patient, self._resolver)
+    def __init__(self, setup: ProxySetup, *, offline: bool) -> None:
+        """Start the slow parts. Must be called inside a running loop."""
+        self._setup = setup
+        self._resolver = upstreams.resolver_of(setup)
+        self._asked = asyncio.create_task(secrets.ask(setup))
+        self._running = asyncio.create_task(running_proxy.ask(setup))
+        reach = _nothing() if offline else upstreams.probe(setup, self._resolver)
         self._reached = asyncio.create_task(reach)
         self._offline = offline
 
     def all(self) -> Mapping[str, Check]:
-        """Every group by its name, in the order in which they are told."""
+        """Return every group by name, in the order of the report."""
         return {
             "versions": self._versions,
             "variables": self._variables,
@@ -90,10 +90,10 @@ class Checks:
         }
 
     async def redactor(self) -> Redactor:
-        """What takes every value that is known of a secret out of a text."""
+        """Return a processor that masks every known value of a secret."""
         await asyncio.wait([self._asked])
         is_broken = self._asked.exception() is not None
-        found = secrets.needles(self._patient.captured, () if is_broken else self._asked.result())
+        found = secrets.needles(self._setup.captured, () if is_broken else self._asked.result())
         return Redactor(lambda: found)
 
     async def _versions(self) -> Iterable[Diagnosis]:
@@ -101,58 +101,56 @@ class Checks:
 
     async def _variables(self) -> Iterable[Diagnosis]:
         running = await self._running
-        open_at, heard_at = listeners.open_at(self._patient, running), listeners.heard_at(running)
-        return variables.check(self._patient, open_at, heard_at)
+        open_at, heard_at = listeners.open_at(self._setup, running), listeners.heard_at(running)
+        return variables.check(self._setup, open_at, heard_at)
 
     async def _rules(self) -> Iterable[Diagnosis]:
         return ()
 
     async def _secrets(self) -> Iterable[Diagnosis]:
-        return secrets.check(self._patient, await self._asked, await self._running)
+        return secrets.check(self._setup, await self._asked, await self._running)
 
     async def _authority(self) -> Iterable[Diagnosis]:
-        return authority.check(self._patient)
+        return authority.check(self._setup)
 
     async def _roots(self) -> Iterable[Diagnosis]:
-        return roots.check(self._patient)
+        return roots.check(self._setup)
 
     async def _trust(self) -> Iterable[Diagnosis]:
-        open_at = listeners.open_at(self._patient, await self._running)
-        is_led_here = variables.is_led_here(self._patient.environ, open_at)
+        open_at = listeners.open_at(self._setup, await self._running)
+        is_led_here = variables.is_led_here(self._setup.environ, open_at)
         return trust_bundles.check(
-            self._patient, authority.usable_authority(self._patient), is_led_here=is_led_here
+            self._setup, authority.usable_authority(self._setup), is_led_here=is_led_here
         )
 
     async def _folders(self) -> Iterable[Diagnosis]:
-        return folders.check(self._patient)
+        return folders.check(self._setup)
 
     async def _audit(self) -> Iterable[Diagnosis]:
-        return audit.check(self._patient)
+        return audit.check(self._setup)
 
     async def _proxy(self) -> Iterable[Diagnosis]:
-        return running_proxy.check(
-            self._patient, await self._running, authority.usable_authority(self._patient)
-        )
+        return running_proxy.check(self._setup, await self._running, authority.usable_authority(self._setup))
 
     async def _listeners(self) -> Iterable[Diagnosis]:
-        return await listeners.check(self._patient, await self._running)
+        return await listeners.check(self._setup, await self._running)
 
     async def _limits(self) -> Iterable[Diagnosis]:
-        return open_files.check(self._patient)
+        return open_files.check(self._setup)
 
     async def _clock(self) -> Iterable[Diagnosis]:
-        own = authority.usable_authority(self._patient)
-        return clock.check(self._patient, own.not_before if own else None, await self._reached)
+        own = authority.usable_authority(self._setup)
+        return clock.check(self._setup, own.not_before if own else None, await self._reached)
 
     async def _upstreams(self) -> Iterable[Diagnosis]:
         if self._offline:
-            return [note("upstreams", "not looked at: --offline")]
+            return [note("upstreams", "skipped: --offline")]
         reached = await self._reached
         found = [one.diagnosis for one in reached]
-        return [*found, *await ipv6.check(self._patient, self._resolver, reached)]
+        return [*found, *await ipv6.check(self._setup, self._resolver, reached)]
 
     async def _engine(self) -> Iterable[Diagnosis]:
-        return await container_engine.check(self._patient)
+        return await container_engine.check(self._setup)
 
 
 async def _nothing() -> tuple[ProbeResult, ...]:
@@ -160,17 +158,17 @@ async def _nothing() -> tuple[ProbeResult, ...]:
 
 
 async def run_check(name: str, look: Check) -> tuple[Diagnosis, ...]:
-    """What a check found; that it broke, when it did, without what it said."""
+    """Return the results of a check; if it crashes, a fault without its message."""
     try:
         return tuple(await look())
-    except Exception as error:  # noqa: BLE001 - one that breaks must not keep the others from being told
-        what = f"this could not be looked at ({type(error).__name__})"
-        return (fault(name, what, "run it again with `--debug`, and report it"),)
+    except Exception as error:  # noqa: BLE001 - a crash must not hide the results of other checks
+        fact = f"the check failed ({type(error).__name__})"
+        return (fault(name, fact, "run it again with `--debug`, and report the bug"),)
 
 
 def redacted(diagnosis: Diagnosis, redactor: Redactor) -> Diagnosis:
-    """The same, in which no value of a secret can be read."""
+    """Return the diagnosis with all values of secrets masked."""
     texts = redactor(None, "", {"name": diagnosis.name, "fact": diagnosis.fact, "fix": diagnosis.fix})
-    # What could not be searched comes back without these keys: then nothing of it is told.
+    # Texts that could not be searched are missing from the result, and are not reported.
     name, fact, fix = (str(texts.get(key, "(not shown)")) for key in ("name", "fact", "fix"))
     return replace(diagnosis, name=name, fact=fact, fix=fix)

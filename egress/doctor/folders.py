@@ -1,6 +1,6 @@
-"""The folders of a proxy and the small keys in them: there or to be made, its user's own, closed to others.
+"""Check the folders of a proxy and the small keys in them: present or creatable, owned, closed to others.
 
-What a start refuses is asked of the code that refuses it. Nothing is made and no mode is changed.
+Conditions of the start are checked by the code of the start. Nothing is created and no mode is changed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from egress.unix.stream_socket import is_path_too_long
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-def check(patient: ProxySetup) -> Iterator[Diagnosis]:
-    """Look at both folders, and at the files in them that are no authority and no log."""
-    values = patient.values
+def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+    """Check both folders, and the files in them except authorities and logs."""
+    values = setup.values
     yield _state(values.state_dir)
     yield _runtime(values.runtime_dir)
     yield from _trusted(values.state_dir)
@@ -41,8 +41,8 @@ def _state(folder: Path) -> Diagnosis:
     if not folder.exists():
         return _missing("state", folder, "--state-dir")
     if not os.access(folder, os.W_OK | os.X_OK):
-        return fault("state", f"{folder} cannot be written", "check who owns it, or name another --state-dir")
-    return ok("state", f"{folder}, which nobody else can write (mode {_mode(folder):04o})")
+        return fault("state", f"{folder} cannot be written", "check its owner, or name another --state-dir")
+    return ok("state", f"{folder}, writable only by you (mode {_mode(folder):04o})")
 
 
 def _runtime(folder: Path) -> Diagnosis:
@@ -59,22 +59,24 @@ def _runtime(folder: Path) -> Diagnosis:
     except OSError as error:
         return _unusable("runtime", folder, error)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        return fault("runtime", f"{folder} is not a folder of your own", "name another with --runtime-dir")
+        return fault("runtime", f"{folder} is not your own folder", "name another with --runtime-dir")
     if status.st_mode & _OTHERS:
         return warning(
             "runtime",
             f"{folder} is open to other users (mode {_mode(folder):04o}) until a proxy starts",
             f"`chmod 700 {shlex.quote(str(folder))}`",
         )
-    return ok("runtime", f"{folder}, yours alone (mode {_mode(folder):04o})")
+    return ok("runtime", f"{folder}, only yours (mode {_mode(folder):04o})")
 
 
 def _missing(name: str, folder: Path, option: str) -> Diagnosis:
-    """One that the first start makes, if it can."""
+    """Report a missing folder: a note if the first start can create it."""
     above = next(parent for parent in folder.absolute().parents if parent.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
-        return note(name, f"{folder} is not there yet: the first start makes it")
-    return fault(name, f"{folder} is not there, and cannot be made in {above}", f"name another with {option}")
+        return note(name, f"{folder} does not exist yet: the first start creates it")
+    return fault(
+        name, f"{folder} does not exist, and cannot be created in {above}", f"name another with {option}"
+    )
 
 
 def _trusted(folder: Path) -> Iterator[Diagnosis]:
@@ -84,21 +86,21 @@ def _trusted(folder: Path) -> Iterator[Diagnosis]:
         yield from_error("trusted files", error)
         return
     if known:
-        yield ok("trusted files", f"{len(known)} in a list that nobody else can write")
+        yield ok("trusted files", f"{len(known)} in a list that only you can write")
 
 
 def _keys(key: Path, password: Path | None) -> Iterator[Diagnosis]:
     try:
         if key.exists():
             read_or_make_key(key)
-            yield ok("stand-ins", f"their key is yours alone: {key}")
+            yield ok("stand-ins", f"their key is readable only by you: {key}")
     except (EgressError, OSError) as error:
         yield _unusable("stand-ins", key, error)
     if password is None:
         return
     try:
         read_password(password)
-        yield ok("password", f"{password} holds one to rely on, and is yours alone")
+        yield ok("password", f"{password} is strong enough, and readable only by you")
     except EgressError as error:
         yield from_error("password", error)
 
@@ -106,7 +108,9 @@ def _keys(key: Path, password: Path | None) -> Iterator[Diagnosis]:
 def _unusable(name: str, path: Path, error: EgressError | OSError) -> Diagnosis:
     if isinstance(error, EgressError):
         return from_error(name, error)
-    return fault(name, f"{path} cannot be looked at: {reason_of(error)}", "check who may enter its folders")
+    return fault(
+        name, f"{path} cannot be inspected: {reason_of(error)}", "check the permissions of its folders"
+    )
 
 
 def _mode(path: Path) -> int:

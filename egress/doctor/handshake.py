@@ -1,7 +1,6 @@
-"""One TLS handshake with an upstream, as the proxy makes it, and nothing behind it.
+"""Perform one TLS handshake with an upstream, exactly as the proxy does, and nothing more.
 
-No byte of a request is sent. Who the upstream has to be, by which roots and pins, is settled by the
-connection that is handed in.
+No byte of a request is sent. Host name, roots and pins are configured in the connection that is passed in.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ _CHUNK: Final = 16 * 1024
 
 
 class HandshakeError(Exception):
-    """It did not come about; the text is ours and quotes nobody."""
+    """The handshake failed; the text is ours and quotes no peer."""
 
 
 async def shake(sock: socket.socket, tls: SSL.Connection) -> None:
-    """Bring the handshake to its end; raises `HandshakeError`, `OSError` and nothing else."""
+    """Complete the handshake; raises `HandshakeError`, `OSError` and nothing else."""
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -29,7 +28,7 @@ async def shake(sock: socket.socket, tls: SSL.Connection) -> None:
         except SSL.WantReadError:
             pass
         except SSL.Error:
-            # What is told to the upstream is an alert, which it may as well have.
+            # The pending bytes are a TLS alert, which the upstream may receive.
             with suppress(OSError):
                 await _flush(sock, tls)
             raise HandshakeError("the TLS handshake failed") from None
@@ -39,12 +38,12 @@ async def shake(sock: socket.socket, tls: SSL.Connection) -> None:
         await _flush(sock, tls)
         data = await loop.sock_recv(sock, _CHUNK)
         if not data:
-            raise HandshakeError("the upstream closed the connection in the middle of the TLS handshake")
+            raise HandshakeError("the upstream closed the connection during the TLS handshake")
         tls.bio_write(data)
 
 
 async def _flush(sock: socket.socket, tls: SSL.Connection) -> None:
-    """Send what OpenSSL has written."""
+    """Send the bytes that OpenSSL has written."""
     loop = asyncio.get_running_loop()
     while True:
         try:

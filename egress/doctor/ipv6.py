@@ -1,8 +1,8 @@
-"""IPv6 that is there by half: names have such addresses, and connections to them go nowhere.
+"""Detect broken IPv6: names have IPv6 addresses, but connections to them fail.
 
-The proxy gets along with it, because it tries the families in turn. It costs every new connection a part of a
-second, and programs that try one family alone fail. So hosts that answer over IPv4 are asked once more, over
-IPv6 alone; nothing is sent.
+The proxy copes, because it tries the families in turn. Each new connection loses a part of a second, and
+programs that only try IPv6 fail. So hosts that answer over IPv4 are tried again over IPv6 alone; no data is
+sent.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ from egress.rules.language.hosts import is_address
 
 CONNECT_TIMEOUT: Final = 3.0
 MAX_HOSTS: Final = 4
-"""Hosts that are asked: one that answers is proof enough."""
+"""Hosts that are tried: a single answer is proof enough."""
 
 
-async def check(
-    patient: ProxySetup, resolver: NameResolver, reached: Sequence[ProbeResult]
-) -> list[Diagnosis]:
-    """Look at the hosts that answered."""
+async def check(setup: ProxySetup, resolver: NameResolver, reached: Sequence[ProbeResult]) -> list[Diagnosis]:
+    """Check the hosts that answered."""
     answering = {one.diagnosis.name for one in reached if one.diagnosis.level is Level.OK}
     if not answering:
         return []
     found: list[tuple[ProbeTarget, tuple[str, ...]]] = []
-    for target in targets(patient):
+    for target in targets(setup):
         sixes = await _sixes(target, resolver) if target.name in answering else ()
         if sixes:
             found.append((target, sixes))
         if len(found) == MAX_HOSTS:
             break
     if not found:
-        return [note("IPv6", "not tried: no host that answers has addresses of both families")]
-    tried = await asyncio.gather(*(_connects(patient, resolver, *one) for one in found))
+        return [note("IPv6", "not tried: no answering host has addresses of both families")]
+    tried = await asyncio.gather(*(_connects(setup, resolver, *one) for one in found))
     names = [target.destination.host for target, _ in found]
     if any(tried):
         working = [name for name, works in zip(names, tried, strict=True) if works]
@@ -47,15 +45,15 @@ async def check(
     return [
         warning(
             "IPv6",
-            f"{list_some(names)} have such addresses, and answer over IPv4 alone: new connections "
-            f"may wait for it",
-            "give this machine a route for IPv6, or turn it off: `sysctl net.ipv6.conf.all.disable_ipv6=1`",
+            f"{list_some(names)} have IPv6 addresses but answer only over IPv4: new connections "
+            f"may be delayed",
+            "configure an IPv6 route, or turn IPv6 off: `sysctl net.ipv6.conf.all.disable_ipv6=1`",
         )
     ]
 
 
 async def _sixes(target: ProbeTarget, resolver: NameResolver) -> tuple[str, ...]:
-    """The IPv6 addresses of a host that has addresses of both families."""
+    """Return the IPv6 addresses of a host that has addresses of both families."""
     if is_address(target.destination.host):
         return ()
     try:
@@ -67,10 +65,10 @@ async def _sixes(target: ProbeTarget, resolver: NameResolver) -> tuple[str, ...]
 
 
 async def _connects(
-    patient: ProxySetup, resolver: NameResolver, target: ProbeTarget, sixes: tuple[str, ...]
+    setup: ProxySetup, resolver: NameResolver, target: ProbeTarget, sixes: tuple[str, ...]
 ) -> bool:
-    dialer = dialer_of(patient, FixedResolver({target.destination.host: sixes}, resolver))
-    end = patient.clock.monotonic() + CONNECT_TIMEOUT
+    dialer = dialer_of(setup, FixedResolver({target.destination.host: sixes}, resolver))
+    end = setup.clock.monotonic() + CONNECT_TIMEOUT
     try:
         connected = await dialer.connect(target.destination, target.decision, deadline=end)
     except DialError:

@@ -1,7 +1,7 @@
-"""The addresses that a proxy would listen on: free, its own already, or taken, and by whom.
+"""Check the addresses a proxy would listen on: free, used by the proxy itself, or taken by another program.
 
-Each is opened by the code that opens it at a start, and closed at once: nobody is let in meanwhile. What the
-running proxy has open is left alone.
+Each is opened by the code of the start, and closed at once: no connection is accepted. Listeners of the
+running proxy are left alone.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ Kind = Literal["proxy", "transparent", "dns"]
 _CLOSED: Final = {"listen": (), "transparent": (), "dns": ()}
 
 
-async def check(patient: ProxySetup, running: RunningProxy) -> list[Diagnosis]:
-    """Look at every address of the settings."""
-    return [await _at(kind, at, patient.values, running) for kind, at in _wanted(patient)]
+async def check(setup: ProxySetup, running: RunningProxy) -> list[Diagnosis]:
+    """Check every address of the settings."""
+    return [await _at(kind, at, setup.values, running) for kind, at in _wanted(setup)]
 
 
-def open_at(patient: ProxySetup, running: RunningProxy) -> tuple[ListenAddress, ...]:
-    """Where clients find the proxy: where the running one is, and where the settings put it."""
-    of_settings = [at for at in patient.values.listen if at.port]
+def open_at(setup: ProxySetup, running: RunningProxy) -> tuple[ListenAddress, ...]:
+    """Return the addresses where clients find the proxy: by the running proxy, and by the settings."""
+    of_settings = [at for at in setup.values.listen if at.port]
     return tuple(dict.fromkeys([*of_settings, *heard_at(running)]))
 
 
 def heard_at(running: RunningProxy) -> tuple[ListenAddress, ...]:
-    """Where the running proxy listens, by its own account; nowhere when it does not answer."""
+    """Return the listeners that the running proxy reports; empty if it does not answer."""
     return tuple(at for text in sorted(running.open_at) if (at := _read(text)) is not None)
 
 
-def _wanted(patient: ProxySetup) -> Iterator[tuple[Kind, ListenAddress]]:
-    values, policy = patient.values, patient.policy
+def _wanted(setup: ProxySetup) -> Iterator[tuple[Kind, ListenAddress]]:
+    values, policy = setup.values, setup.policy
     for at in values.listen:
         yield "proxy", at
     for address in values.transparent:
@@ -53,9 +53,9 @@ def _wanted(patient: ProxySetup) -> Iterator[tuple[Kind, ListenAddress]]:
 async def _at(kind: Kind, at: ListenAddress, values: Settings, running: RunningProxy) -> Diagnosis:
     name = f"{kind} {at}"
     if not at.port:
-        return ok(name, "the kernel chooses the port")
+        return ok(name, "the kernel picks a port")
     if str(at) in running.open_at:
-        return ok(name, "the running proxy listens there")
+        return ok(name, "used by the running proxy")
     door = ClosedIngress()
     try:
         await ConfiguredListeners(door, door, _alone(kind, at, values), b"", lambda: {at.port}).open()
@@ -65,14 +65,14 @@ async def _at(kind: Kind, at: ListenAddress, values: Settings, running: RunningP
 
 
 def _alone(kind: Kind, at: ListenAddress, values: Settings) -> Settings:
-    """The settings with this address and no other; what names are answered with stays the same."""
+    """Return settings with only this address; the DNS answer stays the same."""
     field = {"proxy": "listen", "transparent": "transparent", "dns": "dns"}[kind]
     this = (ip_address(at.host),) if kind == "transparent" else (at,)
     return values.model_copy(update={**_CLOSED, "dns_answer": values.answer, field: this})
 
 
 class ClosedIngress:
-    """A door, and names, that let nobody in: what is opened is closed at once."""
+    """An ingress and DNS that admit no client: each listener is closed at once."""
 
     async def open(self, listener: Listener, answer: IPv4Address | None = None) -> tuple[str, int]:  # noqa: ARG002 - the contract
         try:
@@ -82,14 +82,14 @@ class ClosedIngress:
         return host, port
 
     async def close_sandbox(self, sandbox: str) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing: no connection is open."""
 
     async def close_listeners(self, listeners: Collection[Listener]) -> None:
-        """Do nothing, too."""
+        """Do nothing: no listener is open."""
 
 
 def _read(text: str) -> ListenAddress | None:
-    """An address of an answer; None for a text that is none."""
+    """Parse an address of the status; None for any other text."""
     host, _, port = text.rpartition(":")
     try:
         return ListenAddress(str(ip_address(host.strip("[]"))), int(port))

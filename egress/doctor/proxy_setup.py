@@ -1,4 +1,4 @@
-"""What is looked at: the settings, the rules and the surroundings, as a proxy started here has them."""
+"""The subject of the checks: settings, rules and environment, as a proxy started here would get them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from egress.proxy.settings import EffectiveSettings, Settings
 from egress.rules.decide.policy import Policy
 from egress.secrets import CapturedEnvironment
 
-UNTIL_RULES: Final = "there are rules to go by"
+UNTIL_RULES: Final = "rules are found"
 
 Answer = tuple[int, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
 class ProxySetup:
-    """All that the checks are given. None of them looks for more by itself."""
+    """Everything the checks may use. No check looks for more by itself."""
 
     effective: EffectiveSettings
     policy: Policy | None
-    """The rules that a proxy would run by; None where it would not start with them."""
+    """The rules of the proxy; None if it would not start with them."""
     captured: CapturedEnvironment = field(repr=False)
-    """The environment, with the values of `env:` secrets apart from it."""
+    """The environment, with the values of `env:` secrets separated."""
     clock: Clock
     ask: Callable[[], Answer]
     """Asks the running proxy for its status; blocks, and raises `UnreadableError`."""
     replacing: tuple[str, ...] = ()
-    """Variables that name everything a program trusts."""
+    """Variables that replace all trusted certificates of a program."""
     adding: tuple[str, ...] = ()
-    """Variables that add to what a program trusts."""
+    """Variables that add to a program's trusted certificates."""
     until: str = UNTIL_RULES
-    """What has to be done before anything can go by rules, where there is no policy."""
+    """Condition for checks of rules, used if there is no policy."""
 
     @property
     def values(self) -> Settings:

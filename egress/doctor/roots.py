@@ -1,7 +1,7 @@
-"""Whom the proxy trusts for upstreams: public roots that are recent and not refused, and private ones.
+"""Check the roots for upstreams: recent public roots without refused ones, and private roots.
 
-It asks for the roots as the proxy does. Beside that it looks at where the public ones come from: some systems
-put their own bundle in the place of the one that this package is held to, and nothing says so.
+Loads the roots like the proxy. Also checks the origin of the public roots: some systems silently replace the
+pinned bundle of this package by their own.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from egress.doctor.validity import load, validity
 from egress.errors import EgressError
 
 MAX_ROOTS_AGE: Final = 180 * DAY_SECONDS
-"""Bundles come out every month or two; one of this age has missed a withdrawal."""
+"""Bundles appear every month or two; older ones lack withdrawals."""
 UPGRADE: Final = "`python -m pip install --upgrade certifi`"
 
 _DATED = re.compile(r"(20\d\d)\.(\d{1,2})\.(\d{1,2})", re.ASCII)
 
 
-def check(patient: ProxySetup) -> Iterator[Diagnosis]:
-    """Look at the public roots, then at every file of private ones."""
-    yield from _public(patient.clock.now())
-    for path in patient.values.upstream_ca:
-        yield _private(path, patient.clock.now())
+def check(setup: ProxySetup) -> Iterator[Diagnosis]:
+    """Check the public roots, then every file of private ones."""
+    yield from _public(setup.clock.now())
+    for path in setup.values.upstream_ca:
+        yield _private(path, setup.clock.now())
 
 
 def _public(now: int) -> Iterator[Diagnosis]:
@@ -40,8 +40,8 @@ def _public(now: int) -> Iterator[Diagnosis]:
     if not place.is_relative_to(package):
         yield fault(
             "certifi",
-            f"it hands out {place}, which is not its own: roots that were withdrawn may stand there",
-            "install certifi from the package index, in a virtual environment of its own",
+            f"it returns {place}, which is not its own bundle: it may contain withdrawn roots",
+            "install certifi from the package index, in its own virtual environment",
         )
     try:
         count = sum(1 for _ in certificates(public_roots()))
@@ -66,16 +66,16 @@ def _private(path: Path, now: int) -> Diagnosis:
         return from_error(name, error)
     begins, ends = max(first for first, _ in found), min(last for _, last in found)
     if ends <= now:
-        return warning(name, f"a certificate in it ended on {_day(ends)}", "put the new one there")
+        return warning(name, f"a certificate in it expired on {_day(ends)}", "replace it by the new one")
     if begins > now:
         return warning(
-            name, f"a certificate in it begins on {_day(begins)}", "check the clock, then the file"
+            name, f"a certificate in it is not valid before {_day(begins)}", "check the clock, then the file"
         )
-    return ok(name, f"private roots: {len(found)}, the first of them ends on {_day(ends)}")
+    return ok(name, f"private roots: {len(found)}, the first expires on {_day(ends)}")
 
 
 def made_at(version: str) -> int | None:
-    """The day on which a release of certifi was made; None where its version is no date."""
+    """Return the release day of certifi as UTC seconds; None if its version is no date."""
     match = _DATED.fullmatch(version)
     try:
         return int(datetime(*map(int, match.groups()), tzinfo=UTC).timestamp()) if match else None  # type: ignore[arg-type, misc]

@@ -1,7 +1,7 @@
-"""The rules: which would be used and why those, whether they are trusted, and every mistake in them.
+"""Check the rules: which are used and why, whether they are trusted, and all their mistakes.
 
-They are chosen and read as `egress serve` does. Rules that are not trusted are checked, because any file may
-be, and nothing further is done with them: they could name commands.
+Rules are chosen and read like in `egress serve`. Untrusted rules are checked but not used any further: they
+could name commands.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from egress.rules.decide.policy import Policy
 from egress.types import Finding, Severity
 
 MAX_SHOWN_FINDINGS: Final = 5
-"""Findings of one kind that are told; `egress check` has them all."""
-UNTIL_CORRECTED: Final = "the mistakes above are put right"
+"""Findings reported per severity; `egress check` lists all."""
+UNTIL_CORRECTED: Final = "the errors above are fixed"
 UNTIL_TRUSTED: Final = "the rules are trusted"
 
 
 @dataclass(frozen=True, slots=True)
 class RulesReport:
-    """What a proxy would run by, and what is to be said about it."""
+    """The rules a proxy would use, and the diagnoses about them."""
 
     policy: Policy | None
     diagnoses: tuple[Diagnosis, ...]
     until: str = UNTIL_RULES
-    """What has to be done before there is a policy, where there is none."""
+    """Condition for having a policy, used if there is none."""
 
 
 def read(effective: EffectiveSettings, config: Path, now: int) -> RulesReport:
-    """Find, read and check the rules; raises nothing for what is wrong with them."""
+    """Find, read and check the rules; raises nothing for mistakes in them."""
     values = effective.values
     try:
         chosen = choose_rules(values.rules, config, Path())
@@ -53,11 +53,11 @@ def read(effective: EffectiveSettings, config: Path, now: int) -> RulesReport:
         return RulesReport(None, (from_error("rules", error),))
     except OSError as error:
         reason = reason_of(error)
-        cure = "check who may enter its folders, or name a file with `--rules`"
+        cure = "check the permissions of its folders, or name a file with `--rules`"
         return RulesReport(
-            None, (fault("rules", f"{printable_path(config)} cannot be looked at: {reason}", cure),)
+            None, (fault("rules", f"{printable_path(config)} cannot be inspected: {reason}", cure),)
         )
-    # Who may write them decides, whatever stands in them just now.
+    # The modes matter even if the content is fine at present, or cannot be read.
     found = list(_modes(files))
     try:
         loaded = read_rules(chosen, TrustedFiles(values.state_dir), now)
@@ -74,13 +74,13 @@ def read(effective: EffectiveSettings, config: Path, now: int) -> RulesReport:
     except EgressError as error:
         return RulesReport(None, (*found, from_error("profile", error)), UNTIL_CORRECTED)
     why = {"flag": "named by --rules", "environment": "named by EGRESS_RULES"}.get(effective.origins["rules"])
-    why = why or ("found here, and trusted" if chosen.needs_trust else "your own")
+    why = why or ("found here and trusted" if chosen.needs_trust else "your own")
     return RulesReport(loaded.policy, (ok(chosen.names, f"{why}: {_summary(loaded.policy)}"), *found))
 
 
 def _of_untrusted(files: tuple[Path, ...], error: EgressError, now: int) -> Iterator[Diagnosis]:
     if isinstance(error, UntrustedError):
-        # One that cannot be read has been told already.
+        # A file that cannot be read is reported already.
         yield from _findings(RuleSource(files), load_policy(files, now))
 
 
@@ -114,14 +114,14 @@ def _finding(finding: Finding, level: Level) -> Diagnosis:
 
 
 def _modes(files: tuple[Path, ...]) -> Iterator[Diagnosis]:
-    """Whoever can write the rules decides where credentials go."""
+    """Report rule files that other users can write: they could redirect credentials."""
     for path in dict.fromkeys([*files, *(file.parent for file in files)]):
         name = printable_path(path.absolute())
-        # What cannot be looked at is told where it is read.
+        # A file that cannot be inspected is reported by the reader.
         with suppress(OSError):
             if may_write(path):
                 yield fault(
                     printable_path(path),
-                    f"{name} can be written by every user, who can then send credentials anywhere",
-                    f"look into the rules, then `chmod o-w {shlex.quote(name)}`",
+                    f"{name} is writable by every user, who can then redirect credentials",
+                    f"inspect the rules, then `chmod o-w {shlex.quote(name)}`",
                 )

@@ -1,7 +1,7 @@
-"""The proxy that runs with these folders: whether it answers, is ready, and is what was started here.
+"""Check the proxy that runs with these folders: whether it answers, is ready, and was started from here.
 
-It is asked once, over its control socket. The answer comes from another process, perhaps of another version:
-nothing about its shape is taken for granted.
+Asked once, over its control socket. The answer comes from another process, perhaps of another version, so its
+shape is never assumed.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ from egress.secrets.daemon_thread import run_in_thread
 ANSWER_TIMEOUT: Final = 5.0
 
 _STARTING: Final = 404
-"""What a proxy answers that has not got so far."""
+"""Answer of a proxy that is still starting."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningProxy:
-    """What a running proxy said; nothing where none runs."""
+    """The status of a running proxy; empty if none runs."""
 
     code: int = 0
     answer: Mapping[str, object] = field(default_factory=dict)
     problem: EgressError | None = None
-    """Why it gave no answer, where there is one that should."""
+    """Cause of a missing answer, if a proxy should be there."""
 
     @property
     def open_at(self) -> frozenset[str]:
-        """Every address at which it listens."""
+        """Return every address at which it listens."""
         keys = ("listeners", "transparent", "dns")
         boxes = [_map(box) for box in _list(self.answer.get("sandboxes"))]
         return frozenset(text for box in boxes for key in keys for text in _texts(box.get(key)))
 
     @property
     def is_there(self) -> bool:
-        """Whether one runs, be it that it does not answer."""
+        """Report whether a proxy runs, even if it does not answer."""
         return bool(self.code) or self.problem is not None
 
     @property
     def secrets(self) -> frozenset[str] | None:
-        """The secrets that its rules name; None where it does not say."""
+        """Return the secrets of its rules; None if the status lacks them."""
         names = _map(self.answer.get("rules")).get("secrets")
         return frozenset(_texts(names)) if isinstance(names, list) else None
 
     def has(self, variable: str) -> bool | None:
-        """Whether it was started with a variable that its rules name; None where it does not say."""
+        """Report whether it was started with a variable of its rules; None if the status lacks it."""
         said = _map(_map(self.answer.get("rules")).get("variables")).get(variable)
         return None if said not in ("set", "not set") else said == "set"
 
 
-async def ask(patient: ProxySetup) -> RunningProxy:
-    """Ask the proxy; raises nothing when none is there."""
+async def ask(setup: ProxySetup) -> RunningProxy:
+    """Ask the proxy; raises nothing if none is there."""
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT):
-            code, answer = await run_in_thread(patient.ask)
+            code, answer = await run_in_thread(setup.ask)
     except TimeoutError:
         silent = UnreadableError(
-            f"a proxy has its control socket here, and has not answered within {ANSWER_TIMEOUT:g} s",
-            "look into its log; if it hangs, end it and start it again",
+            f"the control socket exists, but no proxy answered within {ANSWER_TIMEOUT:g} s",
+            "check its log; if it hangs, kill and restart it",
         )
         return RunningProxy(problem=silent)
     except NoProxyError:
@@ -76,19 +76,19 @@ async def ask(patient: ProxySetup) -> RunningProxy:
     return RunningProxy(code, answer)
 
 
-def check(patient: ProxySetup, running: RunningProxy, authority: Authority | None) -> Iterator[Diagnosis]:
-    """Say how the proxy is."""
+def check(setup: ProxySetup, running: RunningProxy, authority: Authority | None) -> Iterator[Diagnosis]:
+    """Report the state of the proxy."""
     if running.problem is not None:
         yield from_error("process", running.problem)
     elif not running.code:
-        place = patient.values.runtime_dir / CONTROL_SOCKET
-        yield note("process", f"none is running: nobody answers at {place}")
+        place = setup.values.runtime_dir / CONTROL_SOCKET
+        yield note("process", f"not running: no answer at {place}")
     elif running.code == _STARTING:
-        yield warning("process", "it is still starting", "ask again in a moment")
+        yield warning("process", "still starting", "try again in a moment")
     else:
         yield from _process(running.answer)
-        yield from _rules(patient, _map(running.answer.get("rules")))
-        yield from _sandboxes(patient, running.answer, authority)
+        yield from _rules(setup, _map(running.answer.get("rules")))
+        yield from _sandboxes(setup, running.answer, authority)
 
 
 def _process(answer: Mapping[str, object]) -> Iterator[Diagnosis]:
@@ -96,42 +96,42 @@ def _process(answer: Mapping[str, object]) -> Iterator[Diagnosis]:
     if answer.get("ready"):
         yield ok("process", f"ready: {who}")
     else:
-        problems = list_some(_texts(answer.get("problems"))) or "it does not say why"
+        problems = list_some(_texts(answer.get("problems"))) or "no reason given"
         yield fault(
-            "process", f"not ready: {problems} ({who})", "look into its log; `egress status` asks again"
+            "process",
+            f"not ready: {problems} ({who})",
+            "check its log; `egress status` shows the current state",
         )
     if answer.get("version") != __version__:
         yield warning(
-            "version", f"it runs {answer.get('version')}, and {__version__} is installed", "start it again"
+            "version", f"it runs {answer.get('version')}, but {__version__} is installed", "restart it"
         )
 
 
-def _rules(patient: ProxySetup, rules: Mapping[str, object]) -> Iterator[Diagnosis]:
+def _rules(setup: ProxySetup, rules: Mapping[str, object]) -> Iterator[Diagnosis]:
     refused, names = (
         _texts(rules.get("refused")),
-        list_some(_texts(rules.get("files"))) or "it does not say which",
+        list_some(_texts(rules.get("files"))) or "unknown files",
     )
     if refused:
         yield fault(
             "rules",
-            f"it refused them as they are now, and keeps those of {rules.get('loaded')}: "
+            f"it refused the current rules, and keeps those of {rules.get('loaded')}: "
             f"{list_some(refused, 1)}",
-            "put right what is told; it reads them again when they are saved",
+            "fix the error; saving the file reloads it",
         )
-    elif patient.policy is not None and rules.get("digest") != patient.policy.digest:
+    elif setup.policy is not None and rules.get("digest") != setup.policy.digest:
         yield warning(
             "rules",
-            f"it goes by others than looked at above: {names}",
-            "reload it, or name its rules to the doctor with `--rules`",
+            f"it uses other rules than checked above: {names}",
+            "reload it, or pass its rules to the doctor with `--rules`",
         )
-    elif patient.policy is not None:
-        yield ok(
-            "rules", f"it goes by the same rules as looked at above: {names}, since {rules.get('loaded')}"
-        )
+    elif setup.policy is not None:
+        yield ok("rules", f"it uses the rules checked above: {names}, since {rules.get('loaded')}")
 
 
 def _sandboxes(
-    patient: ProxySetup, answer: Mapping[str, object], authority: Authority | None
+    setup: ProxySetup, answer: Mapping[str, object], authority: Authority | None
 ) -> Iterator[Diagnosis]:
     for box in map(_map, _list(answer.get("sandboxes"))):
         name = f"sandbox {box.get('name')}"
@@ -139,19 +139,19 @@ def _sandboxes(
             yield fault(name, failed, "free the port, then reload it")
         if lacks := _texts(box.get("authority_lacks")):
             yield warning(
-                name, f"its authority may not sign for {list_some(lacks)}", "its log has the command for it"
+                name,
+                f"its authority is not permitted to sign for {list_some(lacks)}",
+                "its log shows the command to replace it",
             )
-        is_kept = box.get("name") == patient.values.sandbox and authority is not None
+        is_kept = box.get("name") == setup.values.sandbox and authority is not None
         if is_kept and authority is not None and box.get("authority") != authority.fingerprint:
-            yield warning(
-                name, "it signs with another authority than the one on the disk", "start the proxy again"
-            )
+            yield warning(name, "it signs with another authority than the one on disk", "restart the proxy")
     for kind, names in _map(answer.get("killed")).items():
         if killed := _texts(names):
-            yield note(f"killed {kind}", list_some(killed), "`egress kill --undo` gives it back")
+            yield note(f"killed {kind}", list_some(killed), "`egress kill --undo` restores access")
 
 
-# Of the answer, whose shape is not known ---------------------------------------------------------
+# Parsing a status of unknown shape ---------------------------------------------------------------
 
 
 def _map(value: object) -> Mapping[str, object]:

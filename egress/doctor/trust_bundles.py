@@ -1,7 +1,7 @@
-"""The bundles that variables of the environment name: whom programs that are started here trust.
+"""Check the certificate bundles named by variables: they decide which servers programs started here trust.
 
-Programs that go through the proxy have to trust its authority, and a bundle that was exported once is not
-renewed by itself. What the proxy trusts does not hang on these variables; that is looked at in `roots`.
+Programs behind the proxy must trust its authority, and an exported bundle does not renew itself. The proxy's
+own trust does not depend on these variables; `roots` checks it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from egress.doctor.proxy_setup import ProxySetup
 from egress.errors import EgressError
 
 MAX_BUNDLE_AGE: Final = 365 * DAY_SECONDS
-"""A bundle of this age lacks roots that came since, and has some that went."""
+"""A bundle of this age lacks new roots and keeps withdrawn ones."""
 
 _EXPORT: Final = "egress ca export --bundle"
 _OURS: Final = b"Egress "
@@ -38,7 +38,7 @@ class NamedBundle:
     path: Path
     variables: tuple[str, ...]
     replaces: bool
-    """One of them at least names everything a program trusts."""
+    """At least one of the variables replaces all trusted certificates of a program."""
 
     @property
     def name(self) -> str:
@@ -47,79 +47,77 @@ class NamedBundle:
 
     @property
     def renewal(self) -> str:
-        """The command that writes it anew."""
+        """Return the command that writes the bundle anew."""
         return f"`{_EXPORT} --force --out {shlex.quote(str(self.path))}`"
 
 
-def check(patient: ProxySetup, authority: Authority | None, *, is_led_here: bool) -> Iterator[Diagnosis]:
-    """Look at every file that is named; `is_led_here` says that programs started here use the proxy."""
-    found = list(_named(patient))
+def check(setup: ProxySetup, authority: Authority | None, *, is_led_here: bool) -> Iterator[Diagnosis]:
+    """Check every named file; `is_led_here` says that programs started here use the proxy."""
+    found = list(_named(setup))
     if not found and is_led_here:
         yield warning(
             "bundles",
-            "programs that are started here are led to the proxy, and none is told to trust its authority",
-            f"`{_EXPORT} --out FILE` writes a bundle, and says which variables are to name it",
+            "programs started here use the proxy, but no variable makes them trust its authority",
+            f"`{_EXPORT} --out FILE` writes a bundle and lists the variables to set",
         )
     elif not found:
-        yield ok("bundles", f"none is named here by {', '.join((*patient.replacing, *patient.adding))}")
+        yield ok("bundles", f"none named by {', '.join((*setup.replacing, *setup.adding))}")
     for named in found:
-        yield _judged(patient, named, authority, is_led_here=is_led_here)
+        yield _judged(setup, named, authority, is_led_here=is_led_here)
 
 
-def _named(patient: ProxySetup) -> Iterator[NamedBundle]:
-    """Every file once, in the order of the variables."""
+def _named(setup: ProxySetup) -> Iterator[NamedBundle]:
+    """Yield every file once, in the order of the variables."""
     names: dict[str, list[str]] = {}
-    for name in (*patient.replacing, *patient.adding):
-        if text := patient.environ.get(name):
+    for name in (*setup.replacing, *setup.adding):
+        if text := setup.environ.get(name):
             names.setdefault(text, []).append(name)
     for text, variables in names.items():
-        yield NamedBundle(Path(text), tuple(variables), not set(patient.replacing).isdisjoint(variables))
+        yield NamedBundle(Path(text), tuple(variables), not set(setup.replacing).isdisjoint(variables))
 
 
 def _judged(
-    patient: ProxySetup, named: NamedBundle, authority: Authority | None, *, is_led_here: bool
+    setup: ProxySetup, named: NamedBundle, authority: Authority | None, *, is_led_here: bool
 ) -> Diagnosis:
     name, path = named.name, named.path
     with suppress(OSError):
         if path.is_dir():
-            return note(name, f"{path} is a folder, which was not looked into")
+            return note(name, f"{path} is a folder, which is not checked")
     try:
         found = list(certificates(private_roots([path])))
     except EgressError as error:
-        return warning(name, error.message, f"name a sound one: `{_EXPORT} --out FILE` makes it")
+        return warning(name, error.message, f"name a valid bundle: `{_EXPORT} --out FILE` creates one")
     ours = authority.certificate.public_bytes(Encoding.DER) if authority else None
     if ours in found:
-        return _ours(named, len(found), int(patient.clock.now() - path.stat().st_mtime))
+        return _ours(named, len(found), int(setup.clock.now() - path.stat().st_mtime))
     if any(is_of_a_proxy(der) for der in found):
-        return warning(
-            name, f"{path} has the authority of a proxy, and not that of this one as it is now", named.renewal
-        )
+        return warning(name, f"{path} contains the authority of another proxy, or an old one", named.renewal)
     if is_led_here:
         return warning(
             name,
-            f"{path} lacks the authority of the proxy, to which programs that are started here are led",
-            f"name a bundle with it: `{_EXPORT} --out FILE` makes one",
+            f"{path} lacks the authority of the proxy, which programs started here use",
+            f"name a bundle that contains it: `{_EXPORT} --out FILE` creates one",
         )
     return note(name, f"{path} has {counted(len(found), 'certificate')}, without the authority of the proxy")
 
 
 def _ours(named: NamedBundle, count: int, age: int) -> Diagnosis:
-    """A bundle with the authority of the proxy in it."""
+    """Judge a bundle that contains the authority of the proxy."""
     if count == 1 and named.replaces:
-        fact = f"{named.path} has the authority of the proxy and nothing else: no public host is trusted"
+        fact = f"{named.path} contains only the authority of the proxy: no public host is trusted"
         return warning(named.name, fact, named.renewal)
     if age > MAX_BUNDLE_AGE:
-        fact = f"{named.path} was made {age // DAY_SECONDS} days ago, and public roots change"
+        fact = f"{named.path} is {age // DAY_SECONDS} days old, and public roots change"
         return warning(named.name, fact, named.renewal)
     return ok(
-        named.name, f"{named.path} has the authority of the proxy, among {counted(count, 'certificate')}"
+        named.name, f"{named.path} contains the authority of the proxy, among {counted(count, 'certificate')}"
     )
 
 
 def is_of_a_proxy(der: bytes) -> bool:
-    """Whether a certificate is that of an authority of Egress, this one or another."""
+    """Report whether a certificate belongs to any authority of Egress."""
     if _OURS not in der:
-        # Nearly all: the public roots are not taken apart, some of which a reader would complain about.
+        # Fast path for public roots: some of them make the parser complain.
         return False
     try:
         subject = x509.load_der_x509_certificate(der).subject

@@ -1,6 +1,6 @@
-"""From when to when a certificate is valid, in UTC seconds.
+"""Return the validity of a certificate, in UTC seconds.
 
-Read by OpenSSL, which takes what servers really send; other readers complain about some of it.
+Parsed by OpenSSL, which accepts what servers really send; stricter parsers reject some of it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _FORM: Final = "%Y%m%d%H%M%SZ"
 
 
 def load(der: bytes) -> crypto.X509:
-    """Read a certificate; raises `ContentError` for what is none."""
+    """Parse a certificate; raises `ContentError` for anything else."""
     try:
         return crypto.load_certificate(crypto.FILETYPE_ASN1, der)
     except (crypto.Error, ValueError):
         raise ContentError(
-            "it holds something that is no certificate", "convert it with `openssl x509`"
+            "it contains something other than a certificate", "convert it with `openssl x509`"
         ) from None
 
 

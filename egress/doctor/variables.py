@@ -1,6 +1,6 @@
-"""The environment: what keeps the proxy from starting, what does nothing, and what leads in a circle.
+"""Check the environment: variables that stop the proxy, do nothing, or lead in a circle.
 
-Names of variables are told, never what they hold: the address of a proxy can have a password in it.
+Names of variables are reported, never their values: the address of a proxy may contain a password.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ UNVERIFIED: Final = {
     "NODE_TLS_REJECT_UNAUTHORIZED": frozenset({"0"}),
     "PYTHONHTTPSVERIFY": frozenset({"0"}),
 }
-"""Variables by which programs take any certificate, and the values that do it."""
+"""Variables that make programs accept any certificate, with the values that do."""
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _SOCKS_PORT: Final = 1080
 
 
 def check(
-    patient: ProxySetup, open_at: Collection[ListenAddress], heard_at: Collection[ListenAddress]
+    setup: ProxySetup, open_at: Collection[ListenAddress], heard_at: Collection[ListenAddress]
 ) -> Iterator[Diagnosis]:
-    """Look at every variable that matters.
+    """Check every relevant variable.
 
-    `open_at` is where the proxy listens, or would; `heard_at`, where the one that runs says that it does.
+    `open_at` is where the proxy listens, or would; `heard_at` where the running proxy reports to listen.
     """
-    environ = patient.environ
+    environ = setup.environ
     found = [
         *_of_tls(environ),
         *_unknown(environ),
-        *_circle(patient, open_at),
+        *_circle(setup, open_at),
         *_led_here(environ, open_at, heard_at),
         *_unverified(environ),
     ]
-    yield from found or [ok("environment", "nothing in it keeps the proxy from starting, or misleads it")]
+    yield from found or [ok("environment", "no variable stops or misleads the proxy")]
 
 
 def _of_tls(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """What the lane that reads refuses to start with."""
+    """Report variables with which the intercept lane refuses to start."""
     try:
         check_environment(environ)
     except EgressError as error:
@@ -62,31 +62,33 @@ def _of_tls(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
 
 def _unknown(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     for name, meant in unknown_variables(environ):
-        fix = f"did you mean {meant}?" if meant else "take it away; docs/reference/settings.md lists them all"
+        fix = (
+            f"did you mean {meant}?" if meant else "remove it; docs/reference/settings.md lists all settings"
+        )
         yield warning(name, "this is not a setting, and has no effect", fix)
 
 
-def _circle(patient: ProxySetup, open_at: Collection[ListenAddress]) -> Iterator[Diagnosis]:
-    """Commands that fetch secrets are given the proxy of the environment, and must not wait for this one."""
-    leading = _leading(patient.environ, open_at)
-    secrets = patient.policy.secrets.values() if patient.policy else ()
+def _circle(setup: ProxySetup, open_at: Collection[ListenAddress]) -> Iterator[Diagnosis]:
+    """Report commands that would fetch a secret through the proxy that waits for the secret."""
+    leading = _leading(setup.environ, open_at)
+    secrets = setup.policy.secrets.values() if setup.policy else ()
     waiting = sorted(spec.name for spec in secrets if spec.scheme == "command")
     if leading and waiting:
         yield warning(
             "circle",
-            f"{list_some(leading)} leads to this very proxy, "
+            f"{list_some(leading)} points to this proxy itself, "
             f"also for the commands that fetch {list_some(waiting)} for it",
-            f"start the proxy without: `env {' '.join(f'-u {name}' for name in leading)} egress serve`",
+            f"start the proxy without it: `env {' '.join(f'-u {name}' for name in leading)} egress serve`",
         )
 
 
 def _led_here(
     environ: Mapping[str, str], open_at: Collection[ListenAddress], heard_at: Collection[ListenAddress]
 ) -> Iterator[Diagnosis]:
-    """Programs that are led to the proxy go through it, if it is there."""
+    """Report variables that send programs to the proxy, and whether it is there."""
     alive = _leading(environ, heard_at)
     if alive:
-        fact = f"{list_some(alive)} leads to this very proxy: programs that are started here go through it"
+        fact = f"{list_some(alive)} points to this proxy: programs started here use it"
         yield note("proxy", fact)
     for at in open_at:
         if lost := [name for name in _leading(environ, [at]) if name not in alive]:
@@ -95,18 +97,18 @@ def _led_here(
 
 def _lost(names: list[str], at: ListenAddress) -> Diagnosis:
     holder = owner_of_port(at)
-    there = f"which {holder} has, and no proxy that answers here" if holder else "where no proxy runs"
+    there = f"used by {holder}, not by this proxy" if holder else "where no proxy runs"
     return warning(
         "proxy",
-        f"{list_some(names)} leads to {at}, {there}: programs that are started here will fail",
-        f"{'see what has the port' if holder else 'start the proxy'}, or `unset {' '.join(names)}`",
+        f"{list_some(names)} points to {at}, {there}: programs started here will fail",
+        f"{'check what uses the port' if holder else 'start the proxy'}, or `unset {' '.join(names)}`",
     )
 
 
 def _leading(environ: Mapping[str, str], places: Iterable[ListenAddress]) -> list[str]:
-    """The variables that lead to one of these places."""
-    ways = tuple(places)
-    return [name for name in PROXIES if any(leads_to(environ.get(name, ""), at) for at in ways)]
+    """Return the variables that point to one of these addresses."""
+    listeners = tuple(places)
+    return [name for name in PROXIES if any(leads_to(environ.get(name, ""), at) for at in listeners)]
 
 
 def _unverified(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -114,18 +116,18 @@ def _unverified(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
         if environ.get(name, "").lower() in values:
             yield warning(
                 name,
-                "programs that are started here take any certificate for good",
-                f"`unset {name}`, and let them trust the proxy: `egress ca export`",
+                "programs started here accept any certificate",
+                f"`unset {name}`, and make them trust the proxy: `egress ca export`",
             )
 
 
 def is_led_here(environ: Mapping[str, str], open_at: Iterable[ListenAddress]) -> bool:
-    """Whether programs with this environment go through the proxy."""
+    """Report whether programs with this environment use the proxy."""
     return bool(_leading(environ, open_at))
 
 
 def leads_to(url: str, at: ListenAddress) -> bool:
-    """Whether the value of a proxy variable names this listener."""
+    """Report whether the value of a proxy variable names this listener."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         host, port = parts.hostname or "", parts.port

@@ -1,4 +1,4 @@
-"""The room of rule files: it finds and reads them, brings the shipped presets, and hands texts to `rules`.
+"""Rule files: find and read them, add the bundled presets, and pass their texts to `rules`.
 
-What a rule means is settled in `egress.rules`. Nothing here resolves a secret or decides a request.
+The meaning of a rule is up to `egress.rules`. Modules here resolve no secret and decide no request.
 """

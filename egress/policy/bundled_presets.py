@@ -1,6 +1,6 @@
-"""The presets that come with Egress: YAML texts inside the package, by name.
+"""The presets bundled with Egress: YAML texts inside the package, by name.
 
-They are data. What they mean, and what their parameters may be, is settled in `egress.rules`.
+Presets are data. Their meaning, and the allowed parameters, are up to `egress.rules`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SUFFIX = ".yaml"
 
 @cache
 def preset_texts() -> Mapping[str, str]:
-    """Return the text of every shipped preset by its name, in alphabetical order."""
+    """Return the text of every bundled preset by name, in alphabetical order."""
     folder = resources.files("egress.policy") / "presets"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(_SUFFIX)), key=lambda f: f.name)
     return MappingProxyType({file.name.removesuffix(_SUFFIX): file.read_text("utf-8") for file in files})

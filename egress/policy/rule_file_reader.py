@@ -1,13 +1,13 @@
-"""From a path to the text of a rule file, whatever stands at that path.
+"""Read the text of a rule file from any path.
 
-Theory of operation. Two kinds of trouble are kept apart. What the *environment* did (no such file, no
-permission, not a file at all) raises `UnreadableError`. What stands *in* the file (it is too large, it
-is not UTF-8) is a finding with a place, like any other mistake in the rules.
+Theory of operation. Trouble from the *environment* (no such file, no permission, not a file) raises
+`UnreadableError`. Trouble *in* the file (too large, not UTF-8) is a finding with a place, like any other
+mistake in the rules.
 
-Reading never blocks and never takes more than it may: pipes, devices and sockets are refused before
-they are opened, and at most `MAX_BYTES` and one are read, even from a file that grows meanwhile.
+Reading never blocks and is bounded: pipes, devices and sockets are refused before they are opened, and at
+most `MAX_FILE_BYTES` and one byte are read, even from a file that grows meanwhile.
 
-Errors name the path and never quote the bytes: somebody may point at the wrong file.
+Errors name the path and never quote the bytes: the path may lead to the wrong file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAVE_HINT = "save it as UTF-8"
 
 
 class NotTextError(ContentError):
-    """The file was read and is not the text of a rule file; `finding` says where and why."""
+    """The file is not the text of a rule file; `finding` says where and why."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(str(finding), finding.hint)
@@ -41,24 +41,24 @@ class NotTextError(ContentError):
 def read_text(path: Path) -> str:
     """Return the text of a rule file.
 
-    Raises `UnreadableError` when there is no file to read, `NotTextError` when what it holds is not
-    text. A byte order mark of UTF-8 is left out; line ends stay as they are.
+    Raises `UnreadableError` if there is no readable file, `NotTextError` if its content is not text. A UTF-8
+    byte order mark is removed; line ends stay.
     """
     return _decoded(printable_path(path), _content(path))
 
 
 def printable_path(path: Path) -> str:
-    """Return the path fit for a message: a file name may hold anything, a terminal should not get it."""
+    """Make a path fit for a message: a terminal must not get the control characters of a file name."""
     return "".join(character if character.isprintable() else "?" for character in str(path))
 
 
 def unreadable_error(path: Path, error: OSError) -> UnreadableError:
-    """Say what the operating system found at `path`, in our own words."""
+    """Describe the operating system's error at `path` in plain words."""
     name = printable_path(path)
     if isinstance(error, FileNotFoundError):
-        return UnreadableError(f"there is no file {name}", "check the name, or write one with `egress init`")
+        return UnreadableError(f"file not found: {name}", "check the name, or create it with `egress init`")
     if isinstance(error, PermissionError):
-        return UnreadableError(f"{name} may not be read", "give your user permission to read it")
+        return UnreadableError(f"permission denied: {name}", "give your user permission to read it")
     if isinstance(error, NotADirectoryError):
         return UnreadableError(f"a part of {name} is not a directory", "check the path")
     return UnreadableError(f"{name} cannot be read: {reason_of(error)}", "check the path")
@@ -71,14 +71,14 @@ def _content(path: Path) -> bytes:
     try:
         _refuse_other_kinds(path, path.stat())
         with os.fdopen(os.open(path, _OPEN_FLAGS), "rb") as file:
-            # Looked at again, because another thing may stand at the path by now.
+            # Checked again, because the path may lead to another file by now.
             _refuse_other_kinds(path, os.fstat(file.fileno()))
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise unreadable_error(path, error) from None
     except ValueError:
         raise UnreadableError(
-            f"{printable_path(path)} is not a path", "a path has no NUL character in it"
+            f"{printable_path(path)} is not a path", "a path cannot contain a NUL character"
         ) from None
     if len(data) > MAX_FILE_BYTES:
         raise _too_large(path)
@@ -86,13 +86,13 @@ def _content(path: Path) -> bytes:
 
 
 def _refuse_other_kinds(path: Path, status: os.stat_result) -> None:
-    """Refuse what is not a file, or too large a one, from its status alone."""
+    """Refuse anything but a regular file of limited size, by its status alone."""
     if stat.S_ISDIR(status.st_mode):
         raise UnreadableError(f"{printable_path(path)} is a directory", "name a file")
     if not stat.S_ISREG(status.st_mode):
         raise UnreadableError(
             f"{printable_path(path)} is a pipe, a socket or a device, which is never read",
-            "name a plain file",
+            "name a regular file",
         )
     if status.st_size > MAX_FILE_BYTES:
         raise _too_large(path)
@@ -110,11 +110,13 @@ def _too_large(path: Path) -> NotTextError:
 def _decoded(name: str, data: bytes) -> str:
     if data.startswith(_UTF16_MARKS):
         raise _not_text(name, data, 0, "the file is UTF-16", _SAVE_HINT)
-    # Some editors mark UTF-8 too; the mark says nothing, and it would shift every column.
+    # Some editors add the mark to UTF-8, too; it means nothing and would shift every column.
     data = data.removeprefix(_UTF8_MARK)
     nul = data.find(b"\0")
     if nul >= 0:
-        raise _not_text(name, data, nul, "a NUL byte stands here", f"if this is a text, {_SAVE_HINT}")
+        raise _not_text(
+            name, data, nul, "the file contains a NUL byte", f"if this is a text file, {_SAVE_HINT}"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -123,7 +125,7 @@ def _decoded(name: str, data: bytes) -> str:
 
 
 def _not_text(name: str, data: bytes, offset: int, message: str, hint: str) -> NotTextError:
-    """Build the error for the byte at `offset`, with its line, and its column in characters."""
+    """Return the error for the byte at `offset`, with its line, and its column in characters."""
     before = data[:offset]
     line_start = before.rfind(b"\n") + 1
     column = len(before[line_start:].decode("utf-8", "replace"))

@@ -1,10 +1,10 @@
-"""Which files are the rules, and from these files to a policy.
+"""Find the rule files, and load a policy from them.
 
-A name stands for what it says: a file is that file alone, a directory is every `*.yaml` right in it.
-Nothing is joined in silence, and nothing that looks like a rule file is left out in silence either: a
-deny rule that nobody reads denies nothing.
+A name means only itself: a file means that file, a directory means every `*.yaml` directly in it. Files are
+never joined silently, and a likely rule file is never skipped silently either: a deny rule that is not read
+denies nothing.
 
-Whether a file is *trusted* is not asked here: `check`, `explain` and `test` may read any.
+Trust is not checked here: `check`, `explain` and `test` may read any file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DEFAULT_RULE_FILES = (Path("config/hosts.yaml"), Path("hosts.yaml"))
-"""Where rules are looked for when no file is named; the first that exists is taken."""
+"""Default places of the rules; the first that exists is used."""
 
 
 def find_rule_files(given: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
-    """Return the rule files that `given` stands for, or the default one below `cwd`.
+    """Return the rule files that `given` means, or the default file below `cwd`.
 
-    Raises `UnreadableError` when there is none. Order is kept, and files of a directory are sorted by
-    name. Findings show the names as they come out of here: a `cwd` of `ValuePath()` keeps them short.
+    Raises `UnreadableError` if there is none. Order is kept, and files of a directory are sorted by name.
+    Findings show the names as returned here: a `cwd` of `Path()` keeps them short.
     """
     if not given:
         return (_default(cwd),)
@@ -37,10 +37,10 @@ def find_rule_files(given: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
 
 
 def load_policy(paths: Sequence[Path], now: int | None = None) -> LoadResult:
-    """Read rule files and compile them, with the shipped presets at hand.
+    """Read rule files and compile them, with the bundled presets.
 
-    Raises `UnreadableError` for a path that cannot be read. When a file is no text, that alone is
-    reported: what the others lack without it would be guesswork.
+    Raises `UnreadableError` for a path that cannot be read. If a file is not text, only that is reported:
+    findings about the other files would be guesswork without it.
     """
     sources, findings = [], []
     for path in paths:
@@ -53,13 +53,11 @@ def load_policy(paths: Sequence[Path], now: int | None = None) -> LoadResult:
 
 def _default(cwd: Path) -> Path:
     for name in DEFAULT_RULE_FILES:
-        # Something is there even when it cannot be read: then that is said, and no other file is taken.
+        # A file that exists but cannot be read is an error: silently using the other one could drop denies.
         if _stands_there(cwd / name):
             return cwd / name
     names = " nor ".join(str(name) for name in DEFAULT_RULE_FILES)
-    raise UnreadableError(
-        f"there are no rules here: neither {names}", "name a file, or write one with `egress init`"
-    )
+    raise UnreadableError(f"no rules found: neither {names}", "name a file, or create one with `egress init`")
 
 
 def _stands_there(path: Path) -> bool:
@@ -80,7 +78,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def _in_directory(folder: Path) -> list[Path]:
-    """Every rule file right in `folder`, sorted by name; hidden ones belong to editors."""
+    """Return every rule file directly in `folder`, sorted by name; hidden files belong to editors."""
     try:
         names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
     except OSError as error:
@@ -88,12 +86,12 @@ def _in_directory(folder: Path) -> list[Path]:
     for name in names:
         if name.lower().endswith((".yml", ".yaml")) and not name.endswith(".yaml"):
             raise UnreadableError(
-                f"{printable_path(folder / name)} would be left out: only *.yaml is read",
+                f"{printable_path(folder / name)} would be ignored: only *.yaml is read",
                 "rename it to end in .yaml",
             )
     files = [folder / name for name in names if name.endswith(".yaml")]
     if not files:
         raise UnreadableError(
-            f"the directory {printable_path(folder)} holds no *.yaml", "name a file, or put rules into it"
+            f"the directory {printable_path(folder)} contains no *.yaml", "name a file, or add rules to it"
         )
     return files

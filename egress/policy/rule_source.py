@@ -1,11 +1,11 @@
-"""Whose rules a proxy runs by, and reading them.
+"""Choose the rules of a proxy, and read them.
 
-Rules come from whoever starts the proxy: named on the command line or in the environment, or put into
-the user's own configuration. What merely lies in the working directory is used only where it is trusted
-(`egress.policy.trust`), and what is checked is the very text that is loaded.
+Rules come from the user who starts the proxy: named on the command line or in the environment, or in the
+user's own configuration. A file in the working directory is used only if it is trusted
+(`egress.policy.trust`), and the text that is checked is the same text that is loaded.
 
-Rules that allow nothing are refused like rules with a mistake: a file that was just cut off, or is being
-written, looks like that, and nobody starts a proxy to allow nothing.
+Rules that allow nothing are refused like rules with a mistake: a truncated file, or a file being written,
+looks like that, and a proxy that allows nothing has no use.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from egress.rules.decide.policy import Policy
 from egress.types import Finding, Place, Severity
 
 OWN_RULE_NAMES = ("hosts.yaml", "hosts.d")
-"""What is looked for in the user's configuration: a file, or a folder of files."""
+"""Rules in the user's configuration: a file, or a folder of files."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSource:
-    """Files and folders of rules, as they were named or found."""
+    """Files and folders of rules, as named or found."""
 
     paths: tuple[Path, ...]
     needs_trust: bool = False
-    """They were only found in the working directory."""
+    """The files were only found in the working directory."""
 
     @property
     def names(self) -> str:
@@ -41,17 +41,17 @@ class RuleSource:
 
 
 def choose_rules(given: Sequence[Path], config: Path | None, cwd: Path) -> RuleSource:
-    """Return the rules that were named, else the user's own in `config`, else what lies below `cwd`.
+    """Return the named rules, else the user's own in `config`, else the rules below `cwd`.
 
-    Raises `UnreadableError` when there are none, `ContentError` when the user has two sets.
+    Raises `UnreadableError` if there are none, `ContentError` if the user has two sets.
     """
     if given:
         return RuleSource(tuple(given))
     own = [config / name for name in OWN_RULE_NAMES if (config / name).exists()] if config is not None else []
     if len(own) > 1:
         raise ContentError(
-            f"there are both {printable_path(own[0])} and {printable_path(own[1])}",
-            "name what you mean with --rules: nothing is joined in silence",
+            f"both exist: {printable_path(own[0])} and {printable_path(own[1])}",
+            "choose with --rules: they are never joined silently",
         )
     if own:
         return RuleSource(tuple(own))
@@ -65,8 +65,8 @@ def choose_rules(given: Sequence[Path], config: Path | None, cwd: Path) -> RuleS
 def read_rules(chosen: RuleSource, trust: TrustedFiles, now: int | None = None) -> LoadResult:
     """Read, check and compile the rules.
 
-    Without a policy there is at least one finding that is an error. Raises `UnreadableError` for what
-    cannot be read and `UntrustedError` for what needs trust and has none.
+    Without a policy there is at least one error among the findings. Raises `UnreadableError` for an
+    unreadable file and `UntrustedError` for a file that needs trust and lacks it.
     """
     sources, findings = [], []
     for path in find_rule_files(chosen.paths, Path()):
@@ -87,7 +87,7 @@ def read_rules(chosen: RuleSource, trust: TrustedFiles, now: int | None = None) 
 
 
 def allows_something(policy: Policy) -> bool:
-    """Whether there is anything at all that these rules could let through."""
+    """Report whether these rules could allow any request at all."""
     return bool(policy.entries or policy.networks) or policy.mode == "observe"
 
 
@@ -95,6 +95,6 @@ def _empty(name: str) -> Finding:
     return Finding(
         Place(name, 1, 1),
         Severity.ERROR,
-        "these rules name no host, so they allow nothing",
-        "name a host below `hosts:`; to allow nothing, stop the proxy",
+        "these rules contain no host, so they allow nothing",
+        "add a host below `hosts:`; to block everything, stop the proxy",
     )

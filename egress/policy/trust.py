@@ -1,10 +1,10 @@
-"""Which rule files the user has read and trusts, by path and by the digest of their text.
+"""Remember the rule files a user trusts, by path and by the digest of their text.
 
-A file that merely lies in the working directory may come from a hostile repository, and a rule file can
-name commands to be run for a secret. So it counts for nothing until somebody has said otherwise, and
-again after every change. Reading stays in `egress.policy.rule_file_reader`; nobody is asked anything here.
+A file in the working directory may come from a hostile repository, and a rule file can name commands that
+fetch a secret. So it is ignored until the user trusts it, and again after every change. Reading is up to
+`egress.policy.rule_file_reader`; this module never prompts.
 
-Everything doubtful is an error, never an empty answer that somebody could take for "no objections".
+Every doubt is an error, never an empty answer that could pass for "no objections".
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _MAX_FILE_BYTES = 4 * 1024 * 1024
 
 
 class UntrustedError(ContentError):
-    """A rule file was found that nobody has said may be used."""
+    """A rule file was found that the user has not trusted."""
 
     code = "untrusted"
 
 
 def text_digest(text: str) -> str:
-    """Return the SHA-256 of a rule file's text: what `sha256sum` says of a file without a byte order mark."""
+    """Return the SHA-256 of a rule file's text: equal to `sha256sum` for a file without a byte order mark."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
@@ -48,7 +48,7 @@ class TrustedFiles:
         return made
 
     def forget(self, path: Path) -> bool:
-        """Trust the file no longer; say whether it was trusted."""
+        """Stop trusting the file; report whether it was trusted."""
         known = dict(self.all())
         was_there = known.pop(_key(path), None) is not None
         if was_there:
@@ -56,7 +56,7 @@ class TrustedFiles:
         return was_there
 
     def all(self) -> Mapping[str, str]:
-        """Return the digest of every trusted file by its whole path."""
+        """Return the digest of every trusted file by its absolute path."""
         try:
             return _parsed(
                 self.file, read_private(self.file, _MAX_FILE_BYTES, "look into it, then remove it")
@@ -68,10 +68,10 @@ class TrustedFiles:
         """Raise `UntrustedError` unless exactly this text of this file is trusted."""
         known = self.all().get(_key(path))
         name = printable_path(path)
-        cure = f"read it, then say `egress trust {name}`"
+        cure = f"read it, then run `egress trust {name}`"
         if known is None:
             raise UntrustedError(
-                f"{name} was only found here, and is not trusted", f"{cure}; or name it with --rules"
+                f"{name} was found here but is not trusted", f"{cure}; or name it with --rules"
             )
         if known != text_digest(text):
             raise UntrustedError(f"{name} has changed since it was trusted", cure)
@@ -80,7 +80,7 @@ class TrustedFiles:
 
     @property
     def file(self) -> Path:
-        """Where the list is kept."""
+        """Return the file of the list."""
         return self.folder / TRUST_FILE_NAME
 
     def _write(self, known: Mapping[str, str]) -> None:
@@ -96,7 +96,7 @@ class TrustedFiles:
 
 
 def _key(path: Path) -> str:
-    """The whole path with every link followed: a link that points elsewhere is another file."""
+    """Return the absolute path with all links followed: a link to another place is another file."""
     return str(path.resolve())
 
 
@@ -108,4 +108,4 @@ def _parsed(file: Path, text: bytes) -> dict[str, str]:
             return files
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise UnreadableError(f"{printable_path(file)} is damaged", "remove it, and trust your files again")
+    raise UnreadableError(f"{printable_path(file)} is damaged", "remove it, then trust your files again")

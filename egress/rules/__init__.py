@@ -1,5 +1,5 @@
-"""The rule language: text to policy, and the verdicts of a policy. Pure.
+"""The rule language: compile texts to a policy, and decide by a policy. Pure.
 
-`load` compiles texts, `decide` and `decide_host` give verdicts. Nothing here opens a file, asks the
-time or resolves a secret.
+`load` compiles texts; `decide` and `decide_host` give verdicts. Modules here open no file, read no clock
+and resolve no secret.
 """

@@ -1,7 +1,7 @@
-"""Where the values of secrets come from, and how long each may be used.
+"""Sources of secret values, and how long each value may be used.
 
-The resolver is the one door: it asks sources, keeps what they gave, and hands out `Secret`s. Nothing in
-this room prints, logs or raises a value, and nothing reveals one: that is for `credentials` and `scrub`.
+All access goes through the resolver: it asks sources, keeps their values, and hands out `Secret`s. Modules
+here never print, log, raise or reveal a value: revealing is for `credentials` and `scrub`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How far each secret reaches, and has reached: the destinations whose answers are searched for it.
+"""Remember the destinations of each secret, past and present: answers from there are searched for it.
 
-Theory of operation. Rules bind a secret to destinations. When rules that come into force bind it elsewhere or
-do not name it any more, it has been sent to the old destinations, and those can still repeat it: so they are
-searched for it some time longer, as for a value that was replaced. A binding counts from the moment anybody
-goes by it: exchanges of new rules may run before those are warmed, and some of the old ones long after.
+Theory of operation. Rules bind a secret to destinations. If new rules bind it elsewhere or drop it, the
+secret has been sent to the old destinations, which can still repeat it: so they are searched for some time
+longer, as for a replaced value. A binding counts from its first use: exchanges of new rules may run before
+those rules are warmed, and exchanges of old rules long after.
 
-The number of bindings that are over is bounded; those that have been over longest go first.
+The number of past bindings is bounded; the oldest are dropped first.
 
 Pure bookkeeping, of bindings and never of values.
 """
@@ -19,13 +19,13 @@ from egress.rules.decide.policy import Binding, SecretSpec
 from egress.secrets.value_history import REPLACED_VALUE_LIFETIME
 
 MAX_PAST_BINDINGS = 1024
-"""Bindings of secrets that are remembered although no rule has them any more."""
+"""Bindings of secrets that are remembered although no rule has them now."""
 
 type Key = tuple[str, tuple[Binding, ...]]
 
 
 class BindingHistory:
-    """The bindings of all secrets, those in force and those of a while ago."""
+    """The bindings of all secrets, present and recent."""
 
     __slots__ = ("_ends", "_specs")
 
@@ -34,7 +34,7 @@ class BindingHistory:
         self._ends: dict[Key, float] = {}
 
     def note(self, specs: Iterable[SecretSpec], now: float) -> bool:
-        """Note that secrets may be sent as these say; return whether that is news."""
+        """Note that secrets may be sent by these specs; report whether that adds a destination."""
         is_news = False
         for spec in specs:
             key = (spec.name, spec.bindings)
@@ -44,9 +44,9 @@ class BindingHistory:
         return is_news
 
     def replace(self, specs: Iterable[SecretSpec], now: float, is_carried: Callable[[str], bool]) -> None:
-        """Note that these are in force now and no others.
+        """Note that only these bindings are in force from now on.
 
-        `is_carried` tells by name of secrets that running exchanges were sent with: those must stay.
+        `is_carried` reports by name whether running exchanges carry a secret: its bindings must stay.
         """
         kept = {(spec.name, spec.bindings): spec for spec in specs}
         ends = {
@@ -60,7 +60,7 @@ class BindingHistory:
     def names_at(
         self, host: str, port: int, now: float, is_carried: Callable[[str], bool]
     ) -> tuple[str, ...]:
-        """Return the names of the secrets that may come back from there."""
+        """Return the names of the secrets that an answer from this destination may contain."""
         names: dict[str, None] = {}
         for key, spec in self._specs.items():
             if spec.name in names or not spec.is_bound_to(host, port):

@@ -1,14 +1,14 @@
-"""What is held of one source: its last value, how long that is good, and what went wrong.
+"""Cache of one source: its last value, how long that is good, and its last failure.
 
 Theory of operation. A value is *good* from the moment its source gave or confirmed it until the end of its
-lifetime, and not a moment longer: no failure prolongs it. Late in that time it is *due*: the next use asks
-the source and goes on with the good value meanwhile, so that a rotation has no gap and nobody waits. When a
-source fails, it is left alone for a short while, good value or not.
+lifetime, and no failure prolongs it. Late in that time it is *due*: the next use asks the source and goes on
+with the good value meanwhile, so that a rotation has no gap and no request waits. After a failure the source
+is not asked for a short while, whether the value is good or not.
 
-A *revoked* value is not good, however often its source gives it again. It stays so until the source gives
-another one, and beyond: an old value that comes back is still revoked. `pardon` is the way out.
+A *revoked* value is never good, even if its source gives it again. It stays revoked after the source has
+given another value: an old value that comes back is still revoked. Only `restore` lifts that.
 
-Pure bookkeeping: no clock, no thread, no log. The resolver brings the time and tells what happened.
+Pure bookkeeping: no clock, no thread, no log. The resolver passes the time and logs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from egress.types import Secret
 
 
 class CacheEntry:
-    """One source, keyed by its scheme and reference."""
+    """The cache of one source, identified by scheme and reference."""
 
     __slots__ = (
         "_confirmed",
@@ -41,12 +41,12 @@ class CacheEntry:
         self.source = source
         self.names: set[str] = set()
         self.value: SourceValue | None = None
-        """The last one that the source gave, good or not."""
+        """The last value from the source, good or not."""
         self.is_short = False
         """The value is too short to be scrubbed."""
         self.is_told_short = self.is_told_slow = False
         self.fault: EgressError | None = None
-        """Why the last look brought nothing."""
+        """Cause of the last failed fetch."""
         self._confirmed = 0.0
         self._lifetimes: dict[int | None, ValueLifetime] = {}
         self._retry = 0.0
@@ -54,13 +54,13 @@ class CacheEntry:
         self._revokes_next = False
 
     def secret_if_good(self, name: str, ttl: int | None, now: float) -> Secret | None:
-        """Return the secret while its value is good."""
+        """Return the secret if its value is good."""
         if self.value is None or now >= self._confirmed + self.lifetime(ttl).end:
             return None
         return self.value.secret_named(name)
 
     def is_due(self, ttl: int | None, now: float) -> bool:
-        """Whether the source should be asked now."""
+        """Report whether the source should be asked now."""
         if now < self._retry:
             return False
         return self.value is None or now >= self._confirmed + self.lifetime(ttl).due
@@ -72,10 +72,11 @@ class CacheEntry:
         return found
 
     def store(self, value: SourceValue, now: float) -> bool:
-        """Note what the source gave; say whether it is another value than before.
+        """Store a value from the source; report whether it differs from the value before.
 
-        Raises UnreadableError when it was revoked.
+        Raises UnreadableError if the value is revoked.
         """
+        # Revoked before any value was known: the first value is the revoked one.
         if self._revokes_next:
             self._revoked.append(value)
             self._revokes_next = False
@@ -96,14 +97,14 @@ class CacheEntry:
         return is_new
 
     def fail(self, fault: EgressError, retry: float) -> bool:
-        """Note that a look brought nothing; say whether that is news."""
+        """Note a failed fetch; report whether its cause is new."""
         is_news = self.fault is None or self.fault.message != fault.message
         self.fault = fault
         self._retry = retry
         return is_news
 
     def revoke(self) -> None:
-        """Stop using the value; when none is known yet, the next one."""
+        """Stop using the value; if none is known yet, refuse the next value."""
         if self.value is None:
             self._revokes_next = True
             return
@@ -111,14 +112,14 @@ class CacheEntry:
         self.value = None
 
     def restore(self) -> None:
-        """Forget what was revoked."""
+        """Lift all revocations of this source."""
         self._revoked.clear()
         self._revokes_next = False
         self._retry = 0.0
 
     @property
     def confirmed(self) -> float | None:
-        """When the source last gave or confirmed the value that is held; None where there is none."""
+        """Time at which the source last gave or confirmed the value; None without a value."""
         return None if self.value is None else self._confirmed
 
     @property

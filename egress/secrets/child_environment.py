@@ -1,11 +1,11 @@
-"""What a command is given of the environment: a short list, and never the value of an `env:` secret.
+"""Select the environment variables of a command: a short list, and never the value of an `env:` secret.
 
-Theory of operation. Nothing is passed on because it is there. Every command gets what a program needs to
-find its files, its agents, its trust store and its network, and the settings of the well-known secret tools
-that are no secrets. Variables that hold credentials (`VAULT_TOKEN`, `BW_SESSION`) go only to the program they
-are for, known by its file name: `vault` has no use for the key to another vault.
+Theory of operation. No variable is passed on by default. Every command gets the variables that a program
+needs to find its files, its agents, its trust store and its network, and the public settings of well-known
+secret tools. Variables that hold credentials (`VAULT_TOKEN`, `BW_SESSION`) go only to their own program,
+known by its file name: `vault` has no use for the key to another vault.
 
-A wrapper script therefore gets no such variable; it reads its key from where its tool keeps it.
+A wrapper script therefore gets no such variable; it has to read its key from the storage of its tool.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fnmatch import fnmatchcase
 from egress.secrets.program_lookup import absolute_only, home_dir
 from egress.secrets.source_value import SourceValue
 
-# A pattern ends in `*` only.
+# A pattern may end in `*` and has no other wildcard.
 COMMON_VARIABLES = (
     "PATH HOME USER LOGNAME LANG LANGUAGE LC_* TZ TMPDIR XDG_*",
-    # Agents that hold keys, and the screen on which they ask
+    # Agents that hold keys, and the display for their prompts
     "SSH_AUTH_SOCK DBUS_SESSION_BUS_ADDRESS GNUPGHOME DISPLAY WAYLAND_DISPLAY XAUTHORITY",
-    # The way out, and whom to trust on it
+    # Proxies and trusted certificates
     "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy",
     "SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS",
-    # Which server, account or profile
+    # Server, account or profile
     "VAULT_ADDR VAULT_NAMESPACE VAULT_CACERT VAULT_CAPATH BAO_ADDR BAO_NAMESPACE BAO_CACERT",
     "AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE AWS_CA_BUNDLE",
     "CLOUDSDK_CONFIG CLOUDSDK_ACTIVE_CONFIG_NAME CLOUDSDK_CORE_ACCOUNT CLOUDSDK_CORE_PROJECT",
@@ -51,18 +51,18 @@ PROGRAM_VARIABLES = {
     "sops": "SOPS_* AWS_* GOOGLE_* AZURE_* VAULT_*",
     "vault": "VAULT_*",
 }
-"""What a program is given beside that, by its file name."""
+"""Additional variables of a program, by its file name."""
 
 _COMMON_PATTERNS = tuple(" ".join(COMMON_VARIABLES).split())
 
 
 class ChildEnvironment:
-    """The environment of the process, and which of it may go to whom."""
+    """Decides which variables of the process environment a command may get."""
 
     __slots__ = ("_environ", "_hidden", "_values")
 
     def __init__(self, environ: Mapping[str, str], values: Iterable[SourceValue] = ()) -> None:
-        """`values` are those of `env:` secrets: a variable that holds one is never passed on."""
+        """`values` are the values of `env:` secrets: a variable that holds one is never passed on."""
         self._environ = environ
         self._values = tuple(values)
         self._hidden: set[str] = set()
@@ -82,7 +82,7 @@ class ChildEnvironment:
 
     @property
     def home(self) -> str:
-        """Where a command runs: the home of the user, or the root when there is none that is known."""
+        """Folder in which a command runs: the home of the user, or the root if it is unknown."""
         return home_dir(self._environ)
 
     def _may_pass(self, name: str, text: str) -> bool:

@@ -1,17 +1,15 @@
-"""Run one program without a shell, take what it writes, and leave nothing of it behind.
+"""Run one program without a shell, take its output, and leave no process behind.
 
-Theory of operation. The program gets a session, and so a process group, of its own, no standard input, and
-pipes that are read here. Three things can end it: its own exit, the time limit, and `stop` from another
-thread. In each case the whole group is killed *before* its leader is reaped, so that the number of the group
-cannot belong to anybody else by then. Children that hold a pipe open do not delay the end: when the leader
-has ended, all it wrote is in the pipe already. A child that has made itself a session of its own, as an agent
-does, is left alone.
+Theory of operation. The program gets its own session, and so its own process group, no standard input, and
+pipes that are read here. Its own exit, the time limit, or `stop` from another thread can end it. In each case
+the whole group is killed *before* its leader is reaped, so that the number of the group cannot belong to
+another process by then. Children that hold a pipe open do not delay the end: once the leader has ended, all
+its output is in the pipe. A child in its own session, such as an agent, is left alone.
 
-What is written to standard output goes into a `SourceValue` and nowhere else. Of standard error only the
-length
-is known. `CalledProcessError` and `TimeoutExpired` carry output: they are never used.
+Standard output goes into a `SourceValue` and nowhere else; of standard error only the length is known.
+`CalledProcessError` and `TimeoutExpired` carry output: they are never used.
 
-Must not touch the event loop: a look runs in a thread of its own.
+Must not touch the event loop: a fetch runs in its own thread.
 """
 
 from __future__ import annotations
@@ -34,27 +32,29 @@ _CHUNK_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """How a program ended."""
+    """The end of a program."""
 
     status: int
-    """The exit status, or the negative number of the signal that ended it."""
+    """The exit status, or the negative number of the signal."""
     value: SourceValue
     stderr: int
-    """How many bytes it wrote to standard error."""
+    """Number of bytes written to standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandAborted:
-    """It was ended from here."""
+    """A program that Egress stopped."""
 
     why: str
 
 
-UNSEEN_END = CommandAborted("ended unseen, because the proxy was started with SIGCHLD ignored")
+UNSEEN_END = CommandAborted(
+    "ended with an unknown status, because the proxy was started with SIGCHLD ignored"
+)
 
 
 class CommandProcess:
-    """One run of one program."""
+    """A single run of a program."""
 
     __slots__ = ("_lock", "_popen", "_stopped")
 
@@ -66,7 +66,8 @@ class CommandProcess:
     def run(
         self, program: str, argv: Sequence[str], environ: Mapping[str, str], folder: str, timeout: float
     ) -> CommandEnd | CommandAborted:
-        """Run it to its end. Raises OSError when it cannot be started."""
+        """Run to the end. Raises OSError if the program cannot be started."""
+        # Under the lock, so that `stop` either prevents the start or sees the process.
         with self._lock:
             if self._stopped:
                 return CommandAborted("was stopped")
@@ -82,7 +83,7 @@ class CommandProcess:
             return broken or CommandEnd(popen.returncode, reading.value, reading.stderr)
 
     def stop(self) -> None:
-        """Kill it, now or as soon as it is started; from any thread."""
+        """Kill the program, now or as soon as it is started; from any thread."""
         with self._lock:
             self._stopped = True
             if self._popen is not None:
@@ -92,7 +93,7 @@ class CommandProcess:
         return self._stopped
 
     def _end(self, popen: subprocess.Popen[bytes]) -> None:
-        # The lock keeps `stop` from killing a group whose leader is reaped.
+        # The lock keeps `stop` from killing a group whose leader is already reaped.
         with self._lock:
             _kill(popen)
             popen.wait()
@@ -120,7 +121,7 @@ def _kill(popen: subprocess.Popen[bytes]) -> None:
 
 
 class _Reading:
-    """Both pipes of a program, and its end."""
+    """Both pipes of a program, and its exit."""
 
     __slots__ = ("_out", "_pipes", "_popen", "stderr")
 
@@ -135,13 +136,14 @@ class _Reading:
         return SourceValue(bytes(self._out))
 
     def until_exit(self, timeout: float) -> CommandAborted | None:
-        """Read until the program has ended, or must not go on."""
+        """Read until the program ends, or has to be stopped."""
         if self._popen.stdout is None or self._popen.stderr is None:
             raise RuntimeError("the program was started without pipes")
         self._pipes = {self._popen.stdout.fileno(): True, self._popen.stderr.fileno(): False}
         for pipe in self._pipes:
             os.set_blocking(pipe, False)
         try:
+            # A pidfd cannot be confused with a later process of the same number.
             leader = os.pidfd_open(self._popen.pid)
         except ProcessLookupError:
             return UNSEEN_END
@@ -154,6 +156,7 @@ class _Reading:
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0:
             ready = self._ready(leader, left)
+            # After the exit both pipes are read once more: the rest of the output is in them.
             for pipe in [pipe for pipe in self._pipes if pipe in ready or leader in ready]:
                 self._read(pipe)
             if len(self._out) > MAX_OUTPUT_BYTES:
@@ -169,7 +172,7 @@ class _Reading:
         return {descriptor for descriptor, _ in poll.poll(left * 1000)}
 
     def _read(self, pipe: int) -> None:
-        """Take what is in the pipe, up to what is too much."""
+        """Read all available data of a pipe, up to the limit."""
         is_out = self._pipes[pipe]
         while len(self._out) <= MAX_OUTPUT_BYTES:
             try:
@@ -180,14 +183,14 @@ class _Reading:
                 del self._pipes[pipe]
                 return
             if not is_out:
-                # One chunk at a time: a program that never stops complaining must still meet its limit.
+                # One chunk at a time: a program that floods standard error must still meet its time limit.
                 self.stderr += len(data)
                 return
             self._out += data
 
 
 def _unknown_end(leader: int) -> CommandAborted | None:
-    """Refuse an end whose status nobody can know: `Popen` would take it for a success."""
+    """Refuse an exit whose status is lost: `Popen` would take it for a success."""
     try:
         os.waitid(os.P_PIDFD, leader, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:

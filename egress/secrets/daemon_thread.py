@@ -1,8 +1,8 @@
-"""Run blocking work in a thread that nobody has to wait for.
+"""Run blocking work in a thread that never delays the end of the process.
 
-Not the executor of the loop: name resolution shares that one, and a few hanging sources would fill it. Not a
-pool either: at most one look runs for each source. The threads are daemons, so a file system that hangs does
-not keep the process from ending.
+Not in the executor of the loop: name resolution shares it, and a few hanging sources would fill it. Not in a
+pool either: at most one fetch runs per source. The threads are daemons, so a hanging file system does not
+keep the process from ending.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 
 
 async def run_in_thread[T](work: Callable[[], T]) -> T:
-    """Return what `work` returns, or raise what it raises. A cancelled caller leaves it to itself."""
+    """Return the result of `work`, or raise its exception. A cancelled caller leaves the work running."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -29,7 +29,7 @@ async def run_in_thread[T](work: Callable[[], T]) -> T:
             tell = partial(future.set_result, work())
         except Exception as error:  # noqa: BLE001 - carried to the caller
             tell = partial(future.set_exception, error)
-        # The loop may be closed by now: then nobody asks any more.
+        # The loop may be closed by now; the result is lost then, and needed by no task.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, tell)
 

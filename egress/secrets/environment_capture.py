@@ -1,15 +1,15 @@
-"""Take `env:` secrets out of the environment, so that `/proc/PID/environ` does not hold them.
+"""Remove `env:` secrets from the environment, so that `/proc/PID/environ` does not hold them.
 
-Theory of operation. The block that the kernel shows as `/proc/PID/environ` was written when the program
-started; removing a variable later changes nothing there. So the values are written into a sealed memory file,
-and the process executes itself again: same number, same command line, the named variables gone. The number
-of the memory file's descriptor travels in `EGRESS_HANDED_OVER`, which tells nobody anything. The second start
-reads the file once and closes it.
+Theory of operation. The kernel shows the block of the program start as `/proc/PID/environ`; removing a
+variable later does not change it. So the values are written into a sealed memory file, and the process
+executes itself again: same process number, same command line, without the named variables.
+`EGRESS_HANDED_OVER` carries the number of the memory file's descriptor, which reveals no secret. The second
+start reads the file once and closes it.
 
-A second start that finds the variables again stops instead of going round for ever. In a container nothing is
-taken: its environment can be inspected by everybody who reaches the engine, so a value there is already lost.
+A second start that finds the variables again stops instead of looping. In a container no variable is
+captured: everybody who reaches the engine can inspect its environment, so a value there is already lost.
 
-The environment comes in as an argument. Must not leave the descriptor open, and must not name a value.
+The environment is an argument. Must not leave the descriptor open, and must not show a value.
 """
 
 from __future__ import annotations
@@ -37,46 +37,47 @@ _DESCRIPTOR_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class CapturedEnvironment:
-    """What the process was started with, the secrets apart from the rest."""
+    """The environment of the process start, with the secrets separated."""
 
     values: Mapping[str, SourceValue]
-    """By variable; those that were named and set."""
+    """By variable; only variables that were named and set."""
     environ: Mapping[str, str] = field(repr=False)
-    """The others. This is the environment to work with: it holds no `env:` secret."""
+    """All other variables. Use this environment from here on: it holds no `env:` secret."""
 
 
 def secret_variables(specs: Iterable[SecretSpec]) -> frozenset[str]:
-    """Return the variables that `env:` secrets name."""
+    """Return the variables named by `env:` secrets."""
     return frozenset(spec.reference[0] for spec in specs if spec.scheme == "env" and spec.reference)
 
 
 def capture_environment(
     environ: Mapping[str, str], names: Iterable[str], argv: Sequence[str], *, container: bool = False
 ) -> CapturedEnvironment:
-    """Return the values of the named variables; on the first start execute `argv` again instead.
+    """Return the values of the named variables; on the first start, execute `argv` again instead.
 
-    `argv` is `sys.orig_argv`. To be called once, early, before there are threads or children. Raises
-    UsageError in a container in whose environment one of them stands, and when they are still there on
-    the second start.
+    `argv` is `sys.orig_argv`. Call once, early, before threads or children exist. Raises UsageError in a
+    container whose environment holds a named variable, and if a named variable is still there on the second
+    start.
     """
     names = frozenset(names)
     if HANDED_OVER_VARIABLE in names:
-        raise UsageError(f"{HANDED_OVER_VARIABLE} is Egress's own", "give the secret another variable")
+        raise UsageError(f"{HANDED_OVER_VARIABLE} is reserved for Egress", "give the secret another variable")
     present = sorted(name for name in names if name in environ)
     rest = {
         name: text for name, text in environ.items() if name not in names and name != HANDED_OVER_VARIABLE
     }
+    # Refuse before anything is moved: a container's environment stays visible whatever is done here.
     if container and present:
         raise UsageError(
             f"the environment of this container holds secrets: {', '.join(present)}",
-            "take them out, mount them as files, and name those with `file:`",
+            "remove them, mount them as files, and name the files with `file:`",
         )
     if HANDED_OVER_VARIABLE in environ:
         values = read_handed_over(environ[HANDED_OVER_VARIABLE])
         if present:
             raise UsageError(
                 f"still in the environment after a new start: {', '.join(present)}",
-                "start again; if it stays, find what sets them whenever Python starts",
+                "start again; if it persists, find out which Python start-up file sets them",
             )
         return CapturedEnvironment(values, rest)
     if present:
@@ -85,11 +86,11 @@ def capture_environment(
 
 
 def read_handed_over(number: str) -> Mapping[str, SourceValue]:
-    """Read what was handed over, once, and close it. Raises UsageError when it is nothing of ours."""
+    """Read the handed-over values once, and close the file. Raises UsageError if the file is not ours."""
     descriptor = int(number) if _DESCRIPTOR_NUMBER.fullmatch(number) else -1
     if descriptor < _FIRST_FREE_DESCRIPTOR or not _is_ours(descriptor):
         raise UsageError(
-            f"{HANDED_OVER_VARIABLE} is set, but nothing was handed over",
+            f"{HANDED_OVER_VARIABLE} is set, but does not name a file of Egress",
             "unset it: only Egress itself sets it",
         )
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
@@ -100,12 +101,13 @@ def read_handed_over(number: str) -> Mapping[str, SourceValue]:
 def _start_again(values: Mapping[str, str], environ: Mapping[str, str], argv: Sequence[str]) -> NoReturn:
     if not sys.executable or not argv:
         raise UsageError(
-            "this process does not know how it was started, so it cannot take secrets out of its environment",
+            "this process does not know its command line, so it cannot remove secrets from its environment",
             "use `file:` or `command:` instead of `env:`",
         )
     descriptor = _sealed(_packed(values))
     try:
         os.set_inheritable(descriptor, True)  # noqa: FBT003 - positional only
+        # Buffered output would be lost, or written twice, by the new program.
         sys.stdout.flush()
         sys.stderr.flush()
         os.execve(sys.executable, list(argv), {**environ, HANDED_OVER_VARIABLE: str(descriptor)})  # noqa: S606 - no shell wanted
@@ -128,11 +130,12 @@ def _unpacked(data: bytes) -> Mapping[str, SourceValue]:
 
 
 def _sealed(data: bytes) -> int:
-    """Return the descriptor of a memory file that nobody can change any more."""
+    """Return the descriptor of a memory file that cannot be changed any more."""
     descriptor = _memory_file()
     try:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(data)
+        # Above the standard streams, which a later start may replace.
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_DESCRIPTOR)
     finally:
@@ -142,14 +145,14 @@ def _sealed(data: bytes) -> int:
 def _memory_file() -> int:
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        # Some systems refuse a memory file that could be executed; kernels before 6.3 do not know the flag.
+        # Some systems refuse an executable memory file; kernels before 6.3 do not know the flag.
         return os.memfd_create(_MEMORY_FILE_NAME, flags | _MFD_NOEXEC_SEAL)
     except OSError:
         return os.memfd_create(_MEMORY_FILE_NAME, flags)
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Whether it is a memory file as `_sealed` makes them: a stale number may mean anything by now."""
+    """Report whether the descriptor is a memory file from `_sealed`: a stale number may mean anything."""
     try:
         name = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - no file stands there
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)

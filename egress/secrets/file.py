@@ -1,13 +1,13 @@
-"""A secret in a file: a docker or Kubernetes secret, or one of the user's own.
+"""Secrets in files: a docker or Kubernetes secret, or a file of the user.
 
-Theory of operation. A file of some hundred bytes is read anew at every look. Comparing its status first
+Theory of operation. A file of some hundred bytes is read anew at every fetch. Comparing its status first
 would save microseconds, and miss a second write within one tick of the file system's clock. Rotation by
-rename or by swapping a symbolic link is seen whole. A file that is written in place changes under the
-reader: then it is read again, and what stands half-written or empty for a moment is refused, so that the
-value before it goes on being used for its lifetime.
+rename or by swapping a symbolic link is always seen as a whole. A file written in place changes under the
+reader: it is read again, and a half-written or empty file is refused, so that the value before stays in use
+for its lifetime.
 
-Must not block on what is no file, and must not read more than it may. Runs in a thread of its own: a file
-system that hangs holds up nothing else.
+Must not block on anything but a regular file, and must not read more than the limit. Runs in its own thread,
+so a hanging file system delays nothing else.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from egress.secrets.source_value import SourceValue, ValueLifetime
 
 MAX_FILE_BYTES = 64 * 1024
 POLL_INTERVAL = 1.0
-"""Seconds between two looks while the secret is in use."""
+"""Seconds between two fetches while the secret is in use."""
 DEFAULT_TTL = 3.0
-"""Seconds for which the last value is used when the file cannot be read and the rules give no `ttl`."""
+"""Seconds for which the last value is used if the file cannot be read and the rules give no `ttl`."""
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MAX_TRIES = 3
@@ -44,7 +44,7 @@ class FileSecretSource:
     def fetch(self) -> SourceValue:
         if not self._path.startswith("/"):
             raise UnreadableError(
-                f"HOME is not set, so {self._path} is not known", "write the full path of the file"
+                f"HOME is not set, so {self._path} is unknown", "write the absolute path of the file"
             )
         try:
             return _content(self._path)
@@ -52,7 +52,7 @@ class FileSecretSource:
             raise _unreadable(self._path, error) from None
 
     def stop(self) -> None:
-        """Do nothing: a read cannot be broken off, and its result is not waited for."""
+        """Do nothing: a read cannot be interrupted, and its result is not awaited."""
 
 
 def _full(path: str, home: str) -> str:
@@ -60,19 +60,20 @@ def _full(path: str, home: str) -> str:
 
 
 def _content(path: str) -> SourceValue:
-    # Before it is opened: opening alone can have an effect on a device.
+    # Checked before opening: to open a device can already have an effect.
     _refuse_other_kinds(path, os.stat(path))  # noqa: PTH116 - follows the links of the path, on purpose
     for _ in range(_MAX_TRIES):
         with open(os.open(path, _OPEN_FLAGS), "rb") as file:  # noqa: PTH123 - a descriptor
-            # Looked at again, because another thing may stand at the path by now.
+            # Checked again, because the path may lead to another file by now.
             before = os.fstat(file.fileno())
             _refuse_other_kinds(path, before)
             value = SourceValue(file.read(MAX_FILE_BYTES + 1))
             after = os.fstat(file.fileno())
+        # Unchanged status before and after: the content is not a mix of two writes.
         if _state(before) == _state(after):
             return value
     raise UnreadableError(
-        f"{path} changes while it is read", "write the new value beside it and rename it into place"
+        f"{path} changed while it was read", "write the new value to another file and rename it into place"
     )
 
 
@@ -82,19 +83,20 @@ def _state(status: os.stat_result) -> tuple[int, int, int]:
 
 def _refuse_other_kinds(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise UnreadableError(f"{path} is not a plain file", "name the file that holds the secret")
+        raise UnreadableError(f"{path} is not a regular file", "name the file that holds the secret")
     if status.st_size > MAX_FILE_BYTES:
         raise UnreadableError(
-            f"{path} is larger than 64 KiB", "check that it is the file of a credential and not another one"
+            f"{path} is larger than 64 KiB", "check that `from:` names a credential and not another file"
         )
-    # Whoever may write the file decides as whom the sandbox acts. Who may read it is the owner's choice.
+    # A user who may write the file chooses the credential of the sandbox. Read permissions are the owner's
+    # choice.
     if status.st_mode & stat.S_IWOTH:
-        raise UnreadableError(f"{path} can be written by every user", f"chmod o-w {path}")
+        raise UnreadableError(f"{path} is writable by every user", f"chmod o-w {path}")
 
 
 def _unreadable(path: str, error: OSError) -> UnreadableError:
     if isinstance(error, FileNotFoundError):
-        return UnreadableError(f"there is no file {path}", "put the secret there, or correct `from:`")
+        return UnreadableError(f"file not found: {path}", "put the secret there, or correct `from:`")
     if isinstance(error, PermissionError):
-        return UnreadableError(f"{path} may not be read", "let the user of the proxy read it")
+        return UnreadableError(f"permission denied: {path}", "let the user of the proxy read it")
     return UnreadableError(f"{path} cannot be read: {reason_of(error)}", "check the path")

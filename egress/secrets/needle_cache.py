@@ -1,4 +1,4 @@
-"""Compiled searches for sets of known values, made once for each set."""
+"""Cache of compiled searches for sets of known values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from egress.scrub import JoinedNeedles, Needles
 from egress.secrets.value_history import KnownValue
 
 MAX_CACHED_SETS = 128
-"""Sets that are kept: about one for each destination with secrets of its own."""
+"""Cached sets: about one for each destination with its own secrets."""
 
 
 class NeedleCache:
@@ -23,33 +23,33 @@ class NeedleCache:
         if needles is None:
             needles = compile_needles(known)
             while len(self._made) >= MAX_CACHED_SETS:
-                # The oldest but the first, which is that of nothing.
+                # The oldest after the first, which is the empty set.
                 del self._made[list(self._made)[1]]
             self._made[known] = needles
         return needles
 
     def drop(self, name: str) -> None:
-        """Forget every set with this secret in it: it has another value now."""
+        """Drop every set with this secret, which has a new value now."""
         self._made = {
             known: needles for known, needles in self._made.items() if all(one.name != name for one in known)
         }
 
 
 class LogNeedles:
-    """The search for all that is known, which every line of the log goes through.
+    """The search for all known values, applied to every line of the log.
 
-    It changes with every value that comes in, and each of those is told in the log: so each value is
-    compiled alone, once, and what is there stays.
+    The set changes with every new value, and each new value is logged: so each value is compiled alone, once,
+    and compiled values stay.
     """
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        # One thing, since any thread may ask.
+        # A single attribute, since any thread may ask.
         self._last: tuple[tuple[KnownValue, ...], JoinedNeedles] = ((), JoinedNeedles(()))
 
     def of(self, known: tuple[KnownValue, ...]) -> JoinedNeedles:
-        """Return what finds these values; the same as before while they are the same."""
+        """Return the search for these values; the same object while the values are the same."""
         last, joined = self._last
         if last != known:
             joined = JoinedNeedles(one.value.needles(one.name) for one in known)
@@ -58,7 +58,7 @@ class LogNeedles:
 
 
 def compile_needles(known: tuple[KnownValue, ...]) -> Needles:
-    """Make the needles of every spelling of these values."""
+    """Compile the needles of every spelling of these values."""
     if len(known) == 1:
         return known[0].value.needles(known[0].name)
     names: dict[bytes, tuple[str, ...]] = {}

@@ -1,7 +1,6 @@
-"""Where the program of a `command:` secret is found, for whoever runs it and for whoever guards it.
+"""Find the program of a `command:` secret, for the module that runs it and for the module that guards it.
 
-The words of a command are read in one place: a program that is looked for in another way than it is guarded
-is not guarded.
+Both must look in the same way: a program that is found in another way than it is guarded is not guarded.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ class ProgramLookup:
     """The programs of one user."""
 
     home: str
-    """Where a command runs: what its words leave open is meant from here."""
+    """Working folder of a command: relative paths start here."""
     path: str
-    """The folders that are searched for a bare name, absolute ones only."""
+    """The folders searched for a bare name, absolute folders only."""
 
     @classmethod
     def of_environ(cls, environ: Mapping[str, str]) -> Self:
@@ -28,15 +27,15 @@ class ProgramLookup:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Whoever writes one of these decides what runs."""
+        """Return the searched folders: write access to any of them decides which program runs."""
         return tuple(self.path.split(":")) if self.path else ()
 
     def expand_home(self, word: str) -> str:
-        """The word for a program, with its `~/` written out."""
+        """Expand `~/` at the beginning of a program's word."""
         return f"{self.home}/{word[2:]}" if word.startswith("~/") else word
 
     def find(self, word: str) -> str | None:
-        """The full path of a program; None for what is not there, or depends on the working folder."""
+        """Return the full path of a program; None if it is missing or depends on the working folder."""
         name = self.expand_home(word)
         if not name or ("/" in name and not name.startswith("/")):
             return None
@@ -44,11 +43,11 @@ class ProgramLookup:
 
 
 def home_dir(environ: Mapping[str, str]) -> str:
-    """The home of the user, or the root when there is none that is known."""
+    """Return the home of the user, or the root if it is unknown."""
     home = environ.get("HOME", "")
     return home if home.startswith("/") else "/"
 
 
 def absolute_only(path: str) -> str:
-    """`PATH` without what depends on the folder the proxy was started in."""
+    """Drop entries of `PATH` that depend on the folder in which the proxy was started."""
     return ":".join(folder for folder in path.split(":") if folder.startswith("/"))

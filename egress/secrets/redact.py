@@ -1,12 +1,12 @@
-"""Replace secret values in log events: the last net under code that never logs one.
+"""Mask secret values in log events: the last safeguard behind code that never logs a secret.
 
-Theory of operation. The processor stands first in the chain and sees an event before anything is rendered.
-Text is searched for every spelling of every known value. Anything that is neither text nor a plain container
-is searched as its `repr`, since that is what a renderer makes of it, and stays itself while that is clean. An
-exception is searched as its traceback, and replaced by the masked text when there is something in it.
+Theory of operation. The processor is the first of the chain and sees an event before it is rendered. Text is
+searched for every spelling of every known value. Any other object except a plain container is searched by its
+`repr`, which is its rendered form, and kept if that is clean. An exception is searched by its traceback, and
+replaced by the masked text if that contains a value.
 
-It fails closed: what cannot be looked at is not logged. It does not see what a later processor adds, such
-as the local variables of a frame: renderers are to be used without them, or with this one once more behind.
+Fails closed: a value that cannot be searched is not logged. Additions of later processors, such as the local
+variables of a frame, are not seen: use renderers without them, or add this processor again behind.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN_TYPES = (bool, type(None))
 
 
 class NeedleSearch(Protocol):
-    """What finds the values: `Needles`, or several `Joined`."""
+    """A search for values: `Needles`, or several of them joined."""
 
     def __len__(self) -> int: ...
 
@@ -35,7 +35,7 @@ class NeedleSearch(Protocol):
 
 
 class Redactor:
-    """A structlog processor; `needles` is asked at every event, so it should answer from memory."""
+    """A structlog processor; `needles` is called for every event, so it should answer from memory."""
 
     __slots__ = ("_needles",)
 
@@ -55,12 +55,12 @@ class Redactor:
                 return event
             clean = {search.text(name): search.clean(value) for name, value in event.items()}
             return {**clean, **search.exception(event.get("exc_info"))}
-        except Exception:  # noqa: BLE001 - whatever happened, the event is not shown
+        except Exception:  # noqa: BLE001 - an event that cannot be searched is not shown
             return {"event": _HIDDEN_TEXT}
 
 
 class _EventSearch:
-    """One event being searched."""
+    """The search through one event."""
 
     __slots__ = ("_needles", "has_needles")
 
@@ -69,7 +69,7 @@ class _EventSearch:
         self.has_needles = len(needles) > 0
 
     def clean(self, value: object, depth: int = 0) -> object:
-        """Return the value itself when it is clean, else what is left of it."""
+        """Return the value itself if it is clean, else its masked form."""
         if isinstance(value, _PLAIN_TYPES):
             return value
         if type(value) is str:
@@ -86,7 +86,7 @@ class _EventSearch:
         return self._other(value)
 
     def text(self, text: str) -> str:
-        """Mask in each of the ways in which bytes become text: UTF-8, file names, and the wire's latin-1."""
+        """Mask in each encoding in which bytes become text: UTF-8, file names, and the wire's latin-1."""
         data = text.encode("utf-8", "surrogateescape" if _is_encodable(text) else "surrogatepass")
         masked = self._needles.mask(data)
         if masked.hits:
@@ -98,7 +98,7 @@ class _EventSearch:
         return masked.data.decode("latin-1") if masked.hits else text
 
     def exception(self, info: object) -> Mapping[str, object]:
-        """Return what replaces `exc_info`: nothing, when its traceback is clean."""
+        """Return the replacement of `exc_info`: empty if its traceback is clean."""
         error = _error(info)
         if error is None:
             return {}
@@ -106,6 +106,7 @@ class _EventSearch:
         masked = self.text(shown)
         return {} if masked == shown else {"exc_info": None, "exception": masked}
 
+    # Renderers may use `repr` or `str`, so both must be clean.
     def _other(self, value: object) -> object:
         shown, said = repr(value), str(value)
         masked = self.text(shown)
@@ -116,7 +117,7 @@ class _EventSearch:
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether all surrogates in it are bytes of a file name."""
+    """Report whether all surrogates in the text are bytes of a file name."""
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -125,7 +126,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def _error(info: object) -> BaseException | None:
-    """The exception that an event is about, in any of the forms in which it can be given."""
+    """Return the exception of an event, in any of the forms that structlog accepts."""
     if isinstance(info, BaseException):
         return info
     if isinstance(info, tuple) and len(info) == 3 and isinstance(info[1], BaseException):

@@ -1,4 +1,4 @@
-"""From a reference in the rules to the thing that can be asked for the value."""
+"""Make the source of a secret from its reference in the rules."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from egress.types import Place
 
 
 class SecretSource(Protocol):
-    """Something that can be asked for a value, again and again."""
+    """A source that can be asked for a value, again and again."""
 
     def fetch(self) -> SourceValue:
-        """Return the value as it is now; may block. Raises UnreadableError, never with a value in it."""
+        """Return the current value; may block. Raises UnreadableError, never with a value in it."""
 
     def lifetime(self, ttl: int | None) -> ValueLifetime:
-        """For how long a value may be used; `ttl` is what the rules say."""
+        """Return how long a value may be used; `ttl` comes from the rules."""
 
     def stop(self) -> None:
-        """Break off a look that runs in another thread, where that can be done."""
+        """Interrupt a fetch in another thread, if the source can."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnresolvableSecret:
-    """A secret of the rules that cannot be had here, whatever its source holds."""
+    """A secret of the rules that this version or this environment can never resolve."""
 
     name: str
     place: Place
@@ -41,7 +41,7 @@ class UnresolvableSecret:
 
 @dataclass(frozen=True, slots=True)
 class UnavailableSecret:
-    """A secret that cannot be used just now, and why."""
+    """A secret that cannot be used at present, and the cause."""
 
     name: str
     scheme: str
@@ -52,20 +52,20 @@ class UnavailableSecret:
 def unresolvable_secrets(
     specs: Iterable[SecretSpec], *, container: bool = False
 ) -> tuple[UnresolvableSecret, ...]:
-    """List the secrets that this version, or this place, cannot resolve; for a start to say so."""
+    """Return the secrets that this version, or this environment, cannot resolve; reported at the start."""
     faults = ((spec, scheme_fault(spec.scheme, container=container)) for spec in specs)
     return tuple(UnresolvableSecret(spec.name, spec.place, *fault) for spec, fault in faults if fault)
 
 
 def scheme_fault(scheme: str, *, container: bool) -> tuple[str, str] | None:
-    """Return why a scheme cannot be resolved and what to do instead, or None."""
+    """Return why a scheme cannot be resolved and the cure, or None."""
     if scheme == "env" and container:
         return (
             "`env:` is refused in a container, whose environment everybody can inspect",
             "mount the secret and name it with `file:`",
         )
     if scheme not in {"env", "file", "command"}:
-        return f"this version knows no source `{scheme}:`", "use `env:`, `file:` or `command:`"
+        return f"unknown kind of source `{scheme}:`", "use `env:`, `file:` or `command:`"
     return None
 
 
@@ -74,24 +74,24 @@ class SourceFactory:
     """Makes sources, with the parts of this process that they need."""
 
     captured: CapturedEnvironment
-    surroundings: ChildEnvironment
+    environment: ChildEnvironment
     container: bool
     timeout: float
 
     def of(self, spec: SecretSpec) -> SecretSource:
-        """Return the source of a secret; one that cannot exist says why when it is asked."""
+        """Return the source of a secret; an impossible source says why when it is asked."""
         fault = scheme_fault(spec.scheme, container=self.container)
         if fault:
             return AbsentSource(*fault)
         if spec.scheme == "command":
-            return CommandSecretSource(spec.reference, self.surroundings, self.timeout)
+            return CommandSecretSource(spec.reference, self.environment, self.timeout)
         if spec.scheme == "file":
             return FileSecretSource(spec.reference[0], self.captured.environ)
         return VariableSecretSource(spec.reference[0], self.captured.values)
 
 
 class AbsentSource:
-    """Stands where there can be no source."""
+    """A source that cannot exist here: every fetch fails with the cause."""
 
     __slots__ = ("_cause", "_cure")
 
@@ -106,12 +106,11 @@ class AbsentSource:
         return ValueLifetime(0, 0)
 
     def stop(self) -> None:
-        """Do nothing: a look takes no time."""
+        """Do nothing: a fetch takes no time."""
 
 
-# A secret from an environment variable, captured once when the process started (see `environ`).
 class VariableSecretSource:
-    """One variable of the start environment; it cannot change, so `ttl` has no meaning for it."""
+    """An environment variable, captured once at the start; it cannot change, so `ttl` has no meaning."""
 
     __slots__ = ("_name", "_values")
 
@@ -132,4 +131,4 @@ class VariableSecretSource:
         return value
 
     def stop(self) -> None:
-        """Do nothing: a look takes no time."""
+        """Do nothing: a fetch takes no time."""

@@ -1,8 +1,7 @@
-"""One value as a source gave it, with what is derived from it; it does not show itself.
+"""A value from a source, with the data derived from it; it does not show itself.
 
-Names are given to values and not the other way round: two secrets of two policies may come from one
-source. Must not offer the bytes to anybody; what leaves this file is a checked `Secret`, or spellings to
-search for.
+Names are given to values and not the other way round: two secrets of two policies may share a source. Must
+not offer the bytes to any caller: only a checked `Secret`, or spellings to search for, leave this module.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from egress.types import Secret
 
 
 class SourceValue:
-    """Bytes from a source, not checked before they are named."""
+    """Bytes from a source, checked only when they get a name."""
 
     __slots__ = ("_needles", "_raw", "_secrets", "_spellings", "is_short")
 
@@ -28,12 +27,12 @@ class SourceValue:
         self._spellings: frozenset[bytes] | None = None
         self._needles: dict[str, Needles] = {}
         self.is_short = len(self._raw) < MIN_SECRET_BYTES
-        """It is too short to be told from innocent text, and so cannot be scrubbed."""
+        """Too short to be told from innocent text, so it cannot be scrubbed."""
 
     def secret_named(self, name: str) -> Secret:
-        """Return the secret of this name and value, always the same object.
+        """Return the secret with this name and value, always the same object.
 
-        Raises SecretValueError, which never shows the value, when it is none that may be sent.
+        Raises SecretValueError, which never shows the value, if the value must not be sent.
         """
         secret = self._secrets.get(name)
         if secret is None:
@@ -42,15 +41,15 @@ class SourceValue:
 
     @property
     def spellings(self) -> frozenset[bytes]:
-        """What is searched for in responses and logs; nothing for a short value. Takes about 1 ms once."""
+        """Return the spellings searched for in responses and logs; empty if short. Takes 1 ms once."""
         if self._spellings is None:
             self._spellings = frozenset() if self.is_short else spellings(Secret("", self._raw))
         return self._spellings
 
     def needles(self, name: str) -> Needles:
-        """Return what finds this value under this name, always the same object.
+        """Return the search for this value under this name, always the same object.
 
-        Takes some ms once, and the tenth of a second for a value of some KB.
+        Takes some ms once, and a tenth of a second for a value of some KB.
         """
         needles = self._needles.get(name)
         if needles is None:
@@ -58,11 +57,11 @@ class SourceValue:
         return needles
 
     def is_same(self, other: SourceValue) -> bool:
-        """Whether the other one is the same credential."""
+        """Report whether the other value is the same credential."""
         return self._raw == other._raw
 
     def occurs_in(self, text: str) -> bool:
-        """Whether the text holds this value; a short value counts only when it is the whole text."""
+        """Report whether the text contains this value; a short value only counts as the whole text."""
         data = os.fsencode(text)
         return self._raw == data if self.is_short else self._raw in data
 
@@ -73,17 +72,16 @@ class SourceValue:
         return repr(self)
 
     def __reduce_ex__(self, protocol: object) -> Never:
-        raise TypeError("a secret value is not to be pickled or copied")
+        raise TypeError("a secret value must not be pickled or copied")
 
 
-# How long a value may be used after its source has confirmed it.
 class ValueLifetime(NamedTuple):
-    """Seconds since the source last gave or confirmed the value."""
+    """Lifetime of a value, in seconds since its source last gave or confirmed it."""
 
     due: float
     """From here on the next use asks the source again, and goes on with the value meanwhile."""
     end: float
-    """From here on the value is not used any more, whatever the source does."""
+    """From here on the value is not used any more, even if the source fails."""
 
 
 ENDLESS_LIFETIME = ValueLifetime(math.inf, math.inf)

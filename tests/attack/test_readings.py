@@ -97,6 +97,6 @@ def test_texts_that_mean_something_else_to_others_are_refused() -> None:
     (found,) = errors("hosts: {a.example.com: {ports: [0443]}}")
     assert "this must be a whole number" in found
     (found,) = errors("hosts: {a.example.com: {methods: ['*']}}")
-    assert "leave `methods` out to take every method" in found
+    assert "remove `methods` to allow every method" in found
     (found,) = errors("hosts: {a.example.com: {}}\nprofiles: {default: {hosts: [a.example.com], rules: []}}")
-    assert "an empty list narrows nothing" in found
+    assert "`rules` is empty" in found

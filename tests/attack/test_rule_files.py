@@ -246,6 +246,6 @@ def test_an_alias_bomb_does_not_go_off() -> None:
 
 def test_a_deep_or_huge_file_ends_in_a_finding() -> None:
     deep = load([RuleText("deep.yaml", "version: 1\nhosts: " + "[" * 100_000)])
-    assert [finding.message for finding in deep.findings] == ["this is nested more than 16 levels deep"]
+    assert [finding.message for finding in deep.findings] == ["nesting is deeper than 16 levels"]
     huge = load([RuleText("huge.yaml", "#" * (16 * 1024 * 1024 + 1))])
     assert [finding.message for finding in huge.findings] == ["the file is larger than 16 MiB"]

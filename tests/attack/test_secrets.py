@@ -206,7 +206,7 @@ async def test_a_resolver_that_holds_values_does_not_show_them() -> None:
     of = resolver(HandClock(), captured({"TOKEN": TOKEN}))
     found = await of.resolve([spec("x", "env", "TOKEN")])
     assert found["x"].reveal() == TOKEN
-    assert "tok_" not in f"{of!r}{of._held!r}{of._trails!r}{of.all_needles()!r}{found!r}"
+    assert "tok_" not in f"{of!r}{of._entries!r}{of._histories!r}{of.all_needles()!r}{found!r}"
 
 
 def raised(work: Callable[[], object]) -> EgressError:

@@ -307,4 +307,4 @@ def test_a_file_that_may_not_be_read_is_status_three(
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
     monkeypatch.setattr(os, "open", refuse)
     assert main(["check", str(file)]) == 3
-    assert capsys.readouterr().err.startswith(f"error: {file} may not be read\n")
+    assert capsys.readouterr().err.startswith(f"error: permission denied: {file}\n")

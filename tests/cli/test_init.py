@@ -87,4 +87,4 @@ def test_in_a_subfolder_the_remotes_of_the_repository_still_narrow_the_preset(fo
     outcome = egress("init", "--print", cwd=below, env=ENVIRONMENT)
     assert outcome.status == 0, outcome
     assert "acme/widgets" in outcome.out
-    assert "All that the token can read" not in outcome.out
+    assert "Everything the token can read. To narrow it: -" not in outcome.out

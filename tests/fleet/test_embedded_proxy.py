@@ -113,9 +113,9 @@ def test_what_keeps_it_from_starting_is_told_as_it_tells_it(
     rules = put(tmp_path / "hosts.yaml", "version: 1\nhosts:\n  api.example.test: {allow: sometimes}\n")
     with pytest.raises(ProxyFailedError) as caught:
         EmbeddedProxy(folder, environ, rules=[rules])
-    assert caught.value.message.startswith("these rules cannot be used, nothing was started\n")
+    assert caught.value.message.startswith("these rules cannot be used; nothing was started\n")
     assert "hosts.yaml:3" in caught.value.message
-    assert caught.value.hint == "put right what is listed"
+    assert caught.value.hint == "fix the errors above"
     assert caught.value.exit_status == 1
 
 

@@ -48,8 +48,8 @@ def test_24_everything_else_beside_a_tunnel_is_an_error(key: str) -> None:
     name = key.split(":", maxsplit=1)[0]
     found = errors(f"hosts:\n  a.example.com:\n    intercept: never\n    {key}\n")
     assert (
-        f"hosts.yaml:4:5: `{name}` cannot hold where `intercept:"
-        f" never` passes bytes through (remove one of the two)"
+        f"hosts.yaml:4:5: `{name}` has no effect: `intercept:"
+        f" never` passes the bytes through unread (remove either of them)"
     ) in found
 
 
@@ -58,8 +58,8 @@ def test_24_only_connections_of_a_tunnel_can_be_counted(key: str) -> None:
     (found,) = errors(f"hosts:\n  a.example.com:\n    intercept: never\n    limits: {{{key}}}\n")
     name = key.split(":", maxsplit=1)[0]
     assert found == (
-        f"hosts.yaml:4:14: `{name}` cannot be counted where `intercept: never` passes bytes through"
-        " (only `connections` can)"
+        f"hosts.yaml:4:14: `{name}` has no effect: `intercept: never` passes the bytes through unread"
+        " (only `connections` can be limited be limited)"
     )
 
 
@@ -149,7 +149,7 @@ def test_25_what_is_observed_keeps_the_handling_of_its_entry() -> None:
 
 def test_25_the_mode_is_one_of_two() -> None:
     assert errors("mode: observ\n") == [
-        "hosts.yaml:1:7: the mode is `enforce` or `observe` (did you mean `observe`?)"
+        "hosts.yaml:1:7: `mode` must be `enforce` or `observe` (did you mean `observe`?)"
     ]
 
 
@@ -183,15 +183,18 @@ def test_26_a_size_is_bytes_or_has_a_unit(written: str, size: int) -> None:
     [
         ("requests: 10", "2:40: this must be text, not a number (put it in quotes)"),
         ("requests: fast", "2:40: this is not a rate (write N/second, N/minute or N/hour)"),
-        ("requests: 0/second", "2:40: a rate of zero allows nothing (use a deny rule to close something)"),
+        (
+            "requests: 0/second",
+            "2:40: a rate of zero allows nothing (use a deny rule to close a host or path)",
+        ),
         ("requests: 1/day", "2:40: this is not a rate (write N/second, N/minute or N/hour)"),
-        ("burst: 3", "2:37: `burst` stands here without `requests` (write the rate beside it)"),
+        ("burst: 3", "2:37: `burst` needs `requests` (add the rate, such as `requests: 10/second`)"),
         ("requests: 1/hour, burst: 0", "2:55: this must be at least 1 ()"),
         (
             "request_body: 1MB",
             "2:44: this is not a size (write bytes as an integer, or a number with KiB, MiB or GiB)",
         ),
-        ("request_body: -1", "2:44: a size is not negative ()"),
+        ("request_body: -1", "2:44: a size cannot be negative ()"),
         ("request_body: 1.5", "2:44: this must be a whole number or text, not a number ()"),
         ("request_body: true", "2:44: this must be a whole number or text, not true or false ()"),
         ("connections: 0", "2:43: this must be at least 1 ()"),
@@ -351,15 +354,15 @@ def test_29_addresses_are_handed_to_the_address_gate() -> None:
     [
         (
             "10.1.0.1/16",
-            "`10.1.0.1/16` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)",
+            "`10.1.0.1/16` is not a network (write it as in 10.1.0.0/16, with zero bits after the prefix)",
         ),
         (
             "intranet",
-            "`intranet` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)",
+            "`intranet` is not a network (write it as in 10.1.0.0/16, with zero bits after the prefix)",
         ),
         (
             "010.1.0.0/16",
-            "`010.1.0.0/16` is not a network (write it like 10.1.0.0/16; the bits after the prefix are zero)",
+            "`010.1.0.0/16` is not a network (write it as in 10.1.0.0/16, with zero bits after the prefix)",
         ),
         ("FD00::/8", "`FD00::/8` is not the canonical spelling of the network (write fd00::/8)"),
         (
@@ -375,8 +378,8 @@ def test_29_refuses_what_is_no_network(text: str, message: str) -> None:
 def test_29_metadata_needs_a_network_of_its_own() -> None:
     (found,) = warnings("hosts:\n  a.example.com:\n    addresses: [169.254.0.0/16]\n")
     assert found == (
-        "hosts.yaml:3:17: 169.254.0.0/16 contains the metadata address 169.254.169.254, which stays refused"
-        " (it needs its own /32)"
+        "hosts.yaml:3:17: 169.254.0.0/16 contains the metadata address 169.254.169.254, which stays blocked"
+        " (to allow it, list its own /32)"
     )
     assert warnings("hosts: {a.example.com: {addresses: [169.254.169.254/32, 169.254.169.254]}}") == []
 
@@ -435,6 +438,4 @@ def test_30_a_network_has_no_secrets_and_few_keys(key: str) -> None:
 
 def test_30_a_network_may_stand_once() -> None:
     (found,) = errors("networks: [{cidr: 10.0.0.0/8}, {cidr: 10.0.0.0/8}]\n")
-    assert found.startswith(
-        "hosts.yaml:1:32: the network `10.0.0.0/8` is written twice (first at hosts.yaml:1:12)"
-    )
+    assert found.startswith("hosts.yaml:1:32: duplicate network `10.0.0.0/8` (first at hosts.yaml:1:12)")

@@ -19,10 +19,10 @@ def test_41_a_canary_has_a_form_and_a_place() -> None:
     ("item", "complaint"),
     [
         ("{}", "`like`"),
-        ("{like: aws, env: HTTPS_PROXY}", "needs itself"),
+        ("{like: aws, env: HTTPS_PROXY}", "need themselves"),
         ("{like: aws, file: ~/../key}", "is not a file in a sandbox"),
-        ("{like: aws, file: /dev/key}", "nothing can be planted"),
-        ("{like: aws, text: '{value}'}", "there is no `file`"),
+        ("{like: aws, file: /dev/key}", "a canary cannot be planted"),
+        ("{like: aws, text: '{value}'}", "`file` is missing"),
         ("{like: aws, file: /a, text: KEY}", "exactly once"),
         ("{like: aws, value: AKIA}", "`value`"),
     ],
@@ -34,4 +34,4 @@ def test_41_what_cannot_be_planted_is_an_error(item: str, complaint: str) -> Non
 
 def test_41_two_in_one_place_are_an_error() -> None:
     two = "canaries: {a: {like: aws, file: ~/a}, b: {like: aws, file: ~/a}, c: {like: aws, env: A}}"
-    assert ["is planted there" in found for found in errors(two)] == [True]
+    assert ["is already planted there" in found for found in errors(two)] == [True]

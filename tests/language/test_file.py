@@ -41,7 +41,7 @@ def test_01_wants_a_version() -> None:
 @pytest.mark.parametrize("version", ["2", "0", '"1"', "true", "1.0", "one"])
 def test_01_refuses_every_other_version(version: str) -> None:
     assert errors(f"hosts: {{}}\nversion: {version}\n") == [
-        "hosts.yaml:2:10: only version 1 of the format exists (write `version: 1`)"
+        "hosts.yaml:2:10: the version must be 1 (write `version: 1`)"
     ]
 
 
@@ -70,15 +70,15 @@ def test_02_takes_quoted_plain_and_block_style_alike() -> None:
     [
         (
             "hosts:\n  a.example:\n",
-            "2:13: there is no value here (write {} for a whole host, [] for nothing, or remove the key)",
+            "2:13: the value is missing (write {} for a whole host, [] for nothing, or remove the key)",
         ),
         (
             "hosts: {a.example: {allow: ~}}\n",
-            "1:28: there is no value here (write {} for a whole host, [] for nothing, or remove the key)",
+            "1:28: the value is missing (write {} for a whole host, [] for nothing, or remove the key)",
         ),
         (
             "hosts: {a.example: null}\n",
-            "1:20: there is no value here (write {} for a whole host, [] for nothing, or remove the key)",
+            "1:20: the value is missing (write {} for a whole host, [] for nothing, or remove the key)",
         ),
         ("hosts: &h {}\n", "1:8: anchors are not allowed here (write the value out in each place)"),
         ("hosts: !!map {}\n", "1:8: tags are not allowed here (remove the `!`)"),
@@ -94,7 +94,7 @@ def test_02_takes_quoted_plain_and_block_style_alike() -> None:
         ),
         (
             "hosts: {}\nhosts: {}\n",
-            "2:1: `hosts` stands here a second time (first in line 1) (keep one of them)",
+            "2:1: duplicate key `hosts` (first on line 1) (keep one of them)",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_02_refuses_yaml_beyond_the_subset(text: str, finding: str) -> None:
 def test_02_refuses_a_carriage_return_that_stands_alone() -> None:
     """YAML begins a line there and most editors show none: a host hides in what looks like a comment."""
     (found,) = errors("version: 1\n# all is well\rhosts: {evil.example.com: {}}\n")
-    assert found.startswith("hosts.yaml:2:14: a carriage return stands here alone")
+    assert found.startswith("hosts.yaml:2:14: a carriage return without a line feed")
     assert policy("version: 1\r\nhosts: {a.example.com: {}}\r\n").entries
 
 
@@ -127,20 +127,20 @@ def test_03_merges_several_files() -> None:
 @pytest.mark.parametrize(
     ("section", "finding"),
     [
-        ("hosts: {api.example.com: {}}", "2:9: the host `api.example.com` is written twice"),
+        ("hosts: {api.example.com: {}}", "2:9: duplicate host `api.example.com`"),
         (
             "secrets: {github: {from: 'env:G', hosts: [api.example.com]}}",
-            "2:11: the secret `github` is written twice",
+            "2:11: duplicate secret `github`",
         ),
-        ("profiles: {default: {hosts: []}}", "2:12: the profile `default` is written twice"),
-        ("networks: [{cidr: 10.0.0.0/8}]", "2:12: the network `10.0.0.0/8` is written twice"),
+        ("profiles: {default: {hosts: []}}", "2:12: duplicate profile `default`"),
+        ("networks: [{cidr: 10.0.0.0/8}]", "2:12: duplicate network `10.0.0.0/8`"),
     ],
 )
 def test_03_names_both_files_of_a_conflict(section: str, finding: str) -> None:
     text = f"version: 1\n{section}\n"
     place = finding.split(": ", 1)[0]
     assert errors(RuleText("a.yaml", text), RuleText("b.yaml", text)) == [
-        f"b.yaml:{finding} (first at a.yaml:{place}) (write it in one place)"
+        f"b.yaml:{finding} (first at a.yaml:{place}) (keep one of them)"
     ]
 
 
@@ -150,10 +150,7 @@ def test_03_takes_another_spelling_of_a_host_for_the_same() -> None:
         RuleText("b.yaml", "version: 1\nhosts: {API.example.com.: {}}\n"),
     )
     assert found == [
-        (
-            "b.yaml:2:9: the host `API.example.com.` is written"
-            " twice (first at a.yaml:2:9) (write it in one place)"
-        )
+        ("b.yaml:2:9: duplicate host `API.example.com.` (first at a.yaml:2:9) (keep one of them)")
     ]
 
 
@@ -163,8 +160,8 @@ def test_03_takes_mode_and_limits_from_one_file_only(section: str) -> None:
     key = section.split(":", maxsplit=1)[0]
     found = errors(RuleText("a.yaml", text), RuleText("b.yaml", text))
     assert len(found) == 1
-    assert found[0].startswith(f"b.yaml:2:1: `{key}` stands in two files (first at a.yaml:2:")
-    assert found[0].endswith("(write it in one of them)")
+    assert found[0].startswith(f"b.yaml:2:1: `{key}` is set twice (first at a.yaml:2:")
+    assert found[0].endswith("(keep one of them)")
 
 
 def test_03_shows_the_errors_of_all_files_in_one_run() -> None:
@@ -202,6 +199,6 @@ def test_03_a_wrong_type_does_not_hide_what_stands_beside_it() -> None:
     )
     assert [line.split(": ")[1].split(" (")[0] for line in found] == [
         "this must be a list, not a number",
-        "a path pattern begins with a slash",
-        "a path pattern has no query in it",
+        "a path pattern must begin with a slash",
+        "a path pattern cannot contain a query",
     ]

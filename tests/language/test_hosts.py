@@ -37,7 +37,7 @@ def test_04_two_stars_stand_for_one_label_or_more_and_never_for_the_apex() -> No
 )
 def test_04_refuses_an_asterisk_that_is_not_a_whole_first_label(key: str) -> None:
     assert key_error(key) == (
-        f"`{key}` is not a host: an asterisk can only stand for whole first labels"
+        f"`{key}` is not a host: an asterisk can only replace whole labels at the beginning"
         ' (write "*.example.com" or "**.example.com")'
     )
 
@@ -45,26 +45,26 @@ def test_04_refuses_an_asterisk_that_is_not_a_whole_first_label(key: str) -> Non
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        ("api.example.com:8443", "a host name has no port in it (write the port in `ports:`)"),
+        ("api.example.com:8443", "a host name cannot contain a port (write the port in `ports:`)"),
         ("10.0.0.1", "the last part of the host name is a number (an address goes into `networks:`)"),
         ("::1", "this is an address, not a host name (an address goes into `networks:`)"),
         ("[::1]", "this is an address, not a host name (an address goes into `networks:`)"),
         (
             "https://example.com",
-            "this is a URL or part of one, not a host name (write only the name, like api.example.com)",
+            "this is a URL or part of one, not a host name (write only the name, such as api.example.com)",
         ),
         (
             "user@example.com",
-            "this is a URL or part of one, not a host name (write only the name, like api.example.com)",
+            "this is a URL or part of one, not a host name (write only the name, such as api.example.com)",
         ),
         ("*.", "the host name is empty ()"),
-        ("a..example.com", "the host name has an empty label (write a name like api.example.com)"),
-        (".example.com", "the host name has an empty label (write a name like api.example.com)"),
+        ("a..example.com", "the host name has an empty label (write a name such as api.example.com)"),
+        (".example.com", "the host name has an empty label (write a name such as api.example.com)"),
         (
             "a b.example.com",
             (
-                "the host name has a character that host names do not have"
-                " (letters, digits, - and _ in labels, dots between)"
+                "the host name contains a character that is not allowed"
+                " (use letters, digits, - and _, with dots between labels)"
             ),
         ),
     ],
@@ -114,10 +114,7 @@ def test_05_refuses_a_last_label_that_is_a_number(name: str) -> None:
 
 def test_05_takes_equal_keys_for_duplicates() -> None:
     assert errors("hosts:\n  api.example.com: {}\n  API.example.com.: {}\n") == [
-        (
-            "hosts.yaml:3:3: the host `API.example.com.` is written twice (first at hosts.yaml:2:3)"
-            " (write it in one place)"
-        )
+        ("hosts.yaml:3:3: duplicate host `API.example.com.` (first at hosts.yaml:2:3) (keep one of them)")
     ]
 
 
@@ -271,7 +268,7 @@ def test_07_the_proxy_listens_on_every_port_named() -> None:
 
 def test_07_an_entry_without_any_port_is_an_error() -> None:
     assert errors("hosts:\n  a.example.com:\n    ports: []\n") == [
-        "hosts.yaml:3:5: this entry has no port at all (`ports: []` needs `http` beside it)"
+        "hosts.yaml:3:5: this entry has no port (add `http` beside `ports: []`, or remove `ports`)"
     ]
 
 
@@ -304,7 +301,7 @@ def test_08_deny_or_inject_without_allow_is_an_error(keys: str) -> None:
     )
     assert found == [
         (
-            "hosts.yaml:2:3: this entry has `deny` or `inject` and no `allow`"
+            "hosts.yaml:2:3: this entry has `deny` or `inject` but no `allow`"
             " (write `allow: all`, or list what is allowed)"
         )
     ]
@@ -346,8 +343,11 @@ def test_09_deny_may_stand_beside_predicates() -> None:
 def test_09_predicates_beside_allow_are_an_error(name: str) -> None:
     key = name.split(":", maxsplit=1)[0]
     assert errors(f"hosts:\n  a.example.com:\n    allow: [{{id: all}}]\n    {name}\n") == [
-        f"hosts.yaml:4:5: `{key}` stands beside a list of allow rules (write it on the rules it is meant for)"
+        (
+            f"hosts.yaml:4:5: `{key}` cannot be combined with a list of allow rules (move it into the"
+            f" rules it is meant for)"
+        )
     ]
     assert errors(f"hosts:\n  a.example.com:\n    allow: all\n    {name}\n") == [
-        f"hosts.yaml:4:5: `{key}` stands beside `allow: all` (remove one of the two)"
+        f"hosts.yaml:4:5: `{key}` cannot be combined with `allow: all` (remove either of them)"
     ]

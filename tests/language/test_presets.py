@@ -80,52 +80,44 @@ def test_35_a_list_of_hosts_makes_an_entry_for_each() -> None:
         " here: `host`, `mirrors`, `read`, `secret`, `size`, `write`)"
         ),
         ),
-        ("{forge: {read: a}}", "2:20: this parameter is a list (put it in brackets: [...])"),
-        ("{forge: {read: [[a]]}}", "2:21: this parameter is one text (Repositories to read.)"),
-        ("{forge: {read: [3]}}", "2:21: this parameter is one text (Repositories to read.)"),
+        ("{forge: {read: a}}", "2:20: this parameter must be a list (put it in brackets: [...])"),
+        ("{forge: {read: [[a]]}}", "2:21: this parameter must be text (Repositories to read.)"),
+        ("{forge: {read: [3]}}", "2:21: this parameter must be text (Repositories to read.)"),
         ("{forge: {read: [a], host: 'a b'}}", (
-        "2:31: the host name has a character that"
-        " host names do not have (Name of the forge.)"
+        "2:31: the host name contains a character that is not allowed (Name of the forge.)"
         )),
         ("{forge: {read: [a], host: '*.example'}}", (
-        "2:31: this parameter takes no"
-        " wildcard (Name of the forge.)"
+        "2:31: this parameter cannot contain a wildcard (Name of the forge.)"
         )),
         ("{forge: {read: [a], write: ['*']}}", (
-        "2:33: this parameter takes no"
-        " wildcard (Repositories to write.)"
+        "2:33: this parameter cannot contain a wildcard (Repositories to write.)"
         )),
         ("{forge: {read: [a], secret: 'A B'}}", "2:33: `A B` is not a secret name (Name of the secret.)"),
         ("{forge: {read: [a], size: huge}}", "2:31: `huge` is not one of small, big (How much.)"),
         ("{forge: {read: ['../x']}}", (
-        "2:21: `../x` is not a path fragment like"
-        " acme/widgets (Repositories to read.)"
+        "2:21: `../x` is not a path fragment such as acme/widgets (Repositories to read.)"
         )),
         ("{forge: {read: ['a//b']}}", (
-        "2:21: `a//b` is not a path fragment like"
-        " acme/widgets (Repositories to read.)"
+        "2:21: `a//b` is not a path fragment such as acme/widgets (Repositories to read.)"
         )),
         ("{forge: {read: ['/a']}}", (
-        "2:21: `/a` is not a path fragment like"
-        " acme/widgets (Repositories to read.)"
+        "2:21: `/a` is not a path fragment such as acme/widgets (Repositories to read.)"
         )),
         ("{forge: {read: ['']}}", (
-        "2:21: `` is not a path fragment like"
-        " acme/widgets (Repositories to read.)"
+        "2:21: `` is not a path fragment such as acme/widgets (Repositories to read.)"
         )),
         ("{forge: {read: ['${host}']}}", (
-        "2:21: `${host}` is not a path fragment"
-        " like acme/widgets (Repositories to read.)"
+        "2:21: `${host}` is not a path fragment such as acme/widgets (Repositories to read.)"
         )),
         ("{forge: [a]}", "2:5: the parameters of forge must be a mapping (write {parameter: value})"),
-        ("froge", "2:5: there is no preset `froge` (did you mean `forge`?)"),
+        ("froge", "2:5: unknown preset `froge` (did you mean `forge`?)"),
         ("{forge: {read: [a]}, plain: {}}", (
-        "2:5: an item of `use` is a name, or one name with"
-        " its parameters (write - github or - github: {...})"
+        "2:5: an item of `use` must be a name, or a name with its parameters (write - github or -"
+        " github: {...})"
         )),
         ("3", (
-        "2:5: an item of `use` is a name, or one name with"
-        " its parameters (write - github or - github: {...})"
+        "2:5: an item of `use` must be a name, or a name with its parameters (write - github or -"
+        " github: {...})"
         )),
     ],
 )  # fmt: skip
@@ -206,7 +198,7 @@ def test_36_a_switch_that_nothing_would_act_on_is_an_error() -> None:
     )
     assert found == [
         (
-            "hosts.yaml:4:19: `websocket` has no rule here to act on: the preset has its own rules"
+            "hosts.yaml:4:19: `websocket` has no effect here: the preset brings its own rules"
             " (write a rule with it under `allow`)"
         )
     ]
@@ -270,10 +262,10 @@ def test_36_uses_of_one_preset_never_add_up_on_one_host() -> None:
     for second in ("b.example", "B.example."):
         first = "{pair: {shut: a.example, open: c.example}}"
         (found,) = errors(f"use: [{first}, {{pair: {{shut: {second}, open: a.example}}}}]", presets=shelf)
-        assert "the preset pair says twice what holds for `a.example`" in found
+        assert "the preset pair describes `a.example` twice (first at" in found
     for same in ("a.example", "A.example", "a.example."):
         (found,) = errors(f"use: [{{pair: {{shut: a.example, open: {same}}}}}]", presets=shelf)
-        assert "says twice what holds for" in found
+        assert "` twice" in found
     assert (
         decision_text(
             policy("use: [{pair: {shut: a.example, open: b.example}}]", presets=shelf),
@@ -297,10 +289,10 @@ def test_37_a_preset_has_a_head_and_rules() -> None:
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        ("hosts: {}\n", "preset p:1:1: the key `title` is missing here ()"),
+        ("hosts: {}\n", "preset p:1:1: the key `title` is missing ()"),
         ("title: P\nparameters: {a: {type: number, help: x}}\n", "preset p:2:24: `number` is not one of"),
         ("title: P\nhosts: {\n", "preset p:3:1: "),
-        ("[]\n", "preset p:1:1: a preset is a mapping"),
+        ("[]\n", "preset p:1:1: a preset must be a mapping"),
     ],
 )
 def test_37_a_preset_that_is_wrong_is_reported_in_its_own_lines(text: str, finding: str) -> None:
@@ -323,7 +315,7 @@ def test_37_a_parameter_anywhere_else_is_an_error(rules: str) -> None:
     preset = f"title: P\nparameters: {{x: {{type: choice, choices: [a], help: h, default: a}}}}\n{rules}\n"
     (found,) = errors("use: [p]\n", presets={"p": preset})
     assert found.startswith("preset p:3:")
-    assert ": no parameter is put in here (only in " in found
+    assert ": parameters are not substituted here (use them only in " in found
 
 
 def test_37_an_unknown_parameter_in_a_preset_is_an_error() -> None:
@@ -355,7 +347,7 @@ def test_37_what_only_resembles_a_parameter_is_an_error(path: str, name: str) ->
 def test_37_a_parameter_whose_name_could_not_be_put_in_is_an_error() -> None:
     preset = "title: P\nparameters: {Read: {type: path, help: h, default: a}}\nhosts: {p.example: {}}\n"
     (found,) = errors("use: [p]\n", presets={"p": preset})
-    assert found.startswith("preset p:2:14: `Read` cannot be the name of a parameter (lower-case")
+    assert found.startswith("preset p:2:14: `Read` is not a parameter name (lower-case")
 
 
 def test_37_tests_beside_the_hosts_of_a_preset_come_along() -> None:

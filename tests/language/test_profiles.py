@@ -51,9 +51,9 @@ def test_32_deny_rules_hold_in_every_profile(request_line: str) -> None:
     [
         (
             "hosts: [aa.example.com]",
-            "3:15: there is no entry `aa.example.com` (did you mean `a.example.com`?)",
+            "3:15: unknown entry `aa.example.com` (did you mean `a.example.com`?)",
         ),
-        ("hosts: [A.example.com]", "3:15: there is no entry `A.example.com` (did you mean `a.example.com`?)"),
+        ("hosts: [A.example.com]", "3:15: unknown entry `A.example.com` (did you mean `a.example.com`?)"),
         (
             'hosts: [a.example.com], rules: ["a.example.com#reed"]',
             "3:39: the entry a.example.com has no allow rule `reed` (did you mean `read`?)",
@@ -64,9 +64,9 @@ def test_32_deny_rules_hold_in_every_profile(request_line: str) -> None:
         ),
         (
             "hosts: [a.example.com], rules: [read]",
-            "3:39: `read` does not name a rule (write KEY#id, like api.example.com#read)",
+            "3:39: `read` does not name a rule (write KEY#id, such as api.example.com#read)",
         ),
-        ("{}", "3:3: the key `hosts` is missing here"),
+        ("{}", "3:3: the key `hosts` is missing"),
     ],
 )
 def test_32_says_what_is_wrong_with_a_profile(profile: str, finding: str) -> None:

@@ -40,7 +40,7 @@ def test_10_shows_a_rule_as_key_and_id() -> None:
 
 def test_10_a_rule_needs_an_id() -> None:
     (found,) = errors(entry("methods: [GET]"))
-    assert found.startswith("hosts.yaml:4:9: the key `id` is missing here (Name of the rule")
+    assert found.startswith("hosts.yaml:4:9: the key `id` is missing (Name of the rule")
 
 
 @pytest.mark.parametrize("name", ["Read", "1st", "a_b", "a b", "", "ab-" * 22, "-a", "ä"])
@@ -68,7 +68,7 @@ def test_10_an_id_is_unique_over_allow_and_deny(text: str, place: str, first: st
     (found,) = errors(text)
     name = "host" if "id: host" in text else "one"
     assert found == (
-        f"hosts.yaml:{place}: the id `{name}` is taken (at hosts.yaml:{first})"
+        f"hosts.yaml:{place}: duplicate id `{name}` (first at hosts.yaml:{first})"
         " (give each rule of an entry its own id)"
     )
 
@@ -164,9 +164,9 @@ def test_12_methods_are_exact_and_get_does_not_imply_head() -> None:
             "CONNECT",
             "CONNECT is never forwarded: a tunnel inside the connection is never allowed (remove it)",
         ),
-        ("TRACE", "TRACE is never forwarded: it would return what was injected (remove it)"),
-        ("trace", "TRACE is never forwarded: it would return what was injected (remove it)"),
-        ("get", "methods are upper case, and `get` is not (write GET)"),
+        ("TRACE", "TRACE is never forwarded: it would return the injected credential (remove it)"),
+        ("trace", "TRACE is never forwarded: it would return the injected credential (remove it)"),
+        ("get", "`get` must be upper case (write GET)"),
         ('"GET PUT"', "`GET PUT` is not a method (methods are single words such as GET)"),
         ('""', "`` is not a method (methods are single words such as GET)"),
     ],
@@ -206,8 +206,8 @@ def test_12_websocket_beside_a_list_is_an_error(key: str) -> None:
     name = key.split(":", maxsplit=1)[0]
     assert errors(entry("id: it") + f"    {key}\n") == [
         (
-            f"hosts.yaml:5:5: `{name}` stands beside a list of"
-            f" allow rules (write it on the rules it is meant for)"
+            f"hosts.yaml:5:5: `{name}` cannot be combined with a list of"
+            " allow rules (move it into the rules it is meant for)"
         )
     ]
 
@@ -288,14 +288,14 @@ def test_13_path_patterns_fit_whole_paths(pattern: str, fitting: list[str], othe
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("a", "a path pattern begins with a slash (put a / in front of it)"),
-        ("", "a path pattern begins with a slash (put a / in front of it)"),
-        ("*", "a path pattern begins with a slash (put a / in front of it)"),
-        ("/a**", "** stands alone in its segment (write * for a part of one segment)"),
-        ("/a/**b/c", "** stands alone in its segment (write * for a part of one segment)"),
-        ("/***", "** stands alone in its segment (write * for a part of one segment)"),
-        ("/a?b=c", "a path pattern has no query in it (use `query:` for parameters)"),
-        ("/a\\\\b", "a path pattern has no backslash in it (paths use /)"),
+        ("a", "a path pattern must begin with a slash (put a / in front of it)"),
+        ("", "a path pattern must begin with a slash (put a / in front of it)"),
+        ("*", "a path pattern must begin with a slash (put a / in front of it)"),
+        ("/a**", "** must be a whole segment (use * for a part of a segment)"),
+        ("/a/**b/c", "** must be a whole segment (use * for a part of a segment)"),
+        ("/***", "** must be a whole segment (use * for a part of a segment)"),
+        ("/a?b=c", "a path pattern cannot contain a query (use `query:` for parameters)"),
+        ("/a\\\\b", "a path pattern cannot contain a backslash (paths use /)"),
     ],
 )
 def test_13_refuses_a_pattern_that_is_none(pattern: str, message: str) -> None:
@@ -430,8 +430,8 @@ def test_14_encoded_slash_may_stand_on_a_whole_entry(text: str) -> None:
 def test_14_a_pattern_with_an_encoded_slash_needs_the_switch() -> None:
     assert errors(entry('id: it, paths: ["/a%2Fb"]')) == [
         (
-            "hosts.yaml:4:26: no canonical path can match this pattern: the path has an escaped slash,"
-            " and no rule takes it as data (add `encoded_slash: data` to the rule)"
+            "hosts.yaml:4:26: no canonical path can match this pattern: the path has an escaped slash, and"
+            " no rule of this host has `encoded_slash: data` (add `encoded_slash: data` to the rule)"
         )
     ]
 
@@ -577,9 +577,9 @@ def test_16_headers_are_likewise() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("X-Api", "header names are written in lower case here (write x-api)"),
+        ("X-Api", "header names must be lower case (write x-api)"),
         ('"x api"', "`x api` is not a header name ()"),
-        ("host", "the Host header always equals the destination (give the host an entry of its own)"),
+        ("host", "the Host header always equals the destination (give the host its own entry)"),
     ],
 )
 def test_16_refuses_a_header_name_that_cannot_match(name: str, message: str) -> None:
@@ -617,7 +617,7 @@ def test_16_refuses_what_is_no_media_type(text: str) -> None:
     assert errors(entry(f"id: it, content_type: [{text}]")) == [
         (
             f"hosts.yaml:4:33: `{shown}` is not a media type"
-            " (write it in lower case, like application/json or text/*)"
+            " (write it in lower case, such as application/json or text/*)"
         )
     ]
 
@@ -627,4 +627,4 @@ def test_16_refuses_what_is_no_media_type(text: str) -> None:
 )
 def test_16_an_empty_predicate_is_an_error(predicate: str) -> None:
     (found,) = errors(entry(f"id: it, {predicate}"))
-    assert found == "hosts.yaml:4:18: an empty list matches nothing (leave the key out to match everything)"
+    assert found == "hosts.yaml:4:18: an empty list matches nothing (remove the key to match everything)"

@@ -81,23 +81,23 @@ def test_17_reads_where_a_secret_comes_from(source: str, scheme: str, reference:
         ("from: GITHUB, hosts: [a.example.com]", "2:14: a source is written SCHEME:REFERENCE"),
         (
             'from: "enw:GITHUB", hosts: [a.example.com]',
-            "2:14: this kind of source does not exist (did you mean `env`?)",
+            "2:14: unknown kind of source (did you mean `env`?)",
         ),
         ('from: "store:it", hosts: [a.example.com]', "2:14: `store:` is not resolved by this version"),
         ('from: "keyring:service/it", hosts: [a.example.com]', "2:14: `keyring:` is not resolved by this"),
         ('from: "vault:secret/data/it#token", hosts: [a.example.com]', "2:14: `vault:` is not resolved by"),
         ('from: "aws-sm:it", hosts: [a.example.com]', "2:14: `aws-sm:` is not resolved by this version"),
-        ('from: "env:", hosts: [a.example.com]', "2:14: nothing stands after `env:`"),
+        ('from: "env:", hosts: [a.example.com]', "2:14: `env:` needs a reference"),
         ('from: "env:a-b", hosts: [a.example.com]', "2:14: this is not the name of an environment variable"),
-        ('from: "file:token", hosts: [a.example.com]', "2:14: a secret file is named by its full path"),
-        ('from: "command:pass \'x", hosts: [a.example.com]', "2:14: the quotes of this command do not match"),
+        ('from: "file:token", hosts: [a.example.com]', "2:14: a secret file needs an absolute path"),
+        ('from: "command:pass \'x", hosts: [a.example.com]', "2:14: unbalanced quotes in this command"),
         ("from: {command: []}, hosts: [a.example.com]", "2:15: this list must not be empty"),
         ("from: 3, hosts: [a.example.com]", "2:14: this must be text or a mapping, not a number"),
-        ("hosts: [a.example.com]", "2:3: the key `from` is missing here"),
-        ('from: "env:A"', "2:3: the key `hosts` is missing here"),
-        ('from: "env:A", hosts: []', "2:23: a secret that is bound to no host can go nowhere"),
+        ("hosts: [a.example.com]", "2:3: the key `from` is missing"),
+        ('from: "env:A"', "2:3: the key `hosts` is missing"),
+        ('from: "env:A", hosts: []', "2:23: this secret is bound to no host, so it is never sent"),
         ('from: "env:A", hosts: [a.example.com], ttl: soon', "2:52: this is not a duration"),
-        ('from: "env:A", hosts: [a.example.com], ttl: 0', "2:52: a duration is longer than nothing"),
+        ('from: "env:A", hosts: [a.example.com], ttl: 0', "2:52: a duration must be at least one second"),
         ('from: "env:A", hosts: [a.example.com], expires: soon', "2:56: this is not a day or moment"),
         ('from: "env:A", hosts: [a.example.com], value: x', "2:47: unknown key `value`"),
     ],
@@ -115,7 +115,7 @@ def test_17_a_secret_has_a_plain_name() -> None:
 @pytest.mark.parametrize("source", [CREDENTIAL, f'"env:{CREDENTIAL}"', f"{{command: [echo, {CREDENTIAL}]}}"])
 def test_17_refuses_a_literal_credential_and_does_not_print_it(source: str) -> None:
     (found,) = errors(secret(f"from: {source}, hosts: [a.example.com]"))
-    assert ": this looks like a credential itself (not shown) (put the value into an environment" in found
+    assert ": this looks like a credential (not shown) (put the value into an environment" in found
     assert CREDENTIAL not in found
 
 
@@ -228,34 +228,34 @@ def test_19_each_kind_of_injection(item: str, injection: Injection) -> None:
 @pytest.mark.parametrize(
     ("item", "finding"),
     [
-        ("{}", "5:9: an item of `inject` has exactly one kind, and this one has none"),
+        ("{}", "5:9: an item of `inject` needs exactly one kind, this one has none"),
         (
             "{bearer: one, cookie: {name: a, secret: one}}",
-            "5:9: an item of `inject` has exactly one kind, and this one has `bearer` and `cookie`",
+            "5:9: an item of `inject` needs exactly one kind, this one has `bearer` and `cookie`",
         ),
         ("{bearr: one}", "5:10: unknown key `bearr` (did you mean `bearer`?)"),
         ("{header: {name: host, secret: one}}", "5:25: `host` belongs to the connection"),
         ("{header: {name: Content-Length, secret: one}}", "5:25: `Content-Length` belongs to the connection"),
-        ("{header: {name: cookie, secret: one}}", "5:25: a cookie is injected by its name"),
+        ("{header: {name: cookie, secret: one}}", "5:25: a cookie is injected by name, not as a header"),
         ('{header: {name: "a b", secret: one}}', "5:25: `a b` is not a header name"),
-        ("{header: {name: a, secret: one, format: x}}", "5:49: a format has `{}` exactly once"),
-        ('{header: {name: a, secret: one, format: "{}{}"}}', "5:49: a format has `{}` exactly once"),
-        ('{header: {name: a, secret: one, format: "é{}"}}', "5:49: a header value is printable ASCII"),
-        ('{basic: {user: "a:b", secret: one}}', "5:24: a user name is printable ASCII without a colon"),
+        ("{header: {name: a, secret: one, format: x}}", "5:49: a format needs `{}` exactly once"),
+        ('{header: {name: a, secret: one, format: "{}{}"}}', "5:49: a format needs `{}` exactly once"),
+        ('{header: {name: a, secret: one, format: "é{}"}}', "5:49: a header value must be printable ASCII"),
+        ('{basic: {user: "a:b", secret: one}}', "5:24: a user name must be printable ASCII without a colon"),
         ('{query: {name: "a&b", secret: one}}', "5:24: `a&b` is not a plain parameter name"),
         ('{cookie: {name: "a;b", secret: one}}', "5:25: `a;b` is not a cookie name"),
         ("{placeholder: {secret: one, like: gitlab, in: [path]}}", "5:43: `gitlab` is not one of"),
-        ("{placeholder: {secret: one, like: github, in: []}}", "5:51: a placeholder that is swapped nowhere"),
+        ("{placeholder: {secret: one, like: github, in: []}}", "5:51: this placeholder is never swapped"),
         (
             "{placeholder: {secret: one, like: github, in: [body]}}",
-            "5:56: `body` is not a place for a placeholder",
+            "5:56: `body` is not a slot for a placeholder",
         ),
-        ('{placeholder: {secret: one, like: github, in: ["path:x"]}}', "5:56: `path:x` is not a place"),
-        ('{placeholder: {secret: one, like: github, in: ["header:"]}}', "5:56: `header:` is not a place"),
+        ('{placeholder: {secret: one, like: github, in: ["path:x"]}}', "5:56: `path:x` is not a slot"),
+        ('{placeholder: {secret: one, like: github, in: ["header:"]}}', "5:56: `header:` is not a slot"),
         ("{placeholder: {secret: one, like: github, in: [path], max: 0}}", "5:68: this must be at least 1"),
         ("{placeholder: {secret: one, like: github, in: [path], max: 17}}", "5:68: this must be at most 16"),
-        ("{bearer: three}", "5:9: there is no secret `three`"),
-        ("{bearer: ona}", "5:9: there is no secret `ona` (did you mean `one`?)"),
+        ("{bearer: three}", "5:9: unknown secret `three`"),
+        ("{bearer: ona}", "5:9: unknown secret `ona` (did you mean `one`?)"),
     ],
 )
 def test_19_says_what_is_wrong_with_an_injection(item: str, finding: str) -> None:
@@ -290,7 +290,7 @@ def test_20_for_an_unknown_rule_is_an_error() -> None:
     (found,) = errors(injecting("{bearer: one, for: [writ]}", keys=RULES))
     assert (
         found
-        == "hosts.yaml:5:9: `for` names `writ`, and this entry has no such allow rule (did you mean `write`?)"
+        == "hosts.yaml:5:9: `for` names `writ`, but this entry has no such allow rule (did you mean `write`?)"
     )
 
 
@@ -368,8 +368,8 @@ def test_21_for_keeps_two_items_apart_where_their_rules_cannot_match_one_request
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("http: true", "a credential is never sent in clear text, and this entry has `http`"),
-        ("http: true\n    ports: []", "a credential is never sent in clear text, and this entry has `http`"),
+        ("http: true", "a credential is never sent in clear text, but this entry has `http`"),
+        ("http: true\n    ports: []", "a credential is never sent in clear text, but this entry has `http`"),
         ("mode: observe", "an entry that injects is always enforced"),
     ],
 )
@@ -382,8 +382,8 @@ def test_21_what_can_never_hold_beside_inject_is_an_error(keys: str, message: st
 def test_21_intercept_never_beside_inject_is_an_error() -> None:
     found = errors(injecting("{bearer: one}", keys="intercept: never"))
     assert (
-        "hosts.yaml:4:5: `inject` cannot hold where `intercept:"
-        " never` passes bytes through (remove one of the two)"
+        "hosts.yaml:4:5: `inject` has no effect: `intercept: never` passes the bytes through unread"
+        " (remove either of them)"
     ) in found
 
 
@@ -420,5 +420,5 @@ def test_23_injected_responses_drop_cookies_by_default() -> None:
 
 def test_17_an_unused_secret_is_worth_a_word() -> None:
     assert warnings(injecting("{bearer: one}")) == [
-        "hosts.yaml:8:3: the secret `two` is injected nowhere (remove it, or inject it)"
+        "hosts.yaml:8:3: the secret `two` is never injected (remove it, or inject it)"
     ]

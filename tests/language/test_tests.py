@@ -38,19 +38,19 @@ def problems(*tests: str, rules: str = RULES) -> list[str]:
     [
         ("GET https://a.example.com/ -> allow", ""),
         ("GET https://a.example.com/ -> allow read", ""),
-        ("GET https://a.example.com/ -> allow write", "it is allow read"),
-        ("GET https://a.example.com/ -> deny", "it is allow read"),
-        ("GET https://a.example.com/ -> allow, inject one", "it is allow read"),
+        ("GET https://a.example.com/ -> allow write", "the decision is allow read"),
+        ("GET https://a.example.com/ -> deny", "the decision is allow read"),
+        ("GET https://a.example.com/ -> allow, inject one", "the decision is allow read"),
         ("PUT https://a.example.com/ -> allow write, inject one, inject two", ""),
         ("PUT https://a.example.com/ -> allow, inject two, inject one", ""),
         ("GET https://a.example.com/keys -> deny", ""),
         ("GET https://a.example.com/keys -> deny no-keys", ""),
         ("GET https://a.example.com/keys -> deny rule.denied", ""),
-        ("GET https://a.example.com/keys -> deny no-debug", "it is deny no-keys"),
-        ("GET https://a.example.com/keys -> allow", "it is deny no-keys"),
+        ("GET https://a.example.com/keys -> deny no-debug", "the decision is deny no-keys"),
+        ("GET https://a.example.com/keys -> allow", "the decision is deny no-keys"),
         ("POST https://a.example.com/ -> deny rule.none", ""),
         ("GET https://other.example/ -> deny host.unknown", ""),
-        ("GET https://other.example/ -> deny host.closed", "it is deny host.unknown"),
+        ("GET https://other.example/ -> deny host.closed", "the decision is deny host.unknown"),
         ("GET https://b.example.com:8443 -> allow host", ""),
         ("GET http://c.example.com/ -> allow host", ""),
         ("GET https://10.0.0.1/ -> deny host.literal", ""),
@@ -69,7 +69,10 @@ def test_38_a_test_is_method_target_and_expectation(test: str, problem: str) -> 
         ("https://a.example.com/ -> allow", "this is not a test"),
         ("GET https://a.example.com/ -> maybe", "`maybe` is not an expectation"),
         ("GET https://a.example.com/ -> allow one two", "`allow one two` is not an expectation"),
-        ("GET https://a.example.com/ -> deny, inject one", "a denied request has nothing injected"),
+        (
+            "GET https://a.example.com/ -> deny, inject one",
+            "`inject` cannot follow `deny`: a denied request is not sent",
+        ),
         ("GET https://a.example.com/ -> deny host.unknwon", "`host.unknwon` is neither a rule id nor a code"),
         ("GET /path -> allow", "a test here needs a full URL"),
         ("GET a.example.com -> allow", "this is not a full URL"),
@@ -119,7 +122,7 @@ def test_38_a_path_is_sent_as_utf_8() -> None:
 
 def test_39_a_test_with_a_colon_must_be_quoted() -> None:
     assert errors("tests:\n  - GET https://a.example.com/: x -> deny\n") == [
-        "hosts.yaml:2:5: this test holds `: `, which makes it a mapping (put the test in quotes)"
+        "hosts.yaml:2:5: this test contains `: `, so YAML reads it as a mapping (put the test in quotes)"
     ]
     assert problems(
         '"GET https://a.example.com/x -> deny rule.none"', rules="hosts: {a.example.com: {methods: [PUT]}}"
@@ -129,8 +132,8 @@ def test_39_a_test_with_a_colon_must_be_quoted() -> None:
 def test_39_a_url_between_brackets_must_be_quoted() -> None:
     assert errors("tests: [GET https://a.example.com/ -> deny]\n") == [
         (
-            "hosts.yaml:1:18: a value with `:` in it stands bare"
-            " between brackets or braces (put the value in quotes)"
+            "hosts.yaml:1:18: a value that contains `:` is not quoted between brackets or braces"
+            " (put the value in quotes)"
         )
     ]
 
@@ -139,8 +142,8 @@ def test_39_a_comma_in_a_flow_list_splits_a_test_and_is_reported() -> None:
     found = errors("hosts: {a.example.com: {tests: [GET / -> allow host, inject one]}}")
     assert [line.split(": ", 1)[1] for line in found] == [
         (
-            "this is not a test (write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id or code];"
-            " one with a comma in it stands on a line of its own)"
+            "this is not a test (write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id"
+            " or code]; put a test with a comma on its own line)"
         )
     ]
 
@@ -158,7 +161,7 @@ LONG = "{{request: 'GET https://a.example.com{}', expect: '{}'{}}}"
         ("/", "allow read", ", at: '2027-02-01T23:59:59Z'", ""),
         ("/socket", "allow socket", ", websocket: true", ""),
         ("/", "deny rule.websocket", ", websocket: true", ""),
-        ("/", "allow write", "", "it is allow read"),
+        ("/", "allow write", "", "the decision is allow read"),
     ],
 )
 def test_39_the_long_form(path: str, expect: str, more: str, problem: str) -> None:
@@ -168,12 +171,12 @@ def test_39_the_long_form(path: str, expect: str, more: str, problem: str) -> No
 @pytest.mark.parametrize(
     ("test", "finding"),
     [
-        ("{request: GET, expect: deny}", "2:15: a request is written METHOD TARGET"),
-        ("{request: 'GET https://a.example.com/'}", "2:5: the key `expect` is missing here"),
-        ("{expect: deny}", "2:5: the key `request` is missing here"),
+        ("{request: GET, expect: deny}", "2:15: a request needs the form METHOD TARGET"),
+        ("{request: 'GET https://a.example.com/'}", "2:5: the key `expect` is missing"),
+        ("{expect: deny}", "2:5: the key `request` is missing"),
         (LONG.format("/", "deny", ", at: soon"), "2:70: this is not a day or moment"),
         (LONG.format("/", "deny", ", profil: x"), "2:66: unknown key `profil` (did you mean `profile`?)"),
-        (LONG.format("/", "deny", ", profile: x"), "2:75: there is no profile `x` (did you mean `p`?)"),
+        (LONG.format("/", "deny", ", profile: x"), "2:75: unknown profile `x` (did you mean `p`?)"),
         (LONG.format("/", "deny", ", websocket: 1"), "2:77: this must be true or false, not a number"),
     ],
 )
@@ -192,10 +195,10 @@ def test_40_secrets_are_exact() -> None:
         "PUT https://a.example.com/ -> allow write, inject one, inject two",
         "PUT https://a.example.com/ -> allow write, inject one, inject two, inject three",
     ) == [
-        "it is allow write, inject one, inject two",
-        "it is allow write, inject one, inject two",
+        "the decision is allow write, inject one, inject two",
+        "the decision is allow write, inject one, inject two",
         "",
-        "it is allow write, inject one, inject two",
+        "the decision is allow write, inject one, inject two",
     ]
 
 
@@ -208,7 +211,7 @@ def test_40_a_test_that_another_entry_decides_fails() -> None:
               "GET https://c.example/ -> deny"]
     """)
     assert [result.problem for result in run_rule_tests(rules, NOW)] == [
-        "another entry decides it: a.example.com",
+        "the decision comes from another entry: a.example.com",
         "",
-        "another entry decides it: none",
+        "the decision comes from another entry: none",
     ]

@@ -134,7 +134,7 @@ def test_one_host_cannot_be_registry_and_files_where_the_two_get_different_rules
     host = "mirror.example.com"
     result = loaded("npm-index", {"registry": host, "files": [host]})
     assert [finding.message for finding in result.findings] == [
-        f"the preset says twice what holds for `{host}`, in different ways"
+        f"the preset describes `{host}` twice, in different ways"
     ]
 
 

@@ -122,7 +122,7 @@ async def test_a_variable_that_only_the_proxy_has_is_fine_while_it_runs(tmp_path
     assert found["secrets", "tracker"]["level"] == "ok"
     assert "the proxy that runs was started with it" in found["secrets", "tracker"]["fact"]
     assert found["variables", "proxy"]["level"] == "note"
-    assert found["running", "rules"]["fact"].startswith("it goes by the same rules as looked at above: hosts")
+    assert found["running", "rules"]["fact"].startswith("it uses the rules checked above: hosts")
     found = checks(alone)
     assert found["secrets", "tracker"]["level"] == "fault"
     assert found["secrets", "tracker"]["fact"] == "`env:TRACKER` is not set in this shell"
@@ -278,7 +278,7 @@ def test_a_variable_that_leads_to_another_program_in_the_place_of_the_proxy_is_d
         environ = {"HTTPS_PROXY": f"http://{at}", "https_proxy": f"http://{at}"}
         told = only(variables.check(patient(tmp_path, environ=environ), [at], []))
     needs_care(told, Level.WARNING, f"(pid {os.getpid()}) has", "will fail")
-    assert told.fix == "see what has the port, or `unset HTTPS_PROXY https_proxy`"
+    assert told.fix == "check what uses the port, or `unset HTTPS_PROXY https_proxy`"
 
 
 async def test_names_need_both_kinds_of_port(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`egress log`: a file for each command."""
+"""`egress log`: a module for each command."""
 
 from egress.cli.log.group import log
 

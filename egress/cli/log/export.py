@@ -1,4 +1,4 @@
-"""`egress log export`: a bundle of evidence for somebody else."""
+"""`egress log export`: make a bundle of evidence for another person."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from egress.review.evidence_bundle import BundledRuleFile
 
 
-@click.command(short_help="Make a signed bundle of evidence.")
+@click.command(short_help="Export a signed bundle of evidence.")
 @filter_options.options
 @click.option(
     "--output",
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     "files",
     multiple=True,
     type=rulefiles.FILE,
-    help="A rule file that goes with it; may be repeated.",
+    help="A rule file to include; may be repeated.",
 )
-@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key that the log was written with.")
+@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key of the log.")
 @click.option(
     "--signing-key",
     type=rulefiles.FILE,
     metavar="FILE",
-    help="An Ed25519 key in PEM; made when there is none. [`evidence.key` beside that of the log]",
+    help="An Ed25519 key in PEM, created if missing. [`evidence.key` beside the key of the log]",
 )
 @locations.of_log
 def export(
@@ -52,11 +52,11 @@ def export(
     directory: Path | None,
     **options: str,
 ) -> int:
-    """Put lines of the audit log into a signed bundle, with proof that they are part of the whole.
+    """Export lines of the audit log in a signed bundle, with proof that they are part of the log.
 
-    The log is verified first, and the bundle says what came of it. It has nothing that was written later, and
-    is not made when the log was changed meanwhile. Whoever gets the bundle checks it with
-    `egress log verify BUNDLE`, without any key. Tell them the fingerprint on another way.
+    Verifies the log first, and records the result in the bundle. Later lines are not included; if the log
+    changes meanwhile, no bundle is written. The recipient checks the bundle with `egress log verify BUNDLE`,
+    without any key. Send the fingerprint over another channel.
 
     \b
     Examples:
@@ -77,7 +77,7 @@ def export(
     if not verified.is_sound:
         render.line(
             ("note: ", DOUBT),
-            "the log is not sound, and the bundle says so: `egress log verify`",
+            "the log failed verification, and the bundle says so: `egress log verify`",
             stderr=True,
         )
     render.line(("ok ", GOOD), f"{target}: {count(made.lines, 'line')} of {made.leaves}")
@@ -86,7 +86,7 @@ def export(
 
 
 def _rules(files: tuple[Path, ...]) -> tuple[BundledRuleFile, ...]:
-    """The rule files as they are, under names that tell them apart."""
+    """Return the rule files unchanged, under distinct names."""
     from egress.policy.rule_file_reader import read_text
     from egress.review.evidence_bundle import BundledRuleFile
 

@@ -1,4 +1,4 @@
-"""The options that say which lines are wanted; the same for every command that takes some."""
+"""Options that select lines; shared by all commands that filter."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ type Command = Callable[..., int]
 
 _OPTIONS = (
     *((f"--{field.name}", field.metavar, field.option) for field in FILTER_FIELDS),
-    ("--grep", "TEXT", "With this text somewhere in it."),
-    ("--since", "MOMENT", "Not older: `30m`, `2h`, `7d`, a day or an RFC 3339 moment."),
-    ("--until", "MOMENT", "Older than this."),
+    ("--grep", "TEXT", "Lines that contain this text."),
+    ("--since", "MOMENT", "Not older than: `30m`, `2h`, `7d`, a day or an RFC 3339 moment."),
+    ("--until", "MOMENT", "Older than a moment."),
 )
 
 
 def options(command: Command) -> Command:
-    """Add them all, in this order."""
+    """Add all filter options, in this order."""
     for flag, metavar, text in reversed(_OPTIONS):
         command = click.option(flag, metavar=metavar, default="", help=text)(command)
     return command
 
 
 def filters(**asked: str) -> Filters:
-    """The filters that were asked for. Raises `UsageError`."""
+    """Return the requested filters. Raises `UsageError`."""
     since, until = moment(asked["since"], "--since"), moment(asked["until"], "--until")
     found = Filters.of(asked, since, until)
     if found.since is not None and found.until is not None and found.since >= found.until:
@@ -38,7 +38,7 @@ def filters(**asked: str) -> Filters:
 
 
 def moment(text: str, flag: str) -> int | None:
-    """A moment that was typed; None for nothing. Raises `UsageError`."""
+    """Parse a typed moment; None for empty text. Raises `UsageError`."""
     if not text:
         return None
     try:

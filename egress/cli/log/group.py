@@ -1,4 +1,4 @@
-"""`egress log`: the group of all commands about the audit log."""
+"""`egress log`: the group of commands about the audit log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from egress.cli.log.verify import verify
 
 @click.group()
 def log() -> None:
-    """Find, add up, prove and prune what is in the audit log.
+    """Search, summarise, verify and prune the audit log.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Commands about one request, whose id may begin with a dash, as an option does."""
+"""Commands with an id argument, which may begin with a dash like an option."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ID = re.compile(r"-[A-Za-z0-9_-]{11}")
 
 
 class IdCommand(click.Command):
-    """A command whose one argument is an id: what looks like one is one, unless it is an option's name."""
+    """A command with a single id argument: a word like an id is an id, unless it names an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         names = {name for param in self.get_params(ctx) for name in param.opts}

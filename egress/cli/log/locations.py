@@ -1,4 +1,4 @@
-"""Where a log, its key and its index are: as given, or where `egress serve` keeps them."""
+"""Locate a log, its key and its index: as given, or as `egress serve` keeps them."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 type Command = Callable[..., int]
 
 LARGE_LOG_BYTES = 64 * 1024 * 1024
-"""Bytes whose reading is worth a word."""
+"""Size from which reading the log takes noticeable time."""
 
 
 def of_log(command: Command, *aliases: str) -> Command:
-    """The options that say where the log is; `aliases` are other names of its folder."""
+    """Add the options for the log's folder; `aliases` are further names of the option."""
     names = ("--dir", *aliases, "directory")
     command = click.option(*names, type=rulefiles.FILE, metavar="DIR", help="The folder of the log.")(command)
-    return click.option("--state-dir", type=rulefiles.FILE, metavar="FOLDER", help="That of `egress serve`.")(
-        command
-    )
+    return click.option(
+        "--state-dir", type=rulefiles.FILE, metavar="FOLDER", help="The state folder of `egress serve`."
+    )(command)
 
 
 def of_index(command: Command, *aliases: str) -> Command:
-    """The options that say where the log and its index are; `aliases` as for `of_log`."""
+    """Add the options for the log's folder and its index; `aliases` as for `of_log`."""
     option = click.option(
         "--index",
         "place",
         type=rulefiles.FILE,
         metavar="FILE",
-        help="The index; beside the log when left out.",
+        help="The index file. [beside the log]",
     )
     return of_log(option(command), *aliases)
 
 
 def folder(state_dir: Path | None, directory: Path | None) -> Path:
-    """The folder of the log."""
+    """Return the folder of the log."""
     return directory or _settings(state_dir)[0]
 
 
 def folder_and_key(state_dir: Path | None, directory: Path | None, key: Path | None) -> tuple[Path, Path]:
-    """The folder of the log, and the file of its key."""
+    """Return the folder of the log, and the file of its key."""
     if directory is not None and key is not None:
         return directory, key
     kept, kept_key = _settings(state_dir)
@@ -66,27 +66,27 @@ def _settings(state_dir: Path | None) -> tuple[Path, Path]:
 
 
 def read_key(file: Path, log: Path) -> bytes:
-    """The key of the log. Raises `UnreadableError`."""
+    """Read the key of the log. Raises `UnreadableError`."""
     from egress.audit import key
 
     try:
         return key.read(file)
     except FileNotFoundError:
         hint = f"name it with --key, or its folder with --state-dir{beside(log, file)}"
-        raise UnreadableError(f"there is no key {file}", hint) from None
+        raise UnreadableError(f"key not found: {file}", hint) from None
 
 
 def beside(log: Path, file: Path) -> str:
-    """Another key that lies where that of this log would be."""
+    """Mention another key at the usual place of this log's key."""
     found = log.parent / "audit.key"
-    return f"; beside the log lies {found}" if found != file and found.exists() else ""
+    return f"; a key exists beside the log: {found}" if found != file and found.exists() else ""
 
 
 # The index --------------------------------------------------------------------------------------
 
 
 def open_index(state_dir: Path | None, directory: Path | None, place: Path | None) -> Index:
-    """The index of the log, brought up to it. Says what is to be said about that."""
+    """Return the index of the log, brought up to date. Prints notes about its state."""
     from egress.review import Index
 
     where = folder(state_dir, directory)
@@ -96,7 +96,7 @@ def open_index(state_dir: Path | None, directory: Path | None, place: Path | Non
 
 
 def own_index_path(log: Path) -> Path | None:
-    """A place for the index of the user's own, for a log whose folder is not theirs to write to."""
+    """Return a place for the index in the user's state folder, if the log's folder is not writable."""
     if not log.is_dir() or os.access(log, os.W_OK):
         return None
     name = hashlib.sha256(os.fsencode(log.resolve())).hexdigest()[:16]
@@ -106,7 +106,7 @@ def own_index_path(log: Path) -> Path | None:
 
 
 def tell(state: IndexState) -> None:
-    """What a reader should know of what is shown, beside the answer itself."""
+    """Print notes about the completeness of the following answer."""
     if state.trouble:
         behind = f"{state.behind} bytes of the log are not in the index yet"
         render.line(("note: ", DOUBT), f"{behind}: {state.trouble}", stderr=True)
@@ -120,7 +120,7 @@ def tell(state: IndexState) -> None:
 
 
 class _Progress:
-    """Says now and then how far a large log is read."""
+    """Prints now and then how much of a large log is read."""
 
     def __init__(self) -> None:
         self._told = 0

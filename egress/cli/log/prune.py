@@ -1,4 +1,4 @@
-"""`egress log prune`: let go of old lines."""
+"""`egress log prune`: delete old lines."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ _UNITS = {"": 1, "k": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 @click.command(short_help="Delete old files of the log, and keep the chain.")
 @click.option(
-    "--older-than", metavar="MOMENT", default="", help="Files whose lines are all older: `30d`, or a day."
+    "--older-than",
+    metavar="MOMENT",
+    default="",
+    help="Delete files whose lines are all older: `30d`, or a day.",
 )
 @click.option(
-    "--keep-files", type=click.IntRange(1, 1_000_000), metavar="NUMBER", help="More files than that."
+    "--keep-files", type=click.IntRange(1, 1_000_000), metavar="NUMBER", help="Keep at most this many files."
 )
-@click.option("--keep-size", metavar="SIZE", default="", help="What is beyond that size, such as `10G`.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
-@click.option("--force", is_flag=True, help="Even when the log is not sound.")
-@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key that the log was written with.")
+@click.option("--keep-size", metavar="SIZE", default="", help="Keep at most this size, such as `10G`.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
+@click.option("--force", is_flag=True, help="Delete even if the log fails verification.")
+@click.option("--key", type=rulefiles.FILE, metavar="FILE", help="The key of the log.")
 @locations.of_log
 def prune(
     older_than: str,
@@ -40,10 +43,10 @@ def prune(
     state_dir: Path | None,
     directory: Path | None,
 ) -> int:
-    """Delete the oldest files of the audit log, so that what is left can still be verified.
+    """Delete the oldest files of the audit log; the rest can still be verified.
 
-    Whole files are deleted, never the newest one. A log that is not sound is evidence, and is left alone
-    without --force. The proxy may run meanwhile. A line of the log says who deleted what.
+    Deletes whole files, never the newest. A log that fails verification is evidence, and is only pruned with
+    --force. The proxy may run meanwhile. A line of the log records who deleted what.
 
     \b
     Examples:
@@ -67,12 +70,12 @@ def prune(
     total = f"{count(len(found.files), 'file')} {what}, {found.size} bytes"
     render.line(("ok ", GOOD), f"{total}; the log begins with {found.first}, {found.kept} bytes")
     if found.files and not dry_run and not pruning.record_pruning(folder, known, clock):
-        render.line(("note: ", DIM), "the next start of the proxy writes the line that tells of it")
+        render.line(("note: ", DIM), "the next start of the proxy records the deletion in the log")
     return 0
 
 
 def _user() -> str:
-    """Who does this."""
+    """Return the name of the current user."""
     number = os.getuid()
     try:
         return pwd.getpwuid(number).pw_name
@@ -83,5 +86,5 @@ def _user() -> str:
 def _size(text: str) -> int:
     found = _SIZE.fullmatch(text.strip()) if text else None
     if text and found is None:
-        raise UsageError("--keep-size: this is no size", "write it like 500M or 10G")
+        raise UsageError("--keep-size: not a size", "use a size such as 500M or 10G")
     return int(found[1]) * _UNITS[found[2]] if found else 0

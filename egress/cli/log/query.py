@@ -1,4 +1,4 @@
-"""`egress log query`: find lines."""
+"""`egress log query`: search lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from egress.cli.log import filter_options, line_format, locations
 from egress.cli.render import DIM, count
 
 
-@click.command(short_help="Find lines.")
+@click.command(short_help="Search lines.")
 @filter_options.options
 @click.option(
-    "--limit", "-n", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many."
+    "--limit", "-n", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Number of lines."
 )
-@click.option("--before", metavar="PLACE", help="Go on where another page ended.")
-@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are, one object a line.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print them as CSV.")
+@click.option("--before", metavar="PLACE", help="Continue where another page ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print the lines unchanged, one JSON object each.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the lines as CSV.")
 @locations.of_index
 def query(
     limit: int,
@@ -30,9 +30,9 @@ def query(
     place: Path | None,
     **options: str,
 ) -> int:
-    """Find lines of the audit log; the newest come first.
+    """Search lines of the audit log, newest first.
 
-    Options that are given must all hold. The exit status is 1 when there is no such line.
+    All given options must match. The exit status is 1 if no line matches.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def query(
         page = index.query(wanted, limit, cursor)
         found = list(page.entries)
         while page.cursor is not None and len(found) < limit:
-            # What a page may look through is bounded; who asked here is ready to wait.
+            # A page searches a bounded part of the log; on the command line, keep searching.
             page = index.query(wanted, limit - len(found), page.cursor)
             found += page.entries
     if as_json:
@@ -64,5 +64,5 @@ def query(
             ("more: ", DIM), f"{count(len(found), 'line')} shown; add `--before {page.cursor}`", stderr=True
         )
     elif not found:
-        render.line("no line of the log is like that", stderr=True)
+        render.line("no matching lines", stderr=True)
     return int(not found)

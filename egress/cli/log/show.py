@@ -1,4 +1,4 @@
-"""`egress log show`: one request, stage by stage."""
+"""`egress log show`: show one request, stage by stage."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ MAX_LINES = 1000
 
 @click.command(cls=IdCommand, short_help="Show one request, stage by stage.")
 @click.argument("request_id", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Print its lines as they are, one object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print the lines unchanged, one JSON object each.")
 @locations.of_index
 def show(
     request_id: str, as_json: bool, state_dir: Path | None, directory: Path | None, place: Path | None
 ) -> int:
-    """Show one request of the audit log: every stage, and which line of which file decided.
+    """Show one request of the audit log: every stage, and the rule line that decided it.
 
-    ID is that of a request, as a denial names it, or that of a connection: then all its lines are shown.
-    Values of secrets are in no log, so there is nothing here to hide.
+    ID is the id of a request, as in a denial, or of a connection, which shows all its lines. Values of
+    secrets are never logged.
 
     \b
     Examples:

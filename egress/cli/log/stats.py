@@ -1,4 +1,4 @@
-"""`egress log stats`: what it all comes to."""
+"""`egress log stats`: summarise the log."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ BY = (*COUNTED_FIELDS, "time")
 HEAD = ("requests", "denied", "with secret", "up", "down", "p50", "p95")
 
 
-@click.command(short_help="Add up requests, denials, bytes and durations.")
-@click.option("--by", type=click.Choice(BY), default="sandbox", show_default=True, help="What to tell apart.")
+@click.command(short_help="Summarise requests, denials, bytes and durations.")
+@click.option("--by", type=click.Choice(BY), default="sandbox", show_default=True, help="Grouping.")
 @filter_options.options
-@click.option("--top", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many parts.")
-@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print the parts as CSV.")
+@click.option(
+    "--top", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Number of groups."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the totals as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the groups as CSV.")
 @locations.of_index
 def stats(
     by: str,
@@ -38,9 +40,9 @@ def stats(
     place: Path | None,
     **options: str,
 ) -> int:
-    """Add up what is in the audit log: requests, denials, bytes, durations.
+    """Summarise the audit log: requests, denials, bytes, durations.
 
-    The durations are the middle one and the one that 95 % stay below, within 6 %.
+    Durations are p50 and p95 (±6 %).
 
     \b
     Examples:
@@ -99,7 +101,7 @@ def _bytes(number: int) -> str:
 
 
 def duration(microseconds: int) -> str:
-    """`12 ms`; empty for nothing."""
+    """Return `12 ms`; empty for zero."""
     if not microseconds:
         return ""
     if microseconds >= 10_000_000:

@@ -1,4 +1,4 @@
-"""`egress log suggest`: the YAML that would allow a denied request, and what it would open."""
+"""`egress log suggest`: print the YAML that would allow a denied request, and its risk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_LINES = 1000
 
 
-@click.command(cls=IdCommand, short_help="Say what would allow a denied request, and the risk of it.")
+@click.command(cls=IdCommand, short_help="Suggest a rule change for a denied request, with its risk.")
 @click.argument("request", metavar="REQUEST-ID")
 @locations.of_index
 @click.option(
@@ -36,11 +36,11 @@ def suggest(
     files: tuple[Path, ...],
     as_json: bool,
 ) -> int:
-    """Print the smallest change of the rules that would allow a denied request, and the risk of it.
+    """Print the smallest rule change that would allow a denied request, and its risk.
 
-    The id is the one that the denial named to the sandbox; for a refused connection, its own. The change
-    was applied to a copy of the rules and the request decided again, so it does what it says. Nothing is
-    written. The exit status is 1 where nothing is suggested.
+    The id is in the denial that the sandbox received; a refused connection has its own. The change was
+    applied to a copy of the rules and the request decided again, so it works as shown. Nothing is written.
+    The exit status is 1 if there is no suggestion.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def suggest(
     one = observe(line.fields) if line else None
     if line is None or one is None:
         raise ContentError(
-            f"the log has no request {request[:60]!r}", "the answer to the sandbox names its id"
+            f"the log has no request {request[:60]!r}", "the denial that the sandbox received contains the id"
         )
     at_hand = traffic.rules_at_hand(files)
     rulefiles.policy(at_hand)
@@ -74,7 +74,7 @@ def suggest(
 def _found(
     request: str, state_dir: Path | None, directory: Path | None, place: Path | None
 ) -> LogEntry | None:
-    """The newest line with this id: by the index, and from the lines alone where that cannot be had."""
+    """Return the newest line with this id: by the index, or by reading the log if there is none."""
     from egress.review.drafting import find, is_decided
 
     try:
@@ -98,13 +98,13 @@ def _show(one: Observation, answer: Suggestion) -> None:
     render.line((_asked(one), BOLD))
     render.line()
     if answer.refusal:
-        render.line("  ", ("nothing is suggested: ", BAD if answer.code else GOOD), answer.refusal)
+        render.line("  ", ("no suggestion: ", BAD if answer.code else GOOD), answer.refusal)
         return
     for step in answer.steps:
-        render.line(("  write ", GOOD), step.where, ":")
+        render.line(("  add ", GOOD), step.where, ":")
         for text in step.yaml:
             render.line(f"    {text}", whole=True)
         render.line()
     for risk in answer.risks:
         render.line(("  risk: ", DOUBT), risk)
-    render.line(("  tried: ", DIM), f"with it the verdict is {answer.outcome}")
+    render.line(("  tried: ", DIM), f"with this change, the verdict is {answer.outcome}")

@@ -1,4 +1,4 @@
-"""`egress log tail`: the last lines, and what comes."""
+"""`egress log tail`: show the last lines, and follow new ones."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL = 0.25
 MAX_CELL_WIDTHS = (12, 24, 15, 3, 60, 32, 12)
-"""Of each cell: one that is longer pushes the rest of its line aside, and no other line."""
+"""Widths of the cells: a longer one shifts the rest of its own line only."""
 MAX_WAITING_LINES = 500
 
 
-@click.command(short_help="Show the last lines, and what comes.")
+@click.command(short_help="Show the last lines, and follow new ones.")
 @filter_options.options
+@click.option("--follow", "-f", "follows", is_flag=True, help="Follow new lines until Ctrl-C.")
 @click.option(
-    "--follow", "-f", "follows", is_flag=True, help="Go on with what comes, until it is interrupted."
+    "--lines",
+    "-n",
+    "last",
+    type=click.IntRange(0, 10_000),
+    default=10,
+    show_default=True,
+    help="Number of lines.",
 )
-@click.option(
-    "--lines", "-n", "last", type=click.IntRange(0, 10_000), default=10, show_default=True, help="How many."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are, one object a line.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print them as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print the lines unchanged, one JSON object each.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the lines as CSV.")
 @locations.of_log
 def tail(
     follows: bool,
@@ -45,7 +49,7 @@ def tail(
 ) -> int:
     """Show the last lines of the audit log and, with -f, every new one.
 
-    It reads the files as they are and needs no index. A new file of the log is followed too.
+    Reads the files directly, without an index. New files of the log are followed, too.
 
     \b
     Examples:
@@ -61,7 +65,7 @@ def tail(
 def show(
     where: Path, wanted: Filters, last: int, *, follows: bool, as_json: bool, as_csv: bool = False
 ) -> int:
-    """Print the last lines of a log that are wanted, and what comes, until it is interrupted."""
+    """Print the last matching lines of a log, and new ones until interrupted."""
     from egress.review.follow import follow
 
     table = _Table()

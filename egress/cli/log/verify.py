@@ -1,4 +1,4 @@
-"""`egress log verify`: is the log as the proxy wrote it; and is a bundle of evidence what it says."""
+"""`egress log verify`: check that the log, or a bundle of evidence, is unchanged."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from egress.review.evidence_check import CheckedEvidence
 
 
-@click.command(short_help="Check that no line was changed, added or taken away.")
+@click.command(short_help="Check that no line was changed, added or removed.")
 @click.argument("bundle", type=rulefiles.FILE, required=False)
 @locations.of_log
-@click.option("--key", metavar="FILE", help="The key it was written with; of a bundle, the fingerprint.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.option("--key", metavar="FILE", help="The key of the log; for a bundle, the expected fingerprint.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def verify(
     bundle: Path | None, state_dir: Path | None, directory: Path | None, key: str | None, as_json: bool
 ) -> int:
-    """Check that no line of the audit log was changed, added or taken away.
+    """Check that no line of the audit log was changed, added or removed.
 
-    It reads every file of the log and changes nothing; the proxy may run meanwhile. Without options it
-    takes the folder and the key that `egress serve` would. Keep the number and the MAC that it prints in
-    another place: a log that was put back to an older state as a whole is sound by itself.
+    Reads every file of the log and changes nothing; the proxy may run meanwhile. By default it uses the
+    folder and key of `egress serve`. Keep the number and MAC that it prints in another place: a complete
+    rollback of the log still verifies.
 
-    With BUNDLE it checks a file that `egress log export` made, and needs nothing else. Compare the
-    fingerprint that it prints with the one that you were told, or give that with --key.
+    With BUNDLE, it checks a file made by `egress log export`, and needs nothing else. Compare the printed
+    fingerprint with the one you were told, or pass that with --key.
 
     \b
     Examples:
@@ -94,7 +94,7 @@ def _begins(value: Pruning) -> str:
 
 
 def _pruning(value: Pruning) -> dict[str, object]:
-    """It, with its time as people read it, and all of it in words."""
+    """Return a pruning with its time in readable form, and a sentence about it."""
     from egress.audit.clock import format_timestamp
 
     return {**asdict(value), "at": format_timestamp(value.at), "told": _begins(value)}

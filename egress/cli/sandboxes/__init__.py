@@ -1,1 +1,1 @@
-"""Commands that make sandboxes, run something in them, and take them away."""
+"""Commands that create sandboxes, run programs in them, and remove them."""

@@ -1,8 +1,8 @@
-"""What known tools need to run in a sandbox that holds no key.
+"""Settings for known agents in a sandbox that holds no key.
 
-Each insists on a key before it says a word, so it gets a text that is none: the rules write the real one over
-it, on the way. What a tool does beside its work (updates, statistics, lists of models) goes to hosts that the
-rules do not name; it is switched off where there is a switch, so that nobody waits for a denial.
+Each agent refuses to start without some key, so it gets a dummy text: the proxy replaces it by the real key
+on the way out. Side traffic of an agent (updates, statistics, lists of models) goes to hosts that the rules
+do not name; it is switched off where possible, so that no start waits for a denial.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from egress.errors import UsageError
+from egress.rules.language.report import did_you_mean
 
 NO_KEY: Final = "egress-no-key"
-"""What a tool gets for a key."""
+"""The dummy key that an agent gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A tool, and what is set for it."""
+    """An agent, and its settings."""
 
     name: str
     keys: tuple[str, ...]
-    """Variables in which it looks for a key."""
+    """Variables in which the agent looks for a key."""
     hosts: tuple[str, ...]
-    """What the rules have to name, one of them at least."""
+    """Hosts of the agent; the rules must name at least one."""
     presets: tuple[str, ...]
-    """The ready rules for those."""
+    """Presets for these hosts."""
     quiet: Mapping[str, str]
-    """Variables that keep it to its work."""
+    """Variables that switch off side traffic."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -48,7 +49,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
         ),
         Agent(
             "codex",
-            # The second is the one that `codex exec` reads.
+            # `codex exec` reads the second variable.
             keys=("OPENAI_API_KEY", "CODEX_API_KEY"),
             hosts=("api.openai.com",),
             presets=("openai",),
@@ -71,8 +72,8 @@ AGENTS: Final[Mapping[str, Agent]] = {
 
 
 def find_agent(name: str) -> Agent:
-    """The tool of this name. Raises `UsageError`."""
+    """Return the agent of this name. Raises `UsageError`."""
     agent = AGENTS.get(name)
     if agent is None:
-        raise UsageError(f"--agent: nothing is known of {name[:60]}", f"there are: {', '.join(AGENTS)}")
+        raise UsageError(f"--agent: unknown agent `{name[:60]}`", did_you_mean(name, AGENTS))
     return agent

@@ -1,7 +1,8 @@
-"""A command in a sandbox, joined to the streams of this process: input, output, terminal and signals.
+"""Connect a command in a sandbox to the streams of this process: input, output, terminal and signals.
 
-With a terminal on both sides each key goes in as it is, Ctrl-C included, and the terminal is put back in any
-case. Without one, output and errors stay apart, and what would end this process ends the command first.
+With a terminal on both sides, each key is passed on as it is, Ctrl-C included, and the terminal is always
+restored. Without one, output and errors stay separate, and signals that would end this process end the
+command first.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ Begin = Callable[[Command, Output], RuntimeProcess]
 
 
 def has_terminal() -> bool:
-    """Whether a person sits at both ends."""
+    """Report whether input and output are a terminal."""
     return os.isatty(STDIN) and os.isatty(STDOUT)
 
 
 def attach(begin: Begin, command: Command, *, terminal: bool) -> int:
-    """Run a command to its end, joined to our streams; returns its status, or 128 and the signal's number."""
+    """Run a command connected to our streams; return its status, or 128 plus the signal's number."""
     return _at_terminal(begin, command) if terminal else _through_pipes(begin, command)
 
 
@@ -62,7 +63,7 @@ def _raw() -> Iterator[None]:
         tty.setraw(STDIN)
         yield
     finally:
-        # It may be gone, and us with it.
+        # The terminal may be gone, and this process about to end.
         with suppress(termios.error):
             termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
 
@@ -80,7 +81,7 @@ def _through_pipes(begin: Begin, command: Command) -> int:
 
 
 class _Sink:
-    """One of our streams. Once nobody reads it the command is told, and the rest goes nowhere."""
+    """An output stream of ours. If its reader goes away, the command is killed and the rest dropped."""
 
     def __init__(self, descriptor: int, lost: Callable[[], object]) -> None:
         self._descriptor = descriptor
@@ -101,8 +102,8 @@ class _Sink:
 
 
 def _feed(process: RuntimeProcess) -> None:
-    """Hand on what is typed or piped, beside everything else."""
-    # It ends with us and not before: a read cannot be called off.
+    """Pass on typed or piped input, in a thread of its own."""
+    # A daemon: a blocking read cannot be cancelled, and must not delay the exit.
     threading.Thread(target=_copy_input, args=(process,), name="egress-input", daemon=True).start()
 
 
@@ -114,9 +115,9 @@ def _copy_input(process: RuntimeProcess) -> None:
 
 
 class SignalForwarder:
-    """Hands on what is to end the command: signals, and nobody left to read what it says.
+    """Ends the command on signals, and when its output has no reader left.
 
-    What comes before there is a command waits for it.
+    Events before the command has started are delivered once it has.
     """
 
     def __init__(self) -> None:
@@ -129,7 +130,7 @@ class SignalForwarder:
     def __enter__(self) -> Self:
         handlers = {**dict.fromkeys(_ENDING, self._end), signal.SIGWINCH: self._resize}
         if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-            # `nohup` means the command too.
+            # `nohup` covers the command, too.
             del handlers[signal.SIGHUP]
         self._before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         return self
@@ -139,19 +140,19 @@ class SignalForwarder:
             signal.signal(number, handler)
 
     def belong_to(self, process: RuntimeProcess, resized: Callable[[], object] | None = None) -> None:
-        """Hand them on to this one from now on."""
+        """Deliver events to this process from now on."""
         self._process, self._resized = process, resized or _nothing
         if self._seen or self._is_lost:
             self._kill(process)
 
     def lost(self) -> None:
-        """Nobody reads any more. Told by the thread that reads for the command."""
+        """Note that the output has no reader; called by the thread that writes it."""
         self._is_lost = True
         if self._process is not None:
             self._kill(self._process)
 
     def status(self, result: ExecResult) -> int:
-        """The status of the command; 128 and the number of the signal where one has ended it."""
+        """Return the command's status, or 128 plus the signal's number if a signal ended it."""
         return 128 + self._seen[0] if self._seen and result.exit_code else result.exit_code
 
     def _end(self, number: int, _frame: FrameType | None) -> None:
@@ -160,8 +161,8 @@ class SignalForwarder:
             self._kill(self._process)
 
     def _kill(self, process: RuntimeProcess) -> None:
-        # The first signal asks politely, the second does not. Neither a handler nor whoever reads for the
-        # command can wait for that.
+        # The first signal asks politely, the second kills. Neither a signal handler nor the output thread may
+        # block, so a thread waits.
         grace = _STOP_TIMEOUT if len(self._seen) == 1 and not self._is_lost else 0.0
         threading.Thread(target=process.kill, args=(grace,), daemon=True).start()
 
@@ -170,4 +171,4 @@ class SignalForwarder:
 
 
 def _nothing() -> None:
-    """Nobody has to know."""
+    """Do nothing: no process to notify."""

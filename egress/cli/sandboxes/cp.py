@@ -1,4 +1,4 @@
-"""`egress cp`: files and folders into a sandbox, and out of it."""
+"""`egress cp`: copy files and folders into a sandbox, and out of it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _THERE = re.compile(rf"({NAME_PATTERN.pattern}):(.*)", re.DOTALL)
 def cp(runtime_dir: Path | None, source: str, target: str) -> int:
     """Copy a file or a folder into a sandbox, or out of it.
 
-    One of the two is SANDBOX:PATH; a path that does not begin with / is meant from the workspace. What a
-    folder holds goes into a folder.
+    One path is SANDBOX:PATH; a relative path there starts at the workspace. The content of a folder is copied
+    into a folder.
 
     \b
     Examples:
@@ -32,11 +32,9 @@ def cp(runtime_dir: Path | None, source: str, target: str) -> int:
       egress cp run-4f2a9c1e:/workspace/dist dist
     """
     inside, outside = _THERE.fullmatch(source), _THERE.fullmatch(target)
-    # `./a:b` is how a file is named that looks like one in a sandbox.
+    # Like in scp, `./a:b` is a local file whose name contains a colon.
     if (inside is None) == (outside is None):
-        raise UsageError(
-            "one of the two is a path in a sandbox, the other one of this machine", "write SANDBOX:PATH"
-        )
+        raise UsageError("exactly one path must be in a sandbox", "write SANDBOX:PATH")
     there = inside or outside
     with fleet_session.connect_served(runtime_dir) as fleet:
         sandbox = Sandbox.connect(there[1] if there else "", runtime=fleet)

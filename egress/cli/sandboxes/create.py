@@ -1,6 +1,6 @@
-"""From what was asked for to a sandbox, a command in it, and its end.
+"""Turn options into a sandbox, run a command in it, and remove it.
 
-What can be told of options by themselves is told before anything is started or made.
+Mistakes in options are reported before anything is started or created.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from egress.scrub import Needles
 
 @dataclass(frozen=True, slots=True)
 class SandboxRequest:
-    """What was asked for: nothing is wrong with it that shows without a proxy, a runtime or an engine."""
+    """The validated options: remaining errors need a proxy, a runtime or an engine to show."""
 
     spec: Spec
-    """Its image and its environment are still to come."""
+    """Image and environment are added later."""
     image: str | None
     asked: Sequence[RequestedVariable]
     seconds: float | None
-    """How long its command may take."""
+    """Time limit of the command."""
 
 
 def read_request(given: SandboxOptions) -> SandboxRequest:
-    """Read all options. Raises what a wrong one deserves, and names it."""
+    """Read all options. Raises an error that names the wrong option."""
     user, group = caller_ids()
     with sandbox_options.named_by_option():
         spec = Spec(
@@ -51,16 +51,16 @@ def read_request(given: SandboxOptions) -> SandboxRequest:
     return SandboxRequest(spec, given["image"], _asked(given), seconds)
 
 
-def spec_of(fleet: SandboxFleet, wish: SandboxRequest, *, quiet: bool = False) -> Spec:
-    """The sandbox that was asked for; its image may have to be made. Raises `UsageError`."""
-    # Before the image: what the proxy withholds is told sooner than that can be made.
-    env = fleet_session.variables(fleet.about, wish.asked)
-    image = fleet_session.image(fleet.about, wish.image, _unsaid if quiet else fleet_session.say)
-    return replace(wish.spec, image=image, env=env)
+def spec_of(fleet: SandboxFleet, request: SandboxRequest, *, quiet: bool = False) -> Spec:
+    """Return the requested sandbox; may build its image. Raises `UsageError`."""
+    # Variables first: a refused variable should be reported before an image is built.
+    env = fleet_session.variables(fleet.about, request.asked)
+    image = fleet_session.image(fleet.about, request.image, _unsaid if quiet else fleet_session.say)
+    return replace(request.spec, image=image, env=env)
 
 
 def default_spec(about: FleetInfo) -> Spec:
-    """What is made for somebody who asks for nothing special, but for its name and its environment."""
+    """Return the spec of a default sandbox, without name and environment."""
     user, group = caller_ids()
     image = fleet_session.image(about, None)
     return Spec(
@@ -77,9 +77,9 @@ def run_in(
     keep: bool,
     env: Values = NO_VALUES,
 ) -> int:
-    """Make a sandbox, run a command in it joined to our streams, and take the sandbox away."""
+    """Create a sandbox, run a command in it connected to our streams, and remove the sandbox."""
     at_terminal = has_terminal()
-    # What runs in a terminal cannot be given a time, but its sandbox can.
+    # A command at a terminal cannot have a timeout, but its sandbox can.
     fleet.create(spec, SandboxLifetime(timeout=seconds if at_terminal else None))
     try:
         fleet.start(spec.name)
@@ -92,13 +92,13 @@ def run_in(
 
 
 def attach_command(fleet: SandboxFleet, name: str, command: Command, *, terminal: bool) -> int:
-    """Run a command in a sandbox that is there, joined to our streams."""
+    """Run a command in an existing sandbox, connected to our streams."""
     return attach(lambda wanted, output: fleet.spawn(name, wanted, output), command, terminal=terminal)
 
 
 def _asked(given: SandboxOptions) -> Sequence[RequestedVariable]:
     asked = read_requested(given["asked"])
-    # Which of them are secrets is the proxy's to say. Whether they are there, and can be given, is seen here.
+    # Only the proxy knows which variables are secrets. Missing or invalid ones are found here.
     try:
         build_environment(
             environment.read_environment(), {}, Needles({}), kind=SandboxKind.CONTAINER, asked=asked
@@ -113,4 +113,4 @@ def _asked(given: SandboxOptions) -> Sequence[RequestedVariable]:
 
 
 def _unsaid(_text: str) -> None:
-    """Nobody wants to know."""
+    """Drop the message."""

@@ -1,4 +1,4 @@
-"""`egress down`: end what `egress up` started, with all its sandboxes."""
+"""`egress down`: stop what `egress up` started, with all its sandboxes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _POLL_INTERVAL: Final = 0.05
 @click.command()
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
 def down(runtime_dir: Path | None) -> int:
-    """End the proxy that `egress up` started, and all of its sandboxes.
+    """Stop the proxy that `egress up` started, and remove all of its sandboxes.
 
-    It returns when they are gone.
+    Returns when they are gone.
 
     \b
     Examples:
@@ -37,9 +37,9 @@ def down(runtime_dir: Path | None) -> int:
     for _ in range(int(_STOP_TIMEOUT / _POLL_INTERVAL)):
         there = connect_if_served(folder / SOCKET_NAME)
         if there is None:
-            told = f"{len(names)} sandbox{'' if len(names) == 1 else 'es'}"
-            render.line(f"ended; {told} taken away")
+            removed = f"{len(names)} sandbox{'' if len(names) == 1 else 'es'}"
+            render.line(f"stopped; {removed} removed")
             return 0
         there.close()
         time.sleep(_POLL_INTERVAL)
-    raise UnreadableError("it has not ended yet", "look into up.log in the state folder")
+    raise UnreadableError("it has not stopped yet", "check up.log in the state folder")

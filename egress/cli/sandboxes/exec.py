@@ -1,4 +1,4 @@
-"""`egress exec`: a command in a sandbox that is there."""
+"""`egress exec`: run a command in an existing sandbox."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from egress.runtime.spec import Command
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
-@click.option("--env", "asked", multiple=True, metavar="NAME[=VALUE]", help="A variable for the command.")
-@click.option("--cwd", help="Where it starts. [the sandbox's own folder]")
-@click.option("--timeout", metavar="TIME", help="End it after this time: 90s, 10m, 2h.")
+@click.option(
+    "--env", "asked", multiple=True, metavar="NAME[=VALUE]", help="Environment variable for the command."
+)
+@click.option("--cwd", help="Working folder. [the sandbox's workdir]")
+@click.option("--timeout", metavar="TIME", help="Time limit: 90s, 10m, 2h.")
 @click.argument("sandbox")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(
@@ -29,16 +31,16 @@ def execute(
     sandbox: str,
     command: tuple[str, ...],
 ) -> int:
-    """Run a command in a sandbox that is there.
+    """Run a command in an existing sandbox.
 
-    The status is that of the command, and 124 when its time was over.
+    Exits with the status of the command, or 124 after a timeout.
 
     \b
     Examples:
       egress exec run-4f2a9c1e -- git status
       egress exec --timeout 10m run-4f2a9c1e -- make test
     """
-    # Behind the name click leaves it where it is.
+    # click does not remove a `--` after the name of the sandbox.
     argv = command[1:] if command[0] == "--" else command
     seconds = sandbox_options.read_seconds("--timeout", timeout)
     with fleet_session.connect_served(runtime_dir) as fleet:

@@ -1,4 +1,4 @@
-"""The sandboxes that a command works with, and what it has to know of them."""
+"""Open the sandboxes a command works with, and their environment."""
 
 from __future__ import annotations
 
@@ -31,24 +31,28 @@ type Handler = Callable[[int, FrameType | None], None]
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 _OURS: Final = ("egress-sandbox", "egress-sandbox:latest")
-"""An image that can be made here."""
+"""Names of the image that Egress can build itself."""
 
 
 def options(command: Command) -> Command:
-    """The options of whatever opens sandboxes."""
+    """Add the options of commands that open a fleet."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 _OPTIONS: Final = (
-    click.option("--rules", type=rulefiles.FILE, multiple=True, help="Rules, as for `egress serve`."),
+    click.option("--rules", type=rulefiles.FILE, multiple=True, help="Rule file, as for `egress serve`."),
     click.option(
         "--runtime",
         metavar="KIND",
         help="docker, namespace, or a runtime of the engine: runsc. [docker where an engine answers]",
     ),
-    click.option("--seccomp", type=rulefiles.FILE, help="A profile for containers, not the engine's own."),
+    click.option(
+        "--seccomp",
+        type=rulefiles.FILE,
+        help="Seccomp profile for containers, instead of the engine's default.",
+    ),
     click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets."),
 )
 
@@ -63,10 +67,10 @@ def fleet(
     image: str | None = None,
     keep: bool = False,
 ) -> Iterator[SandboxFleet]:
-    """Those that `egress up` serves; ones of this process alone where that is asked for, or none are served.
+    """Open the shared fleet of `egress up`; or a private one, if options ask for it or none is running.
 
-    `image` has to be there, or nothing is started; and so have those that are served, for `keep`. A signal
-    that would end this process unwinds it instead, so that nothing is left behind.
+    With `image`, that image must exist; with `keep`, the shared fleet must. A signal that would end this
+    process unwinds it instead, so that no sandbox is left behind.
     """
     with on_signal(_unwind), ExitStack() as parts:
         if keep:
@@ -88,9 +92,9 @@ def fleet(
 
 @contextmanager
 def on_signal(end: Handler, *more: signal.Signals) -> Iterator[None]:
-    """Meanwhile have signals that would end this process call this instead: of a terminal that closes too.
+    """Call `end` for signals that would end this process, including a closed terminal.
 
-    That one stays ignored where it is, as under `nohup`.
+    An ignored SIGHUP stays ignored, as under `nohup`.
     """
     numbers = [*_ENDING, *more]
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -113,19 +117,19 @@ def _check_kept(rules: Sequence[Path], runtime_dir: Path | None, seccomp: Path |
 
 def _not_kept() -> UsageError:
     return UsageError(
-        "--keep: a sandbox of this process alone cannot be kept",
-        "start `egress up`, and leave out --rules, --seccomp and another --runtime",
+        "--keep: only a sandbox of `egress up` can be kept",
+        "start `egress up`, and remove --rules, --seccomp and --runtime",
     )
 
 
 @contextmanager
 def translate_errors(image: str | None = None) -> Iterator[None]:
-    """Tell what keeps sandboxes from being opened by the option that it came by, and mistakes in rules."""
+    """Report errors of opening a fleet by option, and print mistakes in rules."""
     try:
         with sandbox_options.named_by_option():
             yield
     except ImageMissingError as error:
-        hint = "`egress image build sandbox` makes it" if image in _OURS else error.hint
+        hint = "build it with `egress image build sandbox`" if image in _OURS else error.hint
         raise ImageMissingError(f"--image: {error.message}", hint) from None
     except ProxyFailedError as error:
         cause, *findings = error.message.splitlines()
@@ -136,49 +140,49 @@ def translate_errors(image: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def connect_served(runtime_dir: Path | None) -> Iterator[RemoteRuntime]:
-    """Those that `egress up` serves. Raises `FleetUnavailableError`."""
+    """Connect to the fleet of `egress up`. Raises `FleetUnavailableError`."""
     folder = runtime_dir or environment.runtime_dir(environment.read_environment())
     remote = connect_if_served(folder / SOCKET_NAME)
     if remote is None:
         raise FleetUnavailableError(
-            f"no sandboxes are served here: nobody answers at {folder / SOCKET_NAME}",
-            "start them with `egress up`, or name the folder of their socket with --runtime-dir",
+            f"`egress up` is not running (no answer at {folder / SOCKET_NAME})",
+            "start it, or name the folder of its socket with --runtime-dir",
         )
     with remote:
         yield remote
 
 
 def is_shared(found: SandboxFleet) -> bool:
-    """Whether the sandboxes are those of another process, and stay when this one ends."""
+    """Report whether another process owns the sandboxes, so that they stay when this one ends."""
     return isinstance(found, RemoteRuntime)
 
 
 def say(text: str) -> None:
-    """A word on what is going on, beside the output of the command."""
+    """Print progress to the error stream, apart from the output of the command."""
     render.line(("egress: ", DIM), (text, DIM), stderr=True)
     sys.stderr.flush()
 
 
 def introduce(about: FleetInfo) -> None:
-    """Say what the sandboxes of this process alone are, and by which rules they live."""
+    """Describe a private fleet: its runtime and its rules."""
     say(about.line)
-    say(f"by the rules of {rule_files(about)}")
+    say(f"rules: {rule_files(about)}")
 
 
 def rule_files(about: FleetInfo) -> str:
-    """The files that the proxy has its rules from, as it names them."""
+    """Return the rule files that the proxy names."""
     files = _rules(about).get("files")
     named = [str(each) for each in files] if isinstance(files, list) else []
-    return ", ".join(named) or "no file that the proxy names"
+    return ", ".join(named) or "no known file"
 
 
 def image(about: FleetInfo, wanted: str | None, tell: Callable[[str], None] = say) -> str:
-    """The image that was asked for, or the one that is there without asking: it may have to be made."""
+    """Return the requested image, or the default image, which may be built."""
     if wanted:
         return wanted
     if about.kind != "docker":
         return "host"
-    # Each brings a library with it that other commands never need.
+    # Imported here: each loads a library that other commands never need.
     from egress.runtime.docker.engine import DockerEngine
     from egress.runtime.docker.images.demo import demo_image
 
@@ -190,18 +194,18 @@ def image(about: FleetInfo, wanted: str | None, tell: Callable[[str], None] = sa
 
 
 def variables(about: FleetInfo, asked: Sequence[RequestedVariable]) -> Mapping[str, str]:
-    """What of our environment enters a sandbox, and what was asked for. Raises `UsageError`.
+    """Return the environment of a sandbox from ours and the requested variables. Raises `UsageError`.
 
-    Says which variables the proxy was to take a secret from and does not have.
+    Reports variables that a secret needs and the proxy lacks.
     """
     made, lacking = _environment(about, asked, environment.read_environment())
     for name in lacking:
-        say(f"{name} is not set where the proxy runs: requests that need its secret are denied")
+        say(f"{name} is not set for the proxy: requests that need its secret are denied")
     return made
 
 
 def requested_variables(about: FleetInfo, asked: Sequence[RequestedVariable]) -> Mapping[str, str]:
-    """Only what was asked for: the rest has been settled when the sandbox was made."""
+    """Return only the requested variables: the others were set when the sandbox was created."""
     made, _ = _environment(about, asked, environment.read_environment())
     return {each.name: made[each.name] for each in asked}
 
@@ -218,26 +222,26 @@ def _environment(
 
 
 def _sources(about: FleetInfo) -> Mapping[str, str]:
-    """The variables that secrets of the proxy are read from, and whether they are set there."""
+    """Return the variables of the proxy's secrets, with `set` or `not set`."""
     if about.runtime_dir is None:
         return {}
     found = _rules(about).get("variables")
     if not isinstance(found, dict):
-        raise UnreadableError("the proxy does not say which secrets it has", "bring it to this version")
+        raise UnreadableError("the proxy does not report its secrets", "update it to this version")
     return {str(name): str(state) for name, state in found.items()}
 
 
 def _rules(about: FleetInfo) -> Mapping[str, object]:
-    """What the proxy says of its rules."""
+    """Return the proxy's status of its rules."""
     status, answer = ask_proxy("GET", "/status", None, about.runtime_dir)
     if status != 200:
-        raise UnreadableError("the proxy does not say which secrets it has", "look into its log")
+        raise UnreadableError("the proxy does not report its secrets", "check its log")
     rules = answer.get("rules")
     return rules if isinstance(rules, dict) else {}
 
 
 def _unwind(number: int, _frame: FrameType | None) -> None:
-    # One is enough: another would cut short what is being taken away.
+    # Ignore further signals: they would interrupt the removal of sandboxes.
     for each in _ENDING:
         if signal.getsignal(each) is _unwind:
             signal.signal(each, _nothing)
@@ -245,4 +249,4 @@ def _unwind(number: int, _frame: FrameType | None) -> None:
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """Go on. Unlike a signal that is ignored, this holds for no process that is begun."""
+    """Do nothing. Unlike SIG_IGN, a handler is not inherited by child processes."""

@@ -1,7 +1,7 @@
-"""`egress image`: the images of Egress, built on this machine, and the files that run them.
+"""`egress image`: build the images of Egress on this machine, and write the files to run them.
 
-All of it is in the package, so an installation needs no checkout. Nothing is published: whoever wants an
-image in a registry pushes it.
+Everything is in the package, so an installation needs no checkout. Nothing is published: push an image
+yourself to use a registry.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _PATH: Final = click.Path(path_type=Path, readable=False)
 
 @click.group()
 def image() -> None:
-    """Build the images of Egress, and get what runs them."""
+    """Build images; write compose and Kubernetes files."""
 
 
 @image.command(short_help="Build egress-sandbox, egress-proxy, or both.")
-@click.option("--base", metavar="IMAGE", help="What it is built on. [made of what this machine has]")
-@click.option("--tag", metavar="NAME", help="What it is called. [egress-sandbox, egress-proxy]")
+@click.option("--base", metavar="IMAGE", help="Base image. [built from this machine's files and packages]")
+@click.option("--tag", metavar="NAME", help="Name of the image. [egress-sandbox, egress-proxy]")
 @click.argument("which", type=click.Choice((*IMAGES, ALL)))
 def build(base: str | None, tag: str | None, which: str) -> int:
-    """Build the sandbox with tools (egress-sandbox), the proxy (egress-proxy), or both.
+    """Build the sandbox image with tools (egress-sandbox), the proxy image (egress-proxy), or both.
 
-    With --base, the sandbox is built on any Debian or Ubuntu, the proxy on an image with pip and the
-    same Python as here; the engine fetches a base that it does not have. Without it no registry is
-    asked: the sandbox is built on packages, by debootstrap and as root, the proxy on this Python's
-    own files. An image that is there already is not built again.
+    With --base, the sandbox image is built on any Debian or Ubuntu, the proxy image on an image with pip and
+    the same Python as here; the engine pulls a missing base. Without it, no registry is used: the sandbox
+    image is built from packages, by debootstrap and as root, the proxy image from this Python's own files. An
+    existing image is not built again.
 
     \b
     Examples:
@@ -49,8 +49,8 @@ def build(base: str | None, tag: str | None, which: str) -> int:
       egress image build sandbox --base debian:stable-slim
     """
     if tag is not None and which == ALL:
-        raise UsageError("--tag is the name of one image", "build them one by one")
-    # Each brings a library with it that other commands never need.
+        raise UsageError("--tag names a single image", "build the images one by one")
+    # Imported here: each loads a library that other commands never need.
     from egress.runtime.docker.engine import DockerEngine
     from egress.runtime.docker.images import product_images
 
@@ -67,11 +67,11 @@ def build(base: str | None, tag: str | None, which: str) -> int:
     return 0
 
 
-@image.command(short_help="Write what another builder needs, as a tar archive.")
+@image.command(short_help="Write a build context as a tar archive.")
 @click.argument("which", type=click.Choice(IMAGES))
 @click.argument("file", type=_PATH)
 def context(which: str, file: Path) -> int:
-    """Write the recipe of an image, with all that it needs, as a tar archive: for another builder.
+    """Write the build context of an image as a tar archive, for another builder.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ def context(which: str, file: Path) -> int:
         with file.open("xb") as out:
             recipe.write(out)
     except FileExistsError:
-        raise ContentError(f"{file} exists and was left alone", "name another file") from None
+        raise ContentError(f"{file} exists and was not changed", "name another file") from None
     except OSError as error:
         raise UnreadableError(f"{file} cannot be written: {reason_of(error)}", "name another file") from None
     name = f"egress-{which}"
@@ -94,12 +94,12 @@ def context(which: str, file: Path) -> int:
     return 0
 
 
-@image.command(short_help="Write compose.yaml and its like into a folder.")
+@image.command(short_help="Write compose.yaml and other deployment files.")
 @click.argument("folder", type=_PATH)
 def files(folder: Path) -> int:
-    """Write what runs the images into a folder, to be edited: compose.yaml, kubernetes.yaml, rules.
+    """Write editable deployment files into a folder: compose.yaml, kubernetes.yaml, rules.
 
-    Nothing that is there is replaced.
+    Existing files are not replaced.
 
     \b
     Examples:
@@ -120,11 +120,13 @@ def files(folder: Path) -> int:
 def _check_free(targets: Iterable[Path]) -> None:
     for target in targets:
         if os.path.lexists(target):
-            raise ContentError(f"{target} exists, nothing was written", "name another folder")
+            raise ContentError(f"{target} exists; nothing was written", "name another folder")
 
 
 def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnreadableError(f"{folder} cannot be made: {reason_of(error)}", "name another folder") from None
+        raise UnreadableError(
+            f"{folder} cannot be created: {reason_of(error)}", "name another folder"
+        ) from None

@@ -1,4 +1,4 @@
-"""`egress logs`: what a sandbox asked for, from the log of its proxy."""
+"""`egress logs`: show a sandbox's requests, from the log of its proxy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from egress.review import Filters
 
 @click.command()
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
-@click.option("--follow", "-f", "follows", is_flag=True, help="Go on with what comes.")
-@click.option("--lines", "-n", "last", type=click.IntRange(0, 10_000), default=100, help="How many. [100]")
-@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are, one object a line.")
+@click.option("--follow", "-f", "follows", is_flag=True, help="Follow new lines until Ctrl-C.")
+@click.option(
+    "--lines", "-n", "last", type=click.IntRange(0, 10_000), default=100, help="Number of lines. [100]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the lines unchanged, one JSON object each.")
 @click.argument("sandbox")
 def logs(runtime_dir: Path | None, follows: bool, last: int, as_json: bool, sandbox: str) -> int:
-    """Show what a sandbox asked for, and what became of it.
+    """Show a sandbox's requests, and the decisions on them.
 
-    These are its lines of the audit log; `egress log` finds those of sandboxes that are gone.
+    Shows its lines of the audit log; use `egress log` for removed sandboxes.
 
     \b
     Examples:
@@ -33,5 +35,5 @@ def logs(runtime_dir: Path | None, follows: bool, last: int, as_json: bool, sand
         fleet.info(sandbox)
         audit = fleet.about.audit
     if audit is None:
-        raise UnreadableError("the log of its requests cannot be read from here", "see `egress log`")
+        raise UnreadableError("its log cannot be read by this user", "use `egress log`")
     return show(audit, Filters(sandbox=sandbox), last, follows=follows, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`egress ps`: the sandboxes that are there."""
+"""`egress ps`: list sandboxes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _STYLES = {"running": GOOD, "paused": DOUBT, "stopped": BAD}
 
 @click.command()
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def ps(runtime_dir: Path | None, as_json: bool) -> int:
-    """List the sandboxes that `egress up` keeps.
+    """List the sandboxes of `egress up`.
 
     \b
     Examples:
@@ -35,9 +35,9 @@ def ps(runtime_dir: Path | None, as_json: bool) -> int:
         heads: list[Cell] = [(text, DIM) for text in ("sandbox", "state", "image", "profile", "made", "left")]
         render.table([heads, *map(_row, standings)])
         for each in previews:
-            render.line(f"{each.sandbox} shows its port {each.port}")
+            render.line(f"{each.sandbox}: preview of port {each.port}")
     else:
-        render.line("there are no sandboxes")
+        render.line("no sandboxes")
     return 0
 
 
@@ -60,7 +60,7 @@ def _as_data(each: SandboxStatus, previews: tuple[Preview, ...]) -> dict[str, ob
         "exit_code": info.exit_code,
         "seconds_left": each.left,
         "seconds_idle": each.idle,
-        # Not the address: it holds the token.
+        # The address contains the token, so only the port is listed.
         "ports": [preview.port for preview in previews if preview.sandbox == info.name],
     }
 

@@ -1,4 +1,4 @@
-"""`egress rm`: take sandboxes away."""
+"""`egress rm`: remove sandboxes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from egress.errors import UsageError
 
 @click.command()
 @click.option("--runtime-dir", type=rulefiles.FILE, help="The folder of the sockets.")
-@click.option("--all", "every", is_flag=True, help="All that are there.")
+@click.option("--all", "every", is_flag=True, help="All sandboxes.")
 @click.argument("sandboxes", nargs=-1)
 def rm(runtime_dir: Path | None, every: bool, sandboxes: tuple[str, ...]) -> int:
-    """Take sandboxes away, with all that they have written.
+    """Remove sandboxes, with everything they have written.
 
     \b
     Examples:
@@ -24,9 +24,9 @@ def rm(runtime_dir: Path | None, every: bool, sandboxes: tuple[str, ...]) -> int
       egress rm --all
     """
     if bool(sandboxes) == every:
-        raise UsageError("say which sandboxes are to go", "name them, or say --all")
+        raise UsageError("no sandbox is named", "name sandboxes, or use --all")
     with fleet_session.connect_served(runtime_dir) as fleet:
-        # One that is not there is told before any is gone.
+        # Look all of them up first: a wrong name must not leave the job half done.
         names = [info.name for info in (fleet.list() if every else map(fleet.info, sandboxes))]
         for name in names:
             fleet.remove(name)

@@ -1,4 +1,4 @@
-"""`egress run`: one command in a sandbox that is made for it."""
+"""`egress run`: run one command in a sandbox made for it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from egress.cli.sandboxes.sandbox_options import SandboxOptions
 @click.command(context_settings={"allow_interspersed_args": False})
 @fleet_session.options
 @sandbox_options.add_options
-@click.option("--keep", is_flag=True, help="Leave the sandbox there; needs `egress up`.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing beside what the command says.")
+@click.option("--keep", is_flag=True, help="Keep the sandbox; needs `egress up`.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the command's own output.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     rules: tuple[Path, ...],
@@ -27,10 +27,10 @@ def run(
     command: tuple[str, ...],
     **given: Unpack[SandboxOptions],
 ) -> int:
-    """Run a command in a sandbox that has no other way out than the proxy.
+    """Run a command in a sandbox whose only way out is the proxy.
 
-    The sandbox is made for it, holds no secret, and is gone afterwards. The status is that of the
-    command, and 124 when its time was over. What went out is summed up at the end.
+    The sandbox is created for this command, holds no secret, and is removed afterwards. Exits with the status
+    of the command, or 124 after a timeout. A summary of its requests is printed at the end.
 
     \b
     Examples:
@@ -38,13 +38,13 @@ def run(
       egress run --mount .:/workspace:rw -- bash
       egress run --agent claude-code --image my-agents -- claude -p "fix the test"
     """
-    wish = create.read_request(given)
-    with fleet_session.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image, keep=keep) as fleet:
+    request = create.read_request(given)
+    with fleet_session.fleet(rules, runtime, runtime_dir, seccomp, image=request.image, keep=keep) as fleet:
         if not quiet and not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
-        spec = create.spec_of(fleet, wish, quiet=quiet)
+        spec = create.spec_of(fleet, request, quiet=quiet)
         since = summary.mark(fleet.about)
-        status = create.run_in(fleet, spec, command, seconds=wish.seconds, keep=keep)
+        status = create.run_in(fleet, spec, command, seconds=request.seconds, keep=keep)
         if not quiet:
             summary.show(fleet.about, spec.name, since)
         return status

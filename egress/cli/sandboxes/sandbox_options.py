@@ -1,4 +1,4 @@
-"""What the options of `egress run` and its kin ask for: the sandbox, its terms, its environment."""
+"""Options of `egress run` and similar commands: the sandbox, its limits, its environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ type Command = Callable[..., int]
 
 
 class SandboxOptions(TypedDict):
-    """The options of `making`, as they were typed."""
+    """The options of `add_options`, as typed."""
 
     name: str | None
     image: str | None
@@ -41,27 +41,27 @@ class SandboxOptions(TypedDict):
 
 
 def fresh_name() -> str:
-    """A name that nobody has."""
+    """Return an unused name."""
     return f"run-{secrets.token_hex(4)}"
 
 
 def read_mount(text: str) -> Mount:
-    """Read FOLDER, FOLDER:PATH or FOLDER:PATH:rw. Raises `UsageError`, and `MountError` later."""
+    """Parse FOLDER, FOLDER:PATH or FOLDER:PATH:rw. Raises `UsageError`; mounting may raise `MountError`."""
     source, _, rest = text.partition(":")
     target, _, mode = rest.partition(":")
     if not source or mode not in ("", "ro", "rw"):
         raise UsageError(
-            f"--mount {text[:200]} cannot be read",
-            "write FOLDER:PATH, and :rw behind it where the sandbox may write: --mount .:/workspace:rw",
+            f"--mount {text[:200]} is not a mount",
+            "write FOLDER:PATH, with :rw to make it writable: --mount .:/workspace:rw",
         )
     whole = Path(source).expanduser().absolute()
     return Mount(source=Path(os.path.normpath(whole)), target=target or WORKSPACE, writable=mode == "rw")
 
 
 def checked_mount(text: str) -> Mount:
-    """Read one as `read_mount` does, and see whether it is there, and may be seen by anybody at all.
+    """Parse a mount like `read_mount`, and check that its source exists and may be mounted at all.
 
-    Raises `UsageError`, and `UnreadableError` where nothing is there.
+    Raises `UsageError`, and `UnreadableError` if the source is missing.
     """
     shown = f"--mount {text[:200]}"
     try:
@@ -70,16 +70,16 @@ def checked_mount(text: str) -> Mount:
         mounts.check_mounts((mount,), ())
     except OSError as error:
         reason = reason_of(error)
-        raise UnreadableError(f"{shown}: {reason}", "name a folder or a file that is there") from None
+        raise UnreadableError(f"{shown}: {reason}", "name an existing folder or file") from None
     except SpecError as error:
-        message = error.message.replace("mounts.target", "what stands behind the colon")
+        message = error.message.replace("mounts.target", "the part after the colon")
         raise UsageError(f"{shown}: {message}", error.hint) from None
     return mount
 
 
 @contextmanager
 def named_by_option() -> Iterator[None]:
-    """Tell what is wrong with a field as what is wrong with the option that it came by."""
+    """Report an error of a spec field as an error of its option."""
     try:
         yield
     except SpecError as error:
@@ -106,7 +106,7 @@ _FIELDS: Final = {
 
 
 def read_seconds(option: str, text: str | None) -> float | None:
-    """Read `90s`, `10m`, `2h`. Raises `UsageError`."""
+    """Parse `90s`, `10m`, `2h`. Raises `UsageError`."""
     if text is None:
         return None
     try:
@@ -116,7 +116,7 @@ def read_seconds(option: str, text: str | None) -> float | None:
 
 
 def read_mib(option: str, text: str | None, default: int) -> int:
-    """Read `512 MiB`, `2GiB`, `2g`. Raises `UsageError`."""
+    """Parse `512 MiB`, `2GiB`, `2g`. Raises `UsageError`."""
     if text is None:
         return default
     try:
@@ -128,7 +128,7 @@ def read_mib(option: str, text: str | None, default: int) -> int:
 def limits(
     memory: str | None, cpus: float | None, processes: int | None, disk: str | None = None
 ) -> SandboxLimits:
-    """The limits that were asked for, and the usual ones where nothing was."""
+    """Return the requested limits, with defaults for the others."""
     usual = SandboxLimits()
     return SandboxLimits(
         memory_mib=read_mib("--memory", memory, usual.memory_mib),
@@ -139,26 +139,34 @@ def limits(
 
 
 def add_options(command: Command) -> Command:
-    """The options of whatever makes a sandbox."""
+    """Add the options of commands that create a sandbox."""
     for option in reversed(_MAKING):
         command = option(command)
     return command
 
 
 _MAKING: Final = (
-    click.option("--name", help="What it is called, here and in the log. [made up]"),
+    click.option("--name", help="Name of the sandbox, here and in the log. [random]"),
     click.option("--image", help="An image of the engine; for namespaces a folder, or `host`. [a small one]"),
-    click.option("--profile", help="The profile of the rules that holds for it."),
+    click.option("--profile", help="Profile of the rules for the sandbox."),
     click.option("--agent", help="Set what a known tool needs: claude-code, codex, opencode."),
-    click.option("--env", "asked", multiple=True, metavar="NAME[=VALUE]", help="A variable for it."),
     click.option(
-        "--mount", "mounted", multiple=True, metavar="FOLDER[:PATH[:rw]]", help="A folder that it sees."
+        "--env", "asked", multiple=True, metavar="NAME[=VALUE]", help="Environment variable for the sandbox."
     ),
-    click.option("--workdir", default=WORKSPACE, show_default=True, help="Where commands start."),
-    click.option("--memory", metavar="SIZE", help="Memory at most. [2 GiB]"),
-    click.option("--disk", metavar="SIZE", help="What it can write at most, in memory. [no bound]"),
-    click.option("--cpus", type=float, help="Processors at most. [2]"),
-    click.option("--pids", "processes", type=int, help="Processes at most. [1024]"),
-    click.option("--read-only", is_flag=True, help="Let it write in its workspace and /tmp alone."),
-    click.option("--timeout", metavar="TIME", help="End it after this time: 90s, 10m, 2h."),
+    click.option(
+        "--mount",
+        "mounted",
+        multiple=True,
+        metavar="FOLDER[:PATH[:rw]]",
+        help="Mount a folder, read-only without :rw.",
+    ),
+    click.option("--workdir", default=WORKSPACE, show_default=True, help="Working folder of commands."),
+    click.option("--memory", metavar="SIZE", help="Memory limit. [2 GiB]"),
+    click.option(
+        "--disk", metavar="SIZE", help="Limit on written data, which is kept in memory. [unlimited]"
+    ),
+    click.option("--cpus", type=float, help="CPU limit. [2]"),
+    click.option("--pids", "processes", type=int, help="Process limit. [1024]"),
+    click.option("--read-only", is_flag=True, help="Make everything but the workspace and /tmp read-only."),
+    click.option("--timeout", metavar="TIME", help="Time limit: 90s, 10m, 2h."),
 )

@@ -1,4 +1,4 @@
-"""`egress shell`: a shell in a sandbox, an own one or one that is there."""
+"""`egress shell`: open a shell in a new or an existing sandbox."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from egress.errors import UsageError
 from egress.runtime.spec import Command, check_name
 
 _SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
-"""The better one of those that are there."""
+"""Bash if the image has it, else sh."""
 _FOR_ANY: Final = frozenset({"sandbox", "runtime_dir"})
-"""What can be said of one that is there."""
+"""Options that also apply to an existing sandbox."""
 
 
 @click.command()
@@ -35,7 +35,7 @@ def shell(
 ) -> int:
     """Open a shell in a sandbox.
 
-    It is one that is there, or a new one, which ends with the shell.
+    Without SANDBOX, creates a sandbox that is removed when the shell ends.
 
     \b
     Examples:
@@ -47,34 +47,34 @@ def shell(
         with fleet_session.connect_served(runtime_dir) as there:
             command = Command(argv=_SHELL, env=_prompt(sandbox), most_output=0)
             return create.attach_command(there, sandbox, command, terminal=has_terminal())
-    wish = create.read_request(given)
-    with fleet_session.fleet(rules, runtime, runtime_dir, seccomp, image=wish.image) as fleet:
+    request = create.read_request(given)
+    with fleet_session.fleet(rules, runtime, runtime_dir, seccomp, image=request.image) as fleet:
         if not fleet_session.is_shared(fleet):
             fleet_session.introduce(fleet.about)
-        spec = create.spec_of(fleet, wish)
+        spec = create.spec_of(fleet, request)
         since = summary.mark(fleet.about)
         prompt = _prompt(spec.name)
-        status = create.run_in(fleet, spec, _SHELL, seconds=wish.seconds, keep=False, env=prompt)
+        status = create.run_in(fleet, spec, _SHELL, seconds=request.seconds, keep=False, env=prompt)
         summary.show(fleet.about, spec.name, since)
         return status
 
 
 def _refuse_options() -> None:
-    """Raise `UsageError` where something was said of how the sandbox is to be made: it is there."""
+    """Raise `UsageError` for options about creating a sandbox: it exists already."""
     context = click.get_current_context()
     for each in context.command.params:
-        is_said = context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
-        if is_said and each.name not in _FOR_ANY:
+        is_given = context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+        if is_given and each.name not in _FOR_ANY:
             raise UsageError(
-                f"{each.opts[0]} is for a sandbox that is made, and this one is there",
-                "leave it out, or leave out the name of the sandbox",
+                f"{each.opts[0]} applies only to a new sandbox",
+                "remove the option, or the name of the sandbox",
             )
 
 
 def _prompt(name: str) -> Mapping[str, str]:
-    """Variables by which a shell shows where one is: its user may have no name there."""
+    """Return variables that make a shell's prompt show the sandbox: its user may have no name there."""
     check_name(name)
-    # The one form that dash, busybox and bash all fill in.
+    # The only form that dash, busybox and bash all expand.
     prompt = f"{name}:$PWD\\$ "
-    # Bash reads files that set another one before it shows the first; this is done after them, once.
+    # Bash start-up files replace PS1 before the first prompt; PROMPT_COMMAND runs after them, once.
     return {"PS1": prompt, "PROMPT_COMMAND": f"PS1='{prompt}'; unset PROMPT_COMMAND"}

@@ -1,7 +1,6 @@
-"""What went out of a sandbox, in three lines: how much was allowed and denied, and which secrets were used.
+"""Summarise a sandbox's requests: numbers allowed and denied, and secrets used.
 
-It reads the lines that came to the log since a mark was made, so it costs what they cost, however long the
-log is.
+Reads only the lines of the log since a mark, so the cost does not depend on the size of the log.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from egress.fleet import FleetInfo
 from egress.review import LogEntry, NotALineError, parse
 
 _MAX_LOG_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of the log that are read; a sandbox that made more of them is worth a command of its own."""
+"""Bytes of the log that are read; for more, `egress log` is the right tool."""
 _MAX_LINE_BYTES: Final = 1024 * 1024
 _MAX_SHOWN_DENIED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class LogMark:
-    """The end of a log, as it was."""
+    """A past end of a log."""
 
     folder: Path
     file: int
@@ -39,13 +38,13 @@ class LogMark:
 
 @dataclass(slots=True)
 class TrafficSummary:
-    """What came of the requests of one sandbox."""
+    """Totals of the requests of one sandbox."""
 
     allowed: int = 0
     denied: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By host and code."""
+    """Number by host and code."""
     used: Counter[str] = field(default_factory=Counter)
-    """Requests by the secret that was added."""
+    """Number of requests by injected secret."""
     is_whole: bool = True
 
     def add(self, entry: LogEntry) -> None:
@@ -58,7 +57,7 @@ class TrafficSummary:
 
 
 def mark(about: FleetInfo) -> LogMark | None:
-    """Where the log ends now; None where it cannot be read."""
+    """Return the current end of the log; None if it cannot be read."""
     folder = about.audit
     if folder is None:
         return None
@@ -71,9 +70,9 @@ def mark(about: FleetInfo) -> LogMark | None:
 
 
 def show(about: FleetInfo, sandbox: str, since: LogMark | None) -> None:
-    """Say what went out of a sandbox since then, beside the output of the command."""
+    """Print a summary of the requests since a mark, apart from the output of the command."""
     if since is None:
-        fleet_session.say("the log of its requests cannot be read from here")
+        fleet_session.say("its log cannot be read by this user")
         return
     _settle(about)
     found = TrafficSummary()
@@ -84,11 +83,11 @@ def show(about: FleetInfo, sandbox: str, since: LogMark | None) -> None:
 
 
 def _settle(about: FleetInfo) -> None:
-    """What has ended is written by the time that this is answered."""
+    """Wait until finished requests are logged: the proxy answers the status after writing them."""
     try:
         ask_proxy("GET", "/status", None, about.runtime_dir)
     except EgressError:
-        fleet_session.say("the proxy does not answer any more")
+        fleet_session.say("the proxy no longer answers")
 
 
 def _entries(since: LogMark, found: TrafficSummary) -> Iterator[LogEntry]:
@@ -122,7 +121,7 @@ def _say(found: TrafficSummary, sandbox: str, about: FleetInfo) -> None:
         names = ", ".join(f"{name} ({times}x)" for name, times in sorted(found.used.items()))
         render.line(f"  secrets used: {names}", stderr=True)
     if not found.is_whole:
-        render.line("  not all lines of the log could be counted", stderr=True)
+        render.line("  some lines of the log could not be counted", stderr=True)
     if found.allowed or denied:
         where = f" --dir {about.audit}" if about.audit is not None else ""
         render.line(

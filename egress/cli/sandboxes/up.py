@@ -1,4 +1,4 @@
-"""`egress up`: a proxy with its sandboxes that stays, until `egress down`."""
+"""`egress up`: start a long-lived proxy with sandboxes, until `egress down`."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _MAX_SHOWN_CHARS: Final = 4000
     type=click.IntRange(0, MAX_READY),
     default=1,
     show_default=True,
-    help="Containers that are made ahead, for those who ask for nothing special.",
+    help="Default containers to create in advance.",
 )
-@click.option("--foreground", is_flag=True, help="Stay in this terminal, until Ctrl-C.")
+@click.option("--foreground", is_flag=True, help="Stay in the foreground until Ctrl-C.")
 def up(
     rules: tuple[Path, ...],
     runtime: str | None,
@@ -54,9 +54,9 @@ def up(
     ready: int,
     foreground: bool,
 ) -> int:
-    """Start a proxy that keeps sandboxes, and return when they can be used.
+    """Start a proxy with long-lived sandboxes, and return when it is ready.
 
-    The rules are found as for `egress serve`. Its log is the file `up.log` in the state folder.
+    Rules are found as for `egress serve`. The log is `up.log` in the state folder.
 
     \b
     Examples:
@@ -69,8 +69,8 @@ def up(
     if there is not None:
         there.close()
         raise FleetUnavailableError(
-            f"sandboxes are served at {folder / SOCKET_NAME} already",
-            "use those, or end them with `egress down`",
+            f"`egress up` is already running at {folder / SOCKET_NAME}",
+            "use it, or stop it with `egress down`",
         )
     if foreground:
         return _stay(rules, runtime, seccomp, folder, ready)
@@ -102,22 +102,22 @@ def _stay(
             ended.wait()
         finally:
             service.close()
-    render.line("egress: all sandboxes are gone")
+    render.line("egress: all sandboxes are removed")
     return 0
 
 
 def _announce(about: FleetInfo) -> None:
     render.line(("egress is up: ", GOOD), about.line)
-    render.line(f"  by the rules of {fleet_session.rule_files(about)}")
+    render.line(f"  rules: {fleet_session.rule_files(about)}")
     render.line("  run something in a sandbox:")
     render.line("    ", ("egress run -- env", BOLD), whole=True)
-    render.line("  see what is there, and end it all:")
+    render.line("  list sandboxes, and stop everything:")
     render.line("    ", ("egress ps", BOLD), whole=True)
     render.line("    ", ("egress down", BOLD), whole=True)
     sys.stdout.flush()
 
 
-# In another one -----------------------------------------------------------------------------------
+# In a background process --------------------------------------------------------------------------
 
 
 def _leave(
@@ -126,7 +126,7 @@ def _leave(
     state = environment.state_dir(environment.read_environment())
     make_state_dir(state)
     log = state / _LOG
-    # Nothing that lies in the working directory is imported.
+    # -P: import no module from the working directory.
     command = [sys.executable, "-P", "-m", "egress", "up", "--foreground"]
     command += [f"--runtime-dir={folder.absolute()}"]
     command += [f"--ready={ready}", *(f"--rules={path}" for path in rules)]
@@ -143,8 +143,8 @@ def _leave(
 
 
 def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> FleetInfo:
-    """What is said of the sandboxes once they are served. Raises `FleetUnavailableError`."""
-    said = 0
+    """Return the fleet's description once it answers. Raises `FleetUnavailableError`."""
+    shown = 0
     for _ in range(int(_START_TIMEOUT / _POLL_INTERVAL)):
         remote = connect_if_served(socket)
         if remote is not None:
@@ -152,32 +152,32 @@ def _awaited(process: subprocess.Popen[bytes], socket: Path, log: Path) -> Fleet
                 return remote.about
         if process.poll() is not None:
             raise _failure(log, process.returncode)
-        said = _pass_on(log, said)
+        shown = _pass_on(log, shown)
         time.sleep(_POLL_INTERVAL)
     process.terminate()
-    raise FleetUnavailableError("the sandboxes did not come up in time", f"look into {log}")
+    raise FleetUnavailableError("`egress up` did not start in time", f"check {log}")
 
 
 def _failure(log: Path, status: int) -> FleetUnavailableError:
-    """What went wrong there, told as if it had been here."""
+    """Build the error of the background process from its log."""
     text = log.read_text("utf-8", "replace")[-_MAX_SHOWN_CHARS:]
     lines = text.splitlines()
     message = next((line[7:] for line in reversed(lines) if line.startswith("error: ")), "")
     hint = next((line[6:] for line in reversed(lines) if line.startswith("hint: ")), "")
     if message:
         for line in lines:
-            # What is left are mistakes in rules.
+            # The remaining lines are findings in rules.
             if not line.startswith(("egress: ", "error: ", "hint: ", "{")):
                 render.line(line, stderr=True)
-    error = FleetUnavailableError(message or "the sandboxes did not come up", hint or f"look into {log}")
+    error = FleetUnavailableError(message or "`egress up` did not start", hint or f"check {log}")
     error.exit_status = status if message else error.exit_status
     return error
 
 
-def _pass_on(log: Path, said: int) -> int:
-    """Show what it says of its progress; returns how much was shown."""
+def _pass_on(log: Path, shown: int) -> int:
+    """Print new progress lines of the log; return the number of lines seen."""
     lines = log.read_text("utf-8", "replace").splitlines()
-    for line in lines[said:]:
+    for line in lines[shown:]:
         if line.startswith("egress: "):
             fleet_session.say(line.removeprefix("egress: "))
     return len(lines)

@@ -1,7 +1,7 @@
-"""Reading `hosts:` and `networks:`: one entry from all the places that say something about it.
+"""Compile `hosts:` and `networks:`: one entry from all the files and presets that describe it.
 
-A host may be described by the file, by a preset, or by both. Each place is read on its own into
-`EntryPart`s; `assemble` joins them: allow, deny and inject are united, every other key is the file's.
+A host may be described by the file, by a preset, or by both. Each description becomes an `EntryPart`;
+`assemble_entry` joins them: allow, deny and inject are united, for every other key the file wins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TUNNEL_KEYS = frozenset({"ports", "addresses", "expires", "limits", "intercept"
 
 @dataclass(slots=True)
 class EntryPart:
-    """What one place says about one host."""
+    """The description of a host by one file or preset."""
 
     key: str
     at: DocumentCursor
@@ -34,7 +34,7 @@ class EntryPart:
     model: Host | Network
     ids: rules.RuleIds
     preset: str = ""
-    """The name of the preset that says it; empty for the file itself."""
+    """The name of the preset; empty for the file itself."""
     allow: list[Rule] = field(default_factory=list)
     has_allow: bool = False
     deny: list[Rule] = field(default_factory=list)
@@ -44,12 +44,13 @@ class EntryPart:
 def read_part(
     key: str, model: Host, pattern: HostPattern, at: DocumentCursor, ids: rules.RuleIds, *, preset: str
 ) -> EntryPart:
-    """Read one place; reports what is wrong within it."""
+    """Read one description; report mistakes within it."""
     part = EntryPart(key, at, pattern, model, ids, preset)
     _read_rules(part)
     for number, item in enumerate(model.inject or ()):
         injection = inject_item(item, at / "inject" / number)
         if injection is not None:
+            # Ids of a preset's rules carry its name, so `for:` inside the preset means those.
             if ids.prefix and injection.rules is not None:
                 injection = ScopedInjection(
                     injection.injection,
@@ -70,13 +71,15 @@ def _read_rules(part: EntryPart) -> None:
         part.allow = [rules.allow_rule(rule, at / "allow" / n, ids) for n, rule in enumerate(model.allow)]
         for name in (*written, *_written(model, rules.SWITCH_KEYS)):
             (at / name).key_error(
-                f"{quoted(name)} stands beside a list of allow rules", "write it on the rules it is meant for"
+                f"{quoted(name)} cannot be combined with a list of allow rules",
+                "move it into the rules it is meant for",
             )
     elif model.allow == "all" or written:
+        # No list: the entry is its own rule, narrowed by the predicates written on it.
         part.has_allow = True
         if model.allow == "all" and written:
             (at / written[0]).key_error(
-                f"{quoted(written[0])} stands beside `allow: all`", "remove one of the two"
+                f"{quoted(written[0])} cannot be combined with `allow: all`", "remove either of them"
             )
         part.allow = [rules.implicit_rule(model, at, ids)]
     part.deny = [rules.deny_rule(rule, at / "deny" / n, ids) for n, rule in enumerate(model.deny or ())]
@@ -91,29 +94,30 @@ def _check_tunnel(model: Host, at: DocumentCursor) -> None:
         shown = "for" if name == "only_for" else name
         if name == "mode" or getattr(model, name) is not None:
             (at / shown).key_error(
-                f"{quoted(shown)} cannot hold where `intercept: never` passes bytes through",
-                "remove one of the two",
+                f"{quoted(shown)} has no effect: `intercept: never` passes the bytes through unread",
+                "remove either of them",
             )
     if model.limits is not None:
         for name in sorted(model.limits.model_fields_set - {"connections"}):
             (at / "limits" / name).key_error(
-                f"{quoted(name)} cannot be counted where `intercept: never` passes bytes through",
-                "only `connections` can",
+                f"{quoted(name)} has no effect: `intercept: never` passes the bytes through unread",
+                "only `connections` can be limited",
             )
 
 
 def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
-    """The one entry that all `parts` make. The file's own part, if there is one, comes last."""
+    """Join all `parts` to the entry. The file's own part, if present, comes last."""
     main = parts[-1]
     at, model = main.at, main.model
     allow = [rule for part in parts for rule in part.allow]
+    # Closed by a typo, or open by accident? An entry with denies or secrets must say it.
     if not any(part.has_allow for part in parts):
         if any(part.deny or part.inject or (part.model.deny is not None) for part in parts) or has_inject_key(
             parts
         ):
             report.error(
                 at.key_place,
-                "this entry has `deny` or `inject` and no `allow`",
+                "this entry has `deny` or `inject` but no `allow`",
                 "write `allow: all`, or list what is allowed",
             )
         allow = [rules.implicit_rule(model, at, main.ids)]
@@ -121,7 +125,7 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
     ports, clear_ports = _ports(parts)
     if not ports and not clear_ports:
         report.error(
-            (at / "ports").place, "this entry has no port at all", "`ports: []` needs `http` beside it"
+            (at / "ports").place, "this entry has no port", "add `http` beside `ports: []`, or remove `ports`"
         )
     return Entry(
         key=main.key,
@@ -144,12 +148,12 @@ def assemble_entry(parts: Sequence[EntryPart], report: Report) -> Entry:
 
 
 def _refuse_idle_switches(parts: Sequence[EntryPart]) -> None:
-    """A switch is for the whole-host rule of its own part; beside rules of another it would do nothing."""
+    """Refuse a switch that has no whole-host rule in its own part: it would have no effect."""
     if any(part.has_allow for part in parts):
         for part in parts:
             for name in [] if part.has_allow else _written(part.model, rules.SWITCH_KEYS):
                 (part.at / name).key_error(
-                    f"{quoted(name)} has no rule here to act on: the preset has its own rules",
+                    f"{quoted(name)} has no effect here: the preset brings its own rules",
                     "write a rule with it under `allow`",
                 )
 
@@ -162,12 +166,12 @@ def _expires(parts: Sequence[EntryPart]) -> int | None:
 
 
 def has_inject_key(parts: Sequence[EntryPart]) -> bool:
-    """Whether any place wrote `inject`, also one whose items were all refused."""
+    """Report whether any part has the key `inject`, even if all its items were refused."""
     return any(getattr(part.model, "inject", None) is not None for part in parts)
 
 
 def _last(parts: Sequence[EntryPart], name: str) -> object:
-    """The value of a key in the last place that wrote it."""
+    """Return the value of a key in the last part that has it."""
     for part in reversed(parts):
         if name in part.model.model_fields_set:
             return getattr(part.model, name)
@@ -210,22 +214,23 @@ def _network(text: str, at: DocumentCursor) -> ipaddress.IPv4Network | ipaddress
     except ValueError:
         at.error(
             f"{quoted(text)} is not a network",
-            "write it like 10.1.0.0/16; the bits after the prefix are zero",
+            "write it as in 10.1.0.0/16, with zero bits after the prefix",
         )
         return None
     if str(network) != text and str(network.network_address) != text:
         at.error(f"{quoted(text)} is not the canonical spelling of the network", f"write {network}")
+    # The metadata service hands out cloud credentials: a wide network must not open it by accident.
     for address in METADATA_ADDRESSES:
         if address.version == network.version and address in network and network.num_addresses > 1:
             at.warning(
-                f"{text} contains the metadata address {address}, which stays refused",
-                f"it needs its own /{address.max_prefixlen}",
+                f"{text} contains the metadata address {address}, which stays blocked",
+                f"to allow it, list its own /{address.max_prefixlen}",
             )
     return network
 
 
 def network_entry(model: Network, at: DocumentCursor, report: Report) -> NetworkEntry | None:
-    """One item of `networks:`."""
+    """Compile an item of `networks:`."""
     network = _network(model.cidr, at / "cidr")
     part = EntryPart(model.cidr, at, None, model, rules.RuleIds(model.cidr))
     _read_rules(part)

@@ -1,8 +1,8 @@
-"""Reading `inject:`: which secret is written where, for which rules.
+"""Compile `inject:`: which secret is written into which slot, for which rules.
 
-Two things must hold before a credential may leave, and both are settled here, at load time: the
-secret is bound to every host and port of the entry, and no two items can meet in one slot of one
-request. The binding is checked once more when a request is decided.
+Two conditions must hold before a credential may leave. Both are checked here, at load time: the secret is
+bound to every host and port of the entry, and no two items can meet in one slot of one request. The
+binding is checked again when a request is decided.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ _SLOT_HINT = "write header:NAME, query:NAME, cookie:NAME, path or basic"
 
 
 def inject_item(model: Inject, at: DocumentCursor) -> ScopedInjection | None:
-    """One item of the list; None after reporting what is wrong with it."""
+    """Compile an item of the list; return None after reporting its mistakes."""
     given = [kind for kind in INJECTION_KINDS if getattr(model, kind) is not None]
     if len(given) != 1:
         found = " and ".join(quoted(kind) for kind in given) or "none"
         at.error(
-            f"an item of `inject` has exactly one kind, and this one has {found}",
-            "write each as an item of its own",
+            f"an item of `inject` needs exactly one kind, this one has {found}",
+            "split it: one item for each kind",
         )
         return None
+    # An item with any finding is dropped, so no half-read injection reaches the checks below.
     before = len(at.report.findings)
     injection = _injection(model, given[0], at / given[0])
     if len(at.report.findings) > before:
@@ -75,7 +76,7 @@ def _injection(model: Inject, kind: str, at: DocumentCursor) -> Injection:
         return InjectHeader(item.secret, _header_name(item.name, at / "name"), prefix, suffix, on_existing)
     if isinstance(item, BasicItem):
         if not _USER_NAME.fullmatch(item.user):
-            (at / "user").error("a user name is printable ASCII without a colon")
+            (at / "user").error("a user name must be printable ASCII without a colon")
         return InjectBasic(item.secret, item.user, on_existing)
     if isinstance(item, NamedItem) and kind == "query":
         return InjectQuery(item.secret, _parameter(item.name, at / "name"), on_existing)
@@ -83,7 +84,7 @@ def _injection(model: Inject, kind: str, at: DocumentCursor) -> Injection:
         return InjectCookie(item.secret, _cookie_name(item.name, at / "name"), on_existing)
     if isinstance(item, PlaceholderItem):
         if not item.slots:
-            (at / "in").error("a placeholder that is swapped nowhere is of no use", _SLOT_HINT)
+            (at / "in").error("this placeholder is never swapped: `in` is empty", _SLOT_HINT)
         slots = tuple(_slot(text, at / "in" / number) for number, text in enumerate(item.slots))
         return InjectPlaceholder(item.secret, item.like, slots, item.max)
     return InjectHeader(str(item), "authorization", "Bearer ", "", on_existing)
@@ -94,30 +95,28 @@ def _header_name(name: str, at: DocumentCursor) -> str:
     if not _TOKEN.fullmatch(name):
         at.error(f"{quoted(name)} is not a header name")
     elif lower in _CONNECTION_HEADERS:
-        at.error(f"{quoted(name)} belongs to the connection and cannot hold a credential")
+        at.error(f"{quoted(name)} belongs to the connection and cannot carry a credential")
     elif lower == "cookie":
-        at.error("a cookie is injected by its name", "write cookie: {name: ..., secret: ...}")
+        at.error("a cookie is injected by name, not as a header", "write cookie: {name: ..., secret: ...}")
     return lower
 
 
 def _format(text: str, at: DocumentCursor) -> tuple[str, str]:
     if looks_like_credential(text):
-        at.error(
-            "this looks like a credential itself (not shown)", "name a secret, and write {} where it goes"
-        )
+        at.error("this looks like a credential (not shown)", "name a secret, and write {} in its place")
         return "", ""
     if text.count("{}") != 1:
-        at.error("a format has `{}` exactly once, where the secret goes", 'for example "token {}"')
+        at.error("a format needs `{}` exactly once, in place of the secret", 'for example "token {}"')
         return "", ""
     prefix, suffix = text.split("{}")
     if not _VISIBLE_TEXT.fullmatch(prefix) or not _VISIBLE_TEXT.fullmatch(suffix):
-        at.error("a header value is printable ASCII")
+        at.error("a header value must be printable ASCII")
     return prefix, suffix
 
 
 def _parameter(name: str, at: DocumentCursor) -> str:
     if not _PARAMETER.fullmatch(name):
-        at.error(f"{quoted(name)} is not a plain parameter name", "letters, digits and . _ ~ [ ] -")
+        at.error(f"{quoted(name)} is not a plain parameter name", "use letters, digits and . _ ~ [ ] -")
     return name
 
 
@@ -137,7 +136,7 @@ def _slot(text: str, at: DocumentCursor) -> Slot:
         return Slot("query", _parameter(name, at))
     if kind == "cookie" and name:
         return Slot("cookie", _cookie_name(name, at))
-    at.error(f"{quoted(text)} is not a place for a placeholder", _SLOT_HINT)
+    at.error(f"{quoted(text)} is not a slot for a placeholder", _SLOT_HINT)
     return Slot("path")
 
 
@@ -147,9 +146,9 @@ def _slot(text: str, at: DocumentCursor) -> Slot:
 def check_injections(
     entry: Entry, secrets: dict[str, SecretSpec], unsound: Container[str], report: Report
 ) -> None:
-    """Everything that must hold between the injections of an entry, its rules and the secrets.
+    """Check the injections of an entry against each other, its rules and the secrets.
 
-    `unsound` holds names of secrets whose own findings say enough.
+    `unsound` holds names of secrets that already have findings.
     """
     _check_entry_can_inject(entry, report)
     ids = [rule.ref.id for rule in entry.allow]
@@ -158,11 +157,12 @@ def check_injections(
             if name not in ids:
                 report.error(
                     item.place,
-                    f"`for` names {quoted(name)}, and this entry has no such allow rule",
+                    f"`for` names {quoted(name)}, but this entry has no such allow rule",
                     did_you_mean(name, ids),
                 )
         if item.injection.secret not in unsound:
             _check_secret(entry, item, secrets, report)
+    # Two credentials in one slot would overwrite or join each other, depending on their order.
     for one, other in combinations(entry.inject, 2):
         shared = _shared_slot(one.injection, other.injection)
         if shared is not None and _can_meet(entry.allow, one, other):
@@ -180,14 +180,14 @@ def _check_entry_can_inject(entry: Entry, report: Report) -> None:
     if entry.clear_ports:
         report.error(
             place,
-            "a credential is never sent in clear text, and this entry has `http`",
+            "a credential is never sent in clear text, but this entry has `http`",
             "remove `http` or `inject`",
         )
     if not entry.intercept:
         report.error(
             place,
-            "nothing can be injected where `intercept: never` passes bytes through",
-            "remove one of the two",
+            "no credential can be injected: `intercept: never` passes the bytes through unread",
+            "remove `intercept: never` or `inject`",
         )
     if entry.mode == "observe":
         report.error(place, "an entry that injects is always enforced", "remove `mode: observe` here")
@@ -201,7 +201,7 @@ def _check_secret(
     if spec is None:
         report.error(
             item.place,
-            f"there is no secret {quoted(name)}",
+            f"unknown secret {quoted(name)}",
             did_you_mean(name, secrets) or "define it under `secrets:`",
         )
         return
@@ -235,7 +235,7 @@ def _is_same_place(a: Slot, b: Slot) -> bool:
         return (a if a.kind == "header" else b).name == "cookie"
     if a.kind != b.kind:
         return False
-    # Many servers take `x_key` for `x-key`.
+    # Many servers read `x_key` and `x-key` as the same header.
     spelled = {
         "header": name_folding.fold_header,
         "query": name_folding.fold_parameter,

@@ -1,7 +1,7 @@
-"""Lint: rules that are valid and probably not what was meant.
+"""Lint: find rules that are valid but probably not meant.
 
-Warnings, except where a secret is at stake: a credential under a wildcard that strangers can
-register names in is an error.
+Findings are warnings, except for secrets at stake: a credential under a wildcard in which anybody can
+register names is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXPIRY_WARNING_SECONDS = 14 * 86400
 
 
 def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = True) -> None:
-    """Look over a policy, or over the sound part of one: then nothing is said about what is missing."""
+    """Look over a policy, or (`is_whole=False`) over the sound part of a broken policy."""
     for entry in policy.entries.values():
         _public_suffix(entry, report)
         _rules_that_never_act(policy, entry, report)
@@ -46,10 +46,10 @@ def lint(policy: Policy, report: Report, now: int | None, *, is_whole: bool = Tr
 def _public_suffix(entry: Entry, report: Report) -> None:
     if entry.pattern is None or not _is_over_public_suffix(entry.pattern):
         return
-    message = f"{quoted(entry.key)} takes in names that anybody can register"
-    hint = "name the hosts, or a suffix that is yours"
+    message = f"{quoted(entry.key)} covers names that anybody can register"
+    hint = "name the hosts, or a suffix you own"
     if entry.inject:
-        report.error(entry.place, f"{message}, and a credential is injected there", hint)
+        report.error(entry.place, f"{message}, and a credential is injected into its requests", hint)
     else:
         report.warning(entry.place, message, hint)
 
@@ -61,7 +61,7 @@ def _bindings_on_public_suffixes(policy: Policy, report: Report) -> None:
                 report.error(
                     spec.place,
                     f"{quoted(spec.name)} is bound to {quoted(binding)}, where anybody can register names",
-                    "bind it to the hosts it belongs to",
+                    "bind it to the hosts that need it",
                 )
 
 
@@ -72,6 +72,7 @@ def _is_over_public_suffix(pattern: HostPattern) -> bool:
 @cache
 def _suffixes() -> PublicSuffixList:
     from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 - the list is long
+    # Only names in the list count: an unknown top-level domain is likely to be an internal one.
 
     return PublicSuffixList(accept_unknown=False)
 
@@ -80,6 +81,7 @@ def _suffixes() -> PublicSuffixList:
 
 
 def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
+    # A deny wins, so an allow below a deny that is at least as wide can never act.
     denies = list(_denies_for(policy, entry))
     for rule in entry.allow:
         for deny in denies:
@@ -87,10 +89,11 @@ def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
                 report.warning(
                     rule.ref.place,
                     f"{rule.ref} can never allow anything: {deny.ref} denies all of it (at {deny.ref.place})",
-                    "remove one of the two",
+                    "remove the allow rule or the deny rule",
                     is_idle=True,
                 )
                 break
+    # Rules with effects of their own are needed even if a wider rule allows the same requests.
     named = _named_elsewhere(policy, entry)
     for one, other in combinations(entry.allow, 2):
         for wide, narrow in ((one, other), (other, one)):
@@ -107,7 +110,7 @@ def _rules_that_never_act(policy: Policy, entry: Entry, report: Report) -> None:
 
 
 def _named_elsewhere(policy: Policy, entry: Entry) -> set[str]:
-    """Ids that `for:` or a profile asks for: such a rule has a meaning of its own."""
+    """Return the ids named by `for:` or by a profile: such a rule has a purpose of its own."""
     named = {name for item in entry.inject for name in item.rules or ()}
     for profile in (policy.profiles or {}).values():
         named |= profile.rules.get(entry.key, frozenset())
@@ -115,7 +118,7 @@ def _named_elsewhere(policy: Policy, entry: Entry) -> set[str]:
 
 
 def _shadowed(wide: Rule, narrow: Rule, report: Report) -> None:
-    """A rule that adds neither requests nor effects to another one."""
+    """Warn about a rule that adds neither requests nor effects to a wider rule."""
     adds = (
         narrow.handling != wide.handling
         or wide.expires is not None
@@ -140,7 +143,7 @@ def _is_without_doubt(deny: Rule) -> bool:
 
 
 def _denies_for(policy: Policy, entry: Entry) -> Iterator[Rule]:
-    """Every deny that holds for the whole of an entry."""
+    """Yield every deny that holds for the whole of an entry."""
     yield from entry.deny
     if entry.pattern is None:
         return
@@ -154,7 +157,7 @@ def _denies_for(policy: Policy, entry: Entry) -> Iterator[Rule]:
 
 
 def _entries_above(policy: Policy, pattern: HostPattern) -> Iterator[Entry]:
-    """Entries whose pattern takes in all of `pattern`."""
+    """Yield the entries whose pattern covers all of `pattern`."""
     sample = f"x.{pattern.suffix}" if pattern.stars else pattern.suffix
     for candidate in candidate_patterns(sample):
         entry = policy.entries.get(candidate)
@@ -173,7 +176,7 @@ def _clear_text_beside_secrets(policy: Policy, entry: Entry, report: Report) -> 
             report.warning(
                 entry.place,
                 f"{quoted(entry.key)} allows clear text, and the secret {quoted(spec.name)} is bound to it",
-                "remove `http`: what a client sends in clear text can be read on the way",
+                "remove `http`: clear text can be read by anybody on the network",
             )
 
 
@@ -182,7 +185,7 @@ def _unused_secrets(policy: Policy, report: Report) -> None:
     for spec in policy.secrets.values():
         if spec.name not in used and not spec.place.via:
             report.warning(
-                spec.place, f"the secret {quoted(spec.name)} is injected nowhere", "remove it, or inject it"
+                spec.place, f"the secret {quoted(spec.name)} is never injected", "remove it, or inject it"
             )
 
 
@@ -191,11 +194,11 @@ def _denies_a_tunnel_cannot_see(policy: Policy, entry: Entry, report: Report) ->
         return
     for rule in _denies_for(policy, entry):
         if denies_everything(rule.predicates):
-            continue  # it closes the host, which takes no reading
+            continue  # a closed host needs no reading
         report.warning(
             entry.place,
-            f"{rule.ref} cannot hold for {quoted(entry.key)}, which `intercept: never` passes unread",
-            "intercept the host, or take it out of the deny rule with `hosts:`",
+            f"{rule.ref} cannot be enforced for {quoted(entry.key)}: `intercept: never` reads nothing",
+            "intercept the host, or exclude it from the deny rule with `hosts:`",
         )
 
 
@@ -210,7 +213,7 @@ def _expiring(policy: Policy, report: Report, now: int) -> None:
         if expires <= now:
             report.warning(place, f"{what} has expired ({day})", "remove it, or give it a later date")
         else:
-            report.warning(place, f"{what} expires soon ({day})", "give it a later date while there is time")
+            report.warning(place, f"{what} expires soon ({day})", "give it a later date")
 
 
 def _all_expiries(policy: Policy) -> Iterator[tuple[str, Place, int | None]]:

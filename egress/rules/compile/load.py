@@ -1,8 +1,8 @@
-"""From texts to a policy: every file read, checked, joined and compiled in one go.
+"""Load rule files: read, check, join and compile all texts in one go.
 
-`load` takes texts and never opens a file. It returns a policy only when nothing is wrong; otherwise
-the findings of *all* files, entries and rules, so that one run shows every mistake. A syntax error
-ends the reading of its own file alone.
+`load` takes texts and never opens a file. It returns a policy only if there is no error; otherwise the
+findings of *all* files, entries and rules, so that one run shows every mistake. A syntax error ends the
+reading of its own file only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from egress.rules.language.validation import keys_of, validate, validate_sound_k
 from egress.types import Finding, Limit, Place
 
 TOP_DENY_KEY = "deny"
-"""The key under which the top-level deny rules are shown: `deny#no-pastebin`."""
+"""The key that top-level deny rules show: `deny#no-pastebin`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RuleText:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What came of loading: a policy when there is no error, and all findings in reading order."""
+    """A policy if there is no error, and all findings in reading order."""
 
     policy: Policy | None
     findings: tuple[Finding, ...]
@@ -65,19 +65,21 @@ def load(
 ) -> LoadResult:
     """Compile rule files into a policy. `presets` holds the texts of presets by name.
 
-    `now`, in UTC seconds, is only for warnings about what expires soon.
+    `now`, in UTC seconds, is only for warnings about expiries.
     """
     loader = _Loader(presets or {})
     for source in texts:
         loader.read(source)
     policy = loader.policy(_digest([*texts, *loader.used_presets()]))
     report = loader.report
+    # Lint the sound part even after errors, so that one run shows warnings, too.
     if report.has_errors:
         lint(loader.sound(policy), report, now, is_whole=False)
     else:
         lint(policy, report, now)
     order = {source.name: number for number, source in enumerate(texts)}
     findings = sorted(
+        # A preset used twice reports the same finding twice.
         dict.fromkeys(report.findings),
         key=lambda f: (order.get(f.place.file, len(order)), f.place.line, f.place.column),
     )
@@ -94,13 +96,13 @@ def _digest(texts: Sequence[RuleText]) -> str:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What all files say, by section, before it is joined."""
+    """The content of all files, by section, before it is joined."""
 
     secrets: dict[str, tuple[SecretItem, DocumentCursor]] = field(default_factory=dict)
     preset_secrets: dict[str, tuple[SecretItem, DocumentCursor]] = field(default_factory=dict)
     parts: dict[HostPattern, list[entries.EntryPart]] = field(default_factory=dict)
     unsound: set[str] = field(default_factory=set)
-    """Names of secrets and keys of hosts that are written, and wrong: they count as known."""
+    """Names of secrets and keys of hosts with errors: references to them are not reported."""
     ids: dict[HostPattern, rules.RuleIds] = field(default_factory=dict)
     deny: list[Rule] = field(default_factory=list)
     networks: list[NetworkEntry] = field(default_factory=list)
@@ -130,7 +132,7 @@ class _Loader:
         at = DocumentCursor(self.report, document)
         if not isinstance(value, dict):
             if not isinstance(value, MissingValue):
-                at.error("a rule file is a mapping", "start with `version: 1`")
+                at.error("a rule file must be a mapping", "start with `version: 1`")
             return
         if not value and findings:
             return
@@ -150,13 +152,13 @@ class _Loader:
         elif isinstance(version, MissingValue):
             return
         elif type(version) is not int or version != 1:
-            (at / "version").error("only version 1 of the format exists", "write `version: 1`")
+            (at / "version").error("the version must be 1", "write `version: 1`")
 
     def _mapping(self, section: Value, at: DocumentCursor) -> dict[str, Value]:
         if isinstance(section, dict):
             return section
         if not isinstance(section, MissingValue):
-            at.error("this must be a mapping", "names on the left, their contents below")
+            at.error("this must be a mapping", "write names on the left, their contents below")
         return {}
 
     def _list(self, section: Value, at: DocumentCursor) -> list[Value]:
@@ -210,9 +212,9 @@ class _Loader:
         model = validate(Host, value, at)
         if model is None:
             self._all.unsound.add(key)
+            # Still read the sound keys: one mistake of type must not hide the others.
             rest = validate_sound_keys(Host, value)
             if rest is not None:
-                # Read for its findings alone: one mistake of type must not hide the others.
                 entries.read_part(key, rest, host, at, rules.RuleIds(key), preset=preset)
             return
         parts = self._all.parts.setdefault(host, [])
@@ -260,7 +262,9 @@ class _Loader:
         if isinstance(section, MissingValue):
             return
         if section not in ("enforce", "observe"):
-            at.error("the mode is `enforce` or `observe`", did_you_mean(str(section), ("enforce", "observe")))
+            at.error(
+                "`mode` must be `enforce` or `observe`", did_you_mean(str(section), ("enforce", "observe"))
+            )
         elif self._all.mode is not None:
             self._once("mode", at, self._all.mode[1])
         else:
@@ -291,13 +295,13 @@ class _Loader:
                 self._use(name, arguments, here)
             elif not isinstance(value, MissingValue):
                 here.error(
-                    "an item of `use` is a name, or one name with its parameters",
+                    "an item of `use` must be a name, or a name with its parameters",
                     "write - github or - github: {...}",
                 )
 
     def _use(self, name: str, arguments: Value, at: DocumentCursor) -> None:
         if name not in self._preset_texts:
-            at.error(f"there is no preset {quoted(name)}", did_you_mean(name, self._preset_texts))
+            at.error(f"unknown preset {quoted(name)}", did_you_mean(name, self._preset_texts))
             return
         if isinstance(arguments, MissingValue):
             return
@@ -325,19 +329,17 @@ class _Loader:
         if not preset:
             self._conflict("host", key, at, first)
             return
-        message = f"the preset {preset} says twice what holds for {quoted(key)} (first at {first})"
-        at.key_error(message, "give each use of it, and each parameter, a host of its own")
+        message = f"the preset {preset} describes {quoted(key)} twice (first at {first})"
+        at.key_error(message, "give each use of it, and each parameter, its own host")
 
-    def _conflict(self, what: str, name: str, at: DocumentCursor, first: Place) -> None:
-        at.key_error(
-            f"the {what} {quoted(name)} is written twice (first at {first})", "write it in one place"
-        )
+    def _conflict(self, kind: str, name: str, at: DocumentCursor, first: Place) -> None:
+        at.key_error(f"duplicate {kind} {quoted(name)} (first at {first})", "keep one of them")
 
     def _once(self, key: str, at: DocumentCursor, first: Place) -> None:
-        at.key_error(f"`{key}` stands in two files (first at {first})", "write it in one of them")
+        at.key_error(f"`{key}` is set twice (first at {first})", "keep one of them")
 
     def used_presets(self) -> list[RuleText]:
-        """The texts of the presets that the files use: they are rules too."""
+        """Return the texts of the presets in use: they are rules, too."""
         return [RuleText(f"preset {name}", self._preset_texts[name]) for name in sorted(self._presets)]
 
     # Joining
@@ -345,6 +347,7 @@ class _Loader:
     def policy(self, digest: str) -> Policy:
         secrets = self._secrets()
         hosts = {host: self._assembled(host) for host, parts in self._all.parts.items() if parts}
+        # Entries with errors are noted, so that lint and profiles report no follow-up findings about them.
         for entry in hosts.values():
             errors = self.report.error_count
             check_injections(entry, secrets, self._all.unsound, self.report)
@@ -366,7 +369,7 @@ class _Loader:
         )
 
     def _secrets(self) -> dict[str, SecretSpec]:
-        # A preset's secret is a proposal; one of that name in the file stands in its place, whole.
+        # A preset's secret is a default; a secret of the same name in a file replaces it completely.
         items = self._all.preset_secrets | self._all.secrets
         return {name: compile_secret(name, model, at) for name, (model, at) in items.items()}
 
@@ -383,7 +386,7 @@ class _Loader:
         }
 
     def sound(self, policy: Policy) -> Policy:
-        """The part of the policy that has no errors in it, to be linted on its own."""
+        """Return the part of the policy without errors, so that it can be linted."""
         kept = {host: entry for host, entry in policy.entries.items() if entry.key not in self._all.unsound}
         return replace(policy, entries=kept)
 
@@ -400,12 +403,12 @@ class _Loader:
     def _check_profile(self, case: RuleTest, at: DocumentCursor) -> None:
         if case.profile is not None and self._all.has_profiles and case.profile not in self._all.profiles:
             (at / "profile").error(
-                f"there is no profile {quoted(case.profile)}", did_you_mean(case.profile, self._all.profiles)
+                f"unknown profile {quoted(case.profile)}", did_you_mean(case.profile, self._all.profiles)
             )
 
 
 def _base_url(entry: Entry) -> str | None:
-    """The URL that the bare paths in an entry's tests are added to."""
+    """Return the URL that bare paths in an entry's tests are added to."""
     if entry.pattern is None or entry.pattern.stars:
         return None
     host = entry.pattern.suffix

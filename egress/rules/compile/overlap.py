@@ -1,7 +1,7 @@
-"""Whether two path patterns have a path in common, and whether one takes in the other.
+"""Compare path patterns: whether two can match the same path, and whether one covers the other.
 
-`may_meet` is exact for paths. `covers` is sound and not complete: when it says yes it is so, which is
-what a lint needs that must not cry wolf.
+`rules_may_meet` is exact for paths. `rule_covers` is sound but not complete: yes is always right, so a
+lint built on it never raises a false alarm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from egress.rules.decide.predicates import Predicates
 
 
 def rules_may_meet(one: Predicates, other: Predicates) -> bool:
-    """Whether some request could fit both, as far as methods and paths can tell."""
+    """Report whether some request could fit both, judged by methods and paths."""
     if one.methods is not None and other.methods is not None and one.methods.isdisjoint(other.methods):
         return False
     if one.paths is None or other.paths is None:
@@ -23,7 +23,7 @@ def rules_may_meet(one: Predicates, other: Predicates) -> bool:
 
 
 def rule_covers(one: Predicates, other: Predicates) -> bool:
-    """Whether every request that fits `other` fits `one`, decided on methods and paths alone."""
+    """Report whether every request that fits `other` fits `one`, judged by methods and paths."""
     if one.looks_inside or (
         one.methods is not None and (other.methods is None or not other.methods <= one.methods)
     ):
@@ -34,44 +34,45 @@ def rule_covers(one: Predicates, other: Predicates) -> bool:
 
 
 def paths_may_meet(one: PathGlob, other: PathGlob) -> bool:
-    """Whether there is a path that both patterns match."""
+    """Report whether some path matches both patterns."""
     here, there = _runs(one.segments), _runs(other.segments)
     if len(here) == 1:
         return _fits(there, here[0], _segments_meet)
     if len(there) == 1:
         return _fits(here, there[0], _segments_meet)
-    # Between its ends each has room for all that the other wants there.
+    # Both have a `**`, which takes whatever the other wants in between; only the ends can disagree.
     return all(map(_segments_meet, here[0], there[0])) and all(
         map(_segments_meet, reversed(here[-1]), reversed(there[-1]))
     )
 
 
 def path_covers(one: PathGlob, other: PathGlob) -> bool:
-    """Whether every path that `other` matches is matched by `one`; may say no where it is so."""
+    """Report whether every path that `other` matches is matched by `one`; a no may be wrong."""
     return _fits(_runs(one.segments), other.segments, _segment_covers)
 
 
 # A path is a sequence of segments, with `**` for a run of any; a segment is a sequence of characters, with
-# `*` for a run of any. In both, the first place where what follows a wildcard fits is always good enough,
-# so nothing is tried twice: a sandbox chooses paths, and drafts compare hundreds of them with each other.
+# `*` for a run of any. In both, the first position that fits after a wildcard is always good enough, so no
+# position is tried twice: a sandbox chooses paths, and drafts compare hundreds of them with each other.
 
 Segments = Sequence[str]
 
 
 def _runs(segments: Segments) -> list[Segments]:
-    """What stands before, between and behind each `**`."""
+    """Return the segments before, between and behind each `**`."""
     marks = [-1, *(at for at, segment in enumerate(segments) if segment == "**"), len(segments)]
     return [segments[here + 1 : there] for here, there in pairwise(marks)]
 
 
 def _fits(runs: Sequence[Segments], segments: Segments, fits: Callable[[str, str], bool]) -> bool:
-    """Whether these runs, with anything between them, take in all the segments."""
+    """Report whether these runs, with anything between them, take all the segments."""
     first, *middle = runs
     if not middle:
         return len(first) == len(segments) and all(map(fits, first, segments))
     last = middle.pop()
     at, end = len(first), len(segments) - len(last)
     if end < at or not all(map(fits, first, segments)) or not all(map(fits, last, segments[end:])):
+        # Each run at its first position: a later one can only leave less for the next run.
         return False
     for run in middle:
         places = range(at, end - len(run) + 1)
@@ -84,7 +85,7 @@ def _fits(runs: Sequence[Segments], segments: Segments, fits: Callable[[str, str
 
 def _segments_meet(one: str, other: str) -> bool:
     if "*" in (one, other):
-        # A `*` alone is at least one character.
+        # A bare `*` needs at least one character.
         return one != "" and other != ""
     if "*" not in one:
         return ValueGlob(other).matches(one)
@@ -100,7 +101,7 @@ def _either(goes_with: Callable[[str, str], bool], one: str, other: str) -> bool
 
 
 def _segment_covers(one: str, other: str) -> bool:
-    """Whether `one` matches all of `other`, whose wildcards count as what only a wildcard stands for."""
+    """Report whether `one` matches all of `other`; a wildcard of `other` counts as an ordinary character."""
     if other == "**":
         return False
     return other != "" if one == "*" else ValueGlob(one).matches(other)

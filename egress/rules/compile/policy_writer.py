@@ -1,7 +1,7 @@
-"""A policy written out as one rule file: files joined, presets expanded, nothing left implicit.
+"""Write a policy as one rule file: files joined, presets expanded, defaults spelled out.
 
-The text can be loaded again and gives the same verdicts. Each entry and rule says in a comment where
-it came from. Secrets appear by name and by source, as in the files themselves.
+The text can be loaded again and gives the same verdicts. A comment beside each entry and rule names its
+origin. Secrets appear by name and source, as in the files.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Fields = dict[str, Json]
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _RESERVED_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _MAX_LINE_CHARS = 100
-"""A rule longer than this is written over several lines."""
+"""Rules longer than this are written over several lines."""
 _RATE_UNITS = {1: "second", 60: "minute", 3600: "hour"}
 
 
 def as_text(policy: Policy) -> str:
-    """The whole policy as the text of a rule file."""
+    """Return the whole policy as the text of a rule file."""
     return "\n".join(_lines(policy)) + "\n"
 
 
 def as_data(policy: Policy) -> dict[str, object]:
-    """The whole policy as plain data, for programs; places included."""
+    """Return the whole policy as plain data for programs, with places."""
     return {
         "digest": policy.digest,
         "mode": policy.mode,
@@ -123,9 +123,10 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
 
 
 def _implicit_fields(entry: Entry) -> Fields:
-    """The one rule of an entry that is its own rule: its predicates, or `allow: all`."""
+    """Return the fields of an entry's implicit rule: its predicates, or `allow: all`."""
     predicates = entry.allow[0].predicates
     fields = predicate_fields(predicates)
+    # Without any predicate the entry would read as `{}`; `allow: all` says it openly.
     if entry.intercept and not fields.keys() - {"encoded_slash"}:
         fields["allow"] = "all"
     if predicates.websocket:
@@ -141,7 +142,7 @@ def _rule_lines(name: str, rules: tuple[Rule, ...], indent: str) -> Iterator[str
 
 
 def _item_lines(fields: Fields, place: Place, indent: str) -> Iterator[str]:
-    """One item of a list: on one line where it fits, else a line for each of its keys."""
+    """Yield a list item: on one line if it fits, else with a line for each key."""
     short = f"{indent}- {flow(fields)}"
     if len(short) <= _MAX_LINE_CHARS:
         yield short + _origin(place)
@@ -166,7 +167,7 @@ def _origin(place: Place) -> str:
 
 
 def _has_implicit_rule(entry: Entry) -> bool:
-    """Whether the one rule says nothing that only a list of rules can say."""
+    """Report whether the rule can be written on the entry itself, without a list of rules."""
     if len(entry.allow) != 1:
         return False
     rule = entry.allow[0]
@@ -182,7 +183,7 @@ def _network_rules(entry: Entry) -> Fields:
 
 
 def flow(value: Json) -> str:
-    """A value in YAML's one-line form."""
+    """Return a value in YAML's one-line form."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{scalar(key)}: {flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -191,7 +192,7 @@ def flow(value: Json) -> str:
 
 
 def scalar(value: str | int) -> str:
-    """A single value, quoted where YAML could take it for something else."""
+    """Return a scalar, quoted if YAML could read it as another type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -203,7 +204,7 @@ def scalar(value: str | int) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text with everything that a terminal would act on, or not show, in YAML's own escapes."""
+    """Replace characters that a terminal would act on, or not show, by YAML's own escapes."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
@@ -222,7 +223,7 @@ def _escape(character: str) -> str:
 
 
 def secret_fields(spec: SecretSpec) -> Fields:
-    """A secret by its source and bindings."""
+    """Return the source and bindings of a secret."""
     source: Json = (
         {"command": list(spec.reference)}
         if spec.scheme == "command"
@@ -235,7 +236,7 @@ def secret_fields(spec: SecretSpec) -> Fields:
 
 
 def canary_fields(canary: CanarySpec) -> Fields:
-    """A canary by its shape and where it is planted; its value is made for each sandbox."""
+    """Return the shape and places of a canary; its value is made for each sandbox."""
     fields: Fields = {"like": canary.like}
     if canary.env:
         fields["env"] = canary.env
@@ -247,7 +248,7 @@ def canary_fields(canary: CanarySpec) -> Fields:
 
 
 def entry_fields(entry: Entry) -> Fields:
-    """Everything of an entry but its rules and injections, where it differs from the default."""
+    """Return all fields of an entry except rules and injections, if they differ from the default."""
     fields: Fields = {}
     if not entry.intercept:
         fields["intercept"] = "never"
@@ -267,7 +268,7 @@ def entry_fields(entry: Entry) -> Fields:
 
 
 def rule_fields(rule: Rule) -> Fields:
-    """One rule."""
+    """Return the fields of a rule."""
     fields: Fields = {"id": rule.ref.id, **predicate_fields(rule.predicates)}
     if rule.predicates.websocket:
         fields["websocket"] = True
@@ -275,7 +276,7 @@ def rule_fields(rule: Rule) -> Fields:
 
 
 def predicate_fields(predicates: Predicates) -> Fields:
-    """The predicates of a rule, but for WebSocket."""
+    """Return the predicates of a rule, except `websocket`."""
     fields: Fields = {}
     if predicates.hosts:
         fields["hosts"] = [str(pattern) for pattern in predicates.hosts]
@@ -295,7 +296,7 @@ def predicate_fields(predicates: Predicates) -> Fields:
 
 
 def handling_fields(handling: Handling) -> Fields:
-    """How responses are treated and what bounds hold."""
+    """Return the treatment of responses and the limits."""
     fields: Fields = {}
     if handling.limit is not None:
         fields["limits"] = limit_fields(handling.limit)
@@ -309,7 +310,7 @@ def handling_fields(handling: Handling) -> Fields:
 
 
 def limit_fields(limit: Limit) -> Fields:
-    """The bounds written at one place."""
+    """Return the limits written at one place."""
     fields: Fields = {}
     if limit.requests is not None:
         fields["requests"] = f"{limit.requests.count}/{_RATE_UNITS[limit.requests.seconds]}"
@@ -325,7 +326,7 @@ def limit_fields(limit: Limit) -> Fields:
 
 
 def _size(number: int) -> Json:
-    """A number of bytes as people write it."""
+    """Return a number of bytes as people write it."""
     for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
         if number and number % size == 0:
             return f"{number // size} {unit}"
@@ -333,7 +334,7 @@ def _size(number: int) -> Json:
 
 
 def inject_fields(item: ScopedInjection) -> Fields:
-    """One item of an `inject:` list."""
+    """Return an item of an `inject:` list."""
     fields = _injection_fields(item.injection)
     if not isinstance(item.injection, InjectPlaceholder) and item.injection.on_existing is OnExisting.FAIL:
         fields["on_existing"] = "fail"
@@ -360,7 +361,7 @@ def _injection_fields(injection: Injection) -> Fields:
 
 
 def profile_fields(profile: Profile) -> Fields:
-    """One profile; a set has no order, so its parts are sorted."""
+    """Return a profile; a set has no order, so its parts are sorted."""
     fields: Fields = {"hosts": list[Json](sorted(profile.keys))}
     rules: list[Json] = [
         f"{key}#{name}" for key, names in sorted(profile.rules.items()) for name in sorted(names)
@@ -376,7 +377,7 @@ def _named(globs: tuple[NamedGlob, ...]) -> Fields:
 
 
 def _as_written(text: str) -> str:
-    """The opposite of `on_the_wire`: what a person wrote for these bytes."""
+    """Undo `to_wire_text`: return the text a person wrote for these bytes."""
     return text if text.isascii() else text.encode("latin-1").decode("utf-8", "replace")
 
 

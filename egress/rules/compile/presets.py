@@ -1,12 +1,12 @@
 """Presets: ready rules for well-known services, as data with parameters.
 
 Theory of operation. A preset is a rule file with `${parameter}` in host keys, paths and secret names,
-and nowhere else. Arguments are validated first and put into the parsed values afterwards, so an
-argument can never change the structure. The result goes through the very code that reads a person's
-own entries; its positions name the `use:` item and the line of the preset.
+and nowhere else. Arguments are validated first and substituted into parsed values afterwards, so an
+argument can never change the structure. The result is compiled by the same code as a person's own
+entries; its positions name the `use:` item and the line of the preset.
 
-A list parameter multiplies the host key or the path it stands in. A rule left without paths is
-dropped: that is how `write: []` takes writing away. An injection for dropped rules alone goes too.
+A list parameter multiplies the host key or the path that contains it. A rule left without paths is
+dropped: `write: []` removes writing this way. An injection for dropped rules alone is dropped, too.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Argument = str | list[str]
 Arguments = Mapping[str, Argument]
 
 _PARAMETER = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
-# Whatever somebody may have meant for one, of which the pattern above knows only the sound ones.
+# Also matches malformed parameters, so that each of them is reported.
 _ANY_PARAMETER = re.compile(r"\$\{([^}]*)\}?")
 _PATH_FRAGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,=:@%-]+(?:/[A-Za-z0-9._~!$&'()*+,=:@%-]+)*")
 
 
 class Parameter(Model):
-    """What may be put in for one `${name}`."""
+    """The allowed arguments of a `${name}`."""
 
     type: Literal[
         "host", "secret", "path", "choice", "list of host", "list of secret", "list of path", "list of choice"
@@ -56,7 +56,7 @@ class Parameter(Model):
 
 
 class PresetHead(Model):
-    """The part of a preset that is not rules."""
+    """The keys of a preset that are not rules."""
 
     title: str
     parameters: dict[str, Parameter] = Field(default_factory=dict)
@@ -65,7 +65,7 @@ class PresetHead(Model):
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A preset that was read: its head, and its rules with the parameters still in them."""
+    """A preset after reading: its head, and its rules with the parameters still in them."""
 
     name: str
     head: PresetHead
@@ -77,12 +77,12 @@ RULE_KEYS = ("secrets", "hosts", "tests")
 
 
 def read(name: str, text: str, report: Report) -> Preset | None:
-    """Read the text of a preset; reports what is wrong with it."""
+    """Read the text of a preset; report its mistakes."""
     document, findings = documents.read(f"preset {name}", text)
     report.findings.extend(findings)
     at = DocumentCursor(report, document)
     if not isinstance(document.value, dict):
-        at.error("a preset is a mapping", "start with `title:`")
+        at.error("a preset must be a mapping", "start with `title:`")
     if findings or not isinstance(document.value, dict):
         return None
     for key in document.value:
@@ -91,6 +91,7 @@ def read(name: str, text: str, report: Report) -> Preset | None:
     head = validate(PresetHead, {key: document.value[key] for key in HEAD_KEYS if key in document.value}, at)
     if head is None:
         return None
+    # Only count errors of this preset: earlier files must not block it.
     errors = report.error_count
     rules = {key: value for key, value in document.value.items() if key in ("secrets", "hosts")}
     _check_parameters(rules, head, at)
@@ -100,17 +101,20 @@ def read(name: str, text: str, report: Report) -> Preset | None:
 
 
 def _check_parameters(rules: dict[str, Value], head: PresetHead, at: DocumentCursor) -> None:
-    """Report every `${...}` that is no parameter, or stands where none is put in."""
+    """Report every `${...}` that is no parameter, or that is in a position without substitution."""
     for name in head.parameters:
         if not _PARAMETER.fullmatch(f"${{{name}}}"):
             (at / "parameters" / name).key_error(
-                f"{quoted(name)} cannot be the name of a parameter", "lower-case letters, digits and _"
+                f"{quoted(name)} is not a parameter name", "lower-case letters, digits and _"
             )
     for text, path, here, is_key in _texts(rules, (), at):
         if "${" not in text:
             continue
         if not _takes_parameters(path, is_key=is_key):
-            here.error("no parameter is put in here", "only in host keys, paths and names of secrets")
+            here.error(
+                "parameters are not substituted here",
+                "use them only in host keys, paths and names of secrets",
+            )
         sound = {*_PARAMETER.findall(text)} & {*head.parameters}
         for name in sorted({*_ANY_PARAMETER.findall(text)} - sound):
             here.error(f"the preset has no parameter {quoted(name)}", did_you_mean(name, head.parameters))
@@ -119,7 +123,7 @@ def _check_parameters(rules: dict[str, Value], head: PresetHead, at: DocumentCur
 def _texts(
     value: Value, path: ValuePath, at: DocumentCursor
 ) -> Iterator[tuple[str, ValuePath, DocumentCursor, bool]]:
-    """Every text and key of a value, with its path, its place, and whether it is a key."""
+    """Yield every text and key of a value with its path, its place, and whether it is a key."""
     if isinstance(value, str):
         yield value, path, at, False
     elif isinstance(value, list):
@@ -132,7 +136,7 @@ def _texts(
 
 
 def expand(preset: Preset, given: object, use: DocumentCursor) -> Document | None:
-    """The rules of the preset with the arguments put in; None after reporting wrong arguments."""
+    """Return the rules of the preset with arguments substituted; None after reporting wrong arguments."""
     arguments = _arguments(preset, given if isinstance(given, dict) else {}, use)
     if arguments is None:
         return None
@@ -167,7 +171,7 @@ def _arguments(preset: Preset, given: dict[str, Value], use: DocumentCursor) -> 
 def _argument(parameter: Parameter, value: Value, at: DocumentCursor) -> Argument | None:
     if parameter.is_list:
         if not isinstance(value, list):
-            at.error("this parameter is a list", "put it in brackets: [...]")
+            at.error("this parameter must be a list", "put it in brackets: [...]")
             return None
         items = [_single(parameter, item, at / number) for number, item in enumerate(value)]
         return [item for item in items if item is not None]
@@ -176,7 +180,7 @@ def _argument(parameter: Parameter, value: Value, at: DocumentCursor) -> Argumen
 
 def _single(parameter: Parameter, value: Value, at: DocumentCursor) -> str | None:
     if not isinstance(value, str):
-        at.error("this parameter is one text", parameter.help)
+        at.error("this parameter must be text", parameter.help)
         return None
     problem = _problem(parameter, value)
     if problem is not None:
@@ -195,11 +199,11 @@ def _problem(parameter: Parameter, value: str) -> str | None:
     if parameter.kind == "secret":
         return None if SECRET_NAME.fullmatch(value) else f"{quoted(value)} is not a secret name"
     if "*" in value and not parameter.wildcard:
-        return "this parameter takes no wildcard"
+        return "this parameter cannot contain a wildcard"
     if parameter.kind == "path":
         segments = value.split("/")
         is_path = _PATH_FRAGMENT.fullmatch(value) and "." not in segments and ".." not in segments
-        return None if is_path else f"{quoted(value)} is not a path fragment like acme/widgets"
+        return None if is_path else f"{quoted(value)} is not a path fragment such as acme/widgets"
     try:
         parse_host_pattern(value)
     except HostError as error:
@@ -211,7 +215,7 @@ def _problem(parameter: Parameter, value: str) -> str | None:
 
 
 class _Expansion:
-    """Copies the values of a preset with the arguments put in, and their positions with them."""
+    """Copies the values of a preset with arguments substituted, and with their positions."""
 
     def __init__(self, source: Document, arguments: Arguments, use: DocumentCursor) -> None:
         self.source = source
@@ -238,8 +242,8 @@ class _Expansion:
                 if new is None:
                     continue
                 if copy.get(name, new) != new:
-                    message = f"the preset says twice what holds for {quoted(name)}, in different ways"
-                    self.use.error(message, "give each parameter a host of its own")
+                    message = f"the preset describes {quoted(name)} twice, in different ways"
+                    self.use.error(message, "give each parameter its own host")
                 copy[name] = new
                 keys[name] = self.source.keys[id(original)][key]
                 spots[name] = self.source.values[id(original)][key]
@@ -248,6 +252,7 @@ class _Expansion:
     def _value(self, value: Value, path: ValuePath) -> Value | None:
         if isinstance(value, dict):
             copy = self._mapping(value, value, path)
+            # An empty list argument left no path: the rule is gone, not open.
             if value.get("paths") and copy.get("paths") == []:
                 self.dropped.add(str(value.get("id")))
                 return None
@@ -273,11 +278,12 @@ class _Expansion:
         return copy
 
     def _forget_dropped_rules(self, entry: dict[str, Value]) -> None:
-        """Take rules that were dropped out of `for:`, and injections that are for nothing else."""
+        """Remove dropped rules from `for:`, and injections that were only for dropped rules."""
         kept = {rule.get("id") for rule in _mappings(entry.get("allow"))}
         injections = entry.get("inject")
         if not isinstance(injections, list):
             return
+        # From the end, so that deleting keeps the remaining indexes valid.
         for number in reversed(range(len(injections))):
             item = injections[number]
             names = item.get("for") if isinstance(item, dict) else None
@@ -293,7 +299,7 @@ class _Expansion:
                 del values[number], spots[number]
 
     def _texts(self, text: str) -> Iterator[str]:
-        """`text` with its parameters put in: once, or once for each item of a list parameter."""
+        """Yield `text` with arguments substituted: once, or once for each item of a list argument."""
         match = _PARAMETER.search(text)
         if match is None:
             yield text
@@ -305,7 +311,7 @@ class _Expansion:
 
 
 def _takes_parameters(path: ValuePath, *, is_key: bool) -> bool:
-    """Whether `${...}` is put in here: host and secret keys, bindings, paths, names of secrets."""
+    """Report whether `${...}` is substituted here: host and secret keys, bindings, paths, secret names."""
     if is_key:
         return len(path) == 2 and path[0] in ("hosts", "secrets")
     names = [step for step in path if isinstance(step, str)]
@@ -317,6 +323,6 @@ def _takes_parameters(path: ValuePath, *, is_key: bool) -> bool:
 
 
 def _mappings(value: Value | None) -> list[dict[str, Value]]:
-    """The mappings directly below a list or mapping."""
+    """Return the mappings directly below a list or mapping."""
     below = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
     return [item for item in below if isinstance(item, dict)]

@@ -1,4 +1,4 @@
-"""Reading `profiles:`: parts of the rules for kinds of sandboxes."""
+"""Compile `profiles:`: subsets of the rules for kinds of sandboxes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 def compile_profile(
     name: str, model: ProfileItem, entries: Mapping[str, Entry], unsound: Container[str], at: DocumentCursor
 ) -> Profile:
-    """One profile; reports keys and rules that do not exist. `entries` is by key as written.
+    """Compile a profile; report keys and rules that do not exist. `entries` is keyed as written.
 
-    `unsound` holds keys of entries whose own findings say enough.
+    `unsound` holds keys of entries that already have findings.
     """
     if not _NAME.fullmatch(name):
         at.key_error(
@@ -27,7 +27,7 @@ def compile_profile(
         )
     for number, key in enumerate(model.hosts):
         if key not in entries and key not in unsound:
-            (at / "hosts" / number).error(f"there is no entry {quoted(key)}", did_you_mean(key, entries))
+            (at / "hosts" / number).error(f"unknown entry {quoted(key)}", did_you_mean(key, entries))
     return Profile(
         name, at.key_place, frozenset(model.hosts), _narrowing(model, entries, unsound, at / "rules")
     )
@@ -37,13 +37,13 @@ def _narrowing(
     model: ProfileItem, entries: Mapping[str, Entry], unsound: Container[str], at: DocumentCursor
 ) -> dict[str, frozenset[str]]:
     if model.rules == []:
-        at.error("an empty list narrows nothing", "leave `rules` out, or take the host out of the profile")
+        at.error("`rules` is empty", "remove `rules`, or remove the host from the profile")
     narrowed: dict[str, set[str]] = {}
     for number, text in enumerate(model.rules or ()):
         key, mark, name = text.rpartition("#")
         here = at / number
         if not mark:
-            here.error(f"{quoted(text)} does not name a rule", "write KEY#id, like api.example.com#read")
+            here.error(f"{quoted(text)} does not name a rule", "write KEY#id, such as api.example.com#read")
         elif key not in model.hosts:
             here.error(f"the entry {quoted(key)} is not in this profile", "add it to `hosts` of the profile")
         elif key in entries:

@@ -1,9 +1,9 @@
-"""Tests beside the rules: reading them, and running them.
+"""Read and run the tests in rule files.
 
     METHOD TARGET -> allow [id][, inject NAME...]  |  deny [id or code]
 
-Secrets are exact: an allow without `inject` says that nothing is injected. A test under an entry
-that another entry decides has failed, whatever the verdict.
+Secrets are exact: an allow without `inject` expects that no secret is injected. A test under an entry
+fails if another entry decides it, with any verdict.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TEST_HINT = "write METHOD TARGET -> allow [id][, inject NAME...] or -> deny [id
 
 @dataclass(frozen=True, slots=True)
 class ParsedUrl:
-    """A full URL, taken apart; the host is canonical, the target as it was written."""
+    """A full URL, split; the host is canonical, the target as written."""
 
     scheme: Scheme
     host: str
@@ -42,7 +42,7 @@ class ParsedUrl:
 
 @dataclass(frozen=True, slots=True)
 class RuleTestResult:
-    """How one test went. `problem` is empty when it passed."""
+    """The result of a test. `problem` is empty if it passed."""
 
     case: RuleTest
     decision: Decision
@@ -50,10 +50,10 @@ class RuleTestResult:
 
 
 def parse_url(text: str) -> ParsedUrl:
-    """A full URL as people write it; raises `MeaningError`. The path is left as it is written."""
+    """Split a full URL as people write it; raises `MeaningError`. The path stays as written."""
     match = _URL.fullmatch(text)
     if match is None:
-        raise MeaningError("this is not a full URL", "write it like https://api.example.com/path")
+        raise MeaningError("this is not a full URL", "write it as in https://api.example.com/path")
     scheme: Scheme = "https" if match[1] == "https" else "http"
     host, port, target = match[2], match[3], match[4]
     name = host[1:-1] if host.startswith("[") else host
@@ -77,9 +77,9 @@ def _is_address(text: str) -> bool:
 def read_rule_test(
     item: str | TestItem, at: DocumentCursor, entry: str | None = None, base: str | None = None
 ) -> RuleTest | None:
-    """One test, or None after reporting what is wrong with it.
+    """Read a test; return None after reporting its mistakes.
 
-    `entry` is the key under which it is written; `base` the URL that a bare path is added to.
+    `entry` is the key under which the test is written; `base` the URL that a bare path is added to.
     """
     parts = _parts(item, at)
     if parts is None:
@@ -91,7 +91,7 @@ def read_rule_test(
         return None
     verdict, expected, injected = match[1], match[2] or "", match[3] or ""
     if verdict == "deny" and injected:
-        at.error("a denied request has nothing injected", _TEST_HINT)
+        at.error("`inject` cannot follow `deny`: a denied request is not sent", _TEST_HINT)
         return None
     if "." in expected and expected not in CODES and verdict == "deny":
         at.error(f"{quoted(expected)} is neither a rule id nor a code", _TEST_HINT)
@@ -106,7 +106,7 @@ def read_rule_test(
         url=url,
         headers=tuple((name.lower(), value) for name, value in (long.headers if long else {}).items()),
         profile=long.profile if long else None,
-        at=_moment(long.at, at / "at") if long else None,
+        at=(at / "at").parse(quantities.parse_moment, long.at) if long else None,
         websocket=long.websocket if long else False,
         allowed=verdict == "allow",
         expected=expected,
@@ -119,15 +119,13 @@ def _parts(item: str | TestItem, at: DocumentCursor) -> tuple[str, str, str] | N
     if isinstance(item, str):
         match = _TEST_LINE.fullmatch(item.strip())
         if match is None:
-            # A comma splits a list in brackets, and what is left is half a test.
-            at.error(
-                "this is not a test", f"{_TEST_HINT}; one with a comma in it stands on a line of its own"
-            )
+            # A comma splits a list in brackets, which leaves half a test.
+            at.error("this is not a test", f"{_TEST_HINT}; put a test with a comma on its own line")
             return None
         return match[1], match[2], match[3].strip()
     request = _REQUEST.fullmatch(item.request.strip())
     if request is None:
-        (at / "request").error("a request is written METHOD TARGET", "for example GET /user")
+        (at / "request").error("a request needs the form METHOD TARGET", "for example GET /user")
         return None
     return request[1], request[2], item.expect.strip()
 
@@ -135,32 +133,17 @@ def _parts(item: str | TestItem, at: DocumentCursor) -> tuple[str, str, str] | N
 def _absolute(target: str, base: str | None, at: DocumentCursor) -> str | None:
     if target.startswith("/"):
         if base is None:
-            at.error("a test here needs a full URL", "write it like GET https://api.example.com/path -> ...")
+            at.error("a test here needs a full URL", "write it as in GET https://api.example.com/path -> ...")
             return None
         return base + target
-    try:
-        parse_url(target)
-    except MeaningError as error:
-        at.error(error.message, error.hint)
-        return None
-    return target
-
-
-def _moment(text: str | None, at: DocumentCursor) -> int | None:
-    if text is None:
-        return None
-    try:
-        return quantities.parse_moment(text)
-    except MeaningError as error:
-        at.error(error.message, error.hint)
-        return None
+    return None if at.parse(parse_url, target) is None else target
 
 
 # Running --------------------------------------------------------------------------------------
 
 
 def run_rule_tests(policy: Policy, now: int) -> Iterator[RuleTestResult]:
-    """Decide every test of the policy, at `now` unless it names its own moment."""
+    """Run every test of the policy, at `now` unless the test names a moment."""
     for case in policy.cases:
         decision = decide(
             policy, Identity("test", case.profile), head_of(case), now if case.at is None else case.at
@@ -169,7 +152,7 @@ def run_rule_tests(policy: Policy, now: int) -> Iterator[RuleTestResult]:
 
 
 def head_of(case: RuleTest) -> Head:
-    """The request head that the test describes."""
+    """Build the request head that the test describes."""
     url = parse_url(case.url)
     headers = tuple((name, to_wire_text(value)) for name, value in case.headers)
     return Head(
@@ -179,20 +162,20 @@ def head_of(case: RuleTest) -> Head:
 
 def _problem(case: RuleTest, decision: Decision) -> str:
     if decision.allowed != case.allowed:
-        return f"it is {describe_decision(decision)}"
+        return f"the decision is {describe_decision(decision)}"
     rule = decision.rule.id if decision.rule else ""
     if case.expected and case.expected not in (rule, decision.code):
-        return f"it is {describe_decision(decision)}"
+        return f"the decision is {describe_decision(decision)}"
     if case.entry is not None and decision.entry != case.entry:
-        return f"another entry decides it: {decision.entry or 'none'}"
+        return f"the decision comes from another entry: {decision.entry or 'none'}"
     injected = frozenset(need.secret for need in decision.effects.needs)
     if case.allowed and injected != case.secrets:
-        return f"it is {describe_decision(decision)}"
+        return f"the decision is {describe_decision(decision)}"
     return ""
 
 
 def describe_decision(decision: Decision) -> str:
-    """A decision in the words of a test: `allow read, inject github`."""
+    """Describe a decision in the words of a test: `allow read, inject github`."""
     if not decision.allowed:
         return f"deny {decision.rule.id if decision.rule else decision.code}"
     secrets = dict.fromkeys(need.secret for need in decision.effects.needs)

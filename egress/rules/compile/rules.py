@@ -1,4 +1,4 @@
-"""Reading predicates and rules: from the shapes of the model to compiled `Rule` values."""
+"""Compile predicates and rules: from the shapes of the model to `Rule` values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sized
 from dataclasses import dataclass, field, replace
 
 from egress.rules.decide.entry import Handling, Rule
-from egress.rules.decide.globs import GlobError, PathGlob, ValueGlob, path_glob
+from egress.rules.decide.globs import PathGlob, ValueGlob, path_glob
 from egress.rules.decide.paths import to_wire_text
 from egress.rules.decide.predicates import NamedGlob, Predicates
 from egress.rules.language import quantities
 from egress.rules.language.credential_guess import looks_like_credential
-from egress.rules.language.hosts import HostError, HostPattern, parse_host_pattern
+from egress.rules.language.hosts import HostPattern, parse_host_pattern
 from egress.rules.language.model import (
     Allow,
     Deny,
@@ -24,11 +24,11 @@ from egress.rules.language.model import (
     TopDeny,
     Treatment,
 )
-from egress.rules.language.report import DocumentCursor, MeaningError, did_you_mean, quoted
-from egress.types import Cookies, Limit, Place, Rate, Redirects, RuleRef, Scrub
+from egress.rules.language.report import DocumentCursor, did_you_mean, quoted
+from egress.types import Cookies, Limit, Place, Redirects, RuleRef, Scrub
 
 IMPLICIT_RULE_ID = "host"
-"""The id of the one allow rule of an entry that has no `allow:` list."""
+"""The id of the implicit allow rule of an entry without an `allow:` list."""
 
 _ID = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
@@ -36,24 +36,24 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,64}/(?:\*|[a-z0-9!#$&^_.+-]{1,64}
 _STANDARD_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 _REFUSED_METHODS = {
     "CONNECT": "a tunnel inside the connection is never allowed",
-    "TRACE": "it would return what was injected",
+    "TRACE": "it would return the injected credential",
 }
 
 PREDICATE_KEYS = ("methods", "paths", "query", "headers", "content_type")
 SWITCH_KEYS = ("websocket", "encoded_slash")
-"""Keys of an entry that say something about its one implicit rule without narrowing it."""
+"""Keys of an entry that apply to its implicit rule without narrowing it."""
 
 
 @dataclass(slots=True)
 class RuleIds:
-    """The ids of one entry, over allow and deny and over all the places that add to it."""
+    """The ids of an entry, over allow and deny and over all files and presets that add to it."""
 
     key: str
     prefix: str = ""
     seen: dict[str, str] = field(default_factory=dict)
 
     def claim(self, written: str, at: DocumentCursor) -> RuleRef:
-        """The reference of the rule at `at`; reports an id that is wrong or taken."""
+        """Return the reference of the rule at `at`; report an invalid or duplicate id."""
         if not _ID.fullmatch(written):
             (at / "id").error(
                 f"{quoted(written)} is not a rule id",
@@ -64,14 +64,14 @@ class RuleIds:
         return self._ref(written, at / "id", at.place)
 
     def implicit(self, at: DocumentCursor) -> RuleRef:
-        """The reference of the one rule of an entry that has no list of rules."""
+        """Return the reference of the implicit rule of an entry without a list of rules."""
         return self._ref(IMPLICIT_RULE_ID, at, at.key_place)
 
     def _ref(self, written: str, at: DocumentCursor, place: Place) -> RuleRef:
         name = self.prefix + written
         if name in self.seen:
             at.error(
-                f"the id {quoted(name)} is taken (at {self.seen[name]})",
+                f"duplicate id {quoted(name)} (first at {self.seen[name]})",
                 "give each rule of an entry its own id",
             )
         self.seen[name] = str(place)
@@ -79,52 +79,47 @@ class RuleIds:
 
 
 def allow_rule(model: Allow, at: DocumentCursor, ids: RuleIds) -> Rule:
-    """One item of an `allow:` list."""
-    predicates = predicates_of(
-        model, at, encoded_slash=model.encoded_slash is not None, websocket=model.websocket
-    )
+    """Compile an item of an `allow:` list."""
+    predicates = predicates_of(model, at)
     ref = ids.claim(model.id, at)
     return Rule(ref, predicates, handling_of(model, at), expires_of(model.expires, at / "expires"))
 
 
 def implicit_rule(model: Host | Network, at: DocumentCursor, ids: RuleIds) -> Rule:
-    """The rule of an entry that is allowed as a whole, or whose predicates stand on the entry itself."""
+    """Compile the rule of an entry that is allowed as a whole, or that has predicates on itself."""
     ref = ids.implicit(at)
     if isinstance(model, Network):
         return Rule(ref, Predicates())
-    predicates = predicates_of(
-        model, at, encoded_slash=model.encoded_slash is not None, websocket=bool(model.websocket)
-    )
-    return Rule(ref, predicates)
+    return Rule(ref, predicates_of(model, at))
 
 
 def deny_rule(model: Deny, at: DocumentCursor, ids: RuleIds) -> Rule:
-    """One item of a `deny:` list."""
-    predicates = predicates_of(
-        model, at, encoded_slash=model.encoded_slash is not None, websocket=bool(model.websocket)
-    )
+    """Compile an item of a `deny:` list."""
+    predicates = predicates_of(model, at)
     if isinstance(model, TopDeny) and model.hosts is not None:
         predicates = replace(predicates, hosts=_host_patterns(model.hosts, at / "hosts"))
+    # A deny without any predicate would close everything; more likely its predicates were forgotten.
     if not any(getattr(model, name, None) is not None for name in (*PREDICATE_KEYS, "websocket", "hosts")):
         at.error("a deny rule needs at least one predicate", 'to deny everything write paths: ["/**"]')
     return Rule(ids.claim(model.id, at), predicates)
 
 
-def predicates_of(model: Matching, at: DocumentCursor, *, encoded_slash: bool, websocket: bool) -> Predicates:
-    """The predicates of a rule, or of an entry that is its own rule."""
+def predicates_of(model: Allow | Deny | Host, at: DocumentCursor) -> Predicates:
+    """Compile the predicates of a rule, or of an entry that is its own rule."""
+    encoded_slash = model.encoded_slash is not None
     return Predicates(
         methods=None if model.methods is None else _methods(model.methods, at / "methods"),
         paths=None if model.paths is None else _paths(model.paths, at / "paths", encoded_slash=encoded_slash),
         query=_named_globs(model.query, at / "query"),
         headers=_headers(model, at / "headers"),
         content_types=_content_types(model.content_type, at / "content_type"),
-        websocket=websocket,
+        websocket=bool(model.websocket),
         encoded_slash=encoded_slash,
     )
 
 
 def handling_of(model: Treatment, at: DocumentCursor) -> Handling:
-    """How the traffic that a rule or entry allows is treated."""
+    """Compile the treatment of allowed traffic."""
     return Handling(
         limit=limit_of(model.limits, at / "limits"),
         scrub=None if model.scrub is None else Scrub(model.scrub),
@@ -134,54 +129,34 @@ def handling_of(model: Treatment, at: DocumentCursor) -> Handling:
 
 
 def limit_of(model: Limits | None, at: DocumentCursor) -> Limit | None:
-    """The bounds written at one place."""
+    """Compile the limits written at one place."""
     if model is None:
         return None
     if model.burst is not None and model.requests is None:
-        (at / "burst").error("`burst` stands here without `requests`", "write the rate beside it")
+        (at / "burst").error("`burst` needs `requests`", "add the rate, such as `requests: 10/second`")
     return Limit(
         place=at.key_place,
-        requests=_rate(model, at),
+        requests=(at / "requests").parse(
+            lambda text: quantities.parse_rate(text, model.burst), model.requests
+        ),
         connections=model.connections,
-        request_body=_size(model.request_body, at / "request_body"),
-        response_body=_size(model.response_body, at / "response_body"),
+        request_body=(at / "request_body").parse(quantities.parse_size, model.request_body),
+        response_body=(at / "response_body").parse(quantities.parse_size, model.response_body),
     )
 
 
 def expires_of(text: str | None, at: DocumentCursor) -> int | None:
-    """The first second at which something is over; reports a text that is no moment."""
+    """Return the first second after the expiry; report a text that is no moment."""
     if text is None:
         return None
-    try:
-        return quantities.parse_expiry(text)
-    except MeaningError as error:
-        at.error(error.message, error.hint)
-        return 0
-
-
-def _rate(model: Limits, at: DocumentCursor) -> Rate | None:
-    if model.requests is None:
-        return None
-    try:
-        return quantities.parse_rate(model.requests, model.burst)
-    except MeaningError as error:
-        (at / "requests").error(error.message, error.hint)
-        return None
-
-
-def _size(value: int | str | None, at: DocumentCursor) -> int | None:
-    if value is None:
-        return None
-    try:
-        return quantities.parse_size(value)
-    except MeaningError as error:
-        at.error(error.message, error.hint)
-        return None
+    moment = at.parse(quantities.parse_expiry, text)
+    # Already over after an error: should the error ever be overlooked, nothing stays open.
+    return 0 if moment is None else moment
 
 
 def _refuse_empty(items: Sized, at: DocumentCursor) -> None:
     if not items:
-        at.error("an empty list matches nothing", "leave the key out to match everything")
+        at.error("an empty list matches nothing", "remove the key to match everything")
 
 
 def _methods(methods: list[str], at: DocumentCursor) -> frozenset[str]:
@@ -189,7 +164,7 @@ def _methods(methods: list[str], at: DocumentCursor) -> frozenset[str]:
     for number, method in enumerate(methods):
         here = at / number
         if method.upper() in ("*", "ANY", "ALL"):
-            here.error(f"{quoted(method)} is not a method", "leave `methods` out to take every method")
+            here.error(f"{quoted(method)} is not a method", "remove `methods` to allow every method")
         elif method.upper() in _REFUSED_METHODS:
             here.error(
                 f"{method.upper()} is never forwarded: {_REFUSED_METHODS[method.upper()]}", "remove it"
@@ -197,7 +172,7 @@ def _methods(methods: list[str], at: DocumentCursor) -> frozenset[str]:
         elif not _TOKEN.fullmatch(method):
             here.error(f"{quoted(method)} is not a method", "methods are single words such as GET")
         elif method.upper() in _STANDARD_METHODS and method not in _STANDARD_METHODS:
-            here.error(f"methods are upper case, and {quoted(method)} is not", f"write {method.upper()}")
+            here.error(f"{quoted(method)} must be upper case", f"write {method.upper()}")
         elif method not in _STANDARD_METHODS and (hint := did_you_mean(method, _STANDARD_METHODS)).startswith(
             "did"
         ):
@@ -207,13 +182,11 @@ def _methods(methods: list[str], at: DocumentCursor) -> frozenset[str]:
 
 def _paths(texts: list[str], at: DocumentCursor, *, encoded_slash: bool) -> tuple[PathGlob, ...]:
     _refuse_empty(texts, at)
-    globs = []
-    for number, text in enumerate(texts):
-        try:
-            globs.append(path_glob(text, encoded_slash=encoded_slash))
-        except GlobError as error:
-            (at / number).error(error.message, error.hint)
-    return tuple(globs)
+    globs = [
+        (at / number).parse(lambda text: path_glob(text, encoded_slash=encoded_slash), text)
+        for number, text in enumerate(texts)
+    ]
+    return tuple(glob for glob in globs if glob is not None)
 
 
 def _named_globs(named: NamedGlobs | None, at: DocumentCursor) -> tuple[NamedGlob, ...]:
@@ -232,11 +205,9 @@ def _headers(model: Matching, at: DocumentCursor) -> tuple[NamedGlob, ...]:
         if not _TOKEN.fullmatch(name):
             here.key_error(f"{quoted(name)} is not a header name")
         elif name != name.lower():
-            here.key_error("header names are written in lower case here", f"write {name.lower()}")
+            here.key_error("header names must be lower case", f"write {name.lower()}")
         elif name == "host":
-            here.key_error(
-                "the Host header always equals the destination", "give the host an entry of its own"
-            )
+            here.key_error("the Host header always equals the destination", "give the host its own entry")
     return _named_globs(model.headers, at)
 
 
@@ -248,17 +219,12 @@ def _content_types(texts: list[str] | None, at: DocumentCursor) -> tuple[str, ..
         if not _MEDIA_TYPE.fullmatch(text):
             (at / number).error(
                 f"{quoted(text)} is not a media type",
-                "write it in lower case, like application/json or text/*",
+                "write it in lower case, such as application/json or text/*",
             )
     return tuple(texts)
 
 
 def _host_patterns(texts: list[str], at: DocumentCursor) -> tuple[HostPattern, ...]:
     _refuse_empty(texts, at)
-    patterns = []
-    for number, text in enumerate(texts):
-        try:
-            patterns.append(parse_host_pattern(text))
-        except HostError as error:
-            (at / number).error(error.message, error.hint)
-    return tuple(patterns)
+    patterns = [(at / number).parse(parse_host_pattern, text) for number, text in enumerate(texts)]
+    return tuple(pattern for pattern in patterns if pattern is not None)

@@ -1,4 +1,4 @@
-"""Reading `secrets:`: where values come from, and the hosts each is bound to. Never a value."""
+"""Compile `secrets:`: the source of each value and the hosts it is bound to. Never a value."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from egress.rules.compile.rules import expires_of
 from egress.rules.decide.policy import Binding, SecretSpec
 from egress.rules.language import quantities
 from egress.rules.language.credential_guess import looks_like_credential
-from egress.rules.language.hosts import HostError, parse_host_pattern
+from egress.rules.language.hosts import parse_host_pattern
 from egress.rules.language.model import CommandSource, SecretItem
-from egress.rules.language.report import DocumentCursor, MeaningError, did_you_mean, quoted
+from egress.rules.language.report import DocumentCursor, did_you_mean, quoted
 
 SCHEMES = {
     "env": "an environment variable of the proxy's own user",
-    "file": "a file, read again when it changes",
+    "file": "a file, read again after a change",
     "command": "the output of a program, run without a shell",
 }
 # Reserved for stores that a later version may read itself; until then each is an error with its cure.
@@ -31,14 +31,14 @@ _SCHEME = re.compile(r"([a-z][a-z0-9-]{1,15}):(.*)", re.DOTALL)
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PORT = re.compile(r"(.*):([0-9]{1,5})")
 _LITERAL_HINT = (
-    "put the value into an environment variable or a file, name that here, and revoke what was written"
+    "put the value into an environment variable or a file, name that here, and revoke the leaked value"
 )
 
 SourceReference = tuple[str, tuple[str, ...]]
 
 
 def compile_secret(name: str, model: SecretItem, at: DocumentCursor) -> SecretSpec:
-    """The compiled secret; reports a source that is none, or that looks like the value itself."""
+    """Compile a secret; report an unknown source, and a source that looks like the value itself."""
     if not NAME_PATTERN.fullmatch(name):
         at.key_error(
             f"{quoted(name)} is not a secret name",
@@ -51,15 +51,16 @@ def compile_secret(name: str, model: SecretItem, at: DocumentCursor) -> SecretSp
         scheme=scheme,
         reference=reference,
         bindings=_bindings(model.hosts, at / "hosts"),
-        ttl=_ttl(model.ttl, at / "ttl"),
+        ttl=(at / "ttl").parse(quantities.parse_duration, model.ttl),
         expires=expires_of(model.expires, at / "expires"),
     )
 
 
 def _source(source: str | CommandSource, at: DocumentCursor) -> SourceReference:
+    # Checked before anything else, so that no other message can quote the value.
     texts = source.command if isinstance(source, CommandSource) else [source]
     if any(looks_like_credential(text) for text in texts):
-        at.error("this looks like a credential itself (not shown)", _LITERAL_HINT)
+        at.error("this looks like a credential (not shown)", _LITERAL_HINT)
         return "", ()
     if isinstance(source, CommandSource):
         return "command", tuple(source.command)
@@ -74,34 +75,34 @@ def _source(source: str | CommandSource, at: DocumentCursor) -> SourceReference:
         at.error(f"`{scheme}:` is not resolved by this version", RESERVED_SCHEMES[scheme])
         return "", ()
     if scheme not in SCHEMES:
-        at.error("this kind of source does not exist", did_you_mean(scheme, SCHEMES))
+        at.error("unknown kind of source", did_you_mean(scheme, SCHEMES))
         return "", ()
     return scheme, _reference(scheme, reference, at)
 
 
 def _reference(scheme: str, reference: str, at: DocumentCursor) -> tuple[str, ...]:
     if not reference.strip():
-        at.error(f"nothing stands after `{scheme}:`", f"{scheme}: is {SCHEMES[scheme]}")
+        at.error(f"`{scheme}:` needs a reference", f"{scheme}: is {SCHEMES[scheme]}")
         return ()
     if scheme == "env" and not _VARIABLE_NAME.fullmatch(reference):
         at.error(
             "this is not the name of an environment variable",
-            "write env:NAME; the value never stands in a rule file",
+            "write env:NAME; never the value",
         )
     if scheme == "file" and not reference.startswith(("/", "~/")):
-        at.error("a secret file is named by its full path", "write file:/run/secrets/NAME or file:~/...")
+        at.error("a secret file needs an absolute path", "write file:/run/secrets/NAME or file:~/...")
     if scheme != "command":
         return (reference,)
     try:
         return tuple(shlex.split(reference))
     except ValueError:
-        at.error("the quotes of this command do not match", "or write {command: [PROGRAM, ARGUMENT, ...]}")
+        at.error("unbalanced quotes in this command", "or write {command: [PROGRAM, ARGUMENT, ...]}")
         return ()
 
 
 def _bindings(texts: list[str], at: DocumentCursor) -> tuple[Binding, ...]:
     if not texts:
-        at.error("a secret that is bound to no host can go nowhere", "name the hosts it belongs to")
+        at.error("this secret is bound to no host, so it is never sent", "name the hosts that need it")
     bindings = []
     for number, text in enumerate(texts):
         match = _PORT.fullmatch(text)
@@ -109,18 +110,7 @@ def _bindings(texts: list[str], at: DocumentCursor) -> tuple[Binding, ...]:
         if not 1 <= port <= 65535:
             (at / number).error("a port is a number from 1 to 65535")
             continue
-        try:
-            bindings.append(Binding(parse_host_pattern(name), port))
-        except HostError as error:
-            (at / number).error(error.message, error.hint)
+        pattern = (at / number).parse(parse_host_pattern, name)
+        if pattern is not None:
+            bindings.append(Binding(pattern, port))
     return tuple(bindings)
-
-
-def _ttl(value: int | str | None, at: DocumentCursor) -> int | None:
-    if value is None:
-        return None
-    try:
-        return quantities.parse_duration(value)
-    except MeaningError as error:
-        at.error(error.message, error.hint)
-        return None

@@ -1,1 +1,1 @@
-"""A policy decides on a host or a request."""
+"""Decide on a host or a request by a compiled policy."""

@@ -1,13 +1,12 @@
-"""The verdict on a destination and on a request.
+"""Decide whether a sandbox may reach a destination, and whether it may send a request.
 
-Theory of operation. Both questions go the same way: the route of the host (the chosen entry and the
-denies around it), the profile of the sandbox, port and scheme; then, for a request, its canonical
-path and the rules. Each step either hands on or returns a denial that names its reason. There is
-one way to `allow`, at the end.
+Theory of operation. Both questions take the same steps: the route of the host (the chosen entry and the
+denies around it), the profile of the sandbox, port and scheme; for a request, also its canonical path and
+the rules. Each step either passes on or returns a denial with its reason. `allow` has one way, at the end.
 
-`decide` and `decide_host` are total: whatever strings a `Head` holds, they return a decision.
-They trust one thing: that `host` and `port` are the destination of the connection. A host that is
-not in its canonical spelling belongs to no entry.
+`decide` and `decide_host` are total: any strings in a `Head` lead to a decision. Both trust that `host` and
+`port` are the destination of the connection. A host that is not in its canonical spelling belongs to no
+entry.
 """
 
 from __future__ import annotations
@@ -25,12 +24,14 @@ from egress.rules.language import hosts
 from egress.rules.language.hosts import is_address, is_canonical
 from egress.types import Decision, Effects, Head, HostDecision, Identity, Limit, Verdict
 
+# A full cache of routes is dropped as a whole: simple, and a sandbox cannot grow it further.
 _MAX_ROUTES = 4096
 _STANDARD_METHODS = frozenset(
     {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"}
 )
 _REFUSED_METHODS = frozenset({"CONNECT", "TRACE"})
 _TOKEN_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~")
+# Some frameworks take these in place of the method or path of the request line.
 METHOD_OVERRIDES = frozenset(
     {"x-http-method-override", "x-http-method", "x-method-override", "-method", "-httpmethod"}
 )
@@ -47,12 +48,13 @@ Denial = tuple[str, Rule | None]
 def decide_host(
     policy: Policy, identity: Identity, host: str, port: int | None, now: int, *, scheme: str = "https"
 ) -> HostDecision:
-    """Decide whether this sandbox may open a connection there at all, before any name is resolved.
+    """Decide whether this sandbox may connect to a host at all, before its name is resolved.
 
     A port of None asks about the name alone, as DNS does.
     """
     route = route_of(policy, host)
     entry = route.entry
+    # A DNS question has no port yet; the connection that follows is checked with its port.
     denial = _host_denial(policy, route, identity, host, now) or (
         None if port is None or entry is None else _port_denial(entry, port, scheme)
     )
@@ -79,9 +81,10 @@ def decide_host(
 
 
 def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision:
-    """Decide whether this sandbox may send this request, what it needs, and what it is bound to."""
+    """Decide whether this sandbox may send this request, with which secrets and limits."""
     route = route_of(policy, head.host)
     entry = route.entry
+    # Cheap checks of the destination come first: most denials never look at the path.
     denial = _host_denial(policy, route, identity, head.host, now)
     if denial is None and entry is not None:
         denial = _port_denial(entry, head.port, head.scheme)
@@ -92,15 +95,18 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
     if denial is not None:
         return _denied(route, denial)
     try:
+        # Rules see, and the upstream gets, the canonical path alone: no second reading is left.
         path, query = canonical_target(route, head)
     except paths.PathError:
         return _denied(route, ("path.ambiguous", None))
     plan = route.plan(head.method)
     target = path + query
+    # Denies are asked first and win over every allow.
     if plan.deny.rules and (rule := plan.deny.first(deny_readings(path), query, head)) is not None:
         return _denied(route, ("rule.denied", rule), target)
     fitting, wants_websocket = plan.allow.fitting(path, query, head, now)
     rules = fitting if entry is None else _in_force(policy, identity, entry, fitting, now)
+    # An allow that needs a secret outside its binding is denied here, before the secret is fetched.
     if rules:
         effects = route.effects(rules, policy.limit)
         denial = secret_denial(policy, effects, head, now)
@@ -114,7 +120,7 @@ def decide(policy: Policy, identity: Identity, head: Head, now: int) -> Decision
 
 
 def route_of(policy: Policy, host: str) -> HostRoute:
-    """The chosen entry for a host and every deny that can apply to it."""
+    """Return the chosen entry for a host with every deny that can apply to it."""
     known = policy.routes.get(host)
     if known is not None:
         return known
@@ -128,7 +134,7 @@ def route_of(policy: Policy, host: str) -> HostRoute:
 
 
 def matching_entries(policy: Policy, host: str) -> list[Entry]:
-    """Every entry that names this host, the chosen one first."""
+    """Return every entry that names this host, the chosen one first."""
     if not is_canonical(host):
         return []
     if is_address(host):
@@ -142,6 +148,7 @@ def matching_entries(policy: Policy, host: str) -> list[Entry]:
 def _find_route(policy: Policy, host: str) -> HostRoute:
     entries = matching_entries(policy, host)
     top = [rule for rule in policy.deny if _is_about(rule, host)]
+    # Hosts with the same entries and denies share one route, so a wildcard costs one plan.
     key = (*(entry.key for entry in entries), "", *(rule.ref.id for rule in top))
     known = policy.shared_routes.get(key)
     if known is not None:
@@ -175,6 +182,7 @@ def _host_denial(policy: Policy, route: HostRoute, identity: Identity, host: str
         if profile is None:
             return "profile.unknown", None
     if entry is None:
+        # Observe mode opens unknown names, never bare addresses or malformed names.
         if is_address(host):
             return "host.literal", None
         if not is_canonical(host):
@@ -194,12 +202,12 @@ def _port_denial(entry: Entry, port: int, scheme: str) -> Denial | None:
 
 
 def profile_of(policy: Policy, identity: Identity) -> Profile | None:
-    """The profile that holds for a sandbox; None denies. Only asked where the rules have profiles."""
+    """Return the profile of a sandbox; None denies. Ask only if the rules have profiles."""
     return (policy.profiles or {}).get(identity.profile or "default")
 
 
 def is_observing(policy: Policy, entry: Entry | None) -> bool:
-    """Whether a missing entry or allow rule is lifted here. Entries that inject are always enforced."""
+    """Report whether observe mode lifts a missing entry or rule; entries that inject are enforced."""
     if entry is None:
         return policy.mode == "observe"
     return not entry.inject and (entry.mode or policy.mode) == "observe"
@@ -217,7 +225,7 @@ def _has_live_rule(policy: Policy, route: HostRoute, identity: Identity, now: in
 def _in_force(
     policy: Policy, identity: Identity, entry: Entry, rules: Sequence[Rule], now: int
 ) -> Sequence[Rule]:
-    """Those of `rules` that entry and profile leave standing. An expired entry is `allow: []`."""
+    """Drop the rules that the entry or the profile switches off. An expired entry acts as `allow: []`."""
     if entry.expires is not None and now >= entry.expires:
         return ()
     if policy.profiles is None:
@@ -231,8 +239,9 @@ def _in_force(
 
 
 def method_denial(route: HostRoute, head: Head) -> Denial | None:
-    """Methods that are never forwarded, and attempts to smuggle another one."""
+    """Deny methods that are never forwarded, and attempts to smuggle another method."""
     method = head.method
+    # `Get` would match no rule for GET and still be read as GET by some servers.
     if method not in _STANDARD_METHODS and (
         not method or not _TOKEN_CHARS.issuperset(method) or method.upper() in _STANDARD_METHODS
     ):
@@ -243,7 +252,7 @@ def method_denial(route: HostRoute, head: Head) -> Denial | None:
 
 
 def _override_denial(route: HostRoute, head: Head) -> Denial | None:
-    """Headers and parameters by which some servers replace what a rule has looked at."""
+    """Deny headers and parameters with which some servers replace the method or path a rule matched."""
     if not (route.scopes_methods or route.strict_paths):
         return None
     names = [name for name, _ in head.headers]
@@ -253,6 +262,7 @@ def _override_denial(route: HostRoute, head: Head) -> Denial | None:
         code = _OVERRIDE_CODES.get(name)
         if code and (route.strict_paths if code == "path.override" else route.scopes_methods):
             return code, None
+    # Cheap scan before the query is decoded: "method" can only be hidden by an escape.
     if route.scopes_methods and ("%" in head.target or "method" in head.target.lower()):
         for name in parameter_names(paths.split_target(head.target)[1]):
             if _OVERRIDE_CODES.get(name) == "method.override":
@@ -261,7 +271,7 @@ def _override_denial(route: HostRoute, head: Head) -> Denial | None:
 
 
 def canonical_target(route: HostRoute, head: Head) -> tuple[str, str]:
-    """The canonical path and query; raises `PathError`."""
+    """Return the canonical path and query; raises `PathError`."""
     if head.target == "*":
         if head.method != "OPTIONS":
             raise paths.PathError("only OPTIONS may ask for *")
@@ -272,8 +282,8 @@ def canonical_target(route: HostRoute, head: Head) -> tuple[str, str]:
 
 
 def deny_readings(path: str) -> tuple[str, ...]:
-    """The readings of a path on which denies are matched."""
-    # In a pattern `*` is any run and `%2A` the character, so here too it is written that way.
+    """Return the readings of a path on which denies are matched."""
+    # A `*` in a pattern is a wildcard and `%2A` the character, so the path spells the character `%2A`.
     path = path.replace("*", "%2A")
     if "%" not in path:
         return (path,)
@@ -282,7 +292,7 @@ def deny_readings(path: str) -> tuple[str, ...]:
 
 
 def secret_denial(policy: Policy, effects: Effects, head: Head, now: int) -> Denial | None:
-    """The binding is checked again on the concrete destination, whatever the loader has checked."""
+    """Check the binding again on the concrete destination, although the loader has checked it."""
     for need in effects.needs:
         spec = policy.secrets.get(need.secret)
         if spec is None or head.scheme != "https" or not spec.is_bound_to(head.host, head.port):
@@ -295,7 +305,7 @@ def secret_denial(policy: Policy, effects: Effects, head: Head, now: int) -> Den
 def _tunnelled(
     policy: Policy, identity: Identity, route: HostRoute, entry: Entry, head: Head, now: int
 ) -> Decision:
-    """What an unread connection is let through with: there is a live rule, or it is observed."""
+    """Decide on a connection that is passed through unread: a live rule, or observe mode, allows it."""
     rules = [rule for rule in _in_force(policy, identity, entry, entry.allow, now) if is_live(rule, now)]
     if rules:
         return _allowed(route, rules, route.effects(rules, policy.limit), head.target)

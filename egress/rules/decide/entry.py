@@ -1,4 +1,4 @@
-"""Entries and rules, compiled: what is written about one host, or one network."""
+"""Compiled entries and rules: everything written about one host or one network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Mode = Literal["enforce", "observe"]
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """How responses are treated, and what bounds hold; written on an entry or on a rule."""
+    """Treatment of responses, and limits; written on an entry or on a rule."""
 
     limit: Limit | None = None
     scrub: Scrub | None = None
@@ -26,7 +26,7 @@ class Handling:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One allow or deny rule. `expires` is the first second at which it no longer matches."""
+    """An allow or deny rule. `expires` is the first second at which it no longer matches."""
 
     ref: RuleRef
     predicates: Predicates
@@ -36,7 +36,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ScopedInjection:
-    """One item of an `inject:` list. `rules` holds the ids it is meant for; None means all."""
+    """An item of an `inject:` list. `rules` holds the ids of its rules; None means all."""
 
     injection: Injection
     place: Place
@@ -45,7 +45,7 @@ class ScopedInjection:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of `hosts:`, or one item of `networks:`."""
+    """A key of `hosts:`, or an item of `networks:`."""
 
     key: str
     place: Place
@@ -64,7 +64,7 @@ class Entry:
     expires: int | None = None
     addresses: tuple[str, ...] = ()
     is_whole: bool = False
-    """Nothing but the host was written: the one allow rule has no predicate."""
+    """Only the host is written: its single allow rule has no predicate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Why a decision is what it is: what was considered, in order, and what each step said.
+"""Explain a decision: the rules that were considered, in order, and the result of each.
 
-The verdict is `decide`'s own; this file only asks each rule again, one by one, and says why it fits
-or does not. It never decides anything itself.
+The verdict comes from `decide`. This module only asks each rule again, one by one, for the reason why it
+fits or does not; it never decides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class ConsideredRule:
-    """One rule that was looked at. `misses` names the first predicate that did not fit."""
+    """A rule that was considered. `misses` names the first predicate that did not fit."""
 
     ref: RuleRef
     kind: Verdict
@@ -43,7 +43,7 @@ class ConsideredRule:
 
 @dataclass(frozen=True, slots=True)
 class InjectedSecret:
-    """One credential that the request would get: by name and place, never by value."""
+    """A credential that the request would get: its name and places, never its value."""
 
     secret: str
     slots: tuple[str, ...]
@@ -53,7 +53,7 @@ class InjectedSecret:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision with everything around it that a person asks about."""
+    """A decision with the entries, rules and secrets behind it."""
 
     decision: Decision
     entries: tuple[Entry, ...]
@@ -62,9 +62,9 @@ class Explanation:
     injected: tuple[InjectedSecret, ...]
     profile: str | None
     near: tuple[str, ...]
-    """For a host that no rule names: the entry with the most similar key, if one is similar at all."""
+    """The entry with the most similar key, for a host that no rule names; empty if none is similar."""
     reason: str
-    """Why the target has no spelling that can be decided on; empty when it has one."""
+    """The cause why the target has no safe canonical spelling; empty if it has one."""
 
     @property
     def entry(self) -> Entry | None:
@@ -72,7 +72,7 @@ class Explanation:
 
 
 def explain(policy: Policy, identity: Identity, head: Head, now: int) -> Explanation:
-    """The decision on a request, and how it came about."""
+    """Decide on a request and explain the decision."""
     decision = decide(policy, identity, head, now)
     entries = matching_entries(policy, head.host)
     return Explanation(
@@ -97,6 +97,7 @@ def _ambiguity(policy: Policy, head: Head) -> str:
 def _considered(policy: Policy, identity: Identity, head: Head, now: int) -> Iterator[ConsideredRule]:
     route = route_of(policy, head.host)
     entry = route.entry
+    # A tunnel is never read, so its rules on requests say nothing.
     if entry is not None and not entry.intercept:
         return
     try:
@@ -134,7 +135,7 @@ def _allow_misses(predicates: Predicates, path: str, query: str, head: Head) -> 
     if not allow_path_fits(predicates, path):
         return f"only paths {_listed([glob.text for glob in predicates.paths or ()])}"
     if "%2F" in path and not predicates.encoded_slash:
-        return "the path has %2F in it, and no `encoded_slash: data` stands here"
+        return "the path contains %2F and the rule has no `encoded_slash: data`"
     if not allow_fits(predicates, query, head.headers):
         return _inside(predicates)
     return "the request asks for a WebSocket" if head.websocket and not predicates.websocket else ""
@@ -158,8 +159,8 @@ def _inside(predicates: Predicates) -> str:
     return f"only with {_listed(names)}"
 
 
-def _named(what: str, want: NamedGlob) -> str:
-    return f"{what} {want.name} absent" if want.glob is None else f"{what} {want.name}: {want.glob.text}"
+def _named(kind: str, want: NamedGlob) -> str:
+    return f"{kind} {want.name} absent" if want.glob is None else f"{kind} {want.name}: {want.glob.text}"
 
 
 def _listed(items: list[str]) -> str:

@@ -5,8 +5,8 @@ Naive translation to regular expressions backtracks exponentially. Two facts avo
 
 * After a wildcard, the leftmost place where the following fixed part fits is always good enough, so
   the search for it can be atomic, `(?>...)`: once found, it is never reconsidered.
-* What follows the last wildcard must fit at the end, so only the one place that leaves exactly its
-  length is tried.
+* The part behind the last wildcard must fit at the end, so only the place that leaves exactly its length
+  is tried.
 
 Patterns over paths work on canonical paths, where an escape such as %2F is one character.
 """
@@ -26,7 +26,7 @@ _HEX_START = frozenset("0123456789abcdefABCDEF")
 
 
 class GlobError(MeaningError):
-    """The pattern is wrong; the message says how."""
+    """The pattern is invalid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class PathGlob:
         return "*" not in self.text
 
     def regex(self) -> str:
-        """An expression that matches exactly the paths of this pattern, without its end anchor."""
+        """Return an expression that matches exactly the paths of this pattern, without its end anchor."""
         return _path_regex(self.segments)
 
     def deny_regex(self) -> str:
-        """The same for a deny: one trailing slash more or less, on loosened paths, with its end anchor."""
+        """Return the expression of a deny: with or without a trailing slash, on loosened paths, anchored."""
         return "(?:" + "|".join(f"{_path_regex(spelling)}\\Z" for spelling in self.deny_spellings()) + ")"
 
     def deny_spellings(self) -> list[tuple[str, ...]]:
-        """The segments that a deny looks for, loosened: as written, and with a slash more or less."""
+        """Return the segments a deny looks for, loosened: as written, and with a slash more or less."""
         segments = tuple(paths.loosened_path(segment) for segment in self.segments)
         spellings = [segments]
         if segments[-1] == "":
@@ -64,14 +64,15 @@ class PathGlob:
 
 
 def path_glob(text: str, *, encoded_slash: bool = False) -> PathGlob:
-    """Read a path pattern; raises `GlobError`."""
+    """Parse a path pattern; raises `GlobError`."""
     if not text.startswith("/"):
-        raise GlobError("a path pattern begins with a slash", "put a / in front of it")
+        raise GlobError("a path pattern must begin with a slash", "put a / in front of it")
     if "?" in text:
-        raise GlobError("a path pattern has no query in it", "use `query:` for parameters")
+        raise GlobError("a path pattern cannot contain a query", "use `query:` for parameters")
     if "\\" in text:
-        raise GlobError("a path pattern has no backslash in it", "paths use /")
+        raise GlobError("a path pattern cannot contain a backslash", "paths use /")
     try:
+        # The pattern gets the spelling of a canonical path, or it could never match one.
         spelled = paths.canonical_path(paths.to_wire_text(text), strict=True, encoded_slash=encoded_slash)
     except paths.PathError as error:
         hint = "add `encoded_slash: data` to the rule" if "escaped slash" in str(error) else ""
@@ -81,11 +82,12 @@ def path_glob(text: str, *, encoded_slash: bool = False) -> PathGlob:
     segments = tuple(spelled[1:].split("/"))
     for segment in segments:
         if "**" in segment and segment != "**":
-            raise GlobError("** stands alone in its segment", "write * for a part of one segment")
+            raise GlobError("** must be a whole segment", "use * for a part of a segment")
     return PathGlob(spelled, segments)
 
 
 def _path_regex(segments: tuple[str, ...]) -> str:
+    # Runs are the fixed segments between two `**`; several `**` in a row mean the same as one.
     runs: list[list[str]] = [[]]
     for segment in segments:
         if segment == "**":
@@ -109,12 +111,12 @@ def _at_the_end(run: list[str]) -> str:
     if not run:
         return "(?:/[^/]*)*"
     body = "".join("/" + segment_regex(segment) for segment in run)
-    # Take everything, give back segment by segment until exactly this run's number is left.
+    # Match all segments, then give back one at a time until exactly this run's number is left.
     return f"(?>(?:/[^/]*)*(?=(?:/[^/]*){{{len(run)}}}\\Z)){body}"
 
 
 def segment_regex(segment: str) -> str:
-    """An expression for one segment; it ends where the segment ends."""
+    """Return an expression for one segment; it ends where the segment ends."""
     if "*" not in segment:
         return re.escape(segment)
     if segment == "*":
@@ -131,10 +133,10 @@ def segment_regex(segment: str) -> str:
 
 
 def _run(piece: str) -> str:
-    """What a `*` before `piece` runs over.
+    """Return the class that a `*` before `piece` runs over.
 
-    Only a piece that begins with a hex digit could be found inside an escape; the faster
-    class is the same everywhere else.
+    Only a piece that begins with a hex digit could match inside an escape; for any other piece the faster
+    class matches the same.
     """
     return ANY_CHARACTER if piece[0] in _HEX_START else "[^/]"
 
@@ -151,6 +153,7 @@ class ValueGlob:
     def matches(self, value: str, *, ignore_case: bool = False) -> bool:
         pattern = self.text
         if ignore_case:
+            # Only ASCII: full case folding matches names that no server takes for equal.
             pattern, value = _ascii_lower(pattern), _ascii_lower(value)
         if "*" not in pattern:
             return value == pattern
@@ -173,15 +176,15 @@ def _ascii_lower(text: str) -> str:
     return text.translate(_LOWER)
 
 
-# Denies on paths with `%2F`, where each one may be a slash or not.
+# Denies on paths with `%2F`, each of which an upstream may read as a slash or not.
 #
-# Theory of operation. A rule with `encoded_slash: data` lets `%2F` through, and what stands behind the
-# proxy decides for each of them whether it ends a segment. A deny must hold on all those readings, and
-# their number doubles with every `%2F`. So they are not written out: the path is cut at both kinds of
-# slash, and a pattern is walked over the pieces, remembering every place that it can have reached. A
-# segment of the pattern may take several pieces, as long as only `%2F` stands between them.
+# Theory of operation. A rule with `encoded_slash: data` lets `%2F` through, and each server behind the proxy
+# decides for itself whether `%2F` ends a segment. A deny must hold on all those readings, and their number
+# doubles with every `%2F`. So the readings are not written out: the path is cut at both kinds of slash, and a
+# pattern is walked over the pieces, remembering every place it can have reached. A segment of the pattern may
+# take several pieces, as long as only `%2F` separates them.
 def deny_fits_any_reading(glob: PathGlob, path: str) -> bool:
-    """Whether the pattern of a deny matches some reading of a loosened path; doubt means yes."""
+    """Report whether the pattern of a deny matches some reading of a loosened path; doubt means yes."""
     if path.count("%2F") > MAX_ESCAPED_SLASHES:
         return True  # no canonical path has so many
     pieces, is_soft = _cut_at_slashes(path)
@@ -189,7 +192,7 @@ def deny_fits_any_reading(glob: PathGlob, path: str) -> bool:
 
 
 def _cut_at_slashes(path: str) -> tuple[list[str], list[bool]]:
-    """The path cut at `/` and `%2F`; and for each piece whether `%2F` stands behind it."""
+    """Cut a path at `/` and `%2F`; report for each piece whether a `%2F` follows it."""
     pieces: list[str] = []
     is_soft: list[bool] = []
     for segment in path.removeprefix("/").split("/"):
@@ -215,7 +218,7 @@ def _fits_pieces(segments: Sequence[str], pieces: list[str], is_soft: list[bool]
 def _segment_ends(
     expression: re.Pattern[str], start: int, pieces: list[str], is_soft: list[bool]
 ) -> Iterator[int]:
-    """Where one segment of the pattern can end that begins at `start`."""
+    """Yield each index at which a segment of the pattern that begins at `start` can end."""
     for end in range(start + 1, len(pieces) + 1):
         if expression.fullmatch("%2F".join(pieces[start:end])):
             yield end

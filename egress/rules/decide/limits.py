@@ -1,12 +1,12 @@
-"""Count what a sandbox does against the limits that a decision names.
+"""Count requests and connections of a sandbox against the limits of a decision.
 
 Theory of operation. Request rates use the generic cell rate algorithm: for each sandbox and place a
 single number is kept, the *theoretical arrival time*, when the requests so far would all have come
 at the steady pace. A request moves it one interval ahead and passes while it stays within `burst`
 intervals of now. All limits that a decision names must pass; a refused request moves none.
 
-Nothing here changes its input or reads a clock. A function returns what to write back, so that a
-test can play any clock:
+Functions here neither change their input nor read a clock. Each returns the changes to write back, so that
+a test can play any clock:
 
     taken = take(state, sandbox, decision.effects.limits, now)
     state.update(taken.changes)
@@ -31,23 +31,22 @@ from egress.types import Limit, Place, Rate
 NANOSECONDS_PER_SECOND = 1_000_000_000
 
 Key = tuple[str, Place]
-"""Sandbox and place: what counts together."""
+"""Sandbox and place of the limit: the pair that is counted together."""
 
 Arrivals = Mapping[Key, int]
 """The theoretical arrival time of each key, in nanoseconds; a missing key has a full burst."""
 
 Counts = Mapping[Key, int]
-"""How many connections of each key are open; a missing key has none."""
+"""Number of open connections of each key; a missing key has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitResult:
-    """What became of one request, or of one connection.
+    """The result of asking for one request or one connection.
 
-    `changes` is to be written back in either case; that of a refusal takes nothing, it only pulls
-    back times that a jump of the clock left ahead. `refused_by` is the place of the limit that
-    refused; of several, the one that asks for the longest wait. `wait` is in nanoseconds, and zero
-    where time alone does not help.
+    Write `changes` back in either case: a refusal takes nothing, it only pulls back times that a jump of
+    the clock left ahead. `refused_by` is the place of the limit that refused; of several, the one with the
+    longest wait. `wait` is in nanoseconds, and zero where waiting does not help.
     """
 
     allowed: bool
@@ -57,7 +56,7 @@ class LimitResult:
 
     @property
     def retry_after(self) -> int:
-        """Whole seconds after which to try again, as the header of that name takes them."""
+        """Whole seconds until the next try, for the Retry-After header."""
         return -(-self.wait // NANOSECONDS_PER_SECOND)
 
 
@@ -66,6 +65,7 @@ def take_request(arrivals: Arrivals, sandbox: str, limits: Iterable[Limit], now:
     passed: dict[Key, int] = {}
     pulled_back: dict[Key, int] = {}
     refusals: list[tuple[int, Place]] = []
+    # Ask every limit before charging any, so that a refused request costs nothing.
     for place, rate in _request_rates(limits):
         key = (sandbox, place)
         kept = arrivals.get(key, now)
@@ -90,26 +90,26 @@ def idle_keys(arrivals: Arrivals, now: int) -> list[Key]:
 def acquire_connection(counts: Counts, sandbox: str, limits: Iterable[Limit]) -> LimitResult:
     """Ask for one connection of this sandbox; it opens when every limit still has room."""
     changes: dict[Key, int] = {}
-    for place, most in _connection_limits(limits):
+    for place, maximum in _connection_limits(limits):
         key = (sandbox, place)
         changes[key] = counts.get(key, 0) + 1
-        if changes[key] > most:
+        if changes[key] > maximum:
             return LimitResult(allowed=False, refused_by=place)
     return LimitResult(allowed=True, changes=changes)
 
 
 def release_connection(counts: Counts, sandbox: str, limits: Iterable[Limit]) -> dict[Key, int]:
-    """Return the counts after one connection closed; zero means the key can be forgotten.
+    """Return the counts after a connection closed; a count of zero means the key can be forgotten.
 
-    Pass the limits that were acquired, even when a reload has changed the rules meanwhile. A
-    release too many leaves the count at zero: it never makes room that is not there.
+    Pass the limits that were acquired, even if a reload has changed the rules since. One release too
+    many leaves the count at zero: it never frees a connection that is still open.
     """
     keys = ((sandbox, place) for place, _ in _connection_limits(limits))
     return {key: max(0, counts.get(key, 0) - 1) for key in keys}
 
 
 def smallest_limit(bounds: Iterable[int | None]) -> int | None:
-    """The tightest of several bounds; None where none is set."""
+    """Return the smallest of several limits; None if none is set."""
     return min((bound for bound in bounds if bound is not None), default=None)
 
 

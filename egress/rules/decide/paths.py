@@ -1,8 +1,8 @@
-r"""The canonical path of a request: one spelling, or a refusal.
+r"""Canonical paths of requests: one safe spelling, or a refusal.
 
-Theory of operation. Servers disagree about `%2e`, `//`, `;` and `\`. A rule that is matched on one
-reading and a server that acts on another is the oldest hole of this trade. So a path is either
-brought to a spelling that everybody reads alike, and exactly that is forwarded, or it is refused.
+Theory of operation. Servers disagree about `%2e`, `//`, `;` and `\`. If a rule matches one reading and the
+server acts on another, the rule is bypassed. So a path is either brought to a spelling that all servers
+read alike, and exactly this spelling is forwarded, or the request is refused.
 
     kept        unreserved characters, sub-delims, `:` and `@`, `/`, `[` and `]`
     decoded     %XX of unreserved characters
@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import re
 
+# Longer than any path in practice, short enough to match patterns against.
 MAX_PATH_BYTES = 16 * 1024
+# Bounds the work of a deny on a path whose slashes can be read in two ways.
 MAX_ESCAPED_SLASHES = 32
 
 _SUSPECT_SPELLING = re.compile(r"[^A-Za-z0-9._~!$&'()*+,=:@/-]|//|/\.")
@@ -28,12 +30,12 @@ _FORBIDDEN_CHARS = re.compile(r"[\x00-\x20\x7f#\\]|[^\x00-\xff]")
 _FORBIDDEN_ESCAPE = re.compile(r"%(?:[01][0-9A-F]|7F|23|5C)")
 # Some servers trim spaces, and dots behind them, off a segment: then `/user%20` is `/user`.
 _SPACE_AT_EDGE = re.compile(r"(?:/|%2F)%20|%20\.*(?:/|%2F|%3B|;|\Z)")
-# Where a server decodes it, an empty segment comes out of it.
+# A server that decodes `%2F` beside a slash would see an empty segment.
 _SLASH_BESIDE_SLASH = re.compile(r"(?:/|%2F)%2F|%2F(?:/|\Z)")
 _DOUBLE_ESCAPE = re.compile(r"%25[0-9A-Fa-f]{2}")
 _DOTS = re.compile(r"(?:/|%2F)\.\.?(?:/|%2F|\Z)")
 _UNRESERVED_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-# Two or more bytes for what ASCII writes in one: never valid UTF-8, and some servers decode it all the same.
+# Longer than UTF-8 allows for an ASCII character: invalid, but some servers decode it.
 _OVERLONG_UTF8 = re.compile(r"%C[01]%[89AB]|%E0%[89][0-9A-F]%|%F0%8[0-9A-F]%|%F[8-D]%[89AB]")
 _RESERVED_ESCAPE = re.compile(r"%(2[146789BC]|3[ABD]|40|5[BD])")
 _QUERY_FORBIDDEN = re.compile(r"[\x00-\x20\x7f#]|[^\x00-\xff]")
@@ -41,39 +43,42 @@ _QUERY_ENCODE = re.compile(r"[\x80-\xff]")
 
 
 class PathError(ValueError):
-    """The path has no spelling that everybody reads alike; the message never quotes it."""
+    """The path has no spelling that all servers read alike; the message never quotes it."""
 
 
 def canonical_path(path: str, *, strict: bool = False, encoded_slash: bool = False) -> str:
-    """The canonical spelling of `path`; raises `PathError`.
+    """Return the canonical spelling of `path`; raises `PathError`.
 
-    `strict` also refuses what only path rules care about: empty segments and `;`.
+    `strict` also refuses spellings that only path rules care about: empty segments and `;`.
     `encoded_slash` keeps `%2F` as data inside a segment.
     """
+    # Most paths have nothing to rewrite: one search and they are done.
     if path.startswith("/") and not _SUSPECT_SPELLING.search(path):
         return _bounded(path)
     if not path.startswith("/"):
         raise PathError("the path does not begin with a slash")
     _bounded(path)
     if _FORBIDDEN_CHARS.search(path):
-        raise PathError("the path has a control character, space, # or \\ in it")
+        raise PathError("the path contains a control character, a space, # or \\")
+    # Unescape first, so that the checks below see characters however they were written.
     path = _ESCAPE.sub(_canonical_escape, path)
     path = _ENCODE.sub(_encode, path)
     _refuse_escapes(path, encoded_slash=encoded_slash)
     if _DOTS.search(path):
         raise PathError("the path has a . or .. segment")
     if strict:
+        # Some servers collapse empty segments and cut at `;` or `?`: a path rule would match another path.
         if "//" in path:
             raise PathError("the path has an empty segment, and rules of this host look at paths")
         if ";" in path or "%3B" in path:
-            raise PathError("the path has a ; in it, and rules of this host look at paths")
+            raise PathError("the path contains a ;, and rules of this host look at paths")
         if "%3F" in path:
-            raise PathError("the path has an escaped ? in it, and rules of this host look at paths")
+            raise PathError("the path contains an escaped ?, and rules of this host look at paths")
     return path
 
 
 def loosened_path(path: str) -> str:
-    """The path as a server reads it that decodes reserved characters too.
+    """Return the path as a server reads it that decodes reserved characters too.
 
     Only denies are matched on this reading: a request must not slip past `deny: /v1/keys:rotate`
     by writing `%3A`. `%2A` stays, since `*` has a meaning in patterns, and so does `%2F`.
@@ -82,22 +87,22 @@ def loosened_path(path: str) -> str:
 
 
 def to_wire_text(text: str) -> str:
-    """What a person wrote as it travels: UTF-8, one character a byte."""
+    """Return text a person wrote in the form it has on the wire: UTF-8, one character a byte."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("latin-1")
 
 
 def split_target(target: str) -> tuple[str, str]:
-    """The path and the query (with its `?`, or empty) of an origin-form target."""
+    """Split an origin-form target into path and query (with its `?`, or empty)."""
     mark = target.find("?")
     return (target, "") if mark < 0 else (target[:mark], target[mark:])
 
 
 def canonical_query(query: str) -> str:
-    """The query as it is forwarded; raises `PathError`. Only bytes >= 0x80 change their spelling."""
+    """Return the query as it is forwarded; raises `PathError`. Only bytes >= 0x80 change their spelling."""
     if len(query) > MAX_PATH_BYTES:
         raise PathError("the query is longer than 16 KiB")
     if _QUERY_FORBIDDEN.search(query):
-        raise PathError("the query has a control character, space or # in it")
+        raise PathError("the query contains a control character, a space or #")
     return query if query.isascii() else _QUERY_ENCODE.sub(_encode, query)
 
 
@@ -123,18 +128,18 @@ def _refuse_escapes(path: str, *, encoded_slash: bool) -> None:
     if "%" not in path:
         return
     if _FORBIDDEN_ESCAPE.search(path):
-        raise PathError("the path has an escaped control character, # or \\ in it")
+        raise PathError("the path contains an escaped control character, # or \\")
     if _SPACE_AT_EDGE.search(path):
         raise PathError("the path has a segment that begins or ends with a space")
     if _DOUBLE_ESCAPE.search(path):
         raise PathError("the path is escaped twice")
     if _OVERLONG_UTF8.search(path):
-        raise PathError("the path has a character in it that is encoded too long")
+        raise PathError("the path contains an overlong UTF-8 character")
     if "%2F" not in path:
         return
     if not encoded_slash:
-        raise PathError("the path has an escaped slash, and no rule takes it as data")
+        raise PathError("the path has an escaped slash, and no rule of this host has `encoded_slash: data`")
     if _SLASH_BESIDE_SLASH.search(path):
-        raise PathError("the path has an escaped slash beside another slash or at its end")
+        raise PathError("the path has an escaped slash next to another slash or at its end")
     if path.count("%2F") > MAX_ESCAPED_SLASHES:
         raise PathError("the path has more than 32 escaped slashes")

@@ -1,11 +1,11 @@
 """Routes and plans: the rules of a host, laid out so that a request is decided in microseconds.
 
-Theory of operation. For each host there is a route: the chosen entry, and every deny that can
-apply. For each method of a route there is a plan: one regular expression that tells, in a single
-call, which of all allow rules fit a path, and one that tells whether any deny might. Both are made
-when first needed and kept; nothing in them depends on time, profile or request.
+Theory of operation. A route per host holds the chosen entry and every deny that can apply. A plan per
+method of a route holds one regular expression that finds, in a single call, all allow rules that fit a
+path, and another that tells whether any deny might. Both are made on first use and kept: neither depends
+on time, profile or request.
 
-The number of plans of a route is bounded by the methods its rules name, plus one for all others.
+The number of plans of a route is bounded by the methods its rules name, plus one for all other methods.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from egress.rules.decide import globs as softslash
 from egress.rules.decide.entry import Entry, Handling, Rule, ScopedInjection
+from egress.rules.decide.globs import deny_fits_any_reading
 from egress.rules.decide.predicates import Predicates, allow_fits, deny_fits
 from egress.types import Cookies, Effects, Head, Limit, Redirects, Scrub
 
+# Sets of rules that allowed together; a few in practice, so a full cache is simply dropped.
 _MAX_EFFECTS = 1024
 _STRICTEST_SCRUB = (Scrub.BLOCK, Scrub.MASK, Scrub.OFF)
 _STRICTEST_REDIRECTS = (Redirects.DENY, Redirects.SAME_HOST, Redirects.PASS, Redirects.SIGNED)
 
 
 class AllowGate:
-    """Tells which allow rules fit a path; the rest of their predicates is asked afterwards."""
+    """Finds the allow rules that fit a path, and asks the rest of their predicates afterwards."""
 
     __slots__ = ("_everywhere", "_is_plain", "_on_paths", "_regex", "rules")
 
@@ -36,9 +37,10 @@ class AllowGate:
         self._is_plain = not any(rule.predicates.looks_inside or rule.expires is not None for rule in rules)
 
     def fitting(self, path: str, query: str, head: Head, now: int) -> tuple[list[Rule], bool]:
-        """The rules that allow, in file order; and whether one would if it allowed WebSockets."""
+        """Return the rules that allow, in file order, and whether only `websocket: true` was missing."""
         rules = self.rules
         indexes: Sequence[int] = self._everywhere
+        # Groups of the expression stand in rule order, so a set group names its rule.
         if self._regex is not None and (match := self._regex.match(path)) is not None:
             on_paths = self._on_paths
             found = [on_paths[number] for number, group in enumerate(match.groups()) if group is not None]
@@ -50,6 +52,7 @@ class AllowGate:
                 for rule in fitting
                 if is_live(rule, now) and allow_fits(rule.predicates, query, head.headers)
             ]
+        # `encoded_slash: data` of one rule must not let another rule of the host take `%2F`.
         if "%2F" in path:
             fitting = [rule for rule in fitting if rule.predicates.encoded_slash]
         if head.websocket and fitting:
@@ -59,7 +62,7 @@ class AllowGate:
 
 
 class DenyGate:
-    """Tells which deny applies to a path, if any."""
+    """Finds the deny that applies to a path, if any."""
 
     __slots__ = ("_everywhere", "_on_paths", "_regex", "rules")
 
@@ -71,13 +74,13 @@ class DenyGate:
         self._regex = _deny_regex("|".join(expressions)) if expressions else None
 
     def first(self, loose: Sequence[str], query: str, head: Head) -> Rule | None:
-        """The first deny that applies; `loose` holds the readings on which paths are matched."""
+        """Return the first deny that applies; `loose` holds the readings on which paths are matched."""
         if not self.rules:
             return None
         for rule in self._everywhere:
             if _deny_applies(rule, query, head):
                 return rule
-        # Each %2F may be a slash or not: then no single expression can rule a deny out.
+        # Each %2F may be a slash or not, so no single expression can rule a deny out.
         if self._regex is None or (
             "%2F" not in loose[0] and not any(self._regex.match(reading) for reading in loose)
         ):
@@ -99,7 +102,7 @@ class MethodPlan:
 
 
 class HostRoute:
-    """What is known about a host before any request: its entry, and the denies around it."""
+    """Facts about a host that hold before any request: its entry, and the denies around it."""
 
     __slots__ = (
         "_effects",
@@ -124,20 +127,22 @@ class HostRoute:
         self._odd_cases = frozenset(method.upper() for method in self._methods)
         self._plans: dict[str, MethodPlan] = {}
         self._effects: dict[tuple[str, ...], Effects] = {}
+        # Kept as plain attributes: they are read for every request.
         self.scopes_methods = bool(self._methods)
         self.strict_paths = any(looks_at_paths(predicates) for predicates in rules)
         self.encoded_slash = any(rule.predicates.encoded_slash for rule in allow)
-        # Then the host is open at any time.
+        # A rule that never expires keeps the host open at any time.
         self.is_lasting = (
             entry is not None and entry.expires is None and any(rule.expires is None for rule in allow)
         )
         self.is_closed = next((rule for rule in deny if denies_everything(rule.predicates)), None)
 
     def is_odd_case(self, method: str) -> bool:
-        """Whether only its case makes the method one that no rule names."""
+        """Report whether the method matches a method of the rules only if case is ignored."""
         return method not in self._methods and method.upper() in self._odd_cases
 
     def plan(self, method: str) -> MethodPlan:
+        # Methods that no rule names share the plan of the empty name, so a client cannot add plans.
         name = method if method in self._methods else ""
         plan = self._plans.get(name)
         if plan is None:
@@ -146,7 +151,7 @@ class HostRoute:
         return plan
 
     def effects(self, rules: Sequence[Rule], top: Limit | None) -> Effects:
-        """The combined effects of all rules that allowed: every limit, the strictest handling."""
+        """Combine the effects of all rules that allowed: every limit, the strictest handling."""
         key = tuple([rule.ref.id for rule in rules])
         effects = self._effects.get(key)
         if effects is None:
@@ -158,7 +163,7 @@ class HostRoute:
 
 
 def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | None) -> Effects:
-    """What all of `rules` together, and the entry and file around them, ask for."""
+    """Combine the effects of `rules` and of the entry and file around them."""
     if entry is None:
         return Effects(limits=(top,) if top else ())
     ids = {rule.ref.id for rule in rules}
@@ -167,6 +172,7 @@ def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | Non
     limits = (top, entry.handling.limit, *(handling.limit for handling in handlings))
     scrubs = {handling.scrub or entry.handling.scrub or Scrub.MASK for handling in handlings}
     redirects = {handling.redirects or entry.handling.redirects or Redirects.PASS for handling in handlings}
+    # Cookies may carry a session made with an injected credential, so injection drops them by default.
     default = Cookies.DROP if needs else Cookies.PASS
     cookies = {handling.cookies or entry.handling.cookies or default for handling in handlings}
     return Effects(
@@ -180,22 +186,22 @@ def combine_effects(entry: Entry | None, rules: Sequence[Rule], top: Limit | Non
 
 
 def is_live(rule: Rule, now: int) -> bool:
-    """Whether the rule has not expired."""
+    """Report whether the rule has not expired."""
     return rule.expires is None or now < rule.expires
 
 
 def takes_method(predicates: Predicates, method: str) -> bool:
-    """Whether the method fits; the empty method stands for every one that no rule names."""
+    """Report whether the rule takes the method; the empty method means any method no rule names."""
     return predicates.methods is None or method in predicates.methods
 
 
 def looks_at_paths(predicates: Predicates) -> bool:
-    """Whether the rule has a path pattern other than `/**`."""
+    """Report whether the rule has a path pattern other than `/**`."""
     return predicates.paths is not None and not all(glob.is_everything for glob in predicates.paths)
 
 
 def allow_path_fits(predicates: Predicates, path: str) -> bool:
-    """Whether one allow rule fits the path, asked on its own (`explain`, tests)."""
+    """Report whether an allow rule alone fits the path (for `explain` and tests)."""
     if predicates.paths is None:
         return True
     expression = _allow_expression(predicates)
@@ -203,15 +209,13 @@ def allow_path_fits(predicates: Predicates, path: str) -> bool:
 
 
 def deny_path_fits(predicates: Predicates, loose: Sequence[str]) -> bool:
-    """Whether one deny rule fits any reading of the path."""
+    """Report whether a deny rule fits any reading of the path."""
     if predicates.paths is None:
         return True
     expression = _deny_regex(_deny_expression(predicates))
     if any(expression.match(reading) for reading in loose):
         return True
-    return "%2F" in loose[0] and any(
-        softslash.deny_fits_any_reading(glob, loose[0]) for glob in predicates.paths
-    )
+    return "%2F" in loose[0] and any(deny_fits_any_reading(glob, loose[0]) for glob in predicates.paths)
 
 
 def _is_meant(item: ScopedInjection, ids: set[str]) -> bool:
@@ -226,14 +230,14 @@ def _deny_applies(rule: Rule, query: str, head: Head) -> bool:
 
 
 def denies_everything(predicates: Predicates) -> bool:
-    """Whether the deny is about hosts alone, so that it holds before there is a request."""
+    """Report whether the deny is about hosts alone, so that it holds before a request exists."""
     return not (predicates.methods or predicates.looks_inside or predicates.websocket) and (
         predicates.paths is None or any(glob.is_everything for glob in predicates.paths)
     )
 
 
 def _fitting_regex(candidates: Sequence[Predicates]) -> re.Pattern[str] | None:
-    """One expression with a group per rule, set exactly when the rule fits the whole path."""
+    """Build one expression with a group per rule, set exactly if the rule fits the whole path."""
     if not candidates:
         return None
     expressions = [_allow_expression(predicates) for predicates in candidates]

@@ -1,7 +1,7 @@
-"""What the rule files say, compiled: the values that `decide` works on.
+"""Compiled rule files: the values that `decide` works on.
 
-A `Policy` is immutable for its users. The one thing inside that changes is a bounded cache of
-routes, which can be dropped at any moment without changing an answer.
+A `Policy` is immutable for its users. The only part that changes is a bounded cache of routes, which can
+be dropped at any moment without changing an answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class SecretSpec:
-    """Where a secret comes from and the only hosts it may go to. Never its value."""
+    """The source of a secret and the only hosts it may be sent to; never its value."""
 
     name: str
     place: Place
@@ -41,29 +41,29 @@ class SecretSpec:
         return any(binding.port == port and binding.pattern.matches(host) for binding in self.bindings)
 
     def is_bound_to_all(self, pattern: HostPattern, port: int) -> bool:
-        """Whether one binding takes in every host that a pattern names."""
+        """Report whether a single binding covers every host of a pattern."""
         return any(binding.port == port and binding.pattern.covers(pattern) for binding in self.bindings)
 
 
 CANARY_VALUE_MARK = "{value}"
-"""Stands in the text of a planted file where the value goes."""
+"""Placeholder in the text of a planted file, replaced by the canary's value."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanarySpec:
-    """A planted value that has no use; made for each sandbox, from its key and this name."""
+    """A planted value without any use; derived for each sandbox from its key and this name."""
 
     name: str
     place: Place
     like: Shape
     stop: bool
-    """Whoever sends it loses all access."""
+    """Revoke a sandbox that sends the value."""
     env: str
-    """The variable in which it is planted; empty for none."""
+    """The variable in which the value is planted; empty for none."""
     file: str
-    """The file in which it is planted, whole or below `~/`; empty for none."""
+    """The file in which the value is planted, absolute or below `~/`; empty for none."""
     text: str
-    """What stands in that file, with one `VALUE` in it."""
+    """The content of that file, with one `CANARY_VALUE_MARK` in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class Profile:
     place: Place
     keys: frozenset[str]
     rules: dict[str, frozenset[str]]
-    """By entry key: the allow rules it is narrowed to. Keys not in it keep all of theirs."""
+    """Allow rules to which an entry key is narrowed. A key that is missing keeps all its rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleTest:
-    """One line of a `tests:` list, parsed."""
+    """A parsed line of a `tests:` list."""
 
     place: Place
     text: str
@@ -92,12 +92,12 @@ class RuleTest:
     """A rule id, a code, or empty for any."""
     secrets: frozenset[str]
     entry: str | None
-    """The entry under which it is written; another one that decides is a failure."""
+    """The entry under which the test is written; a decision of another entry fails the test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Everything the rules say. `digest` names the texts it was made from."""
+    """The compiled rules. `digest` identifies the texts they come from."""
 
     entries: dict[HostPattern, Entry] = field(default_factory=dict)
     networks: tuple[NetworkEntry, ...] = ()
@@ -111,16 +111,16 @@ class Policy:
     cases: tuple[RuleTest, ...] = ()
     digest: str = ""
     routes: dict[str, HostRoute] = field(default_factory=dict, repr=False, compare=False)
-    """The `plan.Route` of hosts that were asked for; `object`, because `plan` builds on this file."""
+    """Routes of hosts that were asked for, by host."""
     shared_routes: dict[tuple[str, ...], HostRoute] = field(default_factory=dict, repr=False, compare=False)
-    """The same by what makes a route: hosts of one wildcard share it."""
+    """Routes by entries and denies: hosts of one wildcard share a route."""
 
     @property
     def ports(self) -> frozenset[int]:
-        """Every port on which the proxy has to listen."""
+        """Return every port on which the proxy has to listen."""
         entries = [*self.entries.values(), *(network.entry for network in self.networks)]
         return frozenset().union(*(entry.ports | entry.clear_ports for entry in entries))
 
 
 EMPTY_POLICY = Policy()
-"""No rules at all: everything is denied."""
+"""No rules: everything is denied."""

@@ -1,11 +1,11 @@
-"""The predicates of one rule beside its path: methods, query, headers, content type, WebSocket.
+"""Predicates of a rule other than its path: methods, query, headers, content type, WebSocket.
 
 Theory of operation. Predicates are joined by AND, the values of one predicate by OR. Allow and deny
 read doubtful input in opposite ways, so that each fails closed: for an allow, every occurrence of a
 parameter must fit; for a deny, one is enough. A query that cannot be decoded fits no allow and
 every deny.
 
-Paths are matched by `plan`, all rules of a host at once; here is what is looked at afterwards.
+Paths are matched by `plan`, all rules of a host at once; this module matches the rest afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+/[a-z0-9!#$%&'*+.^_`|~-]+")
 
 @dataclass(frozen=True, slots=True)
 class NamedGlob:
-    """A query parameter or header that must match; no glob means that it must be absent."""
+    """A query parameter or header that must match; without a glob it must be absent."""
 
     name: str
     glob: ValueGlob | None
@@ -34,7 +34,7 @@ class NamedGlob:
 
 @dataclass(frozen=True, slots=True)
 class Predicates:
-    """What a request must be like for a rule to match. Empty and None mean: no such predicate."""
+    """Conditions a request must meet for a rule to match. Empty and None mean: no such condition."""
 
     methods: frozenset[str] | None = None
     paths: tuple[PathGlob, ...] | None = None
@@ -44,11 +44,11 @@ class Predicates:
     websocket: bool = False
     encoded_slash: bool = False
     hosts: tuple[HostPattern, ...] = ()
-    """Only the top-level `deny:` list has this one."""
+    """Only rules of the top-level `deny:` list have hosts."""
 
     @property
     def looks_inside(self) -> bool:
-        """Whether something beside method and path must be looked at."""
+        """Report whether a request must be read beyond method and path."""
         return bool(self.query or self.headers or self.content_types)
 
     def __bool__(self) -> bool:
@@ -59,8 +59,9 @@ _NO_PREDICATES = Predicates()
 
 
 def allow_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
-    """Whether query and headers satisfy an allow rule; doubt means no."""
+    """Report whether query and headers satisfy an allow rule; doubt means no."""
     if predicates.query:
+        # A parameter hidden behind `;` counts too: a server may read it, and it must fit as well.
         parameters = parse_query(query)
         if parameters is None or not _all_fit(
             predicates.query, parameters, _semicolon_parameters(query), _same_parameter
@@ -72,7 +73,7 @@ def allow_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
 
 
 def deny_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
-    """Whether query and headers satisfy a deny rule; doubt means yes."""
+    """Report whether query and headers satisfy a deny rule; doubt means yes."""
     if predicates.query and not any(_query_fits(predicates.query, text) for text in _readings(query)):
         return False
     if predicates.headers and not _any_fits(predicates.headers, _with_elements(headers), _same_header):
@@ -81,7 +82,7 @@ def deny_fits(predicates: Predicates, query: str, headers: Headers) -> bool:
 
 
 def _readings(query: str) -> tuple[str, ...]:
-    """The query, and the query of a server that takes `;` for `&`."""
+    """Return the query, and the query as a server reads it that takes `;` for `&`."""
     return (query, query.replace(";", "&")) if ";" in query else (query,)
 
 
@@ -91,13 +92,13 @@ def _query_fits(wanted: tuple[NamedGlob, ...], query: str) -> bool:
 
 
 def parameter_names(query: str) -> Iterator[str]:
-    """Every parameter name that some server may read in a query, in the spelling of all that are alike."""
+    """Yield every parameter name some server may read in a query, folded to one spelling."""
     for part in query.removeprefix("?").replace(";", "&").split("&"):
         yield name_folding.fold_parameter(_decoded(part.partition("=")[0]))
 
 
 def parse_query(query: str) -> Headers | None:
-    """The decoded parameters of a query, in order; None when an escape is broken."""
+    """Decode the parameters of a query, in order; None if an escape is broken."""
     pairs = []
     for part in query.removeprefix("?").split("&"):
         if not part:
@@ -115,13 +116,13 @@ def _decoded(text: str) -> str:
 
 
 def _semicolon_parameters(query: str) -> Headers:
-    """Parameters that only a server sees that takes `;` for `&`."""
+    """Return the parameters that are visible only to a server that takes `;` for `&`."""
     parts = [part for chunk in query.split("&") for part in chunk.split(";")[1:]]
     return parse_query("&".join(parts)) or ()
 
 
 def _with_elements(headers: Headers) -> Headers:
-    """The headers, and each element of those that hold a list: a deny looks at both."""
+    """Return the headers, and each element of list headers: a deny looks at both."""
     elements = [(n, part.strip(" \t")) for n, value in headers if "," in value for part in value.split(",")]
     return (*headers, *elements)
 
@@ -140,7 +141,7 @@ def _same_header(name: str, other: str) -> bool:
 
 
 def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers, hidden: Headers, same: Same) -> bool:
-    """One occurrence must be there as it is written, and every one that may be taken for it must fit."""
+    """Require each name as it is written, and a fit of every name a server may take for it."""
     for want in wanted:
         values = [value for name, value in (*pairs, *hidden) if same(name, want.name)]
         if want.glob is None:
@@ -156,7 +157,7 @@ def _all_fit(wanted: tuple[NamedGlob, ...], pairs: Headers, hidden: Headers, sam
 def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers, same: Same) -> bool:
     for want in wanted:
         if want.glob is None:
-            # Absent: only the name as it is written counts as there.
+            # `absent` means the name as written: a lookalike must not switch a deny off.
             if any(name == want.name for name, _ in pairs):
                 return False
             continue
@@ -167,9 +168,9 @@ def _any_fits(wanted: tuple[NamedGlob, ...], pairs: Headers, same: Same) -> bool
 
 
 def _media_type_fits(wanted: tuple[str, ...], headers: Headers, *, of_any: bool) -> bool:
-    """Several Content-Type headers: an allow wants all of them to fit, a deny one of them.
+    """Compare Content-Type headers: an allow wants all of them to fit, a deny one of them.
 
-    One that is no media type can be read as any: it fits no allow and every deny.
+    A value that is no media type can be read as any: it fits no allow and every deny.
     """
     found = [
         value.partition(";")[0].strip(" \t").lower()
@@ -177,7 +178,7 @@ def _media_type_fits(wanted: tuple[str, ...], headers: Headers, *, of_any: bool)
         if _same_header(name, "content-type")
     ]
     if not found or not (of_any or any(name == "content-type" for name, _ in headers)):
-        # An allow needs the field that is written exactly so; most servers see no type in another one.
+        # An allow needs the field in its exact spelling; most servers ignore other spellings.
         return False
     if not all(_MEDIA_TYPE.fullmatch(media_type) for media_type in found):
         return of_any

@@ -1,1 +1,1 @@
-"""The text of a rule file becomes a validated document."""
+"""Read rule files: text becomes a validated document."""

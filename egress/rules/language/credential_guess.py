@@ -1,7 +1,7 @@
-"""Whether a text looks like a credential itself.
+"""Guess whether a text looks like a credential.
 
-Used to refuse credentials in rule files and to keep them out of messages. It errs on the side of
-yes for the shapes that providers publish, and stays quiet about names, hosts and paths.
+Keeps credentials out of rule files and out of messages. In doubt the guess is yes for the shapes that
+providers publish, and no for names, hosts and paths.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ _KNOWN_SHAPES = re.compile(
     """,
     re.VERBOSE,
 )
-# Without a slash, which would make a path of words one blob; the length of AWS keys is taken with it.
+# No slash, or a path of words would count as one blob; AWS keys, which may hold one, have their own length.
 _BLOB = re.compile(r"[A-Za-z0-9+=_-]{32,}")
-# A `=` may stand in front, as in KEY=secret: base64 has it at the end alone.
+# A `=` may precede the key, as in KEY=secret: base64 has `=` only at its end.
 _AWS_SECRET = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_-])")
 _HEX = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{32,}(?![0-9A-Za-z])")
+# Bits per character. Names and hashes in words stay below; a key with slashes needs more, as paths mix too.
 _MIN_ENTROPY = 3.6
 _MIN_ENTROPY_WITH_SLASHES = 4.4
 
 
 def looks_like_credential(text: str) -> bool:
-    """Whether the text has, or contains, the shape of a known credential or of a random key."""
+    """Report whether the text contains the shape of a known credential or of a random key."""
     if len(text) < 16:
         return False
     if _KNOWN_SHAPES.search(text) or _HEX.search(text):
@@ -55,6 +56,6 @@ def _is_random(blob: str, least: float) -> bool:
 
 
 def _entropy(text: str) -> float:
-    """Shannon entropy in bits a character."""
+    """Return the Shannon entropy in bits per character."""
     counts = Counter(text)
     return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())

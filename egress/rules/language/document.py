@@ -1,13 +1,13 @@
-"""YAML text to plain values that remember where they stood.
+"""Compose YAML text into plain values with the position of each.
 
 Theory of operation. The C event stream of ruamel.yaml is composed by hand into dicts, lists and
-scalars, and for every container a table of positions is kept beside it. So validation can work on
-plain values, at the speed of plain values, and still name line and column of any of them.
+scalars, and a table of positions is kept beside every container. So validation works on plain values, at
+the speed of plain values, and still names line and column of each.
 
 The subset is narrow on purpose: one document, no anchors, aliases, tags or merge keys, no null, no
-key twice, sixteen levels, sixteen MiB. What a reviewer sees is what there is.
+key twice, sixteen levels, sixteen MiB. A reviewer sees everything that takes effect.
 
-Not here: what the values mean.
+The meaning of values is not known here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_DEPTH = 16
 
 @dataclass(frozen=True, slots=True)
 class MissingValue:
-    """Stands where no value was written, which is reported already: whoever reads it adds nothing."""
+    """Marks a value that is missing in the file. Reported already, so readers report no second finding."""
 
 
 Scalar = str | int | float | bool | MissingValue
@@ -53,24 +53,24 @@ NULL_HINT = "write {} for a whole host, [] for nothing, or remove the key"
 
 @dataclass(slots=True)
 class Document:
-    """The values of one file and where each of them stands."""
+    """The values of one file, and the position of each."""
 
     name: str
     value: Value = field(default_factory=dict)
     keys: dict[int, dict[str, Position]] = field(default_factory=dict)
-    """By the identity of a mapping: where each key stands."""
+    """Position of each key, by the identity of its mapping."""
     values: dict[int, dict[str, Position]] = field(default_factory=dict)
-    """By the identity of a mapping: where each of its values stands."""
+    """Position of each value, by the identity of its mapping."""
     items: dict[int, list[Position]] = field(default_factory=dict)
-    """By the identity of a list: where each of its items stands."""
+    """Position of each item, by the identity of its list."""
     used_at: Place | None = None
-    """For an expanded preset: the `use:` item that asked for it."""
+    """The `use:` item that expanded to this document, if it is a preset."""
 
     def place(self, path: ValuePath, *, of_key: bool = False) -> Place:
-        """Where the value at `path` stands (or its key); of the deepest part that exists.
+        """Return the place of the value at `path` (or of its key), or of the deepest part that exists.
 
-        Steps that the document does not have are passed over, so that the locations of a
-        validator, which name alternatives too, can be handed in as they are.
+        Steps that the document does not have are skipped, so that locations of the validator, which also
+        name union alternatives, can be passed in as they are.
         """
         current: Value = self.value
         spot: Position = (0, 0)
@@ -82,6 +82,7 @@ class Document:
                 spot = self.items[id(current)][step]
                 current = current[step]
         if self.used_at is not None:
+            # A preset is no file of the user: point at the `use:` item, with the preset's line beside.
             used = self.used_at
             return Place(used.file, used.line, used.column, via=f"{self.name}:{spot[0] + 1}")
         return Place(self.name, spot[0] + 1, spot[1] + 1)
@@ -94,7 +95,7 @@ class Document:
 
 
 class UnreadableYamlError(Exception):
-    """Internal to this file: reading stops here, with this finding."""
+    """Stops the reading of a file with a finding; never leaves this module."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -113,7 +114,7 @@ def read(name: str, text: str) -> tuple[Document, list[Finding]]:
 
 
 def is_c_parser() -> bool:
-    """Whether the fast parser is there; without it everything works, more slowly."""
+    """Report whether the fast C parser is installed; without it reading works, but slower."""
     try:
         import _ruamel_yaml  # noqa: F401, PLC0415 - asks whether it is there
     except ImportError:
@@ -175,6 +176,7 @@ class _Composer:
         if kind == "AliasEvent":
             self._stop(
                 _spot(event),
+                # Refused before anything is built: aliases and nesting can expand a small file without end.
                 "this is a YAML alias, which rule files do not use",
                 'quote a name that begins with an asterisk: "*.example.com"',
             )
@@ -182,7 +184,7 @@ class _Composer:
         if kind == "ScalarEvent":
             return self._scalar(event, spot or _spot(event))
         if depth > MAX_DEPTH:
-            self._stop(_spot(event), "this is nested more than 16 levels deep", "nothing in a rule file is")
+            self._stop(_spot(event), "nesting is deeper than 16 levels", "no part of a rule file needs that")
         if kind == "MappingStartEvent":
             return self._mapping(depth)
         return self._sequence(depth)
@@ -199,6 +201,7 @@ class _Composer:
             key = self._key(event, depth)
             event = next_event()
             value_spot = behind if _is_left_out(event) else _spot(event)
+            # Read the value even if its key is bad, so that findings inside it are reported in the same run.
             value = self._value(event, depth + 1, value_spot)
             if key is None:
                 continue
@@ -206,7 +209,7 @@ class _Composer:
                 first = keys[key][0] + 1
                 self._finding(
                     spot,
-                    f"`{safe_excerpt(key)}` stands here a second time (first in line {first})",
+                    f"duplicate key `{safe_excerpt(key)}` (first on line {first})",
                     "keep one of them",
                 )
                 continue
@@ -249,7 +252,7 @@ class _Composer:
         if not _is_plain(event):
             return text
         if text in _NULL_WORDS:
-            self._finding(spot, "there is no value here", NULL_HINT)
+            self._finding(spot, "the value is missing", NULL_HINT)
             return MissingValue()
         word = _BOOLEAN_WORDS.get(text)
         if word is not None:
@@ -264,7 +267,7 @@ class _Composer:
     def _text(self, event: object) -> str:
         text: str = event.value  # type: ignore[attr-defined]
         if not text.isascii() and _SURROGATE.search(text):
-            # Only the parser in Python lets such an escape through.
+            # Only the Python parser lets such an escape through.
             self._stop(_spot(event), *LONE_SURROGATE)
         return text
 
@@ -278,7 +281,7 @@ class _Composer:
 
 
 def safe_excerpt(text: str) -> str:
-    """`text` fit for a message: one short printable line, and nothing that looks like a credential."""
+    """Make `text` fit for a message: one short printable line without anything like a credential."""
     if looks_like_credential(text):
         return "(hidden: it looks like a credential)"
     short = text if len(text) <= 60 else text[:57] + "..."
@@ -303,13 +306,13 @@ def _spot(event: object) -> Position:
 
 
 def _behind(event: object) -> Position:
-    """Where the value of a key would begin: after its colon."""
+    """Return the position after the colon of a key, at which its value would begin."""
     mark = event.end_mark  # type: ignore[attr-defined]
     return mark.line, mark.column + 1
 
 
 def _is_left_out(event: object) -> bool:
-    """Whether nothing at all was written: then the parsers differ about where that nothing stands."""
+    """Report whether no value was written at all: the parsers disagree about its position."""
     return getattr(event, "value", None) == "" and _is_plain(event)
 
 

@@ -1,12 +1,12 @@
-"""Host names: their one canonical spelling, the patterns of the rules, and which pattern is chosen.
+"""Host names: the canonical spelling, the patterns of the rules, and the choice of a pattern.
 
-Theory of operation. A name is brought to one spelling once, at the edge: by the door for what came
-off the wire (`canonical_wire`, ASCII only), by the loader for what people wrote (`canonical`, UTS-46).
-Everything behind compares strings. A name that has no canonical spelling is refused, never repaired
+Theory of operation. A name is brought to its canonical spelling once, at the edge: names from the wire by
+the ingress (`canonical_wire_host`, ASCII only), names that people wrote by the loader (`canonical_host`,
+UTS-46). All later code compares strings. A name without a canonical spelling is refused, never repaired
 further: each repair would be a second reading of the same bytes.
 
-Choosing an entry is a handful of dictionary look-ups, whatever the number of entries: the name
-itself, then every suffix from the longest.
+Choosing an entry takes a few dictionary look-ups, independent of the number of entries: the name itself,
+then every suffix from the longest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class HostError(MeaningError):
 
 
 def canonical_host(text: str) -> str:
-    """The one spelling of a host name that a person wrote; raises `HostError`."""
+    """Return the canonical spelling of a host name that a person wrote; raises `HostError`."""
     if not text:
         raise HostError("the host name is empty")
     if not text.isascii():
@@ -40,11 +40,11 @@ def canonical_host(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def canonical_wire_host(text: str) -> str:
-    """The one spelling of a host name that came off the wire; raises `HostError`.
+    """Return the canonical spelling of a host name from the wire; raises `HostError`.
 
-    One trailing dot and upper case are spelling. Anything else that is not `[a-z0-9_-]` in labels
-    of 1 to 63 characters is refused, and so is a name whose last label is a number: resolvers read
-    `127.1` and `0x7f.1` as addresses.
+    A trailing dot and upper case are dropped. Anything else outside `[a-z0-9_-]` in labels of 1 to 63
+    characters is refused, and so is a name whose last label is a number: resolvers read `127.1` and
+    `0x7f.1` as addresses.
     """
     name = text.lower() if text.isascii() else text
     name = name.removesuffix(".")
@@ -61,7 +61,7 @@ def canonical_wire_host(text: str) -> str:
 
 
 def is_canonical(text: str) -> bool:
-    """Whether `text` is the one spelling of a host name, of an IPv4 or of an IPv6 address."""
+    """Report whether `text` is the canonical spelling of a host name or of an IP address."""
     try:
         return canonical_wire_host(text) == text
     except HostError:
@@ -69,7 +69,7 @@ def is_canonical(text: str) -> bool:
 
 
 def is_address(text: str) -> bool:
-    """Whether `text` is the one spelling of an IP address; a zone such as `%eth0` is none of it."""
+    """Report whether `text` is the canonical spelling of an IP address, without a zone such as `%eth0`."""
     if ":" not in text and not text[-1:].isdigit():
         return False
     try:
@@ -80,23 +80,23 @@ def is_address(text: str) -> bool:
 
 def _why_not(name: str) -> tuple[str, str]:
     if "/" in name or "@" in name:
-        return "this is a URL or part of one, not a host name", "write only the name, like api.example.com"
+        return "this is a URL or part of one, not a host name", "write only the name, such as api.example.com"
     if name.startswith("[") or _may_be_address(name):
         return "this is an address, not a host name", "an address goes into `networks:`"
     if ":" in name:
-        return "a host name has no port in it", "write the port in `ports:`"
+        return "a host name cannot contain a port", "write the port in `ports:`"
     if "*" in name:
         return (
-            "an asterisk can only stand for whole first labels",
+            "an asterisk can only replace whole labels at the beginning",
             'write "*.example.com" or "**.example.com"',
         )
     if ".." in name or name.startswith(".") or not name:
-        return "the host name has an empty label", "write a name like api.example.com"
+        return "the host name has an empty label", "write a name such as api.example.com"
     if any(len(label) > 63 for label in name.split(".")):
         return "a label of the host name is longer than 63 characters", ""
     return (
-        "the host name has a character that host names do not have",
-        "letters, digits, - and _ in labels, dots between",
+        "the host name contains a character that is not allowed",
+        "use letters, digits, - and _, with dots between labels",
     )
 
 
@@ -118,7 +118,7 @@ def _to_ascii(text: str) -> str:
 
 
 def _check_punycode(name: str) -> None:
-    """An `xn--` label must be exactly what its own Unicode form encodes to."""
+    """Require that an `xn--` label is exactly the encoding of its own Unicode form."""
     import idna  # noqa: PLC0415 - only names that need it pay for its tables
 
     for label in name.split("."):
@@ -129,7 +129,7 @@ def _check_punycode(name: str) -> None:
         except (idna.IDNAError, UnicodeError, IndexError, OverflowError):
             back = ""
         if back != label:
-            raise HostError("an xn-- label of the host name does not stand for any name")
+            raise HostError("an xn-- label of the host name is not valid punycode")
 
 
 # Patterns -------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class HostPattern:
         return self.stars == 2 or "." not in host[: -len(self.suffix) - 1]
 
     def covers(self, other: HostPattern) -> bool:
-        """Whether every name that `other` matches is matched by this one."""
+        """Report whether this pattern matches every name that `other` matches."""
         if not other.stars:
             return self.matches(other.suffix)
         if not self.stars:
@@ -164,13 +164,13 @@ class HostPattern:
 
 
 def parse_host_pattern(text: str) -> HostPattern:
-    """Read a host key of the rules; raises `HostError`."""
+    """Parse a host key of the rules; raises `HostError`."""
     stars = 2 if text.startswith("**.") else 1 if text.startswith("*.") else 0
     return HostPattern(stars, canonical_host(text[stars + 1 :] if stars else text))
 
 
 def candidate_patterns(host: str) -> Iterator[HostPattern]:
-    """Every pattern that matches `host`, in the order in which entries are chosen."""
+    """Yield every pattern that matches `host`, in the order in which entries are chosen."""
     yield HostPattern(0, host)
     stars = 1
     rest = host

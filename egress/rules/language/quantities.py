@@ -1,4 +1,4 @@
-"""Texts that stand for quantities: sizes, rates, durations, moments.
+"""Parse quantities: sizes, rates, durations, moments.
 
 Each function reads one kind and raises `MeaningError` with the spelling it expects.
 """
@@ -28,11 +28,11 @@ _MOMENT_HINT = (
 
 
 def parse_size(value: int | str) -> int:
-    """Bytes: an integer, or a number with KiB, MiB or GiB."""
+    """Return bytes: from an integer, or from a number with KiB, MiB or GiB."""
     if isinstance(value, int):
         if value >= 0:
             return value
-        raise MeaningError("a size is not negative")
+        raise MeaningError("a size cannot be negative")
     match = _SIZE.fullmatch(value)
     if match is None:
         raise MeaningError(
@@ -42,18 +42,18 @@ def parse_size(value: int | str) -> int:
 
 
 def parse_rate(value: str, burst: int | None) -> Rate:
-    """`N/second`, `N/minute` or `N/hour`; the burst is N when none is given."""
+    """Return the rate of `N/second`, `N/minute` or `N/hour`; the burst defaults to N."""
     match = _RATE.fullmatch(value)
     if match is None:
         raise MeaningError("this is not a rate", "write N/second, N/minute or N/hour")
     count = int(match[1])
     if count == 0:
-        raise MeaningError("a rate of zero allows nothing", "use a deny rule to close something")
+        raise MeaningError("a rate of zero allows nothing", "use a deny rule to close a host or path")
     return Rate(count, _RATE_SECONDS[match[2]], burst or count)
 
 
 def parse_duration(value: int | str) -> int:
-    """Seconds: an integer, or a number with s, m, h or d."""
+    """Return seconds: from an integer, or from a number with s, m, h or d."""
     if isinstance(value, int):
         seconds = value
     else:
@@ -64,17 +64,17 @@ def parse_duration(value: int | str) -> int:
             )
         seconds = int(match[1]) * _DURATION_SECONDS[match[2]]
     if seconds <= 0:
-        raise MeaningError("a duration is longer than nothing")
+        raise MeaningError("a duration must be at least one second")
     return seconds
 
 
 def parse_expiry(value: str) -> int:
-    """The first second, in UTC, at which something that `expires` then is over."""
+    """Return the first second, in UTC, after the expiry. A bare day counts as a whole."""
     return parse_moment(value) + (_DURATION_SECONDS["d"] if _DAY.fullmatch(value) else 0)
 
 
 def parse_moment(value: str) -> int:
-    """A point in time as UTC seconds; a bare day is its beginning."""
+    """Return a point in time as UTC seconds; a bare day means its first second."""
     if _DAY.fullmatch(value):
         value += "T00:00:00+00:00"
     elif not _MOMENT.fullmatch(value):

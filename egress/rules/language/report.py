@@ -1,14 +1,14 @@
-"""Collecting findings: what is wrong, where it stands, and how to put it right.
+"""Collect findings: cause, place and cure of each mistake.
 
-Everything that reads a part of a rule file gets a `Report` and goes on after a mistake, so that one
-run shows all of them. What a person wrote is quoted only through `quoted`, which keeps a message on
-one line and never shows what looks like a credential.
+Every reader of a part of a rule file gets a `Report` and goes on after a mistake, so that one run shows all
+mistakes. Text of a person is quoted only through `quoted`, which keeps a message on one line and never shows
+anything that looks like a credential.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from egress.rules.language.document import Document, ValuePath, safe_excerpt
@@ -16,7 +16,7 @@ from egress.types import Finding, Place, Severity
 
 
 class MeaningError(ValueError):
-    """A text has the right shape and no valid meaning. The message never quotes the text."""
+    """The text has the right shape but no valid meaning. The message never quotes the text."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCursor:
-    """A part of a document: where a compiling function works, and where its findings go."""
+    """A part of a document: the part that a function compiles, and the place of its findings."""
 
     report: Report
     document: Document
@@ -73,16 +73,27 @@ class DocumentCursor:
     def warning(self, message: str, hint: str = "") -> None:
         self.report.warning(self.place, message, hint)
 
+    def parse[T, V: int | str](self, parser: Callable[[V], T], value: V | None) -> T | None:
+        """Parse a value, if there is any; return None after reporting that it has no valid meaning."""
+        if value is None:
+            return None
+        try:
+            return parser(value)
+        except MeaningError as error:
+            self.error(error.message, error.hint)
+            return None
+
 
 def quoted(text: object) -> str:
-    """A person's own text inside backquotes, unless it looks like a credential."""
+    """Quote a person's own text in backquotes, unless it looks like a credential."""
     return f"`{safe_excerpt(str(text))}`"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest known word, or all of them when there are few."""
+    """Return a hint with the nearest known word, or with all known words if there are few."""
     words = sorted(known)
     lower = {known_word.lower(): known_word for known_word in words}
+    # Compare in lower case: a wrong case is the most likely mistake.
     close = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
     if close:
         return f"did you mean {quoted(lower[close[0]])}?"

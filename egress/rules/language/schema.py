@@ -1,7 +1,7 @@
 """The JSON schema of a rule file, for editors and for `check-jsonschema`.
 
-It says the shape; what a value means is for `egress check` alone. Generated from the model, so that
-it cannot say anything else.
+Covers the shape only; `egress check` also checks the meaning. Generated from the model, so the two cannot
+disagree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
 def build_schema() -> dict[str, Json]:
-    """The schema as plain data."""
+    """Return the schema as plain data."""
     generated: dict[str, Json] = RuleFile.model_json_schema(by_alias=True)
     cleaned = _without_noise(generated)
     if not isinstance(cleaned, dict):  # pragma: no cover - a model's schema is a mapping
@@ -29,12 +29,12 @@ def build_schema() -> dict[str, Json]:
 
 
 def schema_text() -> str:
-    """The schema as it is committed: indented, with a newline at its end."""
+    """Return the schema as it is committed: indented, with a newline at its end."""
     return json.dumps(build_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _without_noise(value: Json) -> Json:
-    """Drop what no editor shows: generated titles, null alternatives and null defaults."""
+    """Drop parts that no editor shows: generated titles, null alternatives and null defaults."""
     if isinstance(value, list):
         return [_without_noise(item) for item in value]
     if not isinstance(value, Mapping):
@@ -54,13 +54,13 @@ def _without_noise(value: Json) -> Json:
 
 
 def _in_reading_order(properties: Mapping[str, Json]) -> dict[str, Json]:
-    """Editors offer keys in this order: what a rule is and matches, before how it is treated."""
+    """Order keys as editors offer them: identity and predicates before treatment."""
     first = {key: properties[key] for key in _LEADING_KEYS if key in properties}
     return {**first, **properties}
 
 
 def _without_noise_in_named(value: Json) -> Json:
-    """The same below `properties`, where keys are names: a property may be called `title`."""
+    """Clean the values below `properties`, whose keys are names: a property may be called `title`."""
     if not isinstance(value, Mapping):
         return value
     return {key: _without_noise(item) for key, item in _in_reading_order(value).items()}

@@ -1,6 +1,6 @@
-"""Mistakes of syntax, said in our own words.
+"""Describe mistakes in the text of a rule file: YAML syntax and forbidden characters.
 
-The parser speaks of tokens and nodes; people think of quotes, colons and indentation.
+The parser speaks of tokens and nodes; messages speak of quotes, colons and indentation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONE_SURROGATE = (
 _SYNTAX_MESSAGES: tuple[tuple[str, str, str], ...] = (
     (
         "character '\\t'",
-        "a tab stands where YAML wants spaces",
+        "a tab is used for indentation; YAML needs spaces",
         "indent with spaces",
     ),
     (
@@ -30,7 +30,7 @@ _SYNTAX_MESSAGES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "mapping values are not allowed",
-        "a second `: ` stands in this line",
+        "this line contains a second `: `",
         "quote the value, or begin a new line",
     ),
     (
@@ -40,13 +40,13 @@ _SYNTAX_MESSAGES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "did not find expected key",
-        "the indentation does not fit the lines above",
-        "line the key up with its neighbours",
+        "the indentation does not match the lines above",
+        "align the key with its neighbours",
     ),
     (
         "did not find expected '-' indicator",
-        "the indentation does not fit the list above",
-        "line the items up",
+        "the indentation does not match the list above",
+        "align the items",
     ),
     ("did not find expected ',' or ']'", "this list in brackets is not closed", "add the missing `]` or `,`"),
     (
@@ -56,13 +56,13 @@ _SYNTAX_MESSAGES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "found unexpected ':'",
-        "a value with `:` in it stands bare between brackets or braces",
+        "a value that contains `:` is not quoted between brackets or braces",
         "put the value in quotes",
     ),
     (
         "did not find expected node content",
         "a value is missing here, or a bracket is not closed",
-        "close what was opened, or write the value",
+        "close the bracket, or write the value",
     ),
     ("found unexpected end of stream", "the file ends inside a quoted text", "add the closing quote"),
     (
@@ -82,7 +82,7 @@ _SYNTAX_MESSAGES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "control characters are not allowed",
-        "a control character stands here",
+        "the file contains a control character here",
         "a rule file is plain UTF-8 text",
     ),
     ("found duplicate anchor", "anchors are not allowed here", "write the value out in each place"),
@@ -98,11 +98,11 @@ _UNCLOSED_PROBLEMS = ("',' or ']'", "',' or '}'", "unexpected end of stream")
 
 
 def describe_syntax_error(text: str, error: Exception) -> TextFault:
-    """What the parser's error means, where to look for it, and what to do."""
+    """Translate the parser's error: its cause, position and cure."""
     problem = str(getattr(error, "problem", "") or getattr(error, "reason", "") or "")
     marks = [getattr(error, name, None) for name in ("problem_mark", "context_mark")]
     if any(part in problem for part in _UNCLOSED_PROBLEMS):
-        # What was opened is where to look; the parser only notices at the end of the file.
+        # Point at the opening bracket or quote; the parser notices only at the end of the file.
         marks.reverse()
     mark = marks[0] or marks[1]
     line, column = (mark.line, mark.column) if mark is not None else (0, 0)
@@ -112,25 +112,24 @@ def describe_syntax_error(text: str, error: Exception) -> TextFault:
             message, hint = ours, cure
             break
     lines = text.split("\n")
+    # Every parser words tabs differently, so the line itself decides.
     if line < len(lines) and "\t" in lines[line][: column + 1]:
-        message, hint = "a tab stands where YAML wants spaces", "indent with spaces"
+        message, hint = "a tab is used for indentation; YAML needs spaces", "indent with spaces"
     return TextFault(line, column, message, hint)
 
 
-# Characters that a rule file may not have: what a reviewer cannot see, or what is no text.
-#
-# A rule file is read by people before it is read by a machine. A character that hides a line from one of
-# the two, turns the direction of text, or has no width is refused wherever it stands.
+# Forbidden characters: a rule file is read by people before it is read by a machine. A character that hides a
+# line from either reader, changes the direction of text, or has no width is refused everywhere.
 _INVISIBLE_CHARACTERS = frozenset(
     "\ufeff\u00ad\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e"
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufff9\ufffa\ufffb"
 )
-"""What turns the direction of text, breaks lines only for some, or has no width."""
+"""Characters that change the direction of text, break lines only for some readers, or have no width."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFault:
-    """What is wrong at a position; line and column count from zero."""
+    """A mistake at a position; line and column count from zero."""
 
     line: int
     column: int
@@ -139,13 +138,15 @@ class TextFault:
 
 
 def find_forbidden_character(text: str) -> TextFault | None:
-    """The first character that may not stand in a rule file."""
+    """Return the first character that a rule file may not contain."""
     for number, line in enumerate(text.split("\n")):
+        # Fast path: almost every line is printable as a whole.
         if line.isprintable():
             continue
         for column, character in enumerate(line):
             if character == "\r" and column == len(line) - 1:
                 continue
+            # A byte order mark at the very beginning is harmless and common.
             if character == "\ufeff" and (number, column) == (0, 0):
                 continue
             problem = _problem(character)
@@ -158,16 +159,16 @@ def _problem(character: str) -> tuple[str, str] | None:
     if character == "\t" or character.isprintable():
         return None
     if character == "\r":
-        # YAML begins a line here, and many editors show none: what follows hides in a comment.
-        return "a carriage return stands here alone", "end lines with \\n or \\r\\n"
+        # YAML starts a new line here, but many editors show none: text behind it would hide.
+        return "a carriage return without a line feed", "end lines with \\n or \\r\\n"
     if "\ud800" <= character <= "\udfff":
-        return "a lone surrogate stands here: the text is not valid Unicode", ""
+        return "a lone surrogate: the text is not valid Unicode", "save the file as UTF-8"
     number = f"U+{ord(character):04X}"
     if ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 or character in "\ufffe\uffff":
-        return f"a control character ({number}) stands here", "a rule file is plain UTF-8 text"
+        return f"the file contains a control character ({number}) here", "a rule file is plain UTF-8 text"
     if character in _INVISIBLE_CHARACTERS:
         return (
-            f"an invisible character ({number}) stands here",
+            f"the file contains an invisible character ({number}) here",
             "remove it: a reviewer cannot see what it does",
         )
     return None

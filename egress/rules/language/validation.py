@@ -1,8 +1,8 @@
-"""Validation against the model, with findings in our own words.
+"""Validate values against the model, with findings in plain words.
 
-The validator knows types; people know lines. Each of its errors is turned into one sentence that
-says what stands there, what should, and what was probably meant. Values are not quoted: a rule file
-may hold a credential by mistake.
+The validator reports types; people think in lines. Each of its errors becomes one sentence with the value
+found, the value expected, and the likely intention. Values are not quoted: a rule file may hold a credential
+by mistake.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _EXPECTED_TYPES = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
 }
-_EMPTY_LIST_HINTS = {"for": "name allow rules; without `for` it is meant for every request that is allowed"}
-"""What to write instead, where somebody may have meant something by an empty list."""
+_EMPTY_LIST_HINTS = {"for": "name allow rules; without `for` it applies to every allowed request"}
+"""Hints for lists whose empty form is likely to be meant as a wildcard."""
 
 
 def validate[M: Model](model: type[M], value: object, at: DocumentCursor) -> M | None:
-    """`value` as an instance of `model`, or None after reporting everything that is wrong with it."""
+    """Return `value` as an instance of `model`, or None after reporting all its mistakes."""
     try:
         return model.model_validate(value)
     except ValidationError as errors:
@@ -41,7 +41,7 @@ def validate[M: Model](model: type[M], value: object, at: DocumentCursor) -> M |
 
 
 def validate_sound_keys[M: Model](model: type[M], value: Value) -> M | None:
-    """`value` without the keys whose shape is wrong, so that what stands beside them can be read too."""
+    """Return `value` without the keys of a wrong shape, so that the remaining keys are still compiled."""
     if not isinstance(value, dict):
         return None
     try:
@@ -54,6 +54,7 @@ def validate_sound_keys[M: Model](model: type[M], value: Value) -> M | None:
 
 def _report_error(model: type[Model], error: ErrorDetails, at: DocumentCursor) -> None:
     kind, steps = error["type"], error["loc"]
+    # A test with an unquoted `: ` is reported once, by its unknown key.
     if kind == "missing" and _unquoted_test(error["input"]):
         return
     here = DocumentCursor(at.report, at.document, (*at.path, *steps))
@@ -61,17 +62,17 @@ def _report_error(model: type[Model], error: ErrorDetails, at: DocumentCursor) -
     if kind == "extra_forbidden":
         known = keys_of(model, steps[:-1])
         if "request" in known and " " in str(last):
-            here.key_error("this test holds `: `, which makes it a mapping", "put the test in quotes")
+            here.key_error("this test contains `: `, so YAML reads it as a mapping", "put the test in quotes")
             return
         here.key_error(f"unknown key {quoted(last)}", did_you_mean(str(last), known))
     elif kind == "missing":
-        here.error(f"the key {quoted(last)} is missing here", _missing_hint(model, steps))
+        here.error(f"the key {quoted(last)} is missing", _missing_hint(model, steps))
     else:
         here.error(*_wrong_value(error, str(last)))
 
 
 def _unquoted_test(value: object) -> bool:
-    """Whether a mapping is a test whose `: ` was taken for the end of a key."""
+    """Report whether a mapping is a test whose `: ` was read as the end of a key."""
     return isinstance(value, dict) and any(" " in str(key) for key in value)
 
 
@@ -88,6 +89,7 @@ def _wrong_value(error: ErrorDetails, name: str) -> tuple[str, str]:
         return f"this must be {expected}, not {found}", ""
     if kind in _EXPECTED_TYPES:
         hint = ""
+        # Numbers and single words are the usual cause: YAML types them without quotes.
         if kind == "string_type" and found == "a number":
             hint = "put it in quotes"
         if kind == "list_type" and found == "text":
@@ -126,7 +128,7 @@ def _missing_hint(model: type[Model], steps: tuple[int | str, ...]) -> str:
 
 
 def keys_of(model: type[Model], steps: tuple[int | str, ...]) -> list[str]:
-    """The keys that the model knows at a location of a value."""
+    """Return the keys that the model has at a location of a value."""
     return [
         field.alias or name
         for nested in _models_at(model, steps)
@@ -136,6 +138,7 @@ def keys_of(model: type[Model], steps: tuple[int | str, ...]) -> list[str]:
 
 def _models_at(model: type[Model], steps: tuple[int | str, ...]) -> list[type[Model]]:
     current: list[type[Model]] = [model]
+    # Steps that name no field are union tags or list indexes of the validator: stay at the same models.
     for step in steps:
         for nested in current:
             for name, field in nested.model_fields.items():

@@ -40,4 +40,4 @@ def test_it_returns_when_nothing_is_served_any_more(
 
 def test_where_nothing_is_served_it_is_said(folder: Path, capsys: Captured) -> None:
     assert main(["down", "--runtime-dir", str(folder)]) == 3
-    assert "no sandboxes are served here" in capsys.readouterr().err
+    assert "`egress up` is not running" in capsys.readouterr().err

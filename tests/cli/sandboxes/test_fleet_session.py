@@ -89,9 +89,9 @@ def test_one_that_is_kept_is_one_of_those_that_are_served(fleet: Fleet, folder: 
 
 def test_mistakes_in_rules_stand_in_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ProxyFailedError, match="cannot be used") as caught, fleet_session.translate_errors():
-        raise ProxyFailedError("they cannot be used\nhosts.yaml:3: no\n\x1b[2J", "put right", status=1)
+        raise ProxyFailedError("they cannot be used\nhosts.yaml:3: no\n\x1b[2J", "fix the errors", status=1)
     assert caught.value.message == "they cannot be used"
-    assert (caught.value.hint, caught.value.exit_status) == ("put right", 1)
+    assert (caught.value.hint, caught.value.exit_status) == ("fix the errors", 1)
     err = capsys.readouterr().err
     assert err.startswith("hosts.yaml:3: no\n")
     assert "\x1b" not in err
@@ -105,7 +105,7 @@ def test_an_image_that_is_not_there_is_told_by_its_option() -> None:
         raise ImageMissingError("no image some", "make it")
     with pytest.raises(ImageMissingError) as caught, fleet_session.translate_errors("egress-sandbox"):
         raise ImageMissingError("no image egress-sandbox", "make it")
-    assert caught.value.hint == "`egress image build sandbox` makes it"
+    assert caught.value.hint == "build it with `egress image build sandbox`"
 
 
 def test_where_none_are_served_it_is_said_how_to_begin(folder: Path) -> None:
@@ -140,11 +140,11 @@ def test_whose_rules_hold_is_said_at_the_start(folder: Path, capsys: pytest.Capt
         fleet_session.introduce(about)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "egress: runtime: docker (for a test)"
-    assert second.startswith("egress: by the rules of hosts.d/one.yaml, hosts.d/")
+    assert second.startswith("egress: rules: hosts.d/one.yaml, hosts.d/")
     assert "\x1b" not in second
     (folder / "control.sock").unlink()
     with answering(folder, {"rules": {}}):
-        assert fleet_session.rule_files(about) == "no file that the proxy names"
+        assert fleet_session.rule_files(about) == "no known file"
 
 
 def test_a_secret_that_the_proxy_has_not_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,5 +161,5 @@ def test_a_proxy_that_does_not_say_which_secrets_it_has_gets_no_sandbox(
     answer: dict[str, object], folder: Path
 ) -> None:
     about = FleetInfo(kind="docker", runtime_dir=folder)
-    with answering(folder, answer), pytest.raises(EgressError, match="which secrets"):
+    with answering(folder, answer), pytest.raises(EgressError, match="report its secrets"):
         fleet_session.variables(about, ())

@@ -29,7 +29,7 @@ def test_what_was_edited_is_left_alone(tmp_path: Path, capfd: Captured) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules/hosts.yaml").write_text("mine", "utf-8")
     assert main(["image", "files", str(tmp_path)]) == 1
-    assert "rules/hosts.yaml exists, nothing was written" in capfd.readouterr().err
+    assert "rules/hosts.yaml exists; nothing was written" in capfd.readouterr().err
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["hosts.yaml"]
     assert (tmp_path / "rules/hosts.yaml").read_text("utf-8") == "mine"
 

@@ -79,7 +79,7 @@ def test_one_that_does_not_trust_is_shown_with_what_to_do(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "blind  7.1      no      no",
         "blind: look at its settings",
-        "  it said: why",
+        "  its output: why",
     ]
 
 
@@ -87,7 +87,7 @@ def test_one_that_does_not_trust_is_shown_with_what_to_do(
 def test_an_image_with_nothing_in_it_is_not_well(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     narrow(monkeypatch, ())
     assert main(["doctor", "--image", "host"]) == 1
-    assert "nothing that speaks HTTPS" in capsys.readouterr().out
+    assert "no HTTPS client" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("namespaces", "folder")

@@ -38,4 +38,4 @@ def test_one_that_is_not_there_is_named(folder: Path, capsys: Captured) -> None:
 
 def test_where_the_log_is_elsewhere_it_is_said(box: str, folder: Path, capsys: Captured) -> None:
     assert main(["logs", "--runtime-dir", str(folder), box]) == 3
-    assert "cannot be read from here" in capsys.readouterr().err
+    assert "log cannot be read by this user" in capsys.readouterr().err

@@ -17,7 +17,7 @@ Captured = pytest.CaptureFixture[str]
 @pytest.mark.usefixtures("fleet")
 def test_no_sandboxes_are_said_to_be_none(folder: Path, capsys: Captured) -> None:
     assert main(["ps", "--runtime-dir", str(folder)]) == 0
-    assert capsys.readouterr().out == "there are no sandboxes\n"
+    assert capsys.readouterr().out == "no sandboxes\n"
 
 
 @pytest.mark.usefixtures("box")
@@ -44,5 +44,5 @@ def test_a_program_gets_all_of_it_but_for_tokens(fleet: Fleet, folder: Path, cap
 def test_where_nothing_is_served_it_is_said_how_to_begin(folder: Path, capsys: Captured) -> None:
     assert main(["ps", "--runtime-dir", str(folder)]) == 3
     err = capsys.readouterr().err
-    assert "no sandboxes are served here" in err
+    assert "`egress up` is not running" in err
     assert "egress up" in err

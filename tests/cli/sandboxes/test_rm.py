@@ -36,7 +36,7 @@ def test_all_go_where_all_are_meant(fleet: Fleet, folder: Path) -> None:
 @pytest.mark.parametrize("words", [[], ["--all", "one"]], ids=["nothing", "both"])
 def test_it_has_to_be_clear_which(words: list[str], fleet: Fleet, folder: Path, capsys: Captured) -> None:
     assert main(["rm", "--runtime-dir", str(folder), *words]) == 2
-    assert "which sandboxes" in capsys.readouterr().err
+    assert "no sandbox is named" in capsys.readouterr().err
     assert len(fleet.list()) == 2
 
 

@@ -44,7 +44,7 @@ def test_a_tool_gets_a_text_that_is_no_key_unless_something_else_is_said(
 @pytest.mark.usefixtures("fleet")
 def test_what_is_said_of_it_is_said_beside_the_output(folder: Path, capfd: Captured) -> None:
     assert main(["run", "--runtime-dir", str(folder), "echo", "hello"]) == 0
-    said = "egress: the log of its requests cannot be read from here\n"
+    said = "egress: its log cannot be read by this user\n"
     assert capfd.readouterr() == ("hello\n", said)
 
 

@@ -80,7 +80,7 @@ def test_of_many_denials_the_most_frequent_are_shown(log: Path, capsys: Captured
 
 def test_lines_that_are_none_are_told_of(log: Path, capsys: Captured) -> None:
     lines = told(log, capsys, b"what is this\n", refusal("b.example.com"))
-    assert "  not all lines of the log could be counted" in lines
+    assert "  some lines of the log could not be counted" in lines
     assert lines[0] == "egress: 1 request: 0 allowed, 1 denied"
 
 

@@ -87,7 +87,7 @@ def test_sandboxes_stay_until_they_are_taken_away(either: Place) -> None:
     up = place.egress("up", "--rules", "hosts.yaml", "--runtime", place.kind)
     assert up.status == 0, up
     assert f"egress is up: runtime: {place.kind}" in up.out
-    assert "by the rules of hosts.yaml\n" in up.out
+    assert "rules: hosts.yaml\n" in up.out
 
     again = place.egress("up", "--rules", "hosts.yaml")
     assert again.status == 3
@@ -110,7 +110,7 @@ def test_sandboxes_stay_until_they_are_taken_away(either: Place) -> None:
     assert place.egress("ps").out.splitlines()[1].split()[:2] == ["mine", "running"]
 
     assert place.egress("rm", "mine").out == "removed mine\n"
-    assert place.egress("ps").out == "there are no sandboxes\n"
+    assert place.egress("ps").out == "no sandboxes\n"
     assert place.egress("down").status == 0
     assert place.egress("ps").status == 3
 
@@ -122,8 +122,8 @@ def test_what_keeps_it_from_coming_up_is_said_as_if_it_were_here(place: Place) -
     assert up.err.splitlines() == [
         "wrong.yaml:2:27: error: unknown key `alow`",
         "  hint: did you mean `allow`?",
-        "error: these rules cannot be used, nothing was started",
-        "hint: put right what is listed",
+        "error: these rules cannot be used; nothing was started",
+        "hint: fix the errors above",
     ]
     assert place.egress("ps").status == 3
 
@@ -141,11 +141,11 @@ def test_rules_that_were_only_found_here_hold_when_they_are_trusted(place: Place
     run = ("run", "--runtime", "namespace", "--", "true")
     refused = place.egress(*run)
     assert refused.status == 1
-    assert "hosts.yaml was only found here, and is not trusted" in refused.err
+    assert "hosts.yaml was found here but is not trusted" in refused.err
     assert place.egress("trust", "hosts.yaml").status == 0
     trusted = place.egress(*run)
     assert trusted.status == 0
-    assert "egress: by the rules of hosts.yaml\n" in trusted.err
+    assert "egress: rules: hosts.yaml\n" in trusted.err
     put(place.folder / "hosts.yaml", RULES + "# changed\n")
     changed = place.egress(*run)
     assert changed.status == 1

@@ -62,7 +62,7 @@ class Running:
 
     def read(self) -> LoadResult:
         if not self.rules:
-            raise UnreadableError("there is no file hosts.yaml", "write one")
+            raise UnreadableError("file not found: hosts.yaml", "write one")
         return load([RuleText("hosts.yaml", self.rules)])
 
     async def ask(self, method: str, path: str, **body: object) -> ControlReply:
@@ -189,7 +189,7 @@ async def test_a_refused_reload_is_told_and_recorded_with_its_place(running: Run
     assert (event["file"], event["line"], event["column"]) == ("hosts.yaml", 2, 1)
     running.rules = ""
     await running.ask("POST", "/reload")
-    assert running.events("reload.refused")[1]["reason"] == "there is no file hosts.yaml"
+    assert running.events("reload.refused")[1]["reason"] == "file not found: hosts.yaml"
 
 
 async def test_every_problem_of_a_refused_reload_is_logged_with_its_own_hint(running: Running) -> None:

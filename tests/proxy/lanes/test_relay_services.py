@@ -112,7 +112,7 @@ async def test_what_one_policy_brings_is_known_to_the_exchanges_of_another(
     bare = policy_of(rules(tmp_path).replace("elsewhere", "api").replace(OTHER, "third.example.test"))
     await stack.secrets.warm(bare.secrets.values())
     # As long ago as it takes to be forgotten: the clock of a machine that has just started is near zero.
-    stack.secrets._reach.replace((), -REPLACED_VALUE_LIFETIME, lambda _: False)
+    stack.secrets._bindings.replace((), -REPLACED_VALUE_LIFETIME, lambda _: False)
     stack.secrets.version += 1
     assert not finds(stack, desk, bare), "nothing was ever bound to it: the control"
     assert finds(stack, desk, policy_of(rules(tmp_path, "api")))
@@ -122,7 +122,7 @@ async def test_what_one_policy_brings_is_known_to_the_exchanges_of_another(
 def test_a_running_exchange_carries_its_secrets_until_it_is_recorded(
     stack: ProxyStack, desk: RelayServices
 ) -> None:
-    trail = stack.secrets._trails["api"]
+    trail = stack.secrets._histories["api"]
     tickets = [desk.begin(*OPENING), desk.begin(*OPENING)]
     is_carried = []
     for number, ticket in enumerate(tickets):
@@ -142,7 +142,7 @@ def test_an_exchange_whose_record_fails_carries_nothing_any_more(
     monkeypatch.setattr(stack.audit, "exchange", broken)
     with pytest.raises(KeyError):
         desk.finish(ticket, "r1", record(stack), ExchangeTiming())
-    assert not stack.secrets._trails["api"].is_carried
+    assert not stack.secrets._histories["api"].is_carried
 
 
 def test_a_secret_that_the_policy_does_not_name_is_left_out(stack: ProxyStack) -> None:

@@ -201,7 +201,7 @@ async def test_what_does_not_end_is_cut(tmp_path: Path, upstream: RawUpstream, s
         (["--runtime-dir", "/proc/egress"], 3, "control socket"),
         (["--state-dir", "/proc/egress"], 3, "the state folder /proc/egress cannot be made"),
         (["--profile", "small"], 2, "these rules have no profiles"),
-        (["--rules", "missing.yaml"], 3, "there is no file missing.yaml"),
+        (["--rules", "missing.yaml"], 3, "file not found: missing.yaml"),
     ],
 )
 def test_what_it_needs_and_has_not_is_said(

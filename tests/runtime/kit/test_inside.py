@@ -3,7 +3,7 @@
 Each asks for a page with nothing said about proxies or trust, as `egress doctor --image` has them ask. That
 counts which reached the server with the credential, and which the client showed, masked. It is tried with all
 variables of the kit; without those that name the proxy, where the name leads to the door and TLS says where
-to; and where nothing of the image can be written.
+to; and where nothing of the image is writable.
 """
 
 from __future__ import annotations

@@ -273,7 +273,7 @@ def test_what_is_in_a_terminal_ends_by_the_end_of_input_and_when_it_is_killed(
 def test_a_job_in_a_terminal_does_not_notice_a_pause(house: NamespaceLab, bench: RuntimeBench) -> None:
     box = house.box("one")
     if not house.runtime._register.get("one").can_freeze:
-        pytest.skip("needs a control group that can be written")
+        pytest.skip("needs a control group that is writable")
     shell = house.runtime.spawn("one", Command(argv=("bash", "-i"), terminal=Terminal()))
     shell.write(b"sleep 1; echo do''ne\n")
     until(lambda: b"sleep\0001\0" in box.sh("cat /proc/[0-9]*/cmdline").stdout, "the job to begin")

@@ -114,7 +114,7 @@ def test_outside_its_life_it_signs_nothing(moment: int) -> None:
     assert not authority.is_valid_at(moment)
     with pytest.raises(ContentError, match="not valid at this time") as raised:
         authority.leaf(HOST, moment)
-    assert "start the proxy again" in raised.value.hint
+    assert "restart the proxy" in raised.value.hint
     assert "rotate" not in raised.value.hint, "it does not know the folder, and another key would be lost"
 
 

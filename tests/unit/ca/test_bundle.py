@@ -63,12 +63,15 @@ def test_named_files_are_joined(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not a list of certificates"),
-        (b"\x30\x82", "not a list of certificates"),
-        (b"-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n", "not a list of certificates"),
-        (PRIVATE + b"-----BEGIN CERTIFICATE-----\ncut off", "not a list of certificates"),
-        (PRIVATE + b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "holds a private key"),
-        (PRIVATE + refused("AAA Certificate Services"), "a published key signs"),
+        (b"", "is not a list of PEM certificates"),
+        (b"\x30\x82", "is not a list of PEM certificates"),
+        (b"-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n", "is not a list of PEM certificates"),
+        (PRIVATE + b"-----BEGIN CERTIFICATE-----\ncut off", "is not a list of PEM certificates"),
+        (
+            PRIVATE + b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+            "contains a private key",
+        ),
+        (PRIVATE + refused("AAA Certificate Services"), "with a published key, which can sign"),
     ],
 )
 def test_a_file_that_is_not_roots_is_refused(content: bytes, message: str, tmp_path: Path) -> None:

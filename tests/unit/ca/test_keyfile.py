@@ -93,13 +93,13 @@ def test_a_link_is_not_followed(path: Path) -> None:
 def test_a_pipe_is_refused_without_waiting(path: Path) -> None:
     pipe = path.with_name("pipe.pem")
     os.mkfifo(pipe, 0o600)
-    with pytest.raises(UnreadableError, match="not a plain file"):
+    with pytest.raises(UnreadableError, match="is not a regular file"):
         keyfile.read(pipe)
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    with pytest.raises(UnreadableError, match="there is no certificate authority at") as raised:
+    with pytest.raises(UnreadableError, match="no certificate authority at") as raised:
         keyfile.read(tmp_path / "none.pem")
     assert f"`{rotate_command(tmp_path / 'none.pem')}`" in raised.value.hint
 
@@ -126,15 +126,15 @@ P384 = ec.generate_private_key(ec.SECP384R1())
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "holds no certificate authority"),
-        (b"\xff\x00 secret-looking", "holds no certificate authority"),
-        (pem(KEY), "holds no certificate authority"),
-        (ROOT.public_bytes(Encoding.PEM), "holds no certificate authority"),
+        (b"", "contains no certificate authority"),
+        (b"\xff\x00 secret-looking", "contains no certificate authority"),
+        (pem(KEY), "contains no certificate authority"),
+        (ROOT.public_bytes(Encoding.PEM), "contains no certificate authority"),
         (pem(RSA) + ROOT.public_bytes(Encoding.PEM), "is not a P-256 key"),
         (pem(P384) + ROOT.public_bytes(Encoding.PEM), "is not a P-256 key"),
         (pem(OTHER) + ROOT.public_bytes(Encoding.PEM), "do not belong together"),
-        (pem(KEY) + LEAF.public_bytes(Encoding.PEM), "not that of an authority"),
-        (pem(KEY) + UNBOUNDED.public_bytes(Encoding.PEM), "not that of an authority"),
+        (pem(KEY) + LEAF.public_bytes(Encoding.PEM), "is not that of an Egress authority"),
+        (pem(KEY) + UNBOUNDED.public_bytes(Encoding.PEM), "is not that of an Egress authority"),
     ],
 )
 def test_what_is_no_authority_of_ours_is_refused(content: bytes, message: str, path: Path) -> None:

@@ -33,7 +33,7 @@ def test_writes_a_file_that_others_may_read(tmp_path: Path) -> None:
 def test_leaves_what_is_there_alone(tmp_path: Path) -> None:
     path = tmp_path / "hosts.yaml"
     path.write_text("mine", "utf-8")
-    with pytest.raises(ContentError, match="exists and was left alone") as caught:
+    with pytest.raises(ContentError, match="exists and was not changed") as caught:
         atomic_write.write(path, "new", replace=False)
     assert "--force" in caught.value.hint
     assert path.read_text("utf-8") == "mine"
@@ -116,7 +116,9 @@ def make_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize(("make", "says"), [(Path.mkdir, "is a directory"), (make_pipe, "not a plain file")])
+@pytest.mark.parametrize(
+    ("make", "says"), [(Path.mkdir, "is a directory"), (make_pipe, "is not a regular file")]
+)
 def test_refuses_to_replace_what_is_no_file(make: object, says: str, tmp_path: Path) -> None:
     path = tmp_path / "hosts.yaml"
     make(path)  # type: ignore[operator]

@@ -42,7 +42,7 @@ def fields(text: str) -> dict[str, str]:
 
 def test_before_there_is_one_it_says_so_and_makes_none(capsys: Captured, state: Path) -> None:
     assert run("show") == 0
-    assert "there is no authority of the sandbox default yet" in capsys.readouterr().out
+    assert "the sandbox default has no authority yet" in capsys.readouterr().out
     assert run("show", "--json") == 0
     assert json.loads(capsys.readouterr().out)["exists"] is False
     assert not state.exists()
@@ -88,7 +88,7 @@ def test_export_prints_one_certificate_and_makes_the_authority(capsys: Captured,
 def test_export_says_when_it_has_made_an_authority(capsys: Captured) -> None:
     """A sandbox that asks with a home of its own would else trust somebody that no proxy is."""
     assert run("export") == 0
-    assert "so one was made" in capsys.readouterr().err
+    assert "a proxy of another user, or with another --state-dir, uses its own" in capsys.readouterr().err
     assert run("export") == 0
     assert capsys.readouterr().err == ""
 
@@ -136,7 +136,7 @@ def test_rotate_makes_a_new_key_and_says_what_must_follow(capsys: Captured, stat
 
 def test_rotate_where_nothing_was_makes_the_first(capsys: Captured, state: Path) -> None:
     assert run("rotate", "--sandbox", "new") == 0
-    assert "there was none before" in capsys.readouterr().out
+    assert "no authority existed before; print" in capsys.readouterr().out
     assert AuthorityStore(state).names() == ("new",)
 
 
@@ -177,7 +177,7 @@ def test_another_folder_may_be_named(tmp_path: Path, state: Path) -> None:
 
 def test_a_name_that_is_a_path_is_refused(tmp_path: Path) -> None:
     for command in ("show", "export", "rotate"):
-        with pytest.raises(UsageError, match="no name for"):
+        with pytest.raises(UsageError, match="invalid name of"):
             run(command, "--sandbox", "../../x")
 
 

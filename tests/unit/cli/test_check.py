@@ -27,7 +27,7 @@ networks:
 profiles:
   default: {hosts: [a.example.com]}
 """
-NOTHING = "nothing is allowed, and `egress serve` will not start with it"
+NOTHING = "nothing is allowed, so `egress serve` will not start with it"
 DOUBTFUL = 'version: 1\nhosts:\n  "*.github.io": {}\n'
 WRONG = 'version: 1\nhosts:\n  a.example.com: {alow: []}\n  "*.github.io": {methods: [get]}\n'
 
@@ -64,7 +64,7 @@ def test_every_mistake_comes_in_one_run(capsys: Captured) -> None:
     assert main(["check"]) == 1
     said = capsys.readouterr().out
     assert "hosts.yaml:3:19: error: unknown key `alow`\n  hint: did you mean `allow`?\n" in said
-    assert "hosts.yaml:4:29: error: methods are upper case, and `get` is not\n  hint: write GET\n" in said
+    assert "hosts.yaml:4:29: error: `get` must be upper case\n  hint: write GET\n" in said
     assert said.endswith("2 errors in hosts.yaml\n")
 
 
@@ -115,12 +115,12 @@ def test_as_json_sound_rules_have_a_digest(capsys: Captured) -> None:
 
 def test_a_missing_file_is_status_three(capsys: Captured) -> None:
     assert main(["check", "missing.yaml"]) == 3
-    assert capsys.readouterr().err.startswith("error: there is no file missing.yaml\nhint: ")
+    assert capsys.readouterr().err.startswith("error: file not found: missing.yaml\nhint: ")
 
 
 def test_no_rules_at_all_is_status_three(capsys: Captured) -> None:
     assert main(["check"]) == 3
-    assert "write one with `egress init`" in capsys.readouterr().err
+    assert "create it with `egress init`" in capsys.readouterr().err
 
 
 def test_a_credential_in_a_rule_file_is_found_and_not_shown(capsys: Captured) -> None:

@@ -82,8 +82,8 @@ def test_each_check_is_a_line_and_its_fix_stands_below(tmp_path: Path) -> None:
     at = next(n for n, line in enumerate(lines) if line.startswith("  fault    hosts.yaml:4:1  unknown key"))
     assert lines[at + 1].startswith("           fix: ")
     assert lines[-1].startswith("1 fault in ")
-    assert "not asked for until the mistakes above are put right" in outcome.out
-    assert "not looked at: --offline" in outcome.out
+    assert "not asked for until the errors above are fixed" in outcome.out
+    assert "not checked: --offline" in outcome.out
 
 
 def test_programs_get_the_same_as_json(tmp_path: Path) -> None:

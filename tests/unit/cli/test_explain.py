@@ -49,7 +49,7 @@ def test_an_allowed_request_shows_what_decides_and_what_comes_with_it(capsys: Ca
         "GET https://api.example.com/a",
         "ALLOW api.example.com#read",
         "entry api.example.com hosts.yaml:7:3",
-        "passed over *.example.com less specific; only its denies hold",
+        "passed over *.example.com less specific; only its denies apply",
         "rule read hosts.yaml:9:9",
         "injects token into header:authorization from env",
         "swaps other into header:x-key from env",
@@ -71,10 +71,10 @@ def test_a_denied_request_shows_why_and_what_would_allow_it(capsys: Captured) ->
         "DENY no rule allows this request",
         "code rule.none, status 403",
         "entry api.example.com hosts.yaml:7:3",
-        "passed over *.example.com less specific; only its denies hold",
+        "passed over *.example.com less specific; only its denies apply",
     ]
     assert lines[-3:] == [
-        "hint: to allow just this, add under api.example.com (hosts.yaml:7:3):",
+        "hint: to allow only this, add under api.example.com (hosts.yaml:7:3):",
         "allow:",
         "- {id: new, methods: [POST], paths: [/b]}",
     ]
@@ -82,7 +82,7 @@ def test_a_denied_request_shows_why_and_what_would_allow_it(capsys: Captured) ->
 
 def test_what_is_observed_or_unread_says_so(capsys: Captured) -> None:
     assert main(["explain", "POST", "https://free.example.org/"]) == 0
-    assert "it passes because of `mode: observe`" in capsys.readouterr().out
+    assert "`mode: observe` lets it pass" in capsys.readouterr().out
     assert main(["explain", "POST", "https://pinned.example.net/"]) == 0
     assert "only the host is decided on" in capsys.readouterr().out
 
@@ -119,7 +119,7 @@ def test_a_request_can_be_told_in_full(words: list[str], status: int) -> None:
         (["GET", "https://u:p@api.example.com/"], "not a full URL"),
         (["GET", "https://exa_mple!.com/"], "host name"),
         (["GET", ""], "not a full URL"),
-        (["GET", "https://api.example.com/a", "-H", "nonsense"], "--header wants NAME: VALUE"),
+        (["GET", "https://api.example.com/a", "-H", "nonsense"], "--header needs NAME: VALUE"),
         (["GET", "https://api.example.com/a", "-H", "a: b\r\nc: d"], "control character"),
         (["GET", "https://api.example.com/a", "--at", "tomorrow"], "--at: this is not a day or moment"),
     ],

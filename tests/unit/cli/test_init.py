@@ -61,7 +61,7 @@ def test_does_not_overwrite_unless_told_to(capsys: Captured) -> None:
     Path("hosts.yaml").write_text("mine\n", "utf-8")
     assert main(["init"]) == 1
     said = capsys.readouterr()
-    assert said.err.startswith("error: hosts.yaml exists and was left alone\nhint: use --force")
+    assert said.err.startswith("error: hosts.yaml exists and was not changed\nhint: use --force")
     assert Path("hosts.yaml").read_text("utf-8") == "mine\n"
     assert not Path("hosts.schema.json").exists()
     assert main(["init", "--force"]) == 0
@@ -99,7 +99,7 @@ def test_refuses_to_write_rules_that_are_not_sound(capsys: Captured, monkeypatch
 def test_says_so_when_nothing_was_found(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "read_environment", dict)
     assert main(["init"]) == 0
-    assert "found nothing of use here: the file allows nothing yet" in capsys.readouterr().out
+    assert "nothing useful found: the file allows nothing yet" in capsys.readouterr().out
     assert main(["check", "--strict"]) == 0
     assert main(["test"]) == 0
 

@@ -22,7 +22,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, object]]:
     def ask(method: str, path: str, body: Mapping[str, object], folder: Path | None) -> Answer:
         found.append(body)
         if body["name"] == "ambiguous":
-            return 409, {"error": "the name stands for a host and for a secret", "hint": "say which"}
+            return 409, {"error": "the name stands for a host and for a secret", "hint": "report its"}
         if body["name"] == "broken":
             return 500, {"error": "it broke"}
         kind = body["kind"] or "host"
@@ -46,7 +46,7 @@ def test_it_is_given_back(asked: list[Mapping[str, object]], capsys: Captured) -
     assert asked == [{"name": "x", "kind": None, "undo": True}]
     assert capsys.readouterr().out == "given back: the host x\n"
     assert main(["kill", "--undo", "free"]) == 0
-    assert capsys.readouterr().out == "the host free was not killed\n"
+    assert capsys.readouterr().out == "the host free was not revoked\n"
 
 
 @pytest.mark.parametrize(("name", "status"), [("ambiguous", 2), ("broken", 1)])

@@ -85,8 +85,8 @@ def test_without_a_command_the_help_is_shown_and_the_status_is_two(capsys: Captu
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["chekc"], "error: there is no command `chekc`\nhint: did you mean `check`?\n"),
-        (["x" * 5000], f"error: there is no command `{'x' * 60}`\nhint: there are: init, check, "),
+        (["chekc"], "error: unknown command `chekc`\nhint: did you mean `check`?\n"),
+        (["x" * 5000], f"error: unknown command `{'x' * 60}`\nhint: known profiles: init, check, "),
         (
             ["check", "--jsno"],
             "error: no such option '--jsno'. Did you mean '--json'?\nhint: `egress check --help`",
@@ -94,7 +94,7 @@ def test_without_a_command_the_help_is_shown_and_the_status_is_two(capsys: Captu
         (["explain", "GET"], "error: missing argument 'URL'\nhint: `egress explain --help` shows how"),
         (["completion", "csh"], "error: invalid value for"),
         (["rules", "shwo"], "error: no such command 'shwo'"),
-        (["--nonsense"], "error: no such option '--nonsense'\nhint: `egress --help` shows how it is used\n"),
+        (["--nonsense"], "error: no such option '--nonsense'\nhint: `egress --help` shows the usage\n"),
     ],
 )
 def test_a_wrong_command_line_is_status_two_with_a_way_on(
@@ -125,7 +125,7 @@ def test_an_error_of_the_system_is_status_three(capsys: Captured, monkeypatch: p
     monkeypatch.setattr(render, "give_up", lambda: None)
     fail_with(OSError(5, "Input/output error"), monkeypatch)
     assert main(["check"]) == 3
-    assert capsys.readouterr().err == "error: this could not be done: input/output error\n"
+    assert capsys.readouterr().err == "error: the command failed: input/output error\n"
 
 
 def test_what_nobody_expected_is_one_line_without_the_details(
@@ -135,7 +135,7 @@ def test_what_nobody_expected_is_one_line_without_the_details(
     fail_with(KeyError("sentinel"), monkeypatch)
     assert main(["check"]) == 1
     assert capsys.readouterr().err == (
-        "error: something unexpected went wrong (KeyError)\nhint: run it again with --debug and report it\n"
+        "error: unexpected error (KeyError)\nhint: run it again with --debug and report the bug\n"
     )
 
 
@@ -155,7 +155,7 @@ def test_debug_changes_nothing_else(
     Path("hosts.yaml").write_text("version: 1\n", "utf-8")
     assert main(["check", "--debug"]) == 0
     assert main(["--debug", "check", "missing.yaml"]) == 3
-    assert "error: there is no file missing.yaml" in capsys.readouterr().err
+    assert "error: file not found: missing.yaml" in capsys.readouterr().err
 
 
 def test_behind_two_dashes_debug_is_a_file(
@@ -163,4 +163,4 @@ def test_behind_two_dashes_debug_is_a_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["check", "--", "--debug"]) == 3
-    assert "there is no file --debug" in capsys.readouterr().err
+    assert "file not found: --debug" in capsys.readouterr().err

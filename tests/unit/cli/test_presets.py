@@ -56,4 +56,4 @@ def test_as_json_a_program_gets_all_of_it(capsys: Captured) -> None:
 
 def test_a_name_that_is_none_is_status_two_with_the_nearest(capsys: Captured) -> None:
     assert main(["presets", "gitub"]) == 2
-    assert capsys.readouterr().err == "error: there is no preset `gitub`\nhint: did you mean `github`?\n"
+    assert capsys.readouterr().err == "error: unknown preset `gitub`\nhint: did you mean `github`?\n"

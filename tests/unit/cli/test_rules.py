@@ -59,7 +59,7 @@ def test_a_draft_is_printed_and_denies_nothing_of_what_it_was_made_from(capsys: 
     Path("drafted.yaml").write_text(text, "utf-8")
     assert main(["check", "--strict", "drafted.yaml"]) == 0
     assert main(["rules", "replay", "drafted.yaml", "--dir", "audit"]) == 0
-    assert "nothing newly denied, 2 as before" in capsys.readouterr().out
+    assert "nothing newly denied, 2 unchanged" in capsys.readouterr().out
 
 
 def test_a_draft_is_written_and_never_over_another_file_unasked(capsys: Captured) -> None:

@@ -148,8 +148,8 @@ def test_a_secret_that_is_missing_is_told_with_what_to_do(capsys: Captured) -> N
 
 def test_where_it_does_not_listen_no_client_is_told_to_come(capsys: Captured) -> None:
     lines = announced(capsys, listen="none", handover=True)
-    assert lines[0] == "egress is ready: proxy for handed-over listeners alone, 1 host in hosts.yaml"
-    assert not any("HTTPS_PROXY" in line or "for a client" in line for line in lines)
+    assert lines[0] == "egress is ready: proxy only for handed-over listeners, 1 host in hosts.yaml"
+    assert not any("HTTPS_PROXY" in line or "To point a client at it (run" in line for line in lines)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])

@@ -110,4 +110,4 @@ def test_an_answer_of_another_shape_breaks_nothing(monkeypatch: pytest.MonkeyPat
 
 def test_without_a_proxy_it_says_where_it_asked(capsys: Captured, tmp_path: Path) -> None:
     assert main(["status", "--runtime-dir", str(tmp_path / ("x" * 100))]) == 3
-    assert "no proxy is running here" in capsys.readouterr().err
+    assert "no proxy is running (no" in capsys.readouterr().err

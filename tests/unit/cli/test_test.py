@@ -49,7 +49,7 @@ def test_a_failing_test_says_what_came_instead(capsys: Captured) -> None:
     assert [part.strip() for part in lines[1] if part] == [
         "FAIL",
         "POST / -> allow",
-        "it is deny rule.none",
+        "the decision is deny rule.none",
         "hosts.yaml:7:9",
     ]
     assert lines[2] == ["1 passed, 1 failed"]
@@ -73,7 +73,7 @@ def test_as_json_a_program_gets_the_same(capsys: Captured) -> None:
         "outcome": "allow host",
         "problem": "",
     }
-    assert data["tests"][1]["problem"] == "it is deny rule.none"
+    assert data["tests"][1]["problem"] == "the decision is deny rule.none"
 
 
 def test_rules_that_do_not_load_are_not_tested(capsys: Captured) -> None:

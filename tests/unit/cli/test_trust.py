@@ -33,7 +33,7 @@ def test_a_file_is_trusted_listed_and_forgotten(capsys: Captured) -> None:
         str(Path("hosts.yaml").resolve())
     ]
     assert main(["trust", "--forget", "hosts.yaml"]) == 0
-    assert "trusted no longer" in capsys.readouterr().out
+    assert "is no longer trusted" in capsys.readouterr().out
     assert main(["trust", "--forget", "hosts.yaml"]) == 0
     assert capsys.readouterr().out == "hosts.yaml was not trusted\n"
 

@@ -90,7 +90,7 @@ def test_another_key_is_a_fault(log: Path, tmp_path: Path) -> None:
 
 def test_a_key_that_is_gone_is_a_fault(log: Path, tmp_path: Path) -> None:
     (tmp_path / "state/audit.key").unlink()
-    needs_care(looked(tmp_path)["key"], Level.FAULT, "not its key")
+    needs_care(looked(tmp_path)["key"], Level.FAULT, "but its key")
     assert not (tmp_path / "state/audit.key").exists()
 
 
@@ -109,7 +109,7 @@ def test_a_folder_that_everybody_can_write_is_a_fault(tmp_path: Path) -> None:
     with open_folder() as folder:
         assert looked(tmp_path, audit_dir=folder)["folder"].level is Level.OK
         folder.chmod(0o777)
-        needs_care(looked(tmp_path, audit_dir=folder)["folder"], Level.FAULT, "every user can write")
+        needs_care(looked(tmp_path, audit_dir=folder)["folder"], Level.FAULT, "is writable by every user")
 
 
 def test_a_folder_that_cannot_be_is_a_fault(tmp_path: Path) -> None:
@@ -126,4 +126,4 @@ def test_a_disk_with_no_room_is_a_fault(tmp_path: Path) -> None:
 
 def test_a_disk_with_little_room_is_doubtful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "LOW_SPACE_BYTES", 1 << 80)
-    needs_care(looked(tmp_path)["room"], Level.WARNING, "are left")
+    needs_care(looked(tmp_path)["room"], Level.WARNING, "GiB free on its disk")

@@ -65,7 +65,7 @@ def test_what_is_no_authority_at_all_is_a_fault(store: AuthorityStore, tmp_path:
     store.open("default", NOW)
     store.path("default").write_text("nothing\n", encoding="utf-8")
     needs_care(
-        only(authority.check(patient(tmp_path, now=NOW))), Level.FAULT, "holds no certificate authority"
+        only(authority.check(patient(tmp_path, now=NOW))), Level.FAULT, "contains no certificate authority"
     )
 
 
@@ -92,7 +92,7 @@ def test_one_that_is_not_limited_though_it_should_be_is_a_fault(
 ) -> None:
     store.open("default", NOW)
     found = only(authority.check(patient(tmp_path, now=NOW, ca_constrain=True)))
-    needs_care(found, Level.FAULT, "to be constrained")
+    needs_care(found, Level.FAULT, "but --ca-constrain asks for a constrained one")
 
 
 def test_those_of_other_sandboxes_are_told_only_where_there_is_trouble(

@@ -29,7 +29,7 @@ def fitting(begins: int, ends: int) -> ProbeResult:
 
 
 def misfit(how: Misfit) -> ProbeResult:
-    return ProbeResult(fault("a:443", "not who it should be", "look"), misfit=how)
+    return ProbeResult(fault("a:443", "verification failed", "look"), misfit=how)
 
 
 def test_a_clock_that_is_right_is_fine(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_certificates_of_upstreams_bound_how_wrong_it_can_be(tmp_path: Path) -> 
     assert found.fact == "within the certificates of 2 upstreams: at most 3 days ahead, 60 behind"
 
 
-@pytest.mark.parametrize(("how", "said"), [("early", "have not begun"), ("late", "have ended")])
+@pytest.mark.parametrize(("how", "said"), [("early", "are not valid yet"), ("late", "have expired")])
 def test_upstreams_that_all_seem_wrong_are_a_fault_of_the_clock(
     how: Misfit, said: str, tmp_path: Path
 ) -> None:

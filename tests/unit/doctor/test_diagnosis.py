@@ -22,8 +22,8 @@ def test_each_kind_is_made_with_what_it_needs() -> None:
 @pytest.mark.parametrize(
     ("error", "fix", "expected"),
     [
-        (ContentError("wrong", "put it right"), "", "put it right"),
-        (ContentError("wrong", "put it right"), "another", "put it right"),
+        (ContentError("wrong", "its operator has to fix it"), "", "its operator has to fix it"),
+        (ContentError("wrong", "its operator has to fix it"), "another", "its operator has to fix it"),
         (UnreadableError("gone"), "bring it", "bring it"),
     ],
 )

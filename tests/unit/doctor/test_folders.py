@@ -67,13 +67,13 @@ def test_a_runtime_folder_that_others_may_enter_is_doubtful(tmp_path: Path) -> N
 
 def test_a_runtime_folder_that_is_none_is_a_fault(tmp_path: Path) -> None:
     put(tmp_path / "run", "")
-    needs_care(looked(tmp_path)["runtime"], Level.FAULT, "not a folder of your own")
+    needs_care(looked(tmp_path)["runtime"], Level.FAULT, "is not your own folder")
 
 
 def test_a_runtime_folder_that_cannot_be_looked_at_is_a_fault(tmp_path: Path) -> None:
     put(tmp_path / "file", "")
     found = looked(tmp_path, runtime_dir=tmp_path / "file/run")
-    needs_care(found["runtime"], Level.FAULT, "cannot be looked at")
+    needs_care(found["runtime"], Level.FAULT, "cannot be inspected")
 
 
 def test_a_runtime_folder_of_somebody_else_is_a_fault(
@@ -81,7 +81,7 @@ def test_a_runtime_folder_of_somebody_else_is_a_fault(
 ) -> None:
     made(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    needs_care(looked(tmp_path)["runtime"], Level.FAULT, "not a folder of your own")
+    needs_care(looked(tmp_path)["runtime"], Level.FAULT, "is not your own folder")
 
 
 def test_a_path_that_is_too_long_for_a_socket_is_a_fault(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from egress.doctor.upstreams import ProbeResult, resolver_of
 from tests.unit.doctor.proxy_setups import patient
 
 ANSWERED = ProbeResult(ok("a.example.com:443", "verified"))
-SILENT = ProbeResult(fault("a.example.com:443", "nobody answers", "look"))
+SILENT = ProbeResult(fault("a.example.com:443", "not running: no answer", "look"))
 
 
 async def looked(found: ProxySetup, *reached: ProbeResult) -> list[Level]:

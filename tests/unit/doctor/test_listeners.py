@@ -41,7 +41,7 @@ async def test_what_the_running_proxy_has_open_is_left_alone(tmp_path: Path) -> 
         "transparent 127.0.0.2:8443",
         "dns 127.0.0.2:53",
     ]
-    assert {item.fact for item in told.values()} == {"the running proxy listens there"}
+    assert {item.fact for item in told.values()} == {"used by the running proxy"}
 
 
 def test_clients_find_it_where_it_runs_and_where_it_would(tmp_path: Path) -> None:

@@ -24,5 +24,5 @@ def test_more_than_fit_is_doubtful(tmp_path: Path) -> None:
 
 def test_no_bound_at_all_is_fine(tmp_path: Path) -> None:
     found = open_files._judged(patient(tmp_path), sys.maxsize)
-    assert "without a bound" in found.fact
+    assert "unlimited" in found.fact
     assert only([found]).level is Level.OK

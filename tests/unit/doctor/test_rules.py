@@ -50,10 +50,10 @@ def test_where_they_were_found_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_no_rules_are_a_fault(tmp_path: Path) -> None:
     nothing = found(tmp_path)
-    assert nothing.until == "there are rules to go by"
+    assert nothing.until == "rules are found"
     assert nothing.policy is None
-    needs_care(only(nothing.diagnoses), Level.FAULT, "there are no rules here")
-    needs_care(only(found(tmp_path, "missing.yaml").diagnoses), Level.FAULT, "there is no file missing.yaml")
+    needs_care(only(nothing.diagnoses), Level.FAULT, "no rules found")
+    needs_care(only(found(tmp_path, "missing.yaml").diagnoses), Level.FAULT, "file not found: missing.yaml")
 
 
 def test_a_configuration_that_cannot_be_looked_at_is_a_fault(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_rules_that_only_lie_here_are_not_used_until_they_are_trusted(tmp_path: 
     TrustedFiles(tmp_path / "state").add(file)
     trusted = found(tmp_path)
     assert trusted.policy is not None
-    assert only(trusted.diagnoses).fact.startswith("found here, and trusted")
+    assert only(trusted.diagnoses).fact.startswith("found here and trusted")
     put(file, RULES + "# changed\n")
     needs_care(only(found(tmp_path).diagnoses), Level.FAULT, "has changed since")
 
@@ -98,7 +98,7 @@ def test_many_mistakes_are_counted(tmp_path: Path) -> None:
         RULES + "".join(f"wrong{number}: 1\n" for number in range(MAX_SHOWN_FINDINGS + 2)),
     )
     looked = found(tmp_path, "hosts.yaml")
-    assert looked.until == "the mistakes above are put right"
+    assert looked.until == "the errors above are fixed"
     *first, last = looked.diagnoses
     assert len(first) == MAX_SHOWN_FINDINGS
     needs_care(last, Level.FAULT, "2 more errors")

@@ -21,7 +21,7 @@ NOW = 1_795_000_000
 
 
 def status(folder: Path, **changed: object) -> dict[str, object]:
-    """The answer of a proxy that is well, and runs by the rules of the patient."""
+    """The answer of a proxy that is well, and runs rules: the patient."""
     policy = patient(folder).policy
     assert policy is not None
     well: dict[str, object] = {
@@ -59,7 +59,7 @@ async def test_one_that_is_well_is_fine(tmp_path: Path) -> None:
     found = await looked(tmp_path, status(tmp_path))
     assert {item.level for item in found} == {Level.OK}
     assert "pid 42" in found[0].fact
-    assert found[1].fact == "it goes by the same rules as looked at above: hosts.yaml, since 2026-01-02"
+    assert found[1].fact == "it uses the rules checked above: hosts.yaml, since 2026-01-02"
 
 
 async def test_one_that_is_not_ready_is_a_fault(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_what_was_killed_is_worth_knowing(tmp_path: Path) -> None:
 
 async def test_one_that_does_not_answer_properly_is_a_fault(tmp_path: Path) -> None:
     def broken() -> Answer:
-        raise UnreadableError("the proxy did not answer: badstatusline", "look into its log")
+        raise UnreadableError("the proxy did not answer: badstatusline", "check its log; if it hangs, kill")
 
     found = answering(patient(tmp_path), broken)
     needs_care(

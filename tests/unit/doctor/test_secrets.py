@@ -61,8 +61,8 @@ async def test_rules_without_secrets_and_no_rules_are_fine(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("file:FOLDER/none", "there is no file"),
-        ("file:FOLDER", "not a plain file"),
+        ("file:FOLDER/none", "file not found"),
+        ("file:FOLDER", "is not a regular file"),
         ("env:NOWHERE", "`env:NOWHERE` is not set in this shell"),
         ("command:/nowhere/at/all", "there is no program /nowhere/at/all"),
         ("command:/bin/sh -c 'echo tok_A1b2C3d4E5f6G7h8I9j0 >&2; exit 3'", "sh ended with status 3"),
@@ -98,8 +98,8 @@ async def test_a_variable_is_no_source_in_a_container(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
-        (0o644, "read by every user"),
-        (0o604, "read by every user"),
+        (0o644, "is readable by every user"),
+        (0o604, "is readable by every user"),
         (0o660, "written by every user of the group"),
     ],
 )
@@ -128,7 +128,7 @@ async def test_that_its_group_may_read_a_file_is_worth_knowing_where_it_can_get_
         assert [item.level for item in told] == [Level.OK, Level.NOTE]
         group = grp.getgrgid(file.stat().st_gid).gr_name
         needs_care(told[1], Level.NOTE, f"read by every user of the group {group}", "0640")
-        assert told[1].fix == f"`chmod 600 {file}`, if that is not meant"
+        assert told[1].fix == f"`chmod 600 {file}`, unless intended"
         folder.chmod(0o700)
         assert only(secrets.check(found, await ask(found), NOBODY)).level is Level.OK
 
@@ -148,7 +148,7 @@ async def test_a_folder_in_the_place_of_a_file_is_not_to_be_closed(tmp_path: Pat
         folder.chmod(0o777)
         found = patient(tmp_path, rules(f"file:{folder}"))
         told = only(secrets.check(found, await ask(found), NOBODY))
-    needs_care(told, Level.FAULT, "not a plain file")
+    needs_care(told, Level.FAULT, "is not a regular file")
     assert "chmod" not in told.fix
 
 
@@ -182,13 +182,25 @@ async def test_without_a_proxy_it_is_a_fault_that_names_it(tmp_path: Path) -> No
         RunningProxy(404),
         RunningProxy(problem=UnreadableError("it hangs", "wait")),
     ],
-    ids=["names it", "does not say", "says it otherwise", "of another shape", "starts", "hangs"],
+    ids=[
+        "names it",
+        "answers without naming its",
+        "says it otherwise",
+        "of another shape",
+        "starts",
+        "hangs",
+    ],
 )
 async def test_beside_a_proxy_it_is_doubtful_because_that_one_may_have_it(
     running: RunningProxy, tmp_path: Path
 ) -> None:
     found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
-    needs_care(found, Level.WARNING, "`env:TRACKER` is not set in this shell", "cannot be seen from here")
+    needs_care(
+        found,
+        Level.WARNING,
+        "`env:TRACKER` is not set in this shell",
+        "the running proxy does not report whether it has it",
+    )
     assert "TRACKER" in found.fix
 
 
@@ -199,14 +211,14 @@ async def test_a_proxy_that_runs_says_whether_it_was_started_with_it(
     running = RunningProxy(200, {"rules": {"secrets": ["s0"], "variables": {"TRACKER": said}}})
     found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
     assert found.level is level
-    assert ("was started with it" in found.fact) is (said == "set")
-    assert ("start the proxy again" in found.fix) is (said == "not set")
+    assert ("but in the running proxy" in found.fact) is (said == "set")
+    assert ("restart the proxy" in found.fix) is (said == "not set")
 
 
 async def test_beside_a_proxy_whose_rules_do_not_name_it_nobody_has_it(tmp_path: Path) -> None:
     running = RunningProxy(200, {"rules": {"secrets": ["other"]}})
     found = only((await looked(patient(tmp_path, rules("env:TRACKER")), running)).values())
-    needs_care(found, Level.FAULT, "the rules of the proxy that runs name no such secret")
+    needs_care(found, Level.FAULT, "and the rules of the running proxy have no such secret")
 
 
 async def test_one_that_is_set_to_nothing_is_a_fault_beside_a_proxy_too(tmp_path: Path) -> None:
@@ -216,10 +228,10 @@ async def test_one_that_is_set_to_nothing_is_a_fault_beside_a_proxy_too(tmp_path
 
 
 async def test_without_rules_it_is_told_what_has_to_be_done_first(tmp_path: Path) -> None:
-    for until in ("there are rules to go by", "the mistakes above are put right"):
+    for until in ("rules are found", "the errors above are fixed"):
         found = replace(patient(tmp_path, None), until=until)
         assert only((await looked(found)).values()).fact == f"not asked for until {until}"
-    assert only((await looked(patient(tmp_path, None))).values()).fact.endswith("rules to go by")
+    assert only((await looked(patient(tmp_path, None))).values()).fact.endswith("rules are found")
 
 
 async def test_a_folder_in_which_everybody_can_exchange_the_file_is_doubtful(tmp_path: Path) -> None:
@@ -229,7 +241,7 @@ async def test_a_folder_in_which_everybody_can_exchange_the_file_is_doubtful(tmp
         folder.chmod(0o777)
         found = patient(tmp_path, rules(f"file:{file}"))
         told = tuple(secrets.check(found, await ask(found), NOBODY))
-    needs_care(told[1], Level.WARNING, "every user can put another")
+    needs_care(told[1], Level.WARNING, "every user can replace")
 
 
 async def test_a_secret_that_has_ended_is_doubtful(tmp_path: Path) -> None:
@@ -237,7 +249,11 @@ async def test_a_secret_that_has_ended_is_doubtful(tmp_path: Path) -> None:
     text = rules(f"file:{file}", extra=", expires: 2026-01-01")
     before = patient(tmp_path, text, now=1_700_000_000)
     assert is_content((await looked(before)).values())
-    needs_care(only((await looked(patient(tmp_path, text))).values()), Level.WARNING, "has ended")
+    needs_care(
+        only((await looked(patient(tmp_path, text))).values()),
+        Level.WARNING,
+        "has expired, or the clock is wrong",
+    )
 
 
 async def test_one_source_of_two_secrets_is_asked_once(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ def test_none_is_fine_where_nobody_needs_one(tmp_path: Path) -> None:
 
 
 def test_none_is_doubtful_where_programs_go_through_the_proxy(tmp_path: Path, own: Authority) -> None:
-    needs_care(looked(tmp_path, is_led_here=True), Level.WARNING, "none is told to trust")
+    needs_care(
+        looked(tmp_path, is_led_here=True), Level.WARNING, "but no variable makes them trust its authority"
+    )
 
 
 def test_a_bundle_with_the_authority_of_the_proxy_is_fine(tmp_path: Path, own: Authority) -> None:
@@ -51,7 +53,11 @@ def test_a_bundle_with_the_authority_of_the_proxy_is_fine(tmp_path: Path, own: A
 def test_the_certificate_alone_is_fine_where_it_is_added(tmp_path: Path, own: Authority) -> None:
     alone = put(tmp_path / "ca.pem", own.certificate_pem)
     assert looked(tmp_path, NODE_EXTRA_CA_CERTS=alone).level is Level.OK
-    needs_care(looked(tmp_path, CURL_CA_BUNDLE=alone), Level.WARNING, "nothing else")
+    needs_care(
+        looked(tmp_path, CURL_CA_BUNDLE=alone),
+        Level.WARNING,
+        "other name is: a name that never exists, since an empty",
+    )
 
 
 def test_one_file_for_several_variables_is_told_once(tmp_path: Path, own: Authority) -> None:
@@ -64,7 +70,7 @@ def test_an_authority_that_was_replaced_since_is_found(tmp_path: Path, own: Auth
     bundle = put(tmp_path / "the bundle.pem", merged_bundle(own.certificate_pem))
     AuthorityStore(tmp_path / "state/ca").rotate("default", NOW)
     found = looked(tmp_path, SSL_CERT_FILE=bundle)
-    needs_care(found, Level.WARNING, "not that of this one")
+    needs_care(found, Level.WARNING, "or an old one")
     assert f"--force --out '{bundle}'" in found.fix
 
 

@@ -54,7 +54,7 @@ def test_without_such_commands_it_is_only_worth_knowing(tmp_path: Path) -> None:
     found = only(variables.check(patient(tmp_path, environ=environ), [HERE], [HERE]))
     assert found.level is Level.NOTE
     assert "https_proxy, ALL_PROXY" in found.fact
-    assert "go through it" in found.fact
+    assert "points to this proxy: programs started here use it" in found.fact
 
 
 def test_a_variable_that_leads_to_a_proxy_that_does_not_run_is_doubtful(tmp_path: Path) -> None:

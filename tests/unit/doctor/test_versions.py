@@ -81,7 +81,7 @@ def test_a_package_that_is_missing_is_a_fault() -> None:
 
 @pytest.mark.parametrize("version", ["4.4.0rc1", "4.4.dev0", "", "latest"])
 def test_what_is_no_plain_release_is_doubtful(version: str) -> None:
-    needs_care(package(floor("h2"), version), Level.WARNING, "no plain release")
+    needs_care(package(floor("h2"), version), Level.WARNING, "not a plain release, so its flaws are unknown")
 
 
 @pytest.mark.parametrize(("version", "said"), [("12.3.1", "published key"), ("13.0.0", "newer")])

@@ -213,7 +213,7 @@ def zeros_as_br() -> Iterator[bytes]:
 
 
 def runs_as_zstd() -> Iterator[bytes]:
-    """A gibibyte written by hand in the smallest blocks there are: four bytes for 128 KiB each."""
+    """A gibibyte written by hand in the smallest blocks known profiles: four bytes for 128 KiB each."""
     yield b"\x28\xb5\x2f\xfd\x00\x58"
     yield (2 | (128 << 10) << 3).to_bytes(3, "little") + b"\0"
     for _ in range(63):

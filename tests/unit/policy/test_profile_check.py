@@ -47,7 +47,7 @@ def test_rules_without_profiles_would_give_everything_so_a_name_is_an_error() ->
 def test_new_rules_without_profiles_are_refused_while_one_is_in_use() -> None:
     found = refuse_without_profiles(loaded(WITHOUT), ["small", None], "hosts.yaml")
     assert found.policy is None
-    assert "they would get everything" in found.findings[-1].message
+    assert "they would get all rules" in found.findings[-1].message
     assert str(found.findings[-1].place) == "hosts.yaml:1:1"
 
 

@@ -75,7 +75,7 @@ def test_follows_a_symbolic_link_to_a_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match=r"there is no file .*/hosts\.yaml") as caught:
+    with pytest.raises(UnreadableError, match=r"file not found: .*/hosts\.yaml") as caught:
         read_text(tmp_path / "hosts.yaml")
     assert "egress init" in caught.value.hint
     assert caught.value.exit_status == 3
@@ -83,7 +83,7 @@ def test_a_missing_file_is_named_with_what_to_do(tmp_path: Path) -> None:
 
 def test_a_link_to_nowhere_is_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "link.yaml").symlink_to(tmp_path / "gone.yaml")
-    with pytest.raises(UnreadableError, match="there is no file"):
+    with pytest.raises(UnreadableError, match="file not found"):
         read_text(tmp_path / "link.yaml")
 
 
@@ -103,14 +103,14 @@ def test_a_file_without_permission_is_said(open_folder: Path) -> None:
     with as_an_ordinary_user():
         assert read_text(path) == "version: 1\n"
     path.chmod(0)
-    with as_an_ordinary_user(), pytest.raises(UnreadableError, match="may not be read"):
+    with as_an_ordinary_user(), pytest.raises(UnreadableError, match="permission denied"):
         read_text(path)
 
 
 def test_a_directory_without_permission_is_said(open_folder: Path) -> None:
     path = written(open_folder, b"version: 1\n")
     open_folder.chmod(0o600)
-    with as_an_ordinary_user(), pytest.raises(UnreadableError, match="may not be read"):
+    with as_an_ordinary_user(), pytest.raises(UnreadableError, match="permission denied"):
         read_text(path)
 
 
@@ -159,7 +159,7 @@ def test_an_error_shows_a_strange_name_on_one_plain_line(tmp_path: Path) -> None
     name = os.fsdecode(b"a\x1b[2J\n\xff.yaml")
     with pytest.raises(UnreadableError) as caught:
         read_text(tmp_path / name)
-    assert caught.value.message == f"there is no file {tmp_path}/a?[2J??.yaml"
+    assert caught.value.message == f"file not found: {tmp_path}/a?[2J??.yaml"
 
 
 # What stands in the file ------------------------------------------------------------------------
@@ -240,14 +240,14 @@ def test_utf16_is_recognised(tmp_path: Path, encoding: str) -> None:
 
 def test_utf16_without_its_mark_is_found_by_its_nul_bytes(tmp_path: Path) -> None:
     place, message, hint = not_text(written(tmp_path, "version: 1\n".encode("utf-16-le")))
-    assert (place, message) == ("1:2", "a NUL byte stands here")
+    assert (place, message) == ("1:2", "the file contains a NUL byte")
     assert hint.endswith("save it as UTF-8")
 
 
 def test_a_program_is_no_text(tmp_path: Path) -> None:
     assert not_text(written(tmp_path, b"\x7fELF\x02\x01\x01\x00\x00"))[:2] == (
         "1:8",
-        "a NUL byte stands here",
+        "the file contains a NUL byte",
     )
 
 

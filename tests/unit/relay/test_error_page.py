@@ -103,7 +103,7 @@ proxy-authenticate: Basic realm="egress"
 {
   "error": {
     "code": "proxy.authentication",
-    "message": "This proxy asks for the password of the sandbox.",
+    "message": "This proxy needs the password of the sandbox.",
     "hint": "Use the proxy address the sandbox was given.",
     "request": "01J8-abc"
   }

@@ -316,7 +316,7 @@ def test_no_secret_enters_and_the_kit_stands_whatever_is_asked_for(
 def tried(
     asked: list[RequestedVariable], caller: dict[str, str], kind: SandboxKind, own: set[str]
 ) -> tuple[Mapping[str, str], str]:
-    """The variables, and what was said; where it was refused there is nothing but the kit."""
+    """The variables, and what was said; where the proxy refused the request there is nothing but the kit."""
     try:
         found = build_environment(caller, KIT, NEEDLES, kind=kind, asked=asked, own=own)
     except UsageError as error:

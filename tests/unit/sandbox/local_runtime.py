@@ -55,7 +55,7 @@ class LocalProcess:
         self._err = CapturedStream(command.most_output, output.stderr)
         folder = command.cwd or str(box.folder)
         if not Path(folder).is_dir():
-            raise PathNotFoundError(f"there is no folder {folder}", "make it first")
+            raise PathNotFoundError(f"there is no folder {folder}", "create it first")
         env = {"PATH": os.defpath, "HOME": str(box.folder), **box.spec.env, **command.env}
         self.is_dead = False
         self._terminal: int | None = None
@@ -146,7 +146,7 @@ class LocalProcess:
         self.close_input()
         self._box.processes.discard(self)
         if self.is_dead:
-            raise SandboxDiedError(f"the sandbox {self._box.spec.name} ended under it", "start it again")
+            raise SandboxDiedError(f"the sandbox {self._box.spec.name} ended under it", "restart it")
         status = 128 - status if status < 0 else status
         limit = self._command.timeout
         duration = time.monotonic() - self._began
@@ -217,7 +217,7 @@ class LocalRuntime:
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
         self._running(name)
         if not Path(path).is_dir():
-            raise PathNotFoundError(f"there is no folder {path}", "make it first")
+            raise PathNotFoundError(f"there is no folder {path}", "create it first")
         with tempfile.TemporaryFile() as file:
             filter_archive(archive, file)
             file.seek(0)
@@ -262,7 +262,7 @@ class LocalRuntime:
     def _running(self, name: str) -> LocalSandbox:
         box = self._box(name)
         if box.state == "stopped":
-            raise SandboxDiedError(f"the sandbox {name} has ended", "start it again")
+            raise SandboxDiedError(f"the sandbox {name} has ended", "restart it")
         if box.state != "running":
             raise SandboxStateError(f"the sandbox {name} is {box.state}", "start it")
         return box

@@ -152,7 +152,7 @@ def test_more_than_are_kept_is_an_error(fake: FakeRuntime) -> None:
 
 
 def test_it_is_whoever_makes_it_that_runs_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that what is mounted can be written; as `egress run` has it."""
+    """So that what is mounted is writable; as `egress run` has it."""
     monkeypatch.setattr(options, "caller_ids", lambda: (501, 20))
     runtime = Recording()
     Sandbox.create(image="any", runtime=runtime)

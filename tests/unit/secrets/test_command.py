@@ -50,7 +50,7 @@ def test_nothing_is_run_from_the_folder_of_the_proxy(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     script(tmp_path, "echo evil-evil", "get")
     assert fault(source("get", path=f".:{SYSTEM_PATH}")).message == "there is no program get"
-    assert "depends on the folder" in fault(source("./get")).message
+    assert "is a relative" in fault(source("./get")).message
     assert value(source("pwd", home="/")) == b"/"
 
 
@@ -64,7 +64,7 @@ def test_a_failure_is_told_without_what_was_written(tmp_path: Path) -> None:
     assert error.message == "get-secret ended with status 4 and wrote 25 bytes to standard error"
     assert "by hand" in error.hint
     error = fault(source(str(script(tmp_path, f"{said}; kill -9 $$"))))
-    assert error.message == "get-secret was ended by signal 9 and wrote 25 bytes to standard error"
+    assert error.message == "get-secret was killed by signal 9 and wrote 25 bytes to standard error"
     assert error.__context__ is None
 
 
@@ -74,8 +74,8 @@ def test_a_program_that_hangs_is_told(tmp_path: Path) -> None:
 
 
 def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
-    assert "there is no program" in fault(source(str(tmp_path / "gone"))).message
-    assert "there is no program" in fault(CommandSecretSource((), ChildEnvironment({}))).message
+    assert "program not found" in fault(source(str(tmp_path / "gone"))).message
+    assert "program not found" in fault(CommandSecretSource((), ChildEnvironment({}))).message
     program = script(tmp_path, "")
     program.write_text("#!/no/such/interpreter\n", encoding="utf-8")
     assert "cannot be started" in fault(source(str(program))).message

@@ -51,14 +51,14 @@ def test_follows_the_swap_of_a_kubernetes_volume(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match=f"there is no file {tmp_path}/token"):
+    with pytest.raises(UnreadableError, match=f"file not found: {tmp_path}/token"):
         look(tmp_path / "token")
 
 
 def test_refuses_what_is_no_file_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
-        with pytest.raises(UnreadableError, match="not a plain file"):
+        with pytest.raises(UnreadableError, match="is not a regular file"):
             look(path)
 
 
@@ -75,7 +75,7 @@ def test_refuses_a_pipe_put_there_between_two_looks_at_it(
         return real(asked, follow_symlinks=follow_symlinks)
 
     monkeypatch.setattr(os, "stat", stat)
-    with pytest.raises(UnreadableError, match="not a plain file"):
+    with pytest.raises(UnreadableError, match="is not a regular file"):
         look(tmp_path / "pipe")
 
 
@@ -90,7 +90,7 @@ def test_refuses_a_file_that_every_user_can_write(tmp_path: Path) -> None:
     path.chmod(0o664)
     assert look(path) == TOKEN
     path.chmod(0o646)
-    with pytest.raises(UnreadableError, match="written by every user") as caught:
+    with pytest.raises(UnreadableError, match="is writable by every user, who can then redirect") as caught:
         look(path)
     assert caught.value.hint == f"chmod o-w {path}"
 
@@ -126,7 +126,7 @@ def test_gives_up_on_a_file_that_never_rests(tmp_path: Path, monkeypatch: pytest
         return real(descriptor)
 
     monkeypatch.setattr(os, "fstat", fstat)
-    with pytest.raises(UnreadableError, match="changes while it is read") as caught:
+    with pytest.raises(UnreadableError, match="changed while it was read") as caught:
         look(path)
     assert "rename" in caught.value.hint
 

@@ -85,5 +85,5 @@ def test_a_system_that_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     # By its full name: the package exports a function of that name.
     monkeypatch.setattr(sys.modules["egress.secrets.harden"], "_prctl", lambda _: -1)
-    with pytest.raises(UnreadableError, match="cannot be kept from others"):
+    with pytest.raises(UnreadableError, match="the memory of this process cannot be protected"):
         harden()

@@ -328,7 +328,7 @@ async def test_a_missing_secret_is_missing_and_told_once_with_its_cure(
     (told,) = events
     assert told["event"] == "secret.unavailable"
     assert told["secrets"] == ["github"]
-    assert told["cause"] == f"there is no file {tmp_path}/token"
+    assert told["cause"] == f"file not found: {tmp_path}/token"
     assert told["cure"]
 
 
@@ -491,7 +491,7 @@ async def test_a_secret_that_left_the_policy_while_it_was_waited_for_is_not_put_
     await let_go(tmp_path)
     assert await waiter == {}
     assert of.unavailable([slow]) == ()
-    assert not of._held
+    assert not of._entries
 
 
 async def test_a_destination_without_secrets_is_told_from_one_whose_values_are_not_known(
@@ -547,7 +547,7 @@ async def test_what_left_the_policy_is_searched_for_at_its_destinations(clock: H
     clock.advance(REPLACED_VALUE_LIFETIME)
     assert of.needles_at("a.example", 443, []) is None
     await of.warm([])
-    assert not of._trails, "nothing is kept of it for ever"
+    assert not of._histories, "nothing is kept of it for ever"
 
 
 async def test_what_a_running_exchange_carries_is_searched_for_until_it_is_over(clock: HandClock) -> None:
@@ -686,7 +686,7 @@ async def test_a_look_that_has_just_ended_is_not_waited_for(clock: HandClock, tm
     of.cached([one])
     (run,) = of._runs.values()
     await run
-    of._runs[next(iter(of._held.values()))] = run
+    of._runs[next(iter(of._entries.values()))] = run
     clock.advance(3)
     assert await value(of, one) == TOKEN
 

@@ -1,1 +1,1 @@
-"""`egress doctor --image`: which stacks of an image trust the proxy, and are given a credential by it."""
+"""`egress doctor --image`: which HTTPS clients of an image trust the proxy and get a credential."""

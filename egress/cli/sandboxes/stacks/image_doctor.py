@@ -1,4 +1,4 @@
-"""`egress doctor --image`: which stacks of an image trust the proxy and are given a credential."""
+"""`egress doctor --image`: test which HTTPS clients of an image trust the proxy and get a credential."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _HEAD: Final[list[Cell]] = [(title, BOLD) for title in ("stack", "version", "tru
 
 
 def examine_image(image: str, runtime: str | None, *, as_json: bool) -> int:
-    """Try the image, and print what was found; returns 1 where a stack does not trust or gets nothing.
+    """Test the image and print the results; return 1 if a client does not trust, or gets no credential.
 
-    Raises what keeps a sandbox of it from being made.
+    Raises errors of creating its sandbox.
     """
     environ = environment.read_environment()
-    # `host` is an image of namespaces, so nobody has to say so twice.
+    # `host` only exists for namespaces, so --runtime is not needed.
     asked = runtime or ("namespace" if image == "host" or image.startswith("/") else None)
     choice = choose_runtime(read_kind(asked, environ.get(RUNTIME_VARIABLE)))
     folder = environment.runtime_dir(environ)
@@ -45,16 +45,16 @@ def examine_image(image: str, runtime: str | None, *, as_json: bool) -> int:
 
 def _show(image: str, found: list[StackResult], absent: list[str]) -> None:
     if not found:
-        render.line(f"nothing that speaks HTTPS was found in {image}")
+        render.line(f"no HTTPS client found in {image}")
         return
     render.table([_HEAD, *(_row(each) for each in found)])
     for each in found:
         if each.cure:
             render.line((f"{each.stack}: ", BOLD), each.cure)
         if each.said:
-            render.line((f"  it said: {each.said}", DIM))
+            render.line((f"its output: {each.said}", DIM))
     if absent:
-        render.line((f"not in it: {', '.join(absent)}", DIM))
+        render.line((f"not in the image: {', '.join(absent)}", DIM))
 
 
 def _row(each: StackResult) -> list[Cell]:

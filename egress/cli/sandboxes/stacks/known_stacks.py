@@ -1,8 +1,8 @@
-"""The stacks that are looked for in an image: how each shows its version, and how each asks for a page.
+"""HTTPS clients that are tested in an image: how each prints its version and requests a page.
 
-Both are lines for a POSIX shell. `$URL` is the page, and `$AT` its host and port. They are asked of programs
-as they are found, with no option about trust or proxies, since those who use them will give none either.
-What asks for a page prints it; what asks for an index, a repository or a list says that this is none.
+Both are lines for a POSIX shell. `$URL` is the page, and `$AT` its host and port. Programs run without
+options about trust or proxies, as their users will run them. A client for pages prints the page; a client for
+an index, a repository or a list reports that it is none.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One way in which programs speak HTTPS."""
+    """A client, or library, that speaks HTTPS."""
 
     name: str
     version: str
-    """Fails where the stack is not there."""
+    """Fails if the stack is not installed."""
     ask: str
     cure: str
-    """What to do where it does not trust."""
+    """The cure if it does not trust the proxy."""
 
 
 _VARIABLES: Final = "keep the variables of the sandbox: `sudo`, `env -i` and login shells drop them"
 _OWN: Final = "let no file or variable of the image name another bundle: see docs/clients.md"
 
 _CHROMIUM: Final = 'command -v chromium >/dev/null && PATH="/usr/lib/chromium:$PATH" chromium'
-"""Where Debian has the program itself: what is in the search path there wants files of a whole system."""
+"""The program itself on Debian: the wrapper in the search path needs files of a whole system."""
 _PHP_CURL: Final = 'extension_loaded("curl") || dl("curl") || exit(1);'
-"""Loaded here where no file of settings does it: a sandbox of this machine's programs has none of those."""
+"""Loads the extension if no settings file does: sandboxes of this machine's programs have none."""
 _FIREFOX: Final = 'timeout 60 "$(command -v firefox || command -v firefox-esr)"'
-"""It waits for ever where it does not trust."""
+"""With a timeout: Firefox waits for ever if it does not trust."""
 
 STACKS: Final = (
     Stack("curl", "curl --version", 'curl -fsS "$URL"', _OWN),

@@ -1,7 +1,7 @@
-"""Tries the stacks of an image in a sandbox of it: whom they trust, and whether a credential reaches them.
+"""Test the HTTPS clients of an image in a sandbox: whether they trust the proxy and get a credential.
 
-The rules, the secret and the server asked are made up for the trial and end with it. What shows that a stack
-trusts is that its request came through the proxy to the server, and not what a program says.
+Rules, secret and server are made for the trial and end with it. A client trusts the proxy if its request
+reached the server through the proxy, regardless of its own output.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ hosts:
     inject: [{{bearer: trial}}]
 """
 _IN_A_FOLDER: Final = 'cd "$(mktemp -d)" && '
-_INJECTION: Final = "its request came through without the credential, which is a mistake of Egress: report it"
+_INJECTION: Final = "its request arrived without the credential, which is a bug in Egress: please report it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackResult:
-    """One stack of an image."""
+    """The result for one stack."""
 
     stack: str
     version: str
     trusts: bool
     injected: bool
     cure: str = ""
-    """What to do where something is missing."""
+    """The cure if a check failed."""
     said: str = ""
-    """The last that the program said then."""
+    """The last line of output in that case."""
 
 
 @dataclass(frozen=True, slots=True)
 class AbsentStack:
-    """A stack that was looked for, and is not in the image."""
+    """A stack that is not in the image."""
 
     stack: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackTrial:
-    """Sandboxes behind a proxy of their own, and the server that is asked."""
+    """A fleet with its own proxy, and the server for the requests."""
 
     fleet: SandboxFleet
     upstream: TrialUpstream
@@ -73,7 +73,7 @@ class StackTrial:
     def try_stacks(
         self, image: str, stacks: tuple[Stack, ...] = STACKS
     ) -> Iterator[StackResult | AbsentStack]:
-        """Make a sandbox of the image and try each stack there is. Raises what keeps it from being made."""
+        """Create a sandbox of the image and test each stack. Raises errors of creating it."""
         user, group = caller_ids()
         spec = Spec(
             name=sandbox_options.fresh_name(),
@@ -116,7 +116,7 @@ class StackTrial:
 def open_trial(
     choice: RuntimeChoice, environ: Mapping[str, str], folder: Path, private: Path, now: int
 ) -> Iterator[StackTrial]:
-    """Start a server and a proxy for a trial. `private` is an empty folder of this user alone."""
+    """Start the server and proxy of a trial. `private` is an empty folder of this user alone."""
     with TrialUpstream(private, now) as upstream:
         secret, rules = private / "secret", private / "hosts.yaml"
         for place, text in (
@@ -125,7 +125,7 @@ def open_trial(
         ):
             place.touch(0o600)
             place.write_text(text, "utf-8")
-        # Not among the requests of those who work here.
+        # A separate audit log: the trial must not appear among real requests.
         apart = {**environ, "EGRESS_AUDIT_DIR": str(private / "audit")}
         options = ("--upstream-ca", str(upstream.trusted), "--resolve", f"{HOST}=127.0.0.1")
         with open_embedded(choice, apart, folder, [rules], options=options) as fleet:
@@ -142,7 +142,7 @@ def _version(text: str) -> str:
 
 
 def _last(text: str) -> str:
-    """The last line of a program that nobody has reason to trust."""
+    """Return the last line of output, made harmless: the program is untrusted."""
     lines = [line for line in text.splitlines() if line.strip()]
     return (
         "".join(letter for letter in lines[-1] if letter.isprintable())[:_MAX_MESSAGE_CHARS] if lines else ""

@@ -1,6 +1,6 @@
-"""A server on loopback that stands for somebody's API, and remembers who asked it with which credential.
+"""A server on loopback that plays an API, and remembers the credentials it received.
 
-Its authority is its own and ends with it; only the proxy of the trial is told to trust it.
+Its authority is its own and ends with it; only the proxy of the trial trusts it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MAX_REQUESTS: Final = 1000
 
 
 class TrialUpstream:
-    """Serves from `with` to its end."""
+    """Serves within its `with` block."""
 
     def __init__(self, folder: Path, now: int) -> None:
-        """`folder` is of this user alone: the key is there for as long as it takes to read it."""
+        """`folder` belongs to this user alone: the key is in it only until it is loaded."""
         authority = Authority.create("egress doctor", now)
         self.trusted = folder / "upstream-ca.pem"
         self.trusted.write_bytes(authority.certificate_pem)
@@ -51,7 +51,7 @@ class TrialUpstream:
         self._server.server_close()
 
     def seen(self, name: str) -> frozenset[str]:
-        """The credentials with which the page of this name was asked for; empty where nobody did."""
+        """Return the credentials received for this page; empty if it was not requested."""
         with self._lock:
             return frozenset(self._seen.get(name, ()))
 
@@ -82,7 +82,7 @@ class _Server(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that go away are no news."""
+        """Ignore clients that go away."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -99,4 +99,4 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""

@@ -65,5 +65,5 @@ def test_a_log_that_is_not_sound_is_exported_and_says_so(log: Path) -> None:
     file = files(log)[0]
     file.write_bytes(file.read_bytes().replace(b"bob", b"eve"))
     _, _, beside = run("export")
-    assert "not sound" in beside
+    assert "failed verification" in beside
     assert "was not sound when this was made" in run("verify", "evidence.zip")[1]

@@ -23,7 +23,7 @@ def test_they_are_where_the_proxy_keeps_them(log: Path, tmp_path: Path) -> None:
     assert locations.folder(tmp_path / "x", None) == tmp_path / "x/audit"
     assert locations.folder_and_key(None, None, None) == (log, tmp_path / "audit.key")
     assert locations.folder_and_key(None, tmp_path, log) == (tmp_path, log)
-    with pytest.raises(UnreadableError, match="there is no key"):
+    with pytest.raises(UnreadableError, match="key not found"):
         locations.read_key(tmp_path / "none", log)
 
 

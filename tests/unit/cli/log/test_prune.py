@@ -73,7 +73,7 @@ def test_what_cannot_be_written_now_is_left_to_the_next_start(
 ) -> None:
     monkeypatch.setattr(pruning, "record_pruning", lambda *_: False)
     _, said, _ = run("prune", "--keep-files", "2")
-    assert said.splitlines()[-1] == "note: the next start of the proxy writes the line that tells of it"
+    assert said.splitlines()[-1] == "note: the next start of the proxy records the deletion in the log"
     _, said, _ = run("prune", "--keep-files", "2")
     assert "note" not in said, "nothing was deleted"
 

@@ -35,7 +35,7 @@ def test_the_newest_come_first_and_say_what_was_decided() -> None:
 def test_nothing_is_a_finding() -> None:
     status, said, beside = run("query", "--host", "nowhere.example")
     assert (status, said) == (1, "")
-    assert beside == "no line of the log is like that\n"
+    assert beside == "no matching lines\n"
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_says_what_to_write_and_what_it_opens() -> None:
     assert "write hosts.yaml, before line 5, under api.example.com, in `allow`:" in result.output
     assert "- { id: new, methods: [POST], paths: [/b] }" in result.output
     assert "risk: POST can send out any data" in result.output
-    assert "tried: with it the verdict is allow api.example.com#new" in result.output
+    assert "tried: with this change, the verdict is allow api.example.com#new" in result.output
     assert Path("hosts.yaml").read_text("utf-8") == RULES
 
 
@@ -60,7 +60,7 @@ def test_a_canary_gets_no_yaml_whether_the_rules_allow_its_request_or_not(path: 
     put(Path("audit"), denied("canary.seen", path=path))
     result = run("c-1-1")
     assert result.return_value == 1
-    assert "nothing is suggested: it carried a canary" in result.output
+    assert "no suggestion: it carried a canary" in result.output
     assert "tried:" not in result.output
     assert "write" not in result.output
     data = json.loads(run("c-1-1", "--json").output)

@@ -98,7 +98,7 @@ def test_json_names_every_fault(place: Path) -> None:
 
 
 def test_without_a_log_or_a_key_it_cannot_tell(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="there is no key") as error:
+    with pytest.raises(UnreadableError, match="key not found") as error:
         run("--key", str(tmp_path / "none"))
     assert error.value.exit_status == 3
     with pytest.raises(UnreadableError, match="cannot be read: no such file"):
@@ -122,7 +122,10 @@ def test_with_another_key_both_keys_are_named(place: Path, tmp_path: Path) -> No
     keys.read_or_create(other, place)
     with pytest.raises(UnreadableError, match="was not written with this key") as error:
         run("--dir", str(place), "--key", str(other))
-    assert f"the key taken was {other}; beside the log lies {place.parent / 'audit.key'}" in error.value.hint
-    with pytest.raises(UnreadableError, match=f"there is no key {tmp_path / 'none'}") as error:
+    assert (
+        f"the key taken was {other}; a key exists beside the log: {place.parent / 'audit.key'}"
+        in error.value.hint
+    )
+    with pytest.raises(UnreadableError, match=f"key not found: {tmp_path / 'none'}") as error:
         run("--dir", str(place), "--key", str(tmp_path / "none"))
     assert f"beside the log lies {place.parent / 'audit.key'}" in error.value.hint

@@ -80,7 +80,7 @@ def test_nothing_seen_makes_rules_that_allow_nothing() -> None:
 
 
 def test_a_host_whose_rules_do_not_load_is_left_out_and_the_others_stay() -> None:
-    # 16 levels of YAML and any text can be written; a name like this one cannot be a path's pattern.
+    # 16 levels of YAML and any text is writable; a name like this one cannot be a path's pattern.
     odd = exchange(host="odd.example.com", path="/" + "%2F".join("a" * 40))
     made = draft(Traffic.of([exchange(), odd]), None, NOW)
     assert "api.example.com" in made.text

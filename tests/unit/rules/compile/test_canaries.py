@@ -85,7 +85,7 @@ def test_a_variable_has_a_name_that_shells_take(name: str) -> None:
 @pytest.mark.parametrize("name", sorted({*RESERVED_VARIABLES, "LD_PRELOAD", "LD_LIBRARY_PATH"}))
 def test_a_variable_that_a_sandbox_needs_is_not_taken(name: str) -> None:
     [(_, message)] = complaints(f"{{ like: aws, env: {name} }}")
-    assert "a sandbox needs itself" in message
+    assert "sandboxes need themselves" in message
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_file_has_a_plain_path(path: str) -> None:
 )
 def test_nothing_is_planted_where_the_system_is(path: str) -> None:
     [(_, message)] = complaints(f"{{ like: aws, file: {path} }}")
-    assert "nothing can be planted" in message
+    assert "a canary cannot be planted" in message
     assert complaints("{ like: aws, file: /process/a }", "{ like: aws, file: /etc/egress.conf }") == []
 
 
@@ -151,7 +151,7 @@ def test_a_path_has_an_end() -> None:
 
 def test_a_text_without_a_file_is_none() -> None:
     [(_, message)] = complaints('{ like: aws, text: "a={value}" }')
-    assert "there is no `file`" in message
+    assert "`file` is missing" in message
 
 
 @pytest.mark.parametrize("key", ["env", "file", "text"])
@@ -174,7 +174,7 @@ def test_two_in_one_place_would_be_one() -> None:
         for one, other in ((first, second), (second, first)):
             [(place, message)] = complaints(f"{{ like: aws, {one} }}", f"{{ like: aws, {other} }}")
             assert place.startswith("h:4:")
-            assert "`c0` is planted there (h:3:3)" in message
+            assert "`c0` is already planted there (at h:3:3)" in message
     assert complaints("{ like: aws, file: /a }", "{ like: aws, file: /ab }") == []
     over = [
         RuleText("a", PLANTED),
@@ -192,4 +192,4 @@ def test_mistakes_are_told() -> None:
 def test_the_same_name_in_two_files_is_a_conflict() -> None:
     loaded = load([RuleText("a", TEXT), RuleText("b", TEXT)])
     assert loaded.policy is None
-    assert loaded.findings[0].message == "the canary `decoy` is written twice (first at a:3:3)"
+    assert loaded.findings[0].message == "duplicate canary `decoy` (first at a:3:3)"

@@ -85,7 +85,7 @@ hosts: {a.example: {allow: all, inject: [{bearer: s}]}}
     assert [
         line
         for line in errors(f"{text}hosts: {{a.example: {{intercept: never}}}}\n", presets={"p": preset})
-        if "nothing can be injected" in line
+        if "no credential can be injected" in line
     ]
 
 
@@ -139,8 +139,8 @@ def test_the_metadata_addresses_are_worth_a_word() -> None:
 def test_an_entry_whose_injections_were_all_refused_still_needs_allow() -> None:
     found = errors("hosts: {a.example: {inject: [{}]}}")
     assert [line.split(": ", 1)[1].split(" (")[0] for line in found] == [
-        "this entry has `deny` or `inject` and no `allow`",
-        "an item of `inject` has exactly one kind, and this one has none",
+        "this entry has `deny` or `inject` but no `allow`",
+        "an item of `inject` needs exactly one kind, this one has none",
     ]
 
 

@@ -87,9 +87,7 @@ def test_a_format_that_looks_like_the_credential_is_not_shown() -> None:
         hosts: {{a.example: {{allow: all,
           inject: [{{header: {{name: x, secret: s, format: "token {credential}"}}}}]}}}}
     """)
-    assert (
-        "this looks like a credential itself (not shown) (name a secret, and write {} where it goes)" in found
-    )
+    assert "this looks like a credential (not shown) (name a secret, and write {} in its place)" in found
     assert credential not in found
 
 
@@ -107,7 +105,7 @@ def test_a_for_that_names_a_deny_is_an_error() -> None:
         hosts: {a.example: {allow: [{id: yes}], deny: [{id: no, paths: [/x]}],
           inject: [{bearer: s, for: [no]}]}}
     """)
-    assert "`for` names `no`, and this entry has no such allow rule" in found
+    assert "`for` names `no`, but this entry has no such allow rule" in found
 
 
 def test_a_sound_entry_injects() -> None:

@@ -20,7 +20,7 @@ def entry(*allow: str, deny: str = "", more: str = "") -> str:
 
 @pytest.mark.parametrize("key", ["*.com", "**.co.uk", "*.github.io", "**.org"])
 def test_a_wildcard_over_a_public_suffix(key: str) -> None:
-    assert says(f'hosts: {{"{key}": {{}}}}') == [f"`{key}` takes in names that anybody can register"]
+    assert says(f'hosts: {{"{key}": {{}}}}') == [f"`{key}` covers names that anybody can register"]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,10 @@ def test_a_credential_under_a_public_suffix_is_an_error() -> None:
     """)
     assert [line.split(": ", 1)[1].split(" (")[0] for line in found] == [
         "`s` is bound to `*.github.io`, where anybody can register names",
-        "`*.github.io` takes in names that anybody can register, and a credential is injected there",
+        (
+            "`*.github.io` covers names that anybody can register, and a credential is injected into"
+            " its requests"
+        ),
     ]
     assert errors("secrets: {s: {from: 'env:S', hosts: ['*.acme.github.io', acme.github.io]}}") == []
 
@@ -140,7 +143,7 @@ def test_clear_text_beside_a_secret() -> None:
 
 def test_a_deny_that_a_tunnel_cannot_see() -> None:
     text = "hosts: {a.example.org: {intercept: never}}\ndeny: [{id: no, paths: [/x]}]\n"
-    assert says(text) == ["deny#no cannot hold for `a.example.org`, which `intercept: never` passes unread"]
+    assert says(text) == ["deny#no cannot be enforced for `a.example.org`: `intercept: never` reads nothing"]
     assert says(text.replace("paths: [/x]", "paths: [/x], hosts: [b.example.org]")) == []
 
 
@@ -150,7 +153,7 @@ def test_a_deny_of_the_whole_host_holds_for_a_tunnel() -> None:
 
 
 def test_a_secret_that_is_injected_nowhere() -> None:
-    assert says(SECRET) == ["the secret `s` is injected nowhere"]
+    assert says(SECRET) == ["the secret `s` is never injected"]
     assert says(SECRET + entry("id: a", more=", inject: [{bearer: s}]")) == []
 
 

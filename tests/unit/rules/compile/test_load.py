@@ -80,18 +80,24 @@ def test_the_digest_names_the_presets_that_are_used_and_no_others() -> None:
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        ("hosts: 3\n", "1:8: this must be a mapping (names on the left, their contents below)"),
-        ("secrets: []\n", "1:1: this must be a mapping (names on the left, their contents below)"),
-        ("profiles: x\n", "1:11: this must be a mapping (names on the left, their contents below)"),
+        ("hosts: 3\n", "1:8: this must be a mapping (write write names on the left, their contents below)"),
+        (
+            "secrets: []\n",
+            "1:1: this must be a mapping (write write names on the left, their contents below)",
+        ),
+        (
+            "profiles: x\n",
+            "1:11: this must be a mapping (write write names on the left, their contents below)",
+        ),
         ("deny: {}\n", "1:1: this must be a list (begin each item with `- `)"),
         ("use: x\n", "1:6: this must be a list (begin each item with `- `)"),
         ("networks: 3\n", "1:11: this must be a list (begin each item with `- `)"),
         ("tests: x\n", "1:8: this must be a list (begin each item with `- `)"),
         ("limits: 3\n", "1:9: this must be a mapping, not a number ()"),
-        ("mode: [observe]\n", "1:1: the mode is `enforce` or `observe`"),
+        ("mode: [observe]\n", "1:1: `mode` must be `enforce` or `observe`"),
         ("deny: [3]\n", "1:8: this must be a mapping, not a number ()"),
         ("networks: [x]\n", "1:12: this must be a mapping, not text ()"),
-        ("- x\n", "1:1: a rule file is a mapping (start with `version: 1`)"),
+        ("- x\n", "1:1: a rule file must be a mapping (start with `version: 1`)"),
     ],
 )
 def test_says_what_a_section_must_be(text: str, finding: str) -> None:
@@ -105,7 +111,7 @@ def test_says_what_a_section_must_be(text: str, finding: str) -> None:
 )
 def test_a_section_without_a_value_is_reported_once(section: str) -> None:
     (found,) = errors(f"{section}:\n")
-    assert found.startswith(f"hosts.yaml:1:{len(section) + 2}: there is no value here")
+    assert found.startswith(f"hosts.yaml:1:{len(section) + 2}: the value is missing")
 
 
 @pytest.mark.parametrize(
@@ -124,8 +130,8 @@ def test_a_section_without_a_value_is_reported_once(section: str) -> None:
 )  # fmt: skip
 def test_a_value_that_is_not_there_is_reported_once(text: str) -> None:
     found = errors(text, presets={"p": "title: P\n"})
-    assert len([line for line in found if "there is no value here" in line]) == 1
-    assert all("there is no value here" in line or "exactly one kind" in line for line in found)
+    assert len([line for line in found if "the value is missing" in line]) == 1
+    assert all("the value is missing" in line or "exactly one kind" in line for line in found)
 
 
 def test_mistakes_do_not_hide_each_other() -> None:
@@ -176,7 +182,7 @@ def test_a_text_that_no_encoding_writes_is_reported() -> None:
 
 def test_without_presets_none_can_be_used() -> None:
     (finding,) = load([RuleText("a", "version: 1\nuse: [p]\n")]).findings
-    assert "there is no preset `p`" in finding.message
+    assert "unknown preset `p`" in finding.message
 
 
 @pytest.mark.parametrize("mode", ["enforce", "observe"])
@@ -234,7 +240,7 @@ def test_a_bare_path_in_a_test_means_the_plainest_port_of_its_entry(ports: str, 
 
 def test_tests_beside_no_port_at_all_hide_nothing() -> None:
     (found,) = errors("hosts: {a.example.org: {ports: [], tests: [GET /x -> allow]}}")
-    assert "this entry has no port at all" in found
+    assert "this entry has no port" in found
 
 
 def test_a_broken_preset_is_reported_once_however_often_it_is_used() -> None:

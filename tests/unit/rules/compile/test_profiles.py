@@ -18,7 +18,7 @@ def test_keeps_the_keys_and_the_narrowing() -> None:
 def test_a_key_is_named_as_it_is_written() -> None:
     policy("hosts: {A.Example: {}}\nprofiles: {p: {hosts: [A.Example]}}\n")
     (found,) = errors("hosts: {A.Example: {}}\nprofiles: {p: {hosts: [a.example]}}\n")
-    assert "there is no entry `a.example`" in found
+    assert "unknown entry `a.example`" in found
 
 
 def test_one_mistake_in_an_entry_is_one_finding() -> None:

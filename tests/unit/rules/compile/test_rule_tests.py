@@ -93,17 +93,19 @@ def test_what_is_no_test_is_refused(test: str) -> None:
 
 @pytest.mark.parametrize("expected", ["X", "r2-d", "rule.denied"])
 def test_a_deny_of_another_name_than_the_expected_fails(expected: str) -> None:
-    assert problems(f"'GET https://b.example/ -> deny {expected}'") == ["it is deny host.unknown"]
+    assert problems(f"'GET https://b.example/ -> deny {expected}'") == ["the decision is deny host.unknown"]
 
 
 def test_a_deny_may_be_expected_by_any_code() -> None:
     assert problems("'GET https://b.example/ -> deny host.unknown'") == [""]
-    assert problems("'GET https://b.example/ -> deny limit.request_body'") == ["it is deny host.unknown"]
+    assert problems("'GET https://b.example/ -> deny limit.request_body'") == [
+        "the decision is deny host.unknown"
+    ]
 
 
 def test_an_allow_of_another_name_than_the_expected_fails_when_it_is_run() -> None:
     (problem,) = problems("'GET https://a.example/ -> allow no.such, inject s1_a-b'")
-    assert problem == "it is allow r2-d, inject s1_a-b"
+    assert problem == "the decision is allow r2-d, inject s1_a-b"
 
 
 @pytest.mark.parametrize("port", [1, 65535])

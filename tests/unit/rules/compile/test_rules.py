@@ -53,7 +53,7 @@ def test_a_limit_stands_at_its_key() -> None:
 @pytest.mark.parametrize("method", ["ANY", "any", "ALL", "All", "'*'"])
 def test_a_word_for_every_method_is_refused(method: str) -> None:
     (found,) = errors(f"hosts: {{a.example.org: {{methods: [{method}]}}}}")
-    assert found.endswith("is not a method (leave `methods` out to take every method)")
+    assert found.endswith("is not a method (remove `methods` to allow every method)")
 
 
 def test_a_deny_names_an_escaped_slash_only_where_it_says_so() -> None:

@@ -11,7 +11,7 @@ from tests.unit.rules.rule_samples import errors, policy
 @pytest.mark.parametrize("scheme", sorted(SCHEMES))
 def test_each_scheme_wants_a_reference_and_says_what_it_is(scheme: str) -> None:
     (found,) = errors(f"secrets:\n  s: {{from: '{scheme}: ', hosts: [a.example]}}\n")
-    assert found == f"hosts.yaml:2:13: nothing stands after `{scheme}:` ({scheme}: is {SCHEMES[scheme]})"
+    assert found == f"hosts.yaml:2:13: `{scheme}:` needs a reference ({scheme}: is {SCHEMES[scheme]})"
 
 
 @pytest.mark.parametrize("scheme", sorted(RESERVED_SCHEMES))
@@ -58,7 +58,7 @@ def test_a_wrong_secret_is_not_blamed_on_who_injects_it() -> None:
         secrets: {s: {hosts: [a.example]}}
         hosts: {a.example: {allow: all, inject: [{bearer: s}]}}
     """)
-    assert "the key `from` is missing here" in found
+    assert "the key `from` is missing" in found
 
 
 def test_only_a_command_is_split() -> None:

@@ -118,7 +118,7 @@ def test_an_escaped_slash_is_named_where_no_rule_takes_it() -> None:
         """
     )
     said = misses(ask("GET https://a.example.com/a/x%2Fy", rules=rules))
-    assert said["plain"] == "the path has %2F in it, and no `encoded_slash: data` stands here"
+    assert said["plain"] == "the path contains %2F and the rule has no `encoded_slash: data`"
 
 
 def test_what_would_be_injected_is_named_with_its_place_and_source() -> None:

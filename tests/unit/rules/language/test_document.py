@@ -113,7 +113,7 @@ def test_what_only_begins_like_a_number_is_text(text: str) -> None:
 def test_every_way_to_write_nothing_is_reported(text: str) -> None:
     found, (finding,) = read("f", f"a: {text}\n")
     assert found.value == {"a": MissingValue()}
-    assert finding.message == "there is no value here"
+    assert finding.message == "the value is missing"
 
 
 def test_what_is_not_there_is_said_once() -> None:
@@ -135,13 +135,13 @@ def test_a_place_is_that_of_the_deepest_part_that_exists() -> None:
     assert str(found.place(("a", "c", 0))) == "f:3:6"
 
 
-TAB = "a tab stands where YAML wants spaces (indent with spaces)"
+TAB = "a tab is used for indentation; YAML needs spaces (indent with spaces)"
 NAME = 'a name that begins with an asterisk or an ampersand must be quoted (write it as "*.example.com")'
 ALIAS = (
     "this is a YAML alias, which rule files do not use (quote"
     ' a name that begins with an asterisk: "*.example.com")'
 )
-COLON = "a value with `:` in it stands bare between brackets or braces (put the value in quotes)"
+COLON = "a value that contains `:` is not quoted between brackets or braces (put the value in quotes)"
 
 
 @pytest.mark.parametrize(
@@ -158,17 +158,16 @@ COLON = "a value with `:` in it stands bare between brackets or braces (put the 
         ("**.x: 1\n", f"1:2: {NAME}"),
         ("a: *all\n", f"1:4: {ALIAS}"),
         ("*all : 1\n", f"1:1: {ALIAS}"),
-        ("a: 1\n b: 2\n", "2:3: a second `: ` stands in this line (quote the value, or begin a new line)"),
-        ("a: b: c\n", "1:5: a second `: ` stands in this line (quote the value, or begin a new line)"),
+        ("a: 1\n b: 2\n", "2:3: this line contains a second `: ` (quote the value, or begin a new line)"),
+        ("a: b: c\n", "1:5: this line contains a second `: ` (quote the value, or begin a new line)"),
         ("a: 1\nb\nc: 2\n", (
         "3:1: this line is neither `key: value` nor part of the"
         " value above (add the colon, or check the indentation)"
         )),
         ("a:\n    b: 1\n  c: 2\n", (
-        "3:3: the indentation does not fit the lines"
-        " above (line the key up with its neighbours)"
+        "3:3: the indentation does not match the lines above (align the key with its neighbours)"
         )),
-        ("a:\n  - 1\n  b: 2\n", "3:3: the indentation does not fit the list above (line the items up)"),
+        ("a:\n  - 1\n  b: 2\n", "3:3: the indentation does not match the list above (align the items)"),
         ("a: [1, 2\nb: 3\n", "1:4: this list in brackets is not closed (add the missing `]` or `,`)"),
         ("a: {b: 1\nc: 2\n", "1:4: this mapping in braces is not closed (add the missing `}` or `,`)"),
         ("a: 'x\nb: 2\n", "1:4: the file ends inside a quoted text (add the closing quote)"),
@@ -198,27 +197,31 @@ COLON = "a value with `:` in it stands bare between brackets or braces (put the 
         ("[env:X]\n", f"1:5: {COLON}"),
         ("{a: [}\n", (
         "1:6: a value is missing here, or a bracket is not"
-        " closed (close what was opened, or write the value)"
+        " closed (close the bracket, or write the value)"
         )),
-        ("a: 1\x00\n", "1:5: a control character (U+0000) stands here (a rule file is plain UTF-8 text)"),
-        ("a: \x1b[1m\n", "1:4: a control character (U+001B) stands here (a rule file is plain UTF-8 text)"),
-        ("a: \x85\n", "1:4: a control character (U+0085) stands here (a rule file is plain UTF-8 text)"),
-        ("a: \uffff\n", "1:4: a control character (U+FFFF) stands here (a rule file is plain UTF-8 text)"),
-        ("a: \ud800\n", "1:4: a lone surrogate stands here: the text is not valid Unicode ()"),
+        ("a: 1\x00\n", ("1:5: the file contains a control character (U+0000) here (a rule file is"
+        " plain UTF-8 text)")),
+        ("a: \x1b[1m\n", ("1:4: the file contains a control character (U+001B) here (a rule file is"
+        " plain UTF-8 text)")),
+        ("a: \x85\n", ("1:4: the file contains a control character (U+0085) here (a rule file is"
+        " plain UTF-8 text)")),
+        ("a: \uffff\n", ("1:4: the file contains a control character (U+FFFF) here (a rule file is"
+        " plain UTF-8 text)")),
+        ("a: \ud800\n", "1:4: a lone surrogate: the text is not valid Unicode (save the file as UTF-8)"),
         ("a: 1 # \u202e\n", (
-        "1:8: an invisible character (U+202E) stands here"
+        "1:8: the file contains an invisible character (U+202E) here"
         " (remove it: a reviewer cannot see what it does)"
         )),
         ("a: x\u200by\n", (
-        "1:5: an invisible character (U+200B) stands here"
+        "1:5: the file contains an invisible character (U+200B) here"
         " (remove it: a reviewer cannot see what it does)"
         )),
         ("a: x\ufeff\n", (
-        "1:5: an invisible character (U+FEFF) stands here"
+        "1:5: the file contains an invisible character (U+FEFF) here"
         " (remove it: a reviewer cannot see what it does)"
         )),
         ("a: 1\u2028b: 2\n", (
-        "1:5: an invisible character (U+2028) stands here"
+        "1:5: the file contains an invisible character (U+2028) here"
         " (remove it: a reviewer cannot see what it does)"
         )),
         ("# x\n", "1:1: the file is empty (start with `version: 1`)"),
@@ -227,8 +230,7 @@ COLON = "a value with `:` in it stands bare between brackets or braces (put the 
         " file is one YAML document: remove `---`)"
         )),
         ("a: [[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]\n", (
-        "1:19: this is nested more than 16"
-        " levels deep (nothing in a rule file is)"
+        "1:19: nesting is deeper than 16 levels (no part of a rule file needs that)"
         )),
     ],
 )  # fmt: skip
@@ -266,7 +268,7 @@ def test_the_deepest_that_is_taken() -> None:
 @pytest.mark.parametrize("depth", [17, 2000])
 def test_keys_within_keys_are_levels_too(depth: int) -> None:
     (finding,) = read("f", "{" * depth + "}" * depth)[1]
-    assert finding.message == "this is nested more than 16 levels deep"
+    assert finding.message == "nesting is deeper than 16 levels"
 
 
 def test_a_quoted_key_is_no_merge_key() -> None:

@@ -29,7 +29,7 @@ def test_looks_where_the_problem_was_seen() -> None:
     fault = describe_syntax_error(
         "a: b: c\n", ParserProblemError("mapping values are not allowed here", Mark(0, 4), Mark(0, 0))
     )
-    assert (fault.line, fault.column, fault.message) == (0, 4, "a second `: ` stands in this line")
+    assert (fault.line, fault.column, fault.message) == (0, 4, "this line contains a second `: `")
 
 
 @pytest.mark.parametrize("problem", ["did not find expected ',' or ']'", "found unexpected end of stream"])
@@ -40,7 +40,7 @@ def test_looks_where_something_was_opened_that_is_not_closed(problem: str) -> No
 
 def test_a_tab_in_the_line_is_the_likeliest_cause() -> None:
     fault = describe_syntax_error("a:\n\tb: 1\n", ParserProblemError("anything at all", Mark(1, 1)))
-    assert fault.message == "a tab stands where YAML wants spaces"
+    assert fault.message == "a tab is used for indentation; YAML needs spaces"
 
 
 def test_an_unknown_problem_is_said_plainly_and_not_quoted() -> None:

@@ -50,13 +50,13 @@ def said(text: str) -> list[str]:
         ("allow: [{id: a, pathes: []}]\n", "1:17: unknown key `pathes` (did you mean `paths`?)"),
         (
             "inject: [{header: {nam: x, secret: s}}]\n",
-            "1:11: the key `name` is missing here (Name of the header.)",
+            "1:11: the key `name` is missing (Name of the header.)",
         ),
         (
             "inject: [{bearer: s, for: []}]\n",
             (
-                "1:22: this list must not be empty (name allow rules; without `for` it is meant"
-                " for every request that is allowed)"
+                "1:22: this list must not be empty (name allow rules; without `for` it applies to"
+                " every allowed request)"
             ),
         ),
         ("tests: [{request: 'GET /', expect: allow, wen: x}]\n", "1:42: unknown key `wen` ("),
