@@ -71,7 +71,7 @@ def test_what_is_made_ahead_is_what_most_ask_for() -> None:
 
 
 def test_a_variable_that_is_not_set_here_cannot_be_copied() -> None:
-    with pytest.raises(UsageError, match="--env: SURELY_NOT_SET is not set here"):
+    with pytest.raises(UsageError, match="--env: SURELY_NOT_SET is not set in the environment"):
         read_request({**PLAIN, "asked": ("SURELY_NOT_SET",)})
 
 
