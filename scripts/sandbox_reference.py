@@ -9,7 +9,6 @@ from egress.runtime.environ import NEUTRAL_VARIABLES, PORTABLE_LOCALES, SandboxK
 from egress.runtime.kit.distro_paths import readers_by_file
 from egress.runtime.kit.kit import DEFAULT_FOLDER
 from egress.runtime.kit.paths import KitPaths
-from egress.runtime.kit.proxy_address import ProxyAddress
 from egress.runtime.kit.variables import (
     ADDING_VARIABLES,
     FILE_VARIABLES,
@@ -18,6 +17,7 @@ from egress.runtime.kit.variables import (
     KitVariable,
     variables,
 )
+from egress.runtime.proxy_address import ProxyAddress
 
 KIT: Final = KitPaths(DEFAULT_FOLDER)
 VALUES: Final = variables(KIT, ProxyAddress("door"))

@@ -1,7 +1,7 @@
-"""All sandboxes of one proxy: made once by name, ended in time, and reached from other processes.
+"""The sandboxes of one proxy: created once per name, removed in time, and shared with other processes.
 
-It knows the proxy by its sockets and as a program to start, and the sandboxes as a `Runtime`. It decides
-nothing about what a sandbox may reach.
+The package knows the proxy by its sockets and as a program to start, and the sandboxes as a `Runtime`. It
+must not decide what a sandbox may reach.
 """
 
 from __future__ import annotations

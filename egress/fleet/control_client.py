@@ -1,4 +1,4 @@
-"""A question to the proxy of a fleet, over its control socket: what it says of itself, and of texts."""
+"""The client of a fleet's proxy: asks its control socket for its status, and which texts hold a secret."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _STATUS_TIMEOUT: Final = 5.0
 
 
 def ask(folder: Path, target: str) -> JsonAnswer:
-    """Ask the proxy whose sockets are in this folder. Raises `GatewayError` where there is no answer."""
+    """Ask the proxy whose sockets are in this folder. Raises `GatewayError` without an answer."""
     return _request(folder, "GET", target, None, _STATUS_TIMEOUT)
 
 
 def find_secrets(folder: Path, texts: Sequence[str]) -> JsonAnswer:
-    """Ask it which of these texts hold a secret that it knows; it answers with their places in the list.
+    """Ask the proxy which of these texts hold a secret that it knows; the answer gives their indexes.
 
-    It looks for values that it does not have yet, which may take a while. Raises as `ask` does.
+    The proxy first fetches values that it does not have yet, which may take a while. Raises as `ask` does.
     """
     return _request(folder, "POST", "/held", {"texts": list(texts)}, ASK_TIMEOUT)
 

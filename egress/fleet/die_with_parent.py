@@ -1,9 +1,9 @@
-"""A program that becomes another one, tied to the process that began it: when that ends, so does this.
+"""Runs a program that ends with the process that started it.
 
-    python -I -S tether.py PARENT PROGRAM ARGUMENT...
+    python -I -S die_with_parent.py PARENT PROGRAM ARGUMENT...
 
-The kernel sends the signal, also where the parent was killed. It is sent when the *thread* that began it
-ends, so that has to be one that lasts.
+The kernel sends the signal, even if the parent was killed. The kernel sends it when the *thread* that started
+this process ends, so that thread has to live as long as the parent.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _PARENT_GONE_STATUS: Final = 3
 
 
 def main(words: list[str]) -> NoReturn:
-    """Become the program. Ends with 3 where the parent has gone by now."""
+    """Become the program. Exits with 3 if the parent has already ended."""
     parent, program = int(words[0]), words[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     is_tied = libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM)) == 0
-    # It may have ended before the line above.
+    # The parent may have ended before prctl: then the kernel never sends the signal.
     if not is_tied or os.getppid() != parent:
         sys.exit(_PARENT_GONE_STATUS)
     os.execv(program[0], program)  # noqa: S606 - no shell wanted

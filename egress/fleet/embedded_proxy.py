@@ -1,8 +1,8 @@
-"""A proxy for the sandboxes of this process alone: a child that ends with it, and not before.
+"""A proxy for the sandboxes of this process alone: a child process that ends with it.
 
-It is `egress serve` as anybody runs it, with no listener of its own. It gets the environment of its
-caller, which secrets are read from; sandboxes never do. What it says goes into a file. When it ends it is
-begun again. Meanwhile sandboxes have no network: whoever keeps them has them admitted again when it is back.
+The child is a plain `egress serve` without a listener. It gets the environment of its caller, because secrets
+are read from there; sandboxes never see that environment. Its output goes into a file. A proxy that ends is
+restarted. Until then sandboxes have no network, and their runtime admits them again afterwards.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from egress.runtime.errors import GatewayError
 _log = structlog.get_logger(__name__)
 
 SANDBOX_NAME: Final = "egress-embedded"
-"""The name of the sandbox that every proxy has; nobody is in this one."""
+"""The name of the one sandbox that every proxy needs; no real sandbox uses it."""
 LOG_NAME: Final = "proxy.log"
 _DRAIN_TIMEOUT: Final = "2s"
 _START_TIMEOUT: Final = 60.0
-"""Seconds for a start."""
+"""Seconds that a start may take."""
 _STOP_TIMEOUT: Final = 15.0
-"""Seconds for an end."""
+"""Seconds that a stop may take before the proxy is killed."""
 _POLL_INTERVAL: Final = 0.02
 _RESTART_DELAYS: Final = (0.1, 5.0)
-"""Seconds before it is begun again, at first and at most."""
+"""Seconds before a restart: the first delay, and the longest."""
 _STEADY_SECONDS: Final = 30.0
-"""Seconds that it has run when its end is taken for the first one."""
+"""A proxy that ran this many seconds counts as healthy, and its restart delay begins small again."""
 _MAX_LINE_LENGTH: Final = 300
 _WAIT_INTERVAL: Final = 0.5
 _MAX_LOG_BYTES: Final = 64 * 1024
 _MAX_FINDINGS: Final = 20
 _EXPLAINED_STATUSES: Final = (1, 2, 3)
-"""What it ends with where it says why."""
+"""Exit statuses for which the proxy prints the cause."""
 _LISTENER_VARIABLES: Final = frozenset(
     {
         *("EGRESS_LISTEN", "EGRESS_TRANSPARENT", "EGRESS_DNS", "EGRESS_DNS_ANSWER", "EGRESS_NETWORK"),
@@ -52,11 +52,11 @@ _LISTENER_VARIABLES: Final = frozenset(
         *("EGRESS_RUNTIME", "EGRESS_RUNTIME_DIR", "EGRESS_DRAIN", "EGRESS_AUDIT_DIR"),
     }
 )
-"""Settings of a proxy that listens by itself, and what is said here by options."""
+"""Variables that configure a listener of the proxy, and variables that this module replaces by options."""
 
 
 class EmbeddedProxy:
-    """One proxy, from its start to `close`."""
+    """A proxy process, from its start to `close`."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class EmbeddedProxy:
         audit: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
-        """Start it, and return when it serves. Raises `ProxyFailedError` with what it said where it does not.
+        """Start the proxy, and return when it serves. Raises `ProxyFailedError` with its output otherwise.
 
-        `folder` is for its sockets and its log, of this user alone, and of nobody else.
+        `folder` holds its sockets and its log; it belongs to this user and to this proxy alone.
         """
         self.folder = folder
         self.log = folder / LOG_NAME
@@ -80,36 +80,36 @@ class EmbeddedProxy:
         self._process: subprocess.Popen[bytes] | None = None
         self._failure: ProxyFailedError | None = None
         self._lock = threading.Lock()
-        # One that lasts: the kernel ends the proxy when the thread that began it ends.
-        self._keeper = threading.Thread(target=self._run, name="egress-proxy", daemon=True)
-        self._keeper.start()
+        # A thread that lives long: the kernel ends the proxy when the thread that started it ends.
+        self._supervisor = threading.Thread(target=self._run, name="egress-proxy", daemon=True)
+        self._supervisor.start()
         self._started.wait()
         self.check()
 
     @property
     def pid(self) -> int | None:
-        """Of the one that runs."""
+        """The process id of the running proxy; None between two runs."""
         process = self._process
         return None if process is None else process.pid
 
     def check(self) -> None:
-        """Raise `ProxyFailedError` where it has ended and cannot be started again."""
+        """Raise `ProxyFailedError` if the proxy ended and cannot be restarted."""
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """End it, and wait for its end."""
+        """End the proxy, and wait until it has ended."""
         with self._lock:
             self._closing.set()
             process = self._process
             if process is not None:
                 process.terminate()
-        self._keeper.join()
+        self._supervisor.join()
 
-    # The keeper
+    # The supervising thread
 
     def _run(self) -> None:
-        pause, most = _RESTART_DELAYS
+        delay, max_delay = _RESTART_DELAYS
         while not self._closing.is_set():
             begun = time.monotonic()
             try:
@@ -121,13 +121,14 @@ class EmbeddedProxy:
             self._until_ended()
             if self._closing.is_set():
                 return
-            pause = _RESTART_DELAYS[0] if time.monotonic() - begun > _STEADY_SECONDS else min(pause * 2, most)
-            _log.warning("proxy.ended", again_in=pause, hint=f"its log: {self.log}")
-            self._closing.wait(pause)
+            is_steady = time.monotonic() - begun > _STEADY_SECONDS
+            delay = _RESTART_DELAYS[0] if is_steady else min(delay * 2, max_delay)
+            _log.warning("proxy.ended", again_in=delay, hint=f"its log: {self.log}")
+            self._closing.wait(delay)
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, ProxyFailedError):
-            error = ProxyFailedError(f"the proxy cannot be started: {error}", "see whether Python runs here")
+            error = ProxyFailedError(f"cannot start the proxy: {error}", "check that Python runs here")
         if self._started.is_set():
             _log.error("proxy.failed", cause=error.message, hint=error.hint)
         self._failure = error
@@ -135,6 +136,7 @@ class EmbeddedProxy:
 
     def _start(self) -> None:
         with self._lock:
+            # Under the lock, so that `close` either prevents this start or sees the new process and ends it.
             if self._closing.is_set():
                 return
             with self.log.open("ab") as log:
@@ -145,9 +147,10 @@ class EmbeddedProxy:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
-                    # Ctrl-C is for the caller, who ends the sandboxes first.
+                    # Ctrl-C goes to the caller, which has to remove the sandboxes before the proxy ends.
                     process_group=0,
                 )
+        # Readiness is polled: the proxy announces nothing, and its exit has to be noticed meanwhile.
         end = time.monotonic() + _START_TIMEOUT
         while not self._is_ready():
             if process.poll() is not None:
@@ -159,7 +162,7 @@ class EmbeddedProxy:
                 process.wait()
                 raise ProxyFailedError(
                     f"the proxy was not ready within {_START_TIMEOUT:.0f}s",
-                    "see whether this machine is very busy",
+                    "check the load of this machine",
                 )
             time.sleep(_POLL_INTERVAL)
 
@@ -171,6 +174,7 @@ class EmbeddedProxy:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_WAIT_INTERVAL)
                 return
+        # `close` has sent SIGTERM; the proxy drains connections, and is killed only if that takes too long.
         try:
             process.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -184,7 +188,7 @@ class EmbeddedProxy:
             return False
 
     def _start_error(self, begun: int, status: int) -> ProxyFailedError:
-        """What it said when it did not start, as an error of ours."""
+        """Turn the output of a proxy that did not start into an error."""
         with self.log.open("rb") as log:
             log.seek(begun)
             lines = log.read(_MAX_LOG_BYTES).decode("utf-8", "replace").splitlines()
@@ -192,8 +196,8 @@ class EmbeddedProxy:
         hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), "")
         found = [line for line in lines if line.strip() and not line.startswith(("error: ", "hint: ", "{"))]
         if not message:
-            last = found[-1][:_MAX_LINE_LENGTH] if found else "nothing"
-            return ProxyFailedError("the proxy ended while it started", f"the last it said: {last}")
+            last = found[-1][:_MAX_LINE_LENGTH] if found else "no output"
+            return ProxyFailedError("the proxy exited during its start", f"its last line: {last}")
         if status not in _EXPLAINED_STATUSES:
             status = ProxyFailedError.exit_status
         return ProxyFailedError("\n".join([message, *found[:_MAX_FINDINGS]]), hint, status=status)
@@ -202,7 +206,7 @@ class EmbeddedProxy:
 def _proxy_command(
     folder: Path, rules: Sequence[Path | str], audit: Path | None, options: Sequence[str]
 ) -> list[str]:
-    # Nothing that lies in the working directory is imported.
+    # -P and -I keep modules in the working directory from being imported: a sandbox may have written them.
     own = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
     serve = [sys.executable, "-P", "-m", "egress", "serve", "--listen", "none", "--handover"]
     named = [word for path in rules for word in ("--rules", str(path))]

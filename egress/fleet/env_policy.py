@@ -1,13 +1,13 @@
-"""Configured secrets are no variables of sandboxes, whoever asks for one that has them.
+"""Keeps configured secrets out of the environment of sandboxes and commands.
 
-The proxy says from which variables its rules read secrets, and the process that started it has their values.
-What a sandbox or a command is to be given is held against those, in every spelling that is known of them. The
-rules may change at any time, so the proxy is asked each time there is something to look at; what is searched
-for is put together again only when they did.
-
-Values from files and commands are the proxy's alone. So what passed is shown to it, over the socket of its
-user, and it says whether there is a secret in it: no value comes back. Where it cannot get a value, it cannot
-know it either.
+The proxy names the variables that its rules read secrets from, and the process that started the proxy has
+their values. Every variable for a sandbox or a command is searched for these values, in every known spelling.
+The rules may change at any time, so the proxy is asked before each check; the search is rebuilt only if they
+did.
+Values from files and commands are known to the proxy alone. Variables that pass the first check are therefore
+sent to the proxy over its user's socket, and the proxy answers whether they hold a secret: no value comes
+back. A value that the proxy cannot get cannot be found.
+Errors name variables, never values. If the proxy does not answer, no variable enters.
 
 Errors name variables, never values. Where the proxy does not say what it has, nothing enters.
 """
@@ -32,24 +32,24 @@ from egress.unix.http_connection import JsonAnswer
 StatusCall = Callable[[], JsonAnswer]
 FindSecretsCall = Callable[[Sequence[str]], JsonAnswer]
 _MAX_SHOWN_BYTES: Final = 64 * 1024
-"""Characters that are shown to the proxy at once, unless one variable has more."""
+"""Characters sent to the proxy in one request, unless a single variable is longer."""
 
 
 class EnvironmentPolicy:
-    """The secrets that the rules of one proxy read from the environment it was started with."""
+    """Refuses variables that hold a secret of one proxy's rules."""
 
     def __init__(self, status: StatusCall, held: FindSecretsCall, environ: Mapping[str, str]) -> None:
-        """`status` asks the proxy for what it says of itself, `held` what of texts. It is not asked yet."""
+        """`status` asks the proxy for its status, `held` which texts hold secrets. Neither is called yet."""
         self._status = status
         self._held = held
         self._environ = environ
         self._lock = threading.Lock()
         self._known: tuple[str, frozenset[str], Needles] = ("", frozenset(), Needles({}))
-        """Of which rules, from which variables, and what is searched for."""
+        """The digest of the rules, the variables they read secrets from, and the needles built from these."""
 
     @classmethod
     def for_proxy(cls, folder: Path, environ: Mapping[str, str]) -> EnvironmentPolicy:
-        """Those of the proxy whose sockets are in this folder."""
+        """The policy of the proxy whose sockets are in this folder."""
         return cls(
             lambda: control_client.ask(folder, "/status"),
             lambda texts: control_client.find_secrets(folder, texts),
@@ -57,26 +57,27 @@ class EnvironmentPolicy:
         )
 
     def __repr__(self) -> str:
-        return "Withheld()"
+        return "EnvironmentPolicy()"
 
     def check(self, variables: Values) -> None:
-        """Raise `UsageError` where one of these holds a secret, and `GatewayError` where nobody can tell."""
+        """Raise `UsageError` if a variable holds a secret, and `GatewayError` if the proxy cannot say."""
         if not variables:
             return
         names, needles = self._current()
+        # The local search comes first: it is cheap, and its values never leave this process.
         asked = [RequestedVariable(name, value) for name, value in variables.items()]
         build_environment({}, {}, needles, kind=SandboxKind.CONTAINER, asked=asked, sources=names)
         for part in _split_variables(variables):
             self._refuse_secrets(part)
 
     def _refuse_secrets(self, names: Mapping[str, str]) -> None:
-        """`names` are those of variables, by what a process would be given; each is shown by itself too."""
+        """Refuse secrets; `names` maps NAME=VALUE to NAME. Names are searched too, in case of a swap."""
         texts = [*names.values(), *names]
         places = _secret_places(self._held(texts), len(texts))
-        for place, name in enumerate(names.values()):
-            if place in places:
+        for index, name in enumerate(names.values()):
+            if index in places:
                 raise UsageError("the name of a variable holds a configured secret", SECRET_HINT)
-            if place + len(names) in places:
+            if index + len(names) in places:
                 raise UsageError(f"the value of {name} holds a configured secret", SECRET_HINT)
 
     def _current(self) -> tuple[frozenset[str], Needles]:
@@ -90,7 +91,7 @@ class EnvironmentPolicy:
 
 
 def needles_in(environ: Mapping[str, str], names: Iterable[str]) -> Needles:
-    """What to search for: the values of these variables, where they are long enough to be secrets."""
+    """The needles of these variables; values too short to be secrets are left out."""
     return Needles.of(
         Secret(name, value.encode("utf-8", "surrogateescape"))
         for name in sorted(names)
@@ -99,7 +100,7 @@ def needles_in(environ: Mapping[str, str], names: Iterable[str]) -> Needles:
 
 
 def _read(answer: JsonAnswer) -> tuple[str, frozenset[str]]:
-    """The rules in force, by their digest, and the variables that their secrets are read from."""
+    """The digest of the rules in force, and the variables that their secrets are read from."""
     rules = answer.body.get("rules")
     if answer.status != HTTPStatus.OK or not isinstance(rules, dict):
         raise _no_answer_error()
@@ -110,7 +111,7 @@ def _read(answer: JsonAnswer) -> tuple[str, frozenset[str]]:
 
 
 def _split_variables(variables: Values) -> Iterator[dict[str, str]]:
-    """The names of variables by what is shown of them, in parts that the proxy takes."""
+    """Group variables into requests that the proxy accepts: the name of each by its NAME=VALUE."""
     part, size = dict[str, str](), 0
     for name, value in variables.items():
         shown = f"{name}={value}"
@@ -123,7 +124,7 @@ def _split_variables(variables: Values) -> Iterator[dict[str, str]]:
 
 
 def _secret_places(answer: JsonAnswer, count: int) -> frozenset[int]:
-    """Which of so many texts hold a secret."""
+    """The indexes of the texts that hold a secret. Raises `GatewayError` unless the proxy judged them all."""
     found = answer.body.get("held")
     if answer.status != HTTPStatus.OK or answer.body.get("texts") != count or not isinstance(found, list):
         raise _no_answer_error()
@@ -131,4 +132,7 @@ def _secret_places(answer: JsonAnswer, count: int) -> frozenset[int]:
 
 
 def _no_answer_error() -> GatewayError:
-    return GatewayError("the proxy does not say which secrets it has", "bring it to this version")
+    return GatewayError(
+        "the proxy did not list the secrets of its rules",
+        "run proxy and caller in the same version of egress",
+    )

@@ -1,6 +1,6 @@
-"""What can go wrong with a fleet, beside what can go wrong with a sandbox.
+"""Errors of a fleet, besides the errors of a single sandbox.
 
-They belong to the family of `egress.runtime.errors`, so that whoever is ready for that is ready for these.
+All are `SandboxError`, so a caller that handles that family handles these too.
 """
 
 from __future__ import annotations
@@ -9,36 +9,36 @@ from egress.runtime.errors import SandboxError, SandboxExistsError
 
 
 class SandboxDiffersError(SandboxExistsError):
-    """There is a sandbox of this name, made in another way. The text names fields, never values."""
+    """A sandbox of this name exists with other settings. The message names fields, never values."""
 
     code = "sandbox.differs"
 
 
 class FleetUnavailableError(SandboxError):
-    """Nobody serves sandboxes here, or whoever did has gone."""
+    """No process serves sandboxes here, or that process has ended."""
 
     code = "fleet.unavailable"
 
 
 class FleetProtocolError(SandboxError):
-    """What came over the socket of a fleet is not what is spoken there."""
+    """A message on the socket of a fleet does not follow the protocol."""
 
     code = "fleet.protocol"
 
 
 class FleetFaultError(SandboxError):
-    """The process that serves sandboxes made a mistake. Its log has more."""
+    """The process that serves sandboxes failed. Its log has the details."""
 
     code = "fleet.fault"
 
 
 class ProxyFailedError(SandboxError):
-    """The proxy of a fleet did not start, or did not start again."""
+    """The proxy of a fleet did not start, or did not restart."""
 
     code = "proxy.failed"
 
     def __init__(self, message: str, hint: str = "", *, status: int = SandboxError.exit_status) -> None:
-        """The message has mistakes in rules in further lines; `status` is that of the proxy's command."""
+        """`message` lists mistakes in the rules, one a line; `status` is the exit status of the proxy."""
         super().__init__(message, hint)
         self.exit_status = status
 

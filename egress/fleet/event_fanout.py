@@ -1,7 +1,7 @@
-"""What happens to sandboxes, told to any number of listeners, each of whom can leave at any time.
+"""Sends the events of a runtime to any number of subscribers, each of which may leave at any time.
 
-A runtime tells it in one stream, and whoever reads that is stuck in it until something happens. So one thread
-reads, as long as anybody listens, and hands on.
+A runtime gives one blocking stream of events, and its reader cannot leave before the next event. So one
+thread reads, as long as a subscriber exists, and passes events on.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from egress.runtime.spec import Event
 _log = structlog.get_logger(__name__)
 
 _MAX_PENDING_EVENTS: Final = 10_000
-"""Events that wait for a listener; one that is further behind is told no more."""
+"""Events that wait for one subscriber; a subscriber that is further behind is dropped."""
 
 EventSource = Callable[[], AbstractContextManager[Iterator[Event]]]
 
 
 class EventSubscription:
-    """One listener: an iterator of events, and a context that ends it. May be closed by any thread."""
+    """A subscriber: an iterator of events, and a context that ends it. Any thread may close it."""
 
     def __init__(self, leave: Callable[[EventSubscription], None]) -> None:
         self._leave = leave
@@ -47,13 +47,13 @@ class EventSubscription:
             self.close()
 
     def close(self) -> None:
-        """Listen no longer: whoever iterates comes to the end."""
+        """Unsubscribe, and end the iteration."""
         self._leave(self)
         self._events.put(None)
 
 
 class EventFanout:
-    """All listeners of one source."""
+    """The subscribers of one source."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
@@ -62,7 +62,7 @@ class EventFanout:
         self._is_read = False
 
     def subscribe(self) -> EventSubscription:
-        """Hear of all that happens after this has returned. Raises what keeps the source from being read."""
+        """Subscribe to events from now on. Raises what keeps the source from being read."""
         subscription = EventSubscription(self._unsubscribe)
         with self._lock:
             if not self._is_read:
@@ -71,7 +71,7 @@ class EventFanout:
         return subscription
 
     def close(self) -> None:
-        """End all listeners. What is read by then is told to nobody."""
+        """End all subscriptions. Events that arrive later are dropped."""
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
@@ -79,7 +79,8 @@ class EventFanout:
 
     def _begin(self) -> None:
         context = self._source()
-        # Here and not in the thread: what fails is for whoever asked, and nothing is missed.
+        # Entered here and not in the thread: the caller gets the error, and no event after `subscribe` is
+        # lost.
         stream = context.__enter__()
         self._is_read = True
         threading.Thread(
@@ -93,7 +94,7 @@ class EventFanout:
                     listeners = list(self._listeners)
                 for listener in listeners:
                     listener.tell(event)
-        except Exception as error:  # noqa: BLE001 - of an engine that goes, of any kind
+        except Exception as error:  # noqa: BLE001 - an engine that goes away raises errors of any kind
             _log.info("events.ended", cause=type(error).__name__)
         finally:
             with self._lock:

@@ -1,10 +1,9 @@
-"""All sandboxes of one proxy: a runtime that knows names, owners and times.
+"""The sandboxes of one proxy: a runtime extended by names, owners and lifetimes.
 
-What is asked for by name is made once: the same again gives the one that is there. Each sandbox can have a
-time after which it goes, and one for which it may lie idle; a thread looks for those whose time is over. What
-the sandboxes are is the business of the runtime below, and what they may reach that of the proxy.
-
-It may be used by any number of threads. Making and removing of one name wait for each other.
+`create` makes a sandbox once per name: the same request again returns the existing sandbox. A sandbox can
+have a timeout and an idle timeout; a thread removes expired sandboxes. The runtime below makes the sandboxes,
+and the proxy decides what they may reach. Any number of threads may use a fleet; creating and removing one
+name exclude each other.
 """
 
 from __future__ import annotations
@@ -32,30 +31,30 @@ from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spe
 _log = structlog.get_logger(__name__)
 
 TICK_INTERVAL: Final = 1.0
-"""Seconds between two looks at who has to go."""
+"""Seconds between two searches for expired sandboxes and offenders."""
 _BUSY_TIMEOUT: Final = 60.0
 _UNKNOWN_FLEET: Final = FleetInfo(kind="unknown")
 
 
 def _no_check() -> None:
-    """All is well."""
+    """Default check: the fleet is always ready."""
 
 
 def _allow_all_variables(_: Values) -> None:
-    """Whatever it is, it may enter."""
+    """Default check: allow all variables."""
 
 
 def _allow_all_mounts(_: Spec) -> None:
-    """Whatever it sees of this machine, it may."""
+    """Default check: allow all mounts."""
 
 
 def _no_offenders() -> Collection[str]:
-    """Nobody did anything."""
+    """Default: no sandbox has sent a canary."""
     return ()
 
 
 class Fleet:
-    """`Sandboxes` in this process."""
+    """`SandboxFleet` in this process."""
 
     def __init__(
         self,
@@ -63,34 +62,35 @@ class Fleet:
         *,
         about: FleetInfo = _UNKNOWN_FLEET,
         check: Callable[[], None] = _no_check,
-        refuse: Callable[[Values], None] = _allow_all_variables,
-        lend: Callable[[Spec], None] = _allow_all_mounts,
-        guilty: Callable[[], Collection[str]] = _no_offenders,
+        check_variables: Callable[[Values], None] = _allow_all_variables,
+        check_mounts: Callable[[Spec], None] = _allow_all_mounts,
+        canary_offenders: Callable[[], Collection[str]] = _no_offenders,
         clock: Callable[[], float] = time.monotonic,
         tick: float | None = TICK_INTERVAL,
     ) -> None:
-        """Take over a runtime, with all that is in it; `close` ends both.
+        """Take over a runtime and its sandboxes; `close` ends both.
 
-        `check` raises where no sandbox can be served just now, and `refuse` for variables that must not enter
-        one: it is asked about those of sandboxes and of commands. `lend` raises for a sandbox that would see
-        of this machine what it must not. `guilty` names those that sent a canary which stops them. Without
-        `tick` nobody looks for those who have to go or to stop, but for whoever calls `reap` and `judge`.
+        `check` raises while no sandbox can be served. `check_variables` raises for variables that must not
+        enter a sandbox; it gets those of sandboxes and of commands. `check_mounts` raises for mounts that
+        would show a sandbox what it must not see. `canary_offenders` names the sandboxes that sent a canary
+        whose rule stops them. Without `tick` no thread runs: the caller calls `remove_expired` and
+        `stop_offenders`.
         """
         self.about = about
         self._runtime = runtime
         self._check = check
-        self._refuse = refuse
-        self._lend = lend
-        self._guilty = guilty
-        self._judged: set[str] = set()
-        """Those that were stopped for what they sent; whoever is started again is guilty still."""
+        self._check_variables = check_variables
+        self._check_mounts = check_mounts
+        self._canary_offenders = canary_offenders
+        self._stopped_offenders: set[str] = set()
+        """Offenders that were stopped. They are not stopped again, and must not be started."""
         self._clock = clock
         self._members: dict[str, FleetMember] = {}
         self._busy: set[str] = set()
-        """Names of those that are being made, or taken away."""
+        """Names of sandboxes that are being created or removed."""
         self._changed = threading.Condition()
         self._is_closed = False
-        self._broadcast = EventFanout(runtime.events)
+        self._fanout = EventFanout(runtime.events)
         self._previews = Previews(self.dial, self.touch)
         self._closing = threading.Event()
         self._reaper = threading.Thread(
@@ -99,12 +99,13 @@ class Fleet:
         if tick is not None:
             self._reaper.start()
 
-    # Coming and going
+    # Lifecycle
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
         self._check()
-        self._refuse(spec.env)
-        self._lend(spec)
+        self._check_variables(spec.env)
+        self._check_mounts(spec)
+        # Every check comes before the runtime is touched: a refused sandbox leaves nothing behind.
         with self._exclusive(spec.name):
             found = self._find_existing(spec, terms)
             if found is not None:
@@ -138,13 +139,15 @@ class Fleet:
             self._remove_member(name)
 
     def close(self) -> None:
-        """End all of it: sandboxes, previews, and the runtime."""
+        """End everything: previews, sandboxes and the runtime."""
         with self._changed:
             if self._is_closed:
                 return
+            # From here on every call is refused, so no sandbox can appear behind the removal.
             self._is_closed = True
             self._changed.notify_all()
-            # What is being made would be left over.
+            # Wait for creations under way: the runtime would not know their sandboxes yet, and leave them
+            # behind.
             self._changed.wait_for(lambda: not self._busy, _BUSY_TIMEOUT)
         self._closing.set()
         if self._reaper.is_alive():
@@ -153,7 +156,7 @@ class Fleet:
         try:
             self._runtime.close()
         finally:
-            self._broadcast.close()
+            self._fanout.close()
             with self._changed:
                 self._members.clear()
 
@@ -162,13 +165,13 @@ class Fleet:
             self._runtime.open_ports(name, ports)
 
     def prepare(self, spec: Spec, count: int) -> None:
-        self._lend(spec)
+        self._check_mounts(spec)
         self._runtime.prepare(spec, count)
 
     # Commands and files
 
     def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> RuntimeProcess:
-        self._refuse(command.env)
+        self._check_variables(command.env)
         with self._in_use(name) as member:
             process = self._runtime.spawn(name, command, output)
             if member is not None:
@@ -177,7 +180,7 @@ class Fleet:
             return process
 
     def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
-        self._refuse(command.env)
+        self._check_variables(command.env)
         with self._in_use(name):
             return self._runtime.exec(name, command, output)
 
@@ -191,7 +194,7 @@ class Fleet:
             yield archive
 
     def dial(self, name: str, port: int) -> socket.socket:
-        """Connect to a port in the sandbox. Only the dialling counts as use, not what is said then."""
+        """Connect to a port in the sandbox. Only the dialling counts as use, not the later traffic."""
         with self._in_use(name):
             return self._runtime.dial(name, port)
 
@@ -208,7 +211,7 @@ class Fleet:
     def previews(self) -> tuple[Preview, ...]:
         return self._previews.all()
 
-    # Looking
+    # State
 
     def info(self, name: str) -> Info:
         return self._runtime.info(name)
@@ -220,8 +223,8 @@ class Fleet:
         return self._events()
 
     def subscribe(self) -> EventSubscription:
-        """What happens from now on, for somebody who may have to leave while nothing does."""
-        return self._broadcast.subscribe()
+        """Events from now on, for a subscriber that may have to leave before the next event."""
+        return self._fanout.subscribe()
 
     def status(self, name: str) -> SandboxStatus:
         info = self._runtime.info(name)
@@ -234,17 +237,17 @@ class Fleet:
 
     def touch(self, name: str) -> None:
         with self._in_use(name):
-            """Nothing is to be done but that."""
+            """Entering the context is all: it records the use."""
 
     @contextmanager
     def _events(self) -> Iterator[Iterator[Event]]:
         with self.subscribe() as subscription:
             yield iter(subscription)
 
-    # Those whose time is over
+    # Expiry and offenders
 
     def remove_expired(self) -> tuple[str, ...]:
-        """Remove those whose time is over, and return their names."""
+        """Remove sandboxes whose time is over, and return their names."""
         return tuple(name for name in self._expired() if self._remove_if_expired(name))
 
     def _run_ticks(self, tick: float | None) -> None:
@@ -253,32 +256,32 @@ class Fleet:
             self.stop_offenders()
 
     def stop_offenders(self) -> None:
-        """Stop those that sent a canary which says so. What they have written stays, for whoever looks."""
+        """Stop sandboxes that sent a canary whose rule stops them. Their files stay, as evidence."""
         try:
-            guilty = self._guilty()
+            offenders = self._canary_offenders()
         except EgressError as error:
-            # Without a proxy there is no way out for anybody.
+            # Without a proxy no sandbox has a network, so the check can wait.
             _log.debug("sandboxes.not_judged", cause=error.message)
             return
         with self._changed:
-            self._judged.intersection_update(guilty)
-            found = sorted(set(guilty) - self._judged)
+            self._stopped_offenders.intersection_update(offenders)
+            found = sorted(set(offenders) - self._stopped_offenders)
         for name in found:
             self._stop_offender(name)
 
     def _stop_offender(self, name: str) -> None:
-        """Stop one, unless it was removed in the meantime, and another one has its name."""
+        """Stop one sandbox, unless it was removed in the meantime and its name belongs to a new sandbox."""
         try:
             with self._exclusive(name):
-                if name in self._guilty():
-                    # First: nobody starts it again in between.
-                    self._judged.add(name)
+                if name in self._canary_offenders():
+                    # Recorded before the stop, so that no other thread starts the sandbox in between.
+                    self._stopped_offenders.add(name)
                     self._runtime.stop(name)
                     _log.warning("sandbox.stopped", sandbox=name, reason="it sent a canary")
         except EgressError as error:
-            # The next look tries again.
+            # Forgotten again, so that the next tick retries.
             with self._changed:
-                self._judged.discard(name)
+                self._stopped_offenders.discard(name)
             if not isinstance(error, SandboxNotFoundError):
                 _log.warning("sandbox.not_stopped", sandbox=name, cause=error.message, hint=error.hint)
 
@@ -288,10 +291,10 @@ class Fleet:
             for name, member in self._members.items():
                 reason = None if member.is_leaving or name in self._busy else member.reason_to_leave(now)
                 if reason is not None:
-                    # From here on nobody begins anything in it.
+                    # A sandbox that is leaving starts no more commands.
                     member.is_leaving = True
                     _log.info("sandbox.expired", sandbox=name, reason=reason)
-            # Who is taken away just now needs nobody else for that.
+            # A sandbox in `_busy` is being removed already.
             leaving = (name for name, member in self._members.items() if member.is_leaving)
             return tuple(name for name in leaving if name not in self._busy)
 
@@ -300,7 +303,7 @@ class Fleet:
             with self._exclusive(name):
                 self._remove_member(name)
         except EgressError as error:
-            # It stays one that has to go, and the next look tries again.
+            # The member keeps `is_leaving`, so the next tick retries.
             _log.warning("sandbox.not_removed", sandbox=name, cause=error.message, hint=error.hint)
             return False
         return True
@@ -314,13 +317,13 @@ class Fleet:
         self._runtime.remove(name)
         with self._changed:
             self._members.pop(name, None)
-            self._judged.discard(name)
+            self._stopped_offenders.discard(name)
 
-    # Who is in use
+    # Exclusion and use
 
     @contextmanager
     def _exclusive(self, name: str) -> Iterator[None]:
-        """Be the only one who makes or removes this one."""
+        """Exclude other calls that create or remove this name."""
         with self._changed:
             self._changed.wait_for(lambda: name not in self._busy or self._is_closed)
             self._refuse_closed()
@@ -334,13 +337,13 @@ class Fleet:
 
     @contextmanager
     def _in_use(self, name: str) -> Iterator[FleetMember | None]:
-        """Keep it from being idle. None is one that this fleet did not make: the runtime may know it."""
+        """Count a call as use of the sandbox. Yields None for a sandbox that only the runtime knows."""
         with self._changed:
             self._refuse_closed()
             member = self._members.get(name)
             if member is not None:
                 if member.is_leaving:
-                    raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
+                    raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
                 member.under_way += 1
         try:
             yield member
@@ -351,7 +354,7 @@ class Fleet:
                     member.used = self._clock()
 
     def _find_existing(self, spec: Spec, terms: SandboxLifetime) -> Info | None:
-        """The one that is there already, if it was made like that. Raises `SandboxDiffersError`."""
+        """The existing sandbox of this name, if its settings are equal. Raises `SandboxDiffersError`."""
         with self._changed:
             member = self._members.get(spec.name)
         if member is None:
@@ -364,25 +367,23 @@ class Fleet:
             return self._runtime.info(spec.name)
 
     def _refuse_offender(self, name: str) -> None:
-        if name in self._judged and name in self._guilty():
+        if name in self._stopped_offenders and name in self._canary_offenders():
             raise SandboxStateError(
-                f"the sandbox {name} sent a canary that stops it, and has no access any more",
-                f"see what it did by `egress log query --sandbox {name}`, and remove it",
+                f"the sandbox {name} sent a canary and was stopped: its access is revoked",
+                f"review `egress log query --sandbox {name}`, then remove the sandbox",
             )
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
-            raise FleetUnavailableError("these sandboxes have been closed", "open them again")
+            raise FleetUnavailableError("this fleet is closed", "open it again")
 
 
 def _refuse_different(member: FleetMember, spec: Spec, terms: SandboxLifetime) -> None:
     if member.terms.owner != terms.owner:
-        raise SandboxExistsError(
-            f"there is a sandbox {spec.name} of somebody else", "take another name, or their consent"
-        )
+        raise SandboxExistsError(f"the sandbox {spec.name} belongs to another owner", "choose another name")
     others = (*differences(member.spec, spec), *lifetime_differences(member.terms, terms))
     if others:
         raise SandboxDiffersError(
-            f"there is a sandbox {spec.name} already, with another {', another '.join(others)}",
-            "ask for the same, remove it first, or take another name",
+            f"the sandbox {spec.name} exists with other settings: {', '.join(others)}",
+            "use the same settings, remove it first, or choose another name",
         )

@@ -1,6 +1,6 @@
-"""The folders of a fleet: where its sockets are, and a private place for a proxy that is embedded.
+"""The folders of a fleet: the folder of its sockets, and a private folder for an embedded proxy.
 
-They follow what `egress serve` uses. What a process left there that was killed is swept away by the next one.
+They lie where `egress serve` puts its own. Folders of a killed process are removed by the next process.
 """
 
 from __future__ import annotations
@@ -23,35 +23,34 @@ from egress.unix.stream_socket import is_path_too_long
 
 SOCKET_NAME: Final = "sandboxes.sock"
 SANDBOXES_FOLDER: Final = "sandboxes"
-"""Where files of sandboxes are."""
+"""The folder for files of sandboxes."""
 _EMBEDDED_FOLDER: Final = "embedded"
 _ANOTHER: Final = "name another one as the runtime folder"
 _LOCK_NAME: Final = "owner.lock"
+# The longest path of a socket below the runtime folder; see `private_folder`.
 _MAX_PATH_BELOW: Final = Path(_EMBEDDED_FOLDER, "01234567", HANDOVER_SOCKET)
 
 
 def own_folder(folder: Path) -> Path:
-    """Make a folder that is this user's alone. Raises `FleetUnavailableError` where it cannot be."""
+    """Make a folder for this user alone. Raises `FleetUnavailableError` if that is impossible."""
     try:
         return make_own_folder(folder, _ANOTHER)
     except UnreadableError as error:
         raise FleetUnavailableError(error.message, error.hint) from None
     except OSError as error:
-        raise FleetUnavailableError(
-            f"the folder {folder} cannot be used: {reason_of(error)}", _ANOTHER
-        ) from None
+        raise FleetUnavailableError(f"cannot use the folder {folder}: {reason_of(error)}", _ANOTHER) from None
 
 
 def sandbox_home(runtime_dir: Path, kind: str) -> Path:
-    """Where a runtime of this kind keeps files of its sandboxes, also those of processes that have gone."""
+    """The folder in which runtimes of this kind keep files of their sandboxes, also of earlier processes."""
     return own_folder(own_folder(own_folder(runtime_dir) / SANDBOXES_FOLDER) / kind)
 
 
 @contextmanager
 def private_folder(runtime_dir: Path) -> Iterator[Path]:
-    """A folder below the runtime folder that is gone afterwards.
+    """A folder below the runtime folder that exists as long as the context.
 
-    Where the path of a socket in it would be too long, it is in the folder for what is temporary.
+    If the path of a socket in it would be too long for the kernel, the folder lies in the temporary folder.
     """
     if is_path_too_long(runtime_dir / _MAX_PATH_BELOW):
         with tempfile.TemporaryDirectory(prefix="egress-", ignore_cleanup_errors=True) as made:
@@ -68,7 +67,7 @@ def private_folder(runtime_dir: Path) -> Iterator[Path]:
 
 
 def remove_stale(above: Path) -> None:
-    """Remove the folders of those that have gone without a word."""
+    """Remove the private folders of processes that were killed: nobody holds their locks."""
     for folder in above.iterdir():
         with suppress(OSError):
             lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -80,9 +79,9 @@ def remove_stale(above: Path) -> None:
 
 
 def _make_private(above: Path) -> tuple[Path, int]:
-    """A new folder, and what shows that somebody is in it."""
+    """Make a new folder and lock it; the lock shows that its process lives."""
     while True:
-        # Out of sight of those who sweep until it is locked.
+        # Created hidden and locked before the rename: `remove_stale` would remove a visible, unlocked folder.
         hidden = Path(tempfile.mkdtemp(dir=above.parent, prefix=".embedded-"))
         lock = os.open(hidden / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -95,11 +94,11 @@ def _make_private(above: Path) -> tuple[Path, int]:
 
 
 def is_log_free(audit: Path) -> bool:
-    """Whether nobody writes to this log just now."""
+    """Return whether no proxy writes to this log just now."""
     try:
         folder = os.open(audit, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        # There is none yet, or the proxy will say what is wrong with it.
+        # The log does not exist yet, or the proxy will report what is wrong with it.
         return True
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)

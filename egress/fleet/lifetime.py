@@ -1,4 +1,4 @@
-"""Under which terms a sandbox is there: whose it is, and for how long. Frozen values, checked when made."""
+"""The lifetime of a sandbox: owner, timeout and idle timeout. Frozen values, checked when made."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ _MAX_OWNER_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLifetime:
-    """Raises `SpecError` for those that cannot be."""
+    """The owner and the time limits of one sandbox. Raises `SpecError` for impossible values."""
 
     timeout: float | None = None
-    """Seconds from its making after which it is removed."""
+    """Seconds from its creation until it is removed."""
     idle_timeout: float | None = None
-    """Seconds after which it is removed when nothing was done with it: no command ran, no file came or went,
-    nobody looked at one of its ports."""
+    """Seconds without a command, a copied file or a preview request until it is removed."""
     owner: str = ""
-    """Who asked for it. Another owner does not get it by its name."""
+    """Who created the sandbox. Another owner cannot get it by its name."""
 
     def __post_init__(self) -> None:
         for name in ("timeout", "idle_timeout"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not 0 < value <= _MAX_SECONDS):
-                raise SpecError(f"{name} is out of bounds", "give seconds, more than 0")
+                raise SpecError(f"{name} is out of range", "give a number of seconds above 0")
         if not self.owner.isprintable() or len(self.owner) > _MAX_OWNER_LENGTH:
-            raise SpecError("owner is no short text", "keep it printable")
+            raise SpecError(
+                "owner is not a short text", f"use at most {_MAX_OWNER_LENGTH} printable characters"
+            )
 
 
 NO_TIME_LIMIT: Final = SandboxLifetime()
 
 
 def differences(one: Spec, other: Spec) -> tuple[str, ...]:
-    """The fields in which two sandboxes differ, by name."""
+    """The names of the fields in which two sandboxes differ."""
     return tuple(_differing_fields("", one, other))
 
 
 def lifetime_differences(one: SandboxLifetime, other: SandboxLifetime) -> tuple[str, ...]:
-    """The terms in which two sandboxes differ, by name."""
+    """The names of the fields in which two lifetimes differ."""
     return tuple(_differing_fields("", one, other))
 
 

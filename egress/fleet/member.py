@@ -1,7 +1,7 @@
-"""One sandbox of a fleet: how it was made, and when it was last in use.
+"""A sandbox of a fleet: its settings, and when it was last used.
 
-Time comes from whoever asks. Whether a command still runs is asked of the command itself, so that nobody has
-to wait beside it.
+The caller passes the time. Whether a command still runs is asked of the command itself, so that no thread has
+to wait for it.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ LeaveReason = Literal["timeout", "idle"]
 
 @dataclass(slots=True)
 class FleetMember:
-    """What a fleet knows of one sandbox. Not safe for threads by itself."""
+    """A fleet's record of one sandbox. The fleet's lock protects it."""
 
     spec: Spec
     terms: SandboxLifetime
     made: float
     used: float
-    """When something was last done with it."""
+    """When the sandbox was last used."""
     under_way: int = 0
     """Calls that have not returned."""
     running: list[RuntimeProcess] = field(default_factory=list)
-    """Commands that were begun, and had not ended when that was last looked at."""
+    """Commands that had not ended at the last look."""
     is_leaving: bool = False
 
     def drop_ended(self, now: float) -> None:
-        """Take note of what is under way."""
+        """Count calls and commands under way as use, and forget commands that ended."""
         if not (self.under_way or self.running):
             return
-        # One that ended since then was in use until about now.
+        # A command that ended since the last look was in use until about now.
         self.used = now
         self.running = [process for process in self.running if _is_running(process)]
 
     def idle(self, now: float) -> float:
-        """Seconds for which nothing was done with it."""
+        """Seconds since the last use."""
         self.drop_ended(now)
         return max(0.0, now - self.used)
 
     def left(self, now: float) -> float | None:
-        """Seconds until its time is over."""
+        """Seconds until its timeout; None without one."""
         return None if self.terms.timeout is None else max(0.0, self.made + self.terms.timeout - now)
 
     def reason_to_leave(self, now: float) -> LeaveReason | None:
-        """Why it has to go by now, if it has."""
-        # Also where no time is set: what commands printed is not to be kept for ever.
+        """Why the sandbox has to be removed now; None if it may stay."""
+        # Needed without a time limit too: the output of ended commands must not be kept for ever.
         self.drop_ended(now)
         if self.left(now) == 0:
             return "timeout"
-        most = self.terms.idle_timeout
-        return "idle" if most is not None and self.idle(now) >= most else None
+        limit = self.terms.idle_timeout
+        return "idle" if limit is not None and self.idle(now) >= limit else None
 
 
 def _is_running(process: RuntimeProcess) -> bool:
@@ -63,6 +63,6 @@ def _is_running(process: RuntimeProcess) -> bool:
         process.wait(0)
     except TimeoutError:
         return True
-    except Exception:  # noqa: BLE001 - it has settled, with whatever
+    except Exception:  # noqa: BLE001 - any error means that the command has settled
         return False
     return False

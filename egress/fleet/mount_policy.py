@@ -1,18 +1,17 @@
-"""Folders that would hand a sandbox its own rules, or a secret, are not mounted in it, whoever asks.
+"""Refuses mounts that would hand a sandbox its own rules, a secret, or code that runs outside of it.
 
-The proxy reads its rules again whenever they change. A sandbox that can write the file decides where it may
-go, and which file of this machine is sent there as a credential; so what it may write holds neither a file of
-rules nor a program that the proxy gets a secret from. Nor does it reach the user's own configuration, whether
-or not there is any: the next proxy would take what is there for rules that its user wrote. A file that is a
-secret is not even read.
+The proxy reloads its rules whenever they change. A sandbox that can write the file of rules decides where it
+may connect, and which file of this machine is sent there as a credential. So a writable mount holds neither a
+file of rules nor a program that gives the proxy a secret. Nor does it hold the user's own configuration,
+whether that exists or not: the next proxy would load whatever lies there. A file that is a secret is not
+mounted even read-only.
 
-Nor does it write what its user runs outside of it: Egress itself, and, where a program gives a secret, the
-folders of `PATH`. That program is looked for there, whether or not it is found in them by now, and so is what
-it runs in turn.
+Code that runs outside of the sandbox must not be writable from inside: Egress itself, and, if a program gives
+a secret, the folders of `PATH`. The program is searched for there, whether it lies there now or not, and so
+are the programs that it runs in turn.
 
-It is the end of a path that counts, and the place of each link on the way as well. The rules may change at
-any time, so the proxy is asked each time there is something to look at. Where it does not say which they are,
-nothing is mounted.
+Paths are judged by where they end, and by the place of each link on the way. The rules may change at any
+time, so the proxy is asked before each check. If the proxy does not list its rules, nothing is mounted.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ from egress.unix.http_connection import JsonAnswer
 
 StatusCall = Callable[[], JsonAnswer]
 _MOUNT_LESS_HINT: Final = (
-    "keep that outside of the folder, and name it with --rules or in the rules; or mount less"
+    "keep that file outside of the folder, and update --rules or the rules; or mount less"
 )
 _OWN_CODE_HINT: Final = (
-    "mount it read-only, or only a folder in it that has no part of that; or install Egress elsewhere,"
-    " and leave PYTHONPATH unset"
+    "mount it read-only, or mount a subfolder without that code; or install Egress elsewhere"
+    " and unset PYTHONPATH"
 )
 _SEARCHED_HINT: Final = (
-    "mount it read-only, or mount less; or start Egress with a PATH that does not lead there,"
-    " as after `deactivate`"
+    "mount it read-only, or mount a smaller folder; or start Egress with a PATH without that folder,"
+    " for example after `deactivate`"
 )
 
 
 class MountPolicy:
-    """What the sandboxes of one proxy may see of this machine, as its rules have it."""
+    """Decides which mounts the sandboxes of one proxy may have."""
 
     def __init__(
         self,
@@ -63,10 +62,10 @@ class MountPolicy:
         config: Path | None = None,
         code: Iterable[Path] = (),
     ) -> None:
-        """`status` asks the proxy what it says of itself; `folder` is the one it works in.
+        """`status` asks the proxy for its status; `folder` is the proxy's working directory.
 
-        `environ` is what it was started with. `config` is where its user's own rules are looked for, and
-        `code` where Egress's own code is. Nobody is asked yet.
+        `environ` is the environment that the proxy was started with. `config` is the folder of its user's own
+        rules, and `code` lists the paths of Egress's own code. Nothing is asked yet.
         """
         self._status = status
         self._folder = folder
@@ -77,40 +76,42 @@ class MountPolicy:
 
     @classmethod
     def for_proxy(cls, sockets: Path, environ: Mapping[str, str]) -> MountPolicy:
-        """Those of a proxy that was started here, with its sockets in this folder."""
+        """The policy of a proxy that this process started, with its sockets in this folder."""
         config = environment.config_dir(environ)
         code = own_code_paths(environ)
         return cls(lambda: control_client.ask(sockets, "/status"), Path.cwd(), environ, config, code)
 
     def check(self, spec: Spec) -> None:
-        """Raise `MountError` where it would see what it must not, `GatewayError` where nobody can tell."""
+        """Raise `MountError` for a mount that is refused, and `GatewayError` if the proxy cannot say."""
         image = [Mount(source=Path(spec.image), target="/image")] if spec.image.startswith("/") else []
-        lent = [*spec.mounts, *image]
-        if not lent:
+        requested = [*spec.mounts, *image]
+        if not requested:
             return
-        for mount in lent:
+        # Egress's own code needs no proxy to be known, so it is checked before the proxy is asked.
+        for mount in requested:
             if mount.writable:
                 _check_around(
-                    mount, self._code, "is code that Egress runs, outside of the sandbox", _OWN_CODE_HINT
+                    mount, self._code, "is code that Egress runs outside of the sandbox", _OWN_CODE_HINT
                 )
         files = self._files()
         policy = self._policy(files)
-        for mount in lent:
+        for mount in requested:
+            # Read-only mounts are checked for secrets too: reading a secret is enough to leak it.
             _check_closed(mount, self._secrets(policy), "is a secret of the rules")
             if mount.writable:
                 self._check_config(mount)
-                _check_closed(mount, files, "says what the sandbox may do")
+                _check_closed(mount, files, "holds the rules of the sandbox")
                 self._check_programs(mount, policy)
 
     def _check_config(self, mount: Mount) -> None:
         config = self._config
         if config is None:
             return
-        _check_closed(mount, [config], "is where your own rules are looked for")
+        _check_closed(mount, [config], "is the folder of your own rules")
         if mount.source.resolve().is_relative_to(config.resolve()):
             raise MountError(
-                f"{mount.source} cannot be mounted for writing: it lies in {config}, with your own rules",
-                "keep what a sandbox writes elsewhere",
+                f"{mount.source} cannot be mounted writable: it lies in your own rules' folder {config}",
+                "mount a folder elsewhere for a sandbox to write",
             )
 
     def _files(self) -> list[Path]:
@@ -118,7 +119,9 @@ class MountPolicy:
         rules = answer.body.get("rules")
         files = rules.get("files") if isinstance(rules, dict) else None
         if answer.status != HTTPStatus.OK or not isinstance(files, list) or not files:
-            raise GatewayError("the proxy does not say which rules it has", "bring it to this version")
+            raise GatewayError(
+                "the proxy did not list its rule files", "run proxy and caller in the same version of egress"
+            )
         return [self._folder / str(each) for each in files]
 
     def _policy(self, files: list[Path]) -> Policy:
@@ -128,7 +131,7 @@ class MountPolicy:
             found = None
         if found is None:
             raise MountError(
-                "nothing is mounted while the rules cannot be read", "put them right: see `egress check`"
+                "no folder is mounted while the rules have errors", "fix them: `egress check` lists them"
             )
         return found
 
@@ -143,16 +146,18 @@ class MountPolicy:
         if not commands:
             return
         search = [Path(folder) for folder in self._commands.folders]
-        _check_around(mount, search, "is searched for what gives a secret to the proxy", _SEARCHED_HINT)
+        _check_around(
+            mount, search, "is on PATH, where the proxy finds programs that give it secrets", _SEARCHED_HINT
+        )
         words = [word for command in commands for word in command]
-        # What a word names as a whole path counts also where there is nothing yet.
+        # An absolute path counts even if no file is there yet: the sandbox could create it.
         whole = [Path(place) for word in words if (place := self._commands.expand_home(word)).startswith("/")]
         _check_closed(mount, whole, "is run by the proxy")
         home = Path(self._commands.home)
         folders = [path for path in whole if path.is_dir() and not home.is_relative_to(path)]
         _check_around(mount, folders, "is run by the proxy", _MOUNT_LESS_HINT)
         found = [Path(path) for command in commands if command and (path := self._commands.find(command[0]))]
-        # Any of the words can be a file that is run; they are read in the home of the user.
+        # Any word may be a script; relative words are resolved in the home of the user.
         found += [at for word in words if (at := home / word).is_file() or at.is_symlink()]
         _check_closed(mount, found, "is run by the proxy")
 
@@ -161,7 +166,7 @@ def _check_closed(mount: Mount, closed: Iterable[Path], why: str) -> None:
     source = mount.source.resolve()
     for path in closed:
         if any(place.is_relative_to(source) for place in safe_path.places_on_path(path)):
-            how = " for writing" if mount.writable else ""
+            how = " writable" if mount.writable else ""
             raise MountError(
                 f"{mount.source} cannot be mounted{how}: {path} in it {why}",
                 _MOUNT_LESS_HINT,
@@ -169,33 +174,31 @@ def _check_closed(mount: Mount, closed: Iterable[Path], why: str) -> None:
 
 
 def _check_around(mount: Mount, closed: Iterable[Path], why: str, cure: str) -> None:
-    """As `_check` does, and nothing in such a folder either."""
+    """Refuse like `_check_closed`, and also mounts of anything inside such a folder."""
     source = mount.source.resolve()
     for path in closed:
         places = safe_path.places_on_path(path)
         if any(place.is_relative_to(source) for place in places):
-            where = "in it" if path.is_relative_to(source) else "leads there, and"
-            raise MountError(f"{mount.source} cannot be mounted for writing: {path} {where} {why}", cure)
+            where = "in it" if path.is_relative_to(source) else "leads into it and"
+            raise MountError(f"{mount.source} cannot be mounted writable: {path} {where} {why}", cure)
         if source.is_relative_to(places[-1]):
-            raise MountError(f"{mount.source} cannot be mounted for writing: {path}, above it, {why}", cure)
+            raise MountError(f"{mount.source} cannot be mounted writable: {path} above it {why}", cure)
 
 
-# Where Egress's own code is: what can be written there is run by its user, outside of every sandbox.
-#
-# That is the package, the Python that runs it with everything it imports from, and the program `egress`.
-# Folders of `PYTHONPATH` count as well, whatever lies in them: modules are looked for there at first.
+# Egress's own code is the package, the Python that runs it with its import path, and the program `egress`.
+# Folders of `PYTHONPATH` count whatever lies in them: modules there are found first.
 _IMPORT_PATHS: Final = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
 def own_code_paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files and folders, each once; some may not be there."""
+    """The paths of Egress's own code, each once; some may not exist."""
     return tuple(dict.fromkeys(Path(place).absolute() for place in _own_places(environ)))
 
 
 def _own_places(environ: Mapping[str, str]) -> Iterator[str | Path]:
     yield Path(egress.__file__).parent
     if sys.prefix != sys.base_prefix:
-        # An environment of its own; a prefix such as /usr holds much that is none of ours.
+        # A virtual environment only: a prefix such as /usr holds much besides Egress.
         yield sys.prefix
     yield sys.executable
     yield from (path for name, path in sysconfig.get_paths().items() if name in _IMPORT_PATHS)
@@ -209,5 +212,5 @@ def _own_places(environ: Mapping[str, str]) -> Iterator[str | Path]:
     if program:
         yield program
     if listed := environ.get("PYTHONPATH"):
-        # An empty entry is the working folder.
+        # An empty entry means the working directory.
         yield from listed.split(":")

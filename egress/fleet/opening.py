@@ -1,7 +1,7 @@
-"""`open_fleet`: sandboxes to work with, from wherever they are to be had.
+"""`open_fleet`: opens the sandboxes that are served already, or starts some for this process.
 
-Those that `egress up` serves are taken where nothing else is asked for. Otherwise a proxy is started for this
-process alone, with a runtime of the kind there is, and all of it ends with the context.
+Sandboxes served by `egress up` are used if the caller asks for nothing special. Otherwise a proxy is started
+for this process alone, with a runtime that this machine supports, and both end with the context.
 """
 
 from __future__ import annotations
@@ -53,31 +53,32 @@ def open_fleet(
     options: Sequence[str] = (),
     images: Sequence[str] = (),
 ) -> Iterator[SandboxFleet]:
-    """Open the sandboxes that are served in the runtime folder, or ones of this process alone.
+    """Open the sandboxes that are served in the runtime folder, or a fleet of this process alone.
 
     Args:
-        rules: files or folders of rules; without any, those that `egress serve` would find.
-        runtime: the kind of sandboxes: docker, namespace, or docker with a runtime of the engine, such as
-            runsc; else by `EGRESS_RUNTIME`, else what there is.
-        runtime_dir: where sockets are; else as `egress serve` has it.
-        seccomp: a profile for containers, in the place of the engine's own.
-        stand_ins: variables in which programs insist on a value, made of what was admitted.
-        options: further ones for `egress serve`.
-        images: what sandboxes of this process alone will be made of: no proxy is started without them.
+        rules: files or folders of rules; by default those that `egress serve` would find.
+        runtime: docker, namespace, or a runtime of the Docker engine such as runsc; by default
+            `EGRESS_RUNTIME`, else the best kind that this machine supports.
+        runtime_dir: the folder of the sockets; by default that of `egress serve`.
+        seccomp: a seccomp profile for containers, instead of the engine's own.
+        stand_ins: makes variables for programs that insist on a credential, from an admission.
+        options: further options for `egress serve`.
+        images: images that the sandboxes will use: without them no proxy is started.
 
-    Whoever names rules, a kind or options means them, and gets sandboxes of his own. Raises errors of
-    `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for settings that cannot be.
+    A caller that names rules, a runtime, a profile, stand-ins or options gets a fleet of its own. Raises
+    errors of `egress.runtime.errors` and `egress.fleet.errors`, and `EgressError` for invalid settings.
     """
     environ = environment.read_environment()
     folder = runtime_dir or environment.runtime_dir(environ)
-    asked = read_kind(runtime, environ.get(RUNTIME_VARIABLE))
+    wanted = read_kind(runtime, environ.get(RUNTIME_VARIABLE))
     if all(each is None for each in (rules, runtime, seccomp, stand_ins)) and not options:
         remote = connect_if_served(folder / folders.SOCKET_NAME)
-        if remote is not None and asked in (None, remote.about.kind):
+        if remote is not None and wanted in (None, remote.about.kind):
             with remote:
                 yield remote
             return
-    choice = choose_runtime(asked)
+    # Checked before a proxy starts: a missing image or profile fails at once.
+    choice = choose_runtime(wanted)
     check_choice(choice, seccomp, images)
     with open_embedded(
         choice, environ, folder, rules or (), seccomp=seccomp, stand_ins=stand_ins, options=options
@@ -96,7 +97,7 @@ def open_embedded(
     stand_ins: StandIns | None = None,
     options: Sequence[str] = (),
 ) -> Iterator[Fleet]:
-    """Sandboxes of this process alone, with a proxy of their own."""
+    """Open a fleet of this process alone, with its own proxy."""
     state = environment.state_dir(environ)
     audit = audit_folder(state, environ)
     with ExitStack() as parts:
@@ -104,33 +105,34 @@ def open_embedded(
         private = parts.enter_context(folders.private_folder(folder))
         proxy = EmbeddedProxy(private, environ, rules=rules, audit=audit, options=options)
         parts.callback(proxy.close)
-        dress = (
+        provision = (
             trust_kit_provisioner(public_roots())
             if stand_ins is None
             else trust_kit_provisioner(public_roots(), stand_ins)
         )
         home = folders.sandbox_home(folder, choice.kind)
+        # Sandboxes must never see the proxy's sockets, state, log, key or password.
         guarded = (folder, private, state, audit, *_own_files(environ, options))
-        gateway = ControlProxyClient(private)
-        made, about = open_runtime(choice, RuntimeParameters(gateway, home, dress, guarded, seccomp))
+        proxy_client = ControlProxyClient(private)
+        made, about = open_runtime(choice, RuntimeParameters(proxy_client, home, provision, guarded, seccomp))
         about = replace(about, audit=audit, runtime_dir=private)
-        # By the environment that the proxy was started with: its secrets are read from there.
-        withheld = EnvironmentPolicy.for_proxy(private, environ)
-        lending = MountPolicy.for_proxy(private, environ)
+        # Of the environment that the proxy was started with: its secrets are read from there.
+        environment_policy = EnvironmentPolicy.for_proxy(private, environ)
+        mount_policy = MountPolicy.for_proxy(private, environ)
         fleet = Fleet(
             made,
             about=about,
             check=proxy.check,
-            refuse=withheld.check,
-            lend=lending.check,
-            guilty=gateway.canary_offenders,
+            check_variables=environment_policy.check,
+            check_mounts=mount_policy.check,
+            canary_offenders=proxy_client.canary_offenders,
         )
         parts.callback(fleet.close)
         yield fleet
 
 
 def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[Path]:
-    """What the settings place elsewhere, and no sandbox may see: the log, its key, a password."""
+    """Files that the settings place elsewhere and no sandbox may see: the log, its key, the password."""
     for flag in ("--audit-dir", "--audit-key", "--password-file", "--state-dir"):
         if own := environ.get("EGRESS_" + flag[2:].upper().replace("-", "_")):
             yield Path(own)
@@ -143,7 +145,7 @@ def _own_files(environ: Mapping[str, str], options: Sequence[str]) -> Iterator[P
 
 @contextmanager
 def _logs_aside() -> Iterator[None]:
-    """Where nobody set logs up, keep them off the standard output: it is that of what runs in sandboxes."""
+    """Send logs to standard error unless the caller configured them: standard output is the sandbox's."""
     if structlog.is_configured():
         yield
         return
@@ -155,7 +157,7 @@ def _logs_aside() -> Iterator[None]:
 
 
 def audit_folder(state: Path, environ: Mapping[str, str]) -> Path:
-    """Where the requests are recorded: in the usual place, or in one beside it where another proxy writes."""
+    """The folder of the audit log: the usual one, or a new one while another proxy writes there."""
     own = environ.get("EGRESS_AUDIT_DIR")
     usual = Path(own) if own else state / _AUDIT_FOLDER
     return (

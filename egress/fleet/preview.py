@@ -1,7 +1,7 @@
-"""Ports of sandboxes, shown to browsers on this machine: each at an address of its own, behind a token.
+"""Previews: ports of sandboxes for browsers on this machine, each at its own address behind a token.
 
-It listens on the loopback of the host, which no sandbox is on and which the proxy dials for nobody. The
-sandbox's network is not opened: what is asked for is dialled by whoever keeps the sandbox.
+Previews listen on the host's loopback, which no sandbox can reach and which the proxy never dials. The
+network of the sandbox is not opened: its runtime dials the port.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ _LOOPBACK_HOST: Final = "127.0.0.1"
 _LOOPBACK_IPV6_HOST: Final = "::1"
 _MAX_TRIES: Final = 20
 _MAX_CONNECTIONS: Final = 256
-"""Connections at a time, of all browsers."""
+"""Connections at a time, of all browsers together."""
 _MAX_CONNECTIONS_PER_PORT: Final = 64
-"""Of those, to one port: a page that it shows can open as many as it likes."""
+"""Connections to one port: the page that it serves can open as many as it likes."""
 _TOKEN_BYTES: Final = 32
 _ACCEPT_RETRY_INTERVAL: Final = 0.05
 
 
 class Previews:
-    """All ports that are shown, from the first `expose` to `close`."""
+    """The exposed ports, from the first `expose` to `close`."""
 
     def __init__(self, dial: DialCall, touch: TouchCall) -> None:
-        """`dial` connects to a port of a sandbox; `touch` is told that one is in use. Nothing is open yet."""
+        """`dial` connects to a port of a sandbox; `touch` records a use of one. Nothing listens yet."""
         self._dial = dial
         self._touch = touch
         self._lock = threading.Lock()
         self._shown: dict[str, ShownPort] = {}
         self._carries: dict[PreviewExchange, None] = {}
-        """In the order in which they came."""
+        """Open connections, oldest first."""
         self._listener: socket.socket | None = None
         self._twin: socket.socket | None = None
         self._is_closed = False
 
     def expose(self, sandbox: str, port: int) -> str:
-        """Show a port, and return its address. The same port has the same one until `unexpose`."""
+        """Expose a port, and return its address. The address stays the same until `unexpose`."""
         check_ports((port,))
         with self._lock:
             for each in self._shown.values():
@@ -71,11 +71,11 @@ class Previews:
             return shown.url
 
     def unexpose(self, sandbox: str, port: int) -> None:
-        """Show it no longer, and end what looks at it."""
+        """Withdraw a port, and close its connections."""
         self._end(lambda each: (each.sandbox, each.port) == (sandbox, port))
 
     def forget(self, sandbox: str) -> None:
-        """Show nothing of a sandbox any more."""
+        """Withdraw all ports of a sandbox."""
         self._end(lambda each: each.sandbox == sandbox)
 
     def all(self) -> tuple[Preview, ...]:
@@ -84,7 +84,7 @@ class Previews:
         return tuple(sorted(found, key=lambda each: (each.sandbox, each.port)))
 
     def close(self) -> None:
-        """Show nothing, and listen no longer."""
+        """Withdraw all ports, and stop listening."""
         with self._lock:
             self._is_closed = True
             self._shown.clear()
@@ -99,7 +99,7 @@ class Previews:
         for carry in carries:
             carry.close()
 
-    # Inside
+    # Internals
 
     def _end(self, fits: Callable[[ShownPort], bool]) -> None:
         with self._lock:
@@ -110,15 +110,17 @@ class Previews:
                 carry.close()
 
     def _open(self) -> int:
-        """Listen, if nobody does yet, and return the port."""
+        """Start listening if necessary, and return the port. The caller holds the lock."""
         if self._is_closed:
-            raise PreviewError("these sandboxes have been closed", "open them again")
+            raise PreviewError("this fleet is closed", "open it again")
         if self._listener is None:
             try:
                 self._listener, self._twin = _listen()
             except OSError as error:
                 reason = reason_of(error)
-                raise PreviewError(f"no port for previews can be opened: {reason}", "close others") from None
+                raise PreviewError(
+                    f"cannot open a port for previews: {reason}", "close other programs"
+                ) from None
             threading.Thread(
                 target=self._accept, args=(self._listener,), name="egress-previews", daemon=True
             ).start()
@@ -131,7 +133,7 @@ class Previews:
             except OSError:
                 if listener.fileno() < 0 or self._is_closed:
                     return
-                # It went away again, or there is no descriptor left just now.
+                # The connection is gone again, or no descriptor is free just now.
                 time.sleep(_ACCEPT_RETRY_INTERVAL)
                 continue
             self._take(sock)
@@ -140,7 +142,8 @@ class Previews:
         carry = PreviewExchange(sock, lambda head: self._decide(head, carry), self._dial, self._touch)
         with self._lock:
             full = len(self._carries) >= _MAX_CONNECTIONS
-            # Anybody on this machine can connect and say nothing.
+            # A full table drops its oldest connection without a request: any local process can connect and
+            # stay silent.
             silent = next((each for each in self._carries if each.shown is None), None) if full else None
             if self._is_closed or (full and silent is None):
                 sock.close()
@@ -161,6 +164,7 @@ class Previews:
 
     def _decide(self, head: RequestHead, carry: PreviewExchange) -> PreviewDecision:
         with self._lock:
+            # Under the lock, so that `unexpose` cannot withdraw the port between the decision and the count.
             verdict = decide_preview(head, self._shown)
             if not isinstance(verdict, PreviewForward):
                 return verdict
@@ -168,15 +172,16 @@ class Previews:
         return (
             verdict
             if others < _MAX_CONNECTIONS_PER_PORT
-            else PreviewRefusal(429, "Too much looks at this port already.")
+            else PreviewRefusal(429, "Too many connections to this port.")
         )
 
 
 def _listen() -> tuple[socket.socket, socket.socket | None]:
-    """A listener, and what keeps its port on the other loopback from everybody else.
+    """Listen on IPv4 loopback, and reserve the same port on IPv6 loopback.
 
-    Browsers take a name below `localhost` for both, and ask there first: whoever listened would be sent the
-    token. Nobody does, so they come here. Raises `OSError`.
+    Browsers resolve a name below `localhost` to both, and try IPv6 first: a process that listened there would
+    receive the token. With the port reserved and nothing listening, browsers fall back to IPv4. Raises
+    `OSError`.
     """
     for tries_left in reversed(range(_MAX_TRIES)):
         listener = socket.create_server((_LOOPBACK_HOST, 0), backlog=64)
@@ -190,7 +195,7 @@ def _listen() -> tuple[socket.socket, socket.socket | None]:
 
 
 def _reserve_port(port: int) -> socket.socket | None:
-    """The port there, bound and not listened on; None where there is no other loopback."""
+    """Bind the port on IPv6 loopback without listening; None if the machine has no IPv6 loopback."""
     try:
         twin = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     except OSError:

@@ -1,10 +1,10 @@
-"""One request of a browser to a port of a sandbox, and its answer: read strictly, written anew.
+"""Carries one request of a browser to a port of a sandbox, and its response: parsed strictly, written anew.
 
-A connection carries one exchange, and both heads say so. A second request on it could not be looked at
-after the first was passed on, and would bring the cookie into the sandbox. After a switch of protocols, which
-is how a WebSocket begins, bytes are bytes.
+A connection carries one exchange, and both heads say so. A second request on it would pass unchecked after
+the first, and bring the cookie into the sandbox. After a switch of protocols, which is how a WebSocket
+begins, bytes pass unchanged.
 
-Two threads are at work: the caller's reads from the browser, one more from the sandbox.
+Two threads work on it: the caller's reads from the browser, a second one from the sandbox.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from egress.types import Headers
 
 _HEAD_LIMITS: Final = MessageLimits(head=32 * 1024, target=8 * 1024)
 _HEAD_TIMEOUT: Final = 15.0
-"""Seconds for a head to arrive, and for an answer of ours to be taken."""
+"""Seconds for a request head to arrive, and for a response of ours to be read."""
 _BROWSER_CHECK_INTERVAL: Final = 1.0
-"""Seconds between two looks at whether a browser that waits is still there."""
+"""Seconds between two checks whether a waiting browser is still connected."""
 _READ_BYTES: Final = 64 * 1024
 _REASON_PHRASES: Final = {303: "See Other", 400: "Bad Request", 403: "Forbidden", 421: "Misdirected Request"}
 
@@ -56,11 +56,11 @@ TouchCall = Callable[[str], object]
 
 
 class PreviewExchange:
-    """One connection of a browser."""
+    """A connection of a browser."""
 
-    def __init__(self, sock: socket.socket, judge: DecideCall, dial: DialCall, touch: TouchCall) -> None:
+    def __init__(self, sock: socket.socket, decide: DecideCall, dial: DialCall, touch: TouchCall) -> None:
         self._browser = sock
-        self._judge = judge
+        self._decide = decide
         self._dial = dial
         self._touch = touch
         self._reader = RequestReader(_HEAD_LIMITS)
@@ -68,10 +68,10 @@ class PreviewExchange:
         self._inside: socket.socket | None = None
         self._is_over = False
         self.shown: ShownPort | None = None
-        """Where it leads, once that is known."""
+        """The exposed port, once the request is allowed."""
 
     def run(self) -> None:
-        """Carry the exchange to its end. Never raises for what either side does."""
+        """Carry the exchange to its end. Never raises for the behaviour of either side."""
         try:
             self._browser.settimeout(_HEAD_TIMEOUT)
             with suppress(OSError):
@@ -80,17 +80,17 @@ class PreviewExchange:
             self.close()
 
     def close(self) -> None:
-        """End it, from any thread."""
+        """End the exchange, from any thread."""
         with self._lock:
             self._is_over = True
             for sock in (self._browser, self._inside):
                 if sock is not None:
-                    # Closing alone would not wake who waits.
+                    # Closing alone does not wake a thread that waits in recv.
                     with suppress(OSError):
                         sock.shutdown(socket.SHUT_RDWR)
                     sock.close()
 
-    # The steps
+    # Steps
 
     def _exchange(self) -> None:
         try:
@@ -98,10 +98,11 @@ class PreviewExchange:
             if found is None:
                 return
             head, events = found
-            verdict = self._judge(head)
+            verdict = self._decide(head)
         except WireError as error:
             self._answer(error.status, error.message)
             return
+        # The first request brings the token; its response moves the token into a cookie.
         if isinstance(verdict, PreviewRedirect):
             more = (("location", verdict.location), ("set-cookie", verdict.cookie))
             self._answer(303, "", (*more, ("referrer-policy", "no-referrer")))
@@ -119,14 +120,15 @@ class PreviewExchange:
 
     def _pass(self, head: RequestHead, events: list[Data | End], passed: PreviewForward) -> None:
         self.shown = passed.to
-        # From here on it is found by whoever ends this preview; before, it could have been missed.
-        if not isinstance(self._judge(head), PreviewForward):
+        # Decided again: `unexpose` finds this exchange by `shown` from here on, and may have run just before.
+        if not isinstance(self._decide(head), PreviewForward):
             return
         try:
             inside = self._dial(passed.to.sandbox, passed.to.port)
         except SandboxError as error:
             self._answer(502, error.message)
             return
+        # `close` may have run while the port was dialled; the new socket must not outlive the exchange.
         with self._lock:
             self._inside = inside
             if self._is_over:
@@ -168,8 +170,10 @@ class PreviewExchange:
     ) -> None:
         while True:
             if not _send_body(inside, writer, events):
-                # It wants no more of this; the answer that says so may be on its way.
+                # The sandbox takes no more of the body; a response that says so may be on its way.
                 return
+            # Nothing more is expected from the browser: the body is complete, or it asked for another
+            # protocol.
             if self._reader.waiting:
                 break
             data = self._browser.recv(_READ_BYTES)
@@ -187,7 +191,7 @@ class PreviewExchange:
             inside.shutdown(socket.SHUT_WR)
 
     def _answer(self, status: int, text: str, headers: Headers = ()) -> None:
-        """Say something ourselves."""
+        """Send a response of our own."""
         body = f"{text}\n".encode() if text else b""
         writer = ResponseWriter()
         writer.answer(None)
@@ -197,7 +201,7 @@ class PreviewExchange:
         )
         self._browser.settimeout(_HEAD_TIMEOUT)
         self._browser.sendall(head + writer.data(body) + writer.end())
-        # What it still sends would reset the connection before it has read this.
+        # Read what the browser still sends: closing on unread bytes resets the connection before it reads us.
         with suppress(OSError):
             self._browser.shutdown(socket.SHUT_WR)
             while self._browser.recv(_READ_BYTES):
@@ -205,11 +209,11 @@ class PreviewExchange:
 
 
 def _send_body(inside: socket.socket, writer: RequestWriter, events: list[Data | End]) -> bool:
-    """Pass a body on; false where nobody takes it."""
+    """Forward pieces of a body; false if the sandbox takes no more."""
     for event in events:
         data = writer.data(event.data) if isinstance(event, Data) else writer.end()
         try:
-            # Sending nothing fails as well where the other side has closed.
+            # An empty write fails as well if the other side has closed.
             if data:
                 inside.sendall(data)
         except OSError:
@@ -218,7 +222,7 @@ def _send_body(inside: socket.socket, writer: RequestWriter, events: list[Data |
 
 
 class _ResponseRelay:
-    """The way from the sandbox to the browser."""
+    """Copies the response from the sandbox to the browser."""
 
     def __init__(
         self, browser: socket.socket, inside: socket.socket, head: RequestHead, touch: Callable[[], object]
@@ -243,16 +247,16 @@ class _ResponseRelay:
         self._thread.join()
 
     def has_switched(self) -> bool:
-        """Wait for the answer, and say whether it switches to another protocol.
+        """Wait for the response, and say whether it switches to another protocol.
 
-        Raises `OSError` where the browser has gone, and nothing comes: what listens in the sandbox could keep
-        a connection for ever, and those of all sandboxes are counted together.
+        Raises `OSError` if the browser is gone and no bytes arrive: a program in the sandbox could otherwise
+        hold a connection for ever, and connections are limited for all sandboxes together.
         """
         look = select.poll()
         try:
             look.register(self._browser, select.POLLRDHUP)
         except ValueError:
-            # It was closed from outside.
+            # The socket was closed by `close`.
             raise ConnectionAbortedError from None
         while not self._decided.wait(_BROWSER_CHECK_INTERVAL):
             seen = self._pieces
@@ -267,7 +271,7 @@ class _ResponseRelay:
             except WireError:
                 self._send_bad_gateway()
         self._decided.set()
-        # The browser learns that there is no more; what it still sends goes nowhere.
+        # The browser learns that the response is complete; anything it still sends is dropped.
         with suppress(OSError):
             self._browser.shutdown(socket.SHUT_RDWR)
 
@@ -294,6 +298,7 @@ class _ResponseRelay:
                 return self._writer.informational(event.status, event.reason, headers)
             case ResponseHead():
                 self._switched = event.status == 101
+                # The browser may speak HTTP/1.0, which knows no chunks.
                 framing = event.framing if self._switched else framing_for(event.framing, self._version)
                 return self._writer.head(
                     event.status,
@@ -311,10 +316,10 @@ class _ResponseRelay:
                 return self._writer.end(event.trailers)
 
     def _send_bad_gateway(self) -> None:
-        """Say that the answer was none, where nothing of it has been passed on."""
+        """Send a 502 instead of an invalid response, unless a part of that was forwarded already."""
         if self._writer.open or self._switched:
             return
-        body = b"What listens on this port does not answer with HTTP.\n"
+        body = b"The program on this port does not speak HTTP.\n"
         with suppress(WireError):
             head = self._writer.head(502, "Bad Gateway", (), Framing.sized(len(body)), close=True)
             self._browser.sendall(head + self._writer.data(body) + self._writer.end())

@@ -1,8 +1,7 @@
-"""`Sandboxes`: what a fleet can do. One in this process and one in another are used alike.
+"""`SandboxFleet`: the interface of a fleet, in this process or in another one.
 
-It is a `Runtime`, so whatever is written against one runs on it. Two promises differ: `create` of a sandbox
-that is there already, made in the same way, gives that one; and `close` of a fleet in another process lets go
-of it, and leaves its sandboxes to it.
+A fleet is a `Runtime`, so code for a runtime runs on it. Two promises differ: `create` returns an existing
+sandbox that was made in the same way, and `close` of a fleet in another process only disconnects.
 """
 
 from __future__ import annotations
@@ -18,72 +17,72 @@ from egress.runtime.spec import Info, Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetInfo:
-    """What those who use a fleet are told of it."""
+    """Facts about a fleet, for its users."""
 
     kind: str
-    """Of its sandboxes: docker, namespace or fake."""
+    """The kind of its sandboxes: docker, namespace or fake."""
     why: str = ""
-    """Why they are of that kind."""
+    """The reason for that kind."""
     cautions: tuple[str, ...] = ()
-    """What they are not kept from."""
+    """Gaps in the isolation of its sandboxes."""
     audit: Path | None = None
-    """Where the requests of its sandboxes are recorded."""
+    """The folder of the audit log."""
     runtime_dir: Path | None = None
-    """Where the sockets of its proxy are."""
+    """The folder of the proxy's sockets."""
 
     @property
     def line(self) -> str:
-        """All of it that a person should know, in one line."""
-        not_kept = f"; {'; '.join(self.cautions)}" if self.cautions else ""
-        return f"sandboxes of the kind {self.kind} ({self.why}){not_kept}"
+        """The facts that a person should know, in one line."""
+        warnings = f". Warning: {'; '.join(self.cautions)}" if self.cautions else ""
+        return f"runtime: {self.kind} ({self.why}){warnings}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxStatus:
-    """A sandbox, and how long it has."""
+    """A sandbox, and its remaining time."""
 
     info: Info
     terms: SandboxLifetime = NO_TIME_LIMIT
     left: float | None = None
-    """Seconds until its time is over; None where there is no such time."""
+    """Seconds until its timeout; None without one."""
     idle: float = 0.0
-    """Seconds for which nothing has been done with it."""
+    """Seconds since its last use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A port of a sandbox that a browser on this machine can see."""
+    """A port of a sandbox that browsers on this machine can open."""
 
     sandbox: str
     port: int
     url: str
-    """With the token that opens it: not to be shown to others."""
+    """The address with the token that opens it: keep it private."""
 
 
 class SandboxFleet(Runtime, Protocol):
-    """All sandboxes behind one proxy."""
+    """The sandboxes behind one proxy."""
 
     @property
     def about(self) -> FleetInfo: ...
 
     @override
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
-        """Make a sandbox, or find the one that was made like that.
+        """Create a sandbox, or return the one that was created with the same settings.
 
-        Raises `SandboxDiffersError` where one of this name was made in another way.
+        Raises `SandboxDiffersError` if a sandbox of this name has other settings.
         """
 
     def touch(self, name: str) -> None:
-        """Say that it is in use."""
+        """Record a use of the sandbox."""
 
     def status(self, name: str) -> SandboxStatus:
-        """How it is, and how long it has."""
+        """The state of a sandbox, and its remaining time."""
 
     def expose(self, name: str, port: int) -> str:
-        """Show a port of it to browsers on this machine; returns the address with its token."""
+        """Expose a port to browsers on this machine; returns the address with its token."""
 
     def unexpose(self, name: str, port: int) -> None:
-        """Show it no longer. Nothing happens where it is not shown."""
+        """Withdraw a port. Does nothing if the port is not exposed."""
 
     def previews(self) -> tuple[Preview, ...]:
-        """What is shown."""
+        """The exposed ports."""

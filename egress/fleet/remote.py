@@ -1,7 +1,7 @@
-"""A fleet in another process, used like one in this one.
+"""A fleet in another process, used like one in this process.
 
-Each call is a conversation of its own, so calls from several threads go side by side, and one that is stuck
-holds up no other. Whatever goes wrong there is raised here, as the same error with the same text.
+Each call has its own connection, so threads do not block each other, and a stuck call holds up no other. An
+error in the other process is raised here as the same class with the same text.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import BinaryIO, Final, Self
 from egress.errors import reason_of
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
-from egress.fleet.json_fields import JsonFields
+from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.lifetime import NO_TIME_LIMIT, SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
-from egress.fleet.remote_process import RemoteProcess
+from egress.fleet.remote_process import RemoteProcess, gone_error
 from egress.fleet.rpc_channel import ChannelLostError, RpcChannel
 from egress.fleet.rpc_codec import read_error
 from egress.fleet.rpc_frames import (
@@ -36,19 +36,21 @@ from egress.runtime.protocol import NO_OUTPUT, Output
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Values
 from egress.unix.stream_socket import connect_to_egress
 
-_START_HINT: Final = "start it with `egress up`, or leave the runtime folder out to get sandboxes of your own"
+_START_HINT: Final = (
+    "start it with `egress up`, or omit the runtime folder to get sandboxes of this process alone"
+)
 
 
 class RemoteRuntime:
-    """`Sandboxes` of a fleet that another process of this user serves."""
+    """`SandboxFleet` of another process of this user."""
 
     def __init__(self, path: Path) -> None:
-        """Ask who is there. Raises `FleetUnavailableError` where nobody answers."""
+        """Connect to the fleet. Raises `FleetUnavailableError` without an answer."""
         self._path = path
         self._lock = threading.Lock()
         self._links: set[RpcChannel] = set()
         self._is_closed = False
-        self.about: FleetInfo = rpc_codec.read_about(self._call("about"))
+        self.about: FleetInfo = read(FleetInfo, self._call("about"))
 
     def __repr__(self) -> str:
         return f"RemoteRuntime({str(self._path)!r})"
@@ -60,7 +62,7 @@ class RemoteRuntime:
         self.close()
 
     def close(self) -> None:
-        """Let go of the fleet. Its sandboxes stay, and what was spawned in them; all else of ours ends."""
+        """Disconnect. Sandboxes and commands from `spawn` stay; other calls of this process end."""
         with self._lock:
             self._is_closed = True
             links = list(self._links)
@@ -68,17 +70,17 @@ class RemoteRuntime:
             link.end()
 
     def end(self) -> None:
-        """Ask the fleet to end, with all its sandboxes."""
+        """End the fleet, with all its sandboxes."""
         self._call("end")
 
-    # Coming and going
+    # Lifecycle
 
     def create(self, spec: Spec, terms: SandboxLifetime = NO_TIME_LIMIT) -> Info:
-        answer = self._call("create", spec=rpc_codec.write_spec(spec), terms=rpc_codec.write_lifetime(terms))
-        return rpc_codec.read_info(answer)
+        answer = self._call("create", spec=rpc_codec.write(spec), terms=rpc_codec.write(terms))
+        return read(Info, answer)
 
     def start(self, name: str) -> Info:
-        return rpc_codec.read_info(self._call("start", name=name))
+        return read(Info, self._call("start", name=name))
 
     def pause(self, name: str) -> None:
         self._call("pause", name=name)
@@ -96,22 +98,22 @@ class RemoteRuntime:
         self._call("open_ports", name=name, ports=list(ports))
 
     def prepare(self, spec: Spec, count: int) -> None:
-        self._call("prepare", spec=rpc_codec.write_spec(spec), count=count)
+        self._call("prepare", spec=rpc_codec.write(spec), count=count)
 
     def touch(self, name: str) -> None:
         self._call("touch", name=name)
 
-    # Looking
+    # State
 
     def info(self, name: str) -> Info:
-        return rpc_codec.read_info(self._call("info", name=name))
+        return read(Info, self._call("info", name=name))
 
     def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
         found = self._call("list", labels=dict(labels)).inners("all")
-        return tuple(rpc_codec.read_info(each) for each in found)
+        return tuple(read(Info, each) for each in found)
 
     def status(self, name: str) -> SandboxStatus:
-        return rpc_codec.read_status(self._call("standing", name=name))
+        return read(SandboxStatus, self._call("standing", name=name))
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
@@ -128,7 +130,7 @@ class RemoteRuntime:
         try:
             return process.wait()
         finally:
-            # Where the waiting was given up, so is the command.
+            # A caller that gives up waiting ends the command, too.
             process.leave()
 
     def _begin(self, name: str, command: Command, output: Output, *, is_exec: bool) -> RemoteProcess:
@@ -157,6 +159,7 @@ class RemoteRuntime:
 
     @contextmanager
     def get(self, name: str, path: str) -> Iterator[BinaryIO]:
+        # Received whole before the caller sees it: a slow caller must not hold the fleet's connection open.
         with tempfile.TemporaryFile() as file:
             with self._ask("get", name=name, path=path) as (link, _):
                 while (frame := _next(link)).kind is FrameKind.OUTPUT:
@@ -180,9 +183,9 @@ class RemoteRuntime:
         self._call("unexpose", name=name, port=port)
 
     def previews(self) -> tuple[Preview, ...]:
-        return tuple(rpc_codec.read_preview(each) for each in self._call("previews").inners("all"))
+        return tuple(read(Preview, each) for each in self._call("previews").inners("all"))
 
-    # One conversation
+    # Connections
 
     def _call(self, call: str, **values: object) -> JsonFields:
         with self._ask(call, **values) as (_, answer):
@@ -200,7 +203,7 @@ class RemoteRuntime:
             _ask(link, call, **values)
             yield link
         except ChannelLostError:
-            raise _gone_error() from None
+            raise gone_error() from None
         finally:
             self._forget(link)
 
@@ -220,7 +223,7 @@ class RemoteRuntime:
 
 
 def connect_if_served(path: Path) -> RemoteRuntime | None:
-    """The fleet that is served there; None where nobody listens."""
+    """The fleet that is served at this path; None if no process listens there."""
     if not path.is_socket():
         return None
     try:
@@ -234,10 +237,12 @@ def _connect(path: Path) -> socket.socket:
         return connect_to_egress(path, None)
     except OSError as error:
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-            raise FleetUnavailableError(f"nobody serves sandboxes at {path}", _START_HINT) from None
+            raise FleetUnavailableError(
+                f"`egress up` is not running (no answer at {path})", _START_HINT
+            ) from None
+        reason = reason_of(error)
         raise FleetUnavailableError(
-            f"the sandboxes at {path} cannot be reached: {reason_of(error)}",
-            "ask as the user who serves them",
+            f"cannot connect to {path}: {reason}", "connect as the user that runs `egress up`"
         ) from None
 
 
@@ -248,7 +253,7 @@ def _ask(link: RpcChannel, call: str, **values: object) -> None:
 def _next(link: RpcChannel) -> RpcFrame:
     frame = link.receive()
     if frame is None:
-        raise _gone_error()
+        raise gone_error()
     return frame
 
 
@@ -257,7 +262,7 @@ def _answer(link: RpcChannel) -> JsonFields:
 
 
 def _read_result(frame: RpcFrame) -> JsonFields:
-    """What came of a call. Raises the error that it was."""
+    """Return the result of a call, or raise its error."""
     said = frame.head
     answer = JsonFields(said)
     if "error" in said:
@@ -268,8 +273,8 @@ def _read_result(frame: RpcFrame) -> JsonFields:
 
 
 def _send_piece(link: RpcChannel, frame: RpcFrame) -> bool:
-    """Send a piece, and wait until there is room for the next; false where no more is wanted."""
-    # Where it can be sent no more, an answer may have come before.
+    """Send a piece, and wait until the other side takes the next; false if it wants no more."""
+    # The other side may have answered early and closed: the reason is then in its last frame.
     with suppress(OSError):
         link.send(frame)
     said = _next(link)
@@ -287,8 +292,4 @@ def _events(link: RpcChannel) -> Iterator[Event]:
             return
         if frame is None:
             return
-        yield rpc_codec.read_event(JsonFields(frame.head).inner("event"))
-
-
-def _gone_error() -> FleetUnavailableError:
-    return FleetUnavailableError("the process that serves these sandboxes has gone", _START_HINT)
+        yield read(Event, JsonFields(frame.head).inner("event"))

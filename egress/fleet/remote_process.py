@@ -1,33 +1,33 @@
-"""A command in a sandbox of another process, as whoever began it sees it."""
+"""A command in a sandbox of another process, from the caller's side."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-from egress.errors import EgressError
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetUnavailableError
 from egress.fleet.json_fields import JsonFields
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_codec import read_error
 from egress.fleet.rpc_frames import FrameKind, RpcFrame, make_head, protocol_error, split_pieces
-from egress.runtime.command_result import CapturedStream, ResultFuture
+from egress.runtime.command_result import CapturedStream, ResultFuture, feed_input
 from egress.runtime.protocol import Output
 from egress.runtime.spec import Command, ExecResult, Terminal
 
-_INPUT_PIECE_BYTES: Final = 64 * 1024
-
 
 class RemoteProcess:
-    """One command, from its beginning on."""
+    """A command, from its start."""
 
     def __init__(
         self, link: RpcChannel, command: Command, output: Output, forget: Callable[[], object]
     ) -> None:
-        """`link` has been asked for it; `forget` is called at the end. Raises what keeps it from it."""
+        """`link` has asked for the command; `forget` is called at its end.
+
+        Raises the error of a failed start.
+        """
         self._link = link
         self._forget = forget
         self._stdout = CapturedStream(command.most_output, output.stdout)
@@ -48,7 +48,7 @@ class RemoteProcess:
                 if self._outcome.is_settled():
                     return
                 self._link.send(piece)
-                # Given by what is taken, and by the end.
+                # Released for each piece that the other side has taken, and at the end.
                 self._room.acquire()
 
     def close_input(self) -> None:
@@ -56,7 +56,7 @@ class RemoteProcess:
             self._say(RpcFrame(FrameKind.END))
 
     def resize(self, terminal: Terminal) -> None:
-        self._say(make_head(say="resize", terminal=rpc_codec.write_terminal(terminal)))
+        self._say(make_head(say="resize", terminal=rpc_codec.write(terminal)))
 
     def kill(self, grace: float = 2.0) -> None:
         self._say(make_head(say="kill", grace=grace))
@@ -65,10 +65,10 @@ class RemoteProcess:
         return self._outcome.wait(timeout)
 
     def leave(self) -> None:
-        """Be done with it. Where it has not ended, and was in the foreground, it ends now."""
+        """Disconnect. A foreground command that still runs is ended."""
         self._link.end()
 
-    # Inside
+    # Internals
 
     def _say(self, frame: RpcFrame) -> None:
         if not self._outcome.is_settled():
@@ -79,9 +79,9 @@ class RemoteProcess:
         try:
             frame = self._link.receive()
         except OSError:
-            raise _gone_error() from None
+            raise gone_error() from None
         if frame is None:
-            raise _gone_error()
+            raise gone_error()
         said = frame.head
         if "error" in said:
             raise read_error(JsonFields(said).inner("error"))
@@ -94,17 +94,17 @@ class RemoteProcess:
             while came is None:
                 came = self._take(self._link.receive())
         except OSError:
-            came = _gone_error()
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            came = gone_error()
+        except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
             came = error
         self._outcome.settle(came)
         self._room.release()
         self._forget()
 
     def _take(self, frame: RpcFrame | None) -> ExecResult | None:
-        """Take what is said; returns what came of the command, when it is that."""
+        """Handle one frame; returns the result if the frame carries it."""
         if frame is None:
-            raise _gone_error()
+            raise gone_error()
         match frame.kind:
             case FrameKind.OUTPUT:
                 self._stdout.add(frame.data)
@@ -127,17 +127,12 @@ class RemoteProcess:
         )
 
     def _feed(self, source: bytes | BinaryIO) -> None:
-        if isinstance(source, bytes):
-            self.write(source)
-        else:
-            # What it is read from is the caller's, and can fail in any way.
-            with suppress(OSError, ValueError):
-                while not self._outcome.is_settled() and (piece := source.read(_INPUT_PIECE_BYTES)):
-                    self.write(piece)
+        feed_input(source, self.write, self._outcome)
         self.close_input()
 
 
-def _gone_error() -> EgressError:
+def gone_error() -> FleetUnavailableError:
+    """The error for a fleet whose process has ended."""
     return FleetUnavailableError(
-        "the process that serves these sandboxes has gone", "start it again with `egress up`"
+        "the process that serves these sandboxes has ended", "start it again with `egress up`"
     )

@@ -1,4 +1,4 @@
-"""One end of a conversation: frames over a connected unix socket, read by one thread, written by any."""
+"""An end of a connection between a fleet and its client: frames over a unix socket."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _READ_BYTES: Final = 256 * 1024
 
 
 class ChannelLostError(OSError):
-    """The other side has gone. Never reaches a user: others say who that was."""
+    """The other side closed the connection. Callers translate it; users never see it."""
 
 
 class RpcChannel:
-    """Closes its socket at the end."""
+    """A connected socket that one thread reads and any thread writes; `close` closes it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -37,17 +37,18 @@ class RpcChannel:
         self.close()
 
     def send(self, *frames: RpcFrame, sock: socket.socket | None = None) -> None:
-        """Send frames, and with them a socket. Raises `ChannelLostError` where the other side has gone."""
+        """Send frames, and a socket with them. Raises `ChannelLostError` if the other side is gone."""
         data = b"".join(map(encode, frames))
         with self._lock, _lost_errors():
             if sock is not None:
-                # With the first byte alone: what is left over of a short write must not carry it again.
+                # The socket goes with the first byte alone: the rest of a short write must not carry it
+                # again.
                 socket.send_fds(self._sock, [data[:1]], [sock.fileno()])
                 data = data[1:]
             self._sock.sendall(data)
 
     def receive(self) -> RpcFrame | None:
-        """The next frame; None where the other side has ended.
+        """The next frame; None at the end of the connection.
 
         Raises `FleetProtocolError`, `ChannelLostError`.
         """
@@ -61,13 +62,13 @@ class RpcChannel:
         return self._frames.popleft()
 
     def socket(self) -> socket.socket:
-        """The socket that came with the last frame. Raises `FleetProtocolError` where none did."""
+        """The socket that came with the last frame. Raises `FleetProtocolError` if none came."""
         if len(self._descriptors) != 1:
             raise protocol_error()
         return socket.socket(fileno=self._descriptors.pop())
 
     def end(self) -> None:
-        """Let whoever reads here, or there, come to an end."""
+        """Shut the connection down, so that readers on both sides return."""
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""What a fleet answers to a call from another process: one conversation, from the first frame to the last."""
+"""Answers one call of another process to a fleet, from the first frame to the last."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from egress.errors import EgressError
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetProtocolError
 from egress.fleet.fleet import Fleet
-from egress.fleet.json_fields import JsonFields
+from egress.fleet.json_fields import JsonFields, read
+from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_codec import write_error
 from egress.fleet.rpc_exec import serve_exec
@@ -27,33 +28,35 @@ from egress.fleet.rpc_frames import (
     protocol_error,
     split_pieces,
 )
+from egress.runtime.spec import Spec
 
 _log = structlog.get_logger(__name__)
 
 Json = rpc_codec.Json
 PlainCall = Callable[[JsonFields], Json]
-"""A call that is over with its answer."""
+"""A call that returns its whole answer."""
 StreamedCall = Callable[[RpcChannel, JsonFields], None]
-"""One that answers by itself, as it goes."""
+"""A call that sends its answer itself, piece by piece."""
 
 
 class RpcDispatcher:
-    """All calls that there are."""
+    """The calls of the protocol."""
 
     def __init__(self, fleet: Fleet, on_end: Callable[[], object]) -> None:
         self._fleet = fleet
         self._on_end = on_end
+        # Calls are looked up in tables of fixed names: a client cannot name any other method.
         self._plain: Final[dict[str, PlainCall]] = {
-            "about": lambda _: rpc_codec.write_about(fleet.about),
+            "about": lambda _: rpc_codec.write(fleet.about),
             "create": self._create,
-            "start": lambda fields: rpc_codec.write_info(fleet.start(fields.text("name"))),
+            "start": lambda fields: rpc_codec.write(fleet.start(fields.text("name"))),
             "pause": _single_sandbox_call(fleet.pause),
             "resume": _single_sandbox_call(fleet.resume),
             "stop": _single_sandbox_call(fleet.stop),
             "remove": _single_sandbox_call(fleet.remove),
             "touch": _single_sandbox_call(fleet.touch),
-            "info": lambda fields: rpc_codec.write_info(fleet.info(fields.text("name"))),
-            "standing": lambda fields: rpc_codec.write_status(fleet.status(fields.text("name"))),
+            "info": lambda fields: rpc_codec.write(fleet.info(fields.text("name"))),
+            "standing": lambda fields: rpc_codec.write(fleet.status(fields.text("name"))),
             "list": self._list,
             "open_ports": self._open_ports,
             "prepare": self._prepare,
@@ -71,7 +74,7 @@ class RpcDispatcher:
         }
 
     def answer(self, link: RpcChannel) -> None:
-        """Hold one conversation. Never raises for what the other side does."""
+        """Serve one connection. Never raises for the behaviour of the other side."""
         with suppress(OSError):
             try:
                 self._converse(link)
@@ -83,6 +86,7 @@ class RpcDispatcher:
                 _log.exception("fleet.call_failed")
                 link.send(make_head(version=RPC_VERSION, error=write_error(error)))
 
+    # The version is checked before the call is read: another version may have other fields.
     def _converse(self, link: RpcChannel) -> None:
         frame = link.receive()
         if frame is None:
@@ -91,9 +95,8 @@ class RpcDispatcher:
         version = call.integer("version")
         if version != RPC_VERSION:
             raise FleetProtocolError(
-                f"this fleet speaks version {RPC_VERSION} of its protocol, and was asked in version "
-                f"{version}",
-                "bring both to one version of egress",
+                f"this fleet speaks protocol version {RPC_VERSION}, the client version {version}",
+                "run both in the same version of egress",
             )
         name, given = call.text("call"), call.inner("with")
         call.end()
@@ -108,21 +111,19 @@ class RpcDispatcher:
     # Plain calls
 
     def _create(self, fields: JsonFields) -> Json:
-        spec, terms = (
-            rpc_codec.read_spec(fields.inner("spec")),
-            rpc_codec.read_lifetime(fields.inner("terms")),
-        )
-        return rpc_codec.write_info(self._fleet.create(spec, terms))
+        spec = read(Spec, fields.inner("spec"))
+        terms = read(SandboxLifetime, fields.inner("terms"))
+        return rpc_codec.write(self._fleet.create(spec, terms))
 
     def _list(self, fields: JsonFields) -> Json:
-        return {"all": [rpc_codec.write_info(each) for each in self._fleet.list(fields.values("labels"))]}
+        return {"all": [rpc_codec.write(each) for each in self._fleet.list(fields.values("labels"))]}
 
     def _open_ports(self, fields: JsonFields) -> Json:
         self._fleet.open_ports(fields.text("name"), fields.integers("ports"))
         return {}
 
     def _prepare(self, fields: JsonFields) -> Json:
-        self._fleet.prepare(rpc_codec.read_spec(fields.inner("spec")), fields.integer("count"))
+        self._fleet.prepare(read(Spec, fields.inner("spec")), fields.integer("count"))
         return {}
 
     def _expose(self, fields: JsonFields) -> Json:
@@ -133,9 +134,9 @@ class RpcDispatcher:
         return {}
 
     def _previews(self, _: JsonFields) -> Json:
-        return {"all": [rpc_codec.write_preview(each) for each in self._fleet.previews()]}
+        return {"all": [rpc_codec.write(each) for each in self._fleet.previews()]}
 
-    # Calls with streams
+    # Streamed calls
 
     def _put(self, link: RpcChannel, fields: JsonFields) -> None:
         name, path = fields.text("name"), fields.text("path")
@@ -154,12 +155,13 @@ class RpcDispatcher:
             link.send(make_head(version=RPC_VERSION, done={}), sock=sock)
 
     def _end(self, link: RpcChannel, _: JsonFields) -> None:
-        # Afterwards there may be nobody to answer.
+        # Answered first: the process may end before `_on_end` returns.
         link.send(make_head(version=RPC_VERSION, done={}))
         self._on_end()
 
     def _events(self, link: RpcChannel, _: JsonFields) -> None:
         with self._fleet.subscribe() as subscription:
+            # The other side sends nothing on this connection, so a readable socket means that it has left.
             link.send(make_head(version=RPC_VERSION, done={}))
 
             def until_gone() -> None:
@@ -169,11 +171,14 @@ class RpcDispatcher:
 
             threading.Thread(target=until_gone, name="egress-fleet-watch", daemon=True).start()
             for event in subscription:
-                link.send(make_head(event=rpc_codec.write_event(event)))
+                link.send(make_head(event=rpc_codec.write(event)))
 
 
 class _ArchiveInput(io.RawIOBase):
-    """An archive as it comes in, a piece at a time. One that breaks off is an error, and no end."""
+    """An archive that arrives piece by piece.
+
+    A connection that ends early is an error, not the end of the file.
+    """
 
     def __init__(self, link: RpcChannel) -> None:
         super().__init__()
@@ -197,7 +202,7 @@ class _ArchiveInput(io.RawIOBase):
     def _next(self) -> None:
         frame = self._link.receive()
         if frame is None:
-            raise ConnectionResetError("whoever sent this has gone")
+            raise ConnectionResetError("the sender closed the connection")
         if frame.kind is FrameKind.END:
             self._is_over = True
         elif frame.kind is FrameKind.INPUT and frame.data:
@@ -208,7 +213,7 @@ class _ArchiveInput(io.RawIOBase):
 
 
 def _single_sandbox_call(does: Callable[[str], object]) -> PlainCall:
-    """A call that is about one sandbox, and has nothing to tell."""
+    """Wrap a method that takes the name of a sandbox and returns nothing."""
 
     def call(fields: JsonFields) -> Json:
         does(fields.text("name"))

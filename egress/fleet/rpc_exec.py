@@ -1,7 +1,7 @@
-"""A command of another process, from beginning to end: what it prints goes there, what it reads comes.
+"""Serves a command for another process: sends its output there, and gets its input from there.
 
-Three threads are at work. The caller's reads what the other side says. One waits for the command. One hands
-input on, which the command may be slow to take, so that "end it" is heard meanwhile.
+Three threads work on it. The caller's thread reads frames. A second one waits for the command. A third one
+passes input on: the command may read slowly, and a request to end it must be heard meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, override
 from egress.errors import EgressError
 from egress.fleet import rpc_codec
 from egress.fleet.fleet import Fleet
-from egress.fleet.json_fields import JsonFields
+from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.rpc_channel import RpcChannel
 from egress.fleet.rpc_codec import write_error
 from egress.fleet.rpc_frames import (
@@ -29,16 +29,16 @@ from egress.fleet.rpc_frames import (
     split_pieces,
 )
 from egress.runtime.protocol import Output, RuntimeProcess
-from egress.runtime.spec import Command
+from egress.runtime.spec import Command, Terminal
 
 _MAX_KEPT_BYTES: Final = 64 * 1024
-"""Bytes of each stream that are kept here; whoever asked keeps what it wants to."""
+"""Bytes of each output kept in this process; the caller's side keeps its own copy."""
 
 
 def serve_exec(fleet: Fleet, link: RpcChannel, fields: JsonFields) -> None:
-    """Begin the command that is asked for, and attend to it."""
+    """Start the command that is asked for, and serve it to its end."""
     name = fields.text("name")
-    # In the foreground it ends with whoever asked for it.
+    # A foreground command ends with its connection.
     is_foreground, mode = fields.is_true("foreground"), fields.text("input")
     command = rpc_codec.read_command(fields.inner("command"), _MAX_KEPT_BYTES)
     fields.end()
@@ -68,6 +68,7 @@ class _ServedExec:
             stdout=lambda data: self._send_output(FrameKind.OUTPUT, data),
             stderr=lambda data: self._send_output(FrameKind.ERRORS, data),
         )
+        # Set in any case: callbacks for output wait for it, also after a failed start.
         try:
             process = self._process = fleet.spawn(name, command, output)
             self._send(make_head(version=RPC_VERSION, done={}))
@@ -80,7 +81,7 @@ class _ServedExec:
             ).start()
 
     def listen(self) -> None:
-        """Do what the other side says, until it has gone or the command has ended."""
+        """Handle frames until the connection or the command ends."""
         with suppress(OSError):
             while (frame := self._link.receive()) is not None:
                 self._handle_frame(frame)
@@ -91,7 +92,7 @@ class _ServedExec:
         if is_foreground and self._process is not None:
             self._process.kill()
 
-    # What the other side says
+    # Frames from the caller's side
 
     def _handle_frame(self, frame: RpcFrame) -> None:
         if frame.kind is FrameKind.INPUT:
@@ -111,23 +112,23 @@ class _ServedExec:
 
     def _kill(self, grace: float) -> None:
         if self._process is not None:
-            # In a thread: it may take a while, and then the other side wants to be heard again.
+            # In a thread: ending takes up to `grace` seconds, and further frames must be read meanwhile.
             threading.Thread(target=self._process.kill, args=(grace,), daemon=True).start()
 
     def _resize(self, fields: JsonFields) -> None:
         if self._process is not None:
             with suppress(EgressError):
-                self._process.resize(rpc_codec.read_terminal(fields.inner("terminal")))
+                self._process.resize(read(Terminal, fields.inner("terminal")))
 
-    # What the command does
+    # Events of the command
 
     def _send_output(self, kind: FrameKind, data: bytes) -> None:
-        # The answer to the call goes first.
+        # The answer to the call goes first: the caller's side expects it before any output.
         self._answered.wait()
         self._send(*split_pieces(kind, data))
 
     def _send(self, *frames: RpcFrame) -> None:
-        """Say something, if anybody is there to hear it."""
+        """Send frames, unless the other side has left."""
         if not self._is_alone:
             try:
                 self._link.send(*frames)
@@ -137,7 +138,7 @@ class _ServedExec:
     def _wait(self, process: RuntimeProcess) -> None:
         try:
             ended = make_head(result=rpc_codec.write_result(process.wait()))
-        except Exception as error:  # noqa: BLE001 - told to whoever waits
+        except Exception as error:  # noqa: BLE001 - sent to the caller's side
             ended = make_head(error=write_error(error))
         self._send(ended)
         self._input.break_off()
@@ -150,9 +151,9 @@ class _ServedExec:
             process.close_input()
 
 
-# Input of a command that another process sends, as a file: a piece at a time, none of it ahead.
+# The input of the command as a file: one piece at a time, so that neither side buffers more.
 class RpcInput(io.RawIOBase):
-    """Filled by the thread that reads the connection, read by another one."""
+    """Filled by the thread that reads the connection, read by the thread that feeds the command."""
 
     def __init__(self, taken: Callable[[], object]) -> None:
         """`taken` is called when a piece has been read."""
@@ -161,11 +162,11 @@ class RpcInput(io.RawIOBase):
         self._piece = b""
         self._is_over = False
         self.is_whole = False
-        """It came to its end."""
+        """The input came to its end; false after `break_off`."""
         self._changed = threading.Condition()
 
     def add(self, data: bytes) -> bool:
-        """Take a piece in; false where the last one was not read, or there should be no more."""
+        """Add a piece; false if the last one was not read yet, or the input has ended."""
         with self._changed:
             if self._piece or self._is_over:
                 return False
@@ -174,13 +175,13 @@ class RpcInput(io.RawIOBase):
         return True
 
     def end(self) -> None:
-        """There is no more."""
+        """Mark the end of the input."""
         with self._changed:
             self._is_over = self.is_whole = True
             self._changed.notify_all()
 
     def break_off(self) -> None:
-        """Nothing more will come, though it has not ended."""
+        """Stop the input before its end."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()

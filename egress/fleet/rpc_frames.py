@@ -1,17 +1,16 @@
-r"""Frames: what is spoken between a fleet and those who use it from another process.
+r"""The frames that a fleet and its clients in other processes exchange.
 
-Theory of operation. A frame is one byte for its kind, four for the length of what follows, and that. `HEAD`
-is a JSON object and says what is wanted or what came of it; the others are bytes as they are, of one of the
-streams that go along with a call. Every kind has a bound, and a kind that is not known, a length above the
-bound, or a head that is no plain JSON object ends the conversation: nothing is repaired or skipped.
+Theory of operation. A frame is one byte for its kind, four bytes for its length, and the payload. `HEAD` is a
+JSON object with a request or an answer; the other kinds carry raw bytes of a stream that belongs to a call.
+Every kind has a maximum length. An unknown kind, a longer frame, or a head that is no plain JSON object ends
+the connection: nothing is repaired or skipped.
 
-A conversation is one call. Whoever calls begins with the version it speaks and what it wants, and is answered
-with the version of the other side and what came of it; between them go the streams. What is sent into a call
-(`INPUT`) is sent one piece at a time: the next one when the other side says that the last was
-`TAKEN`. So
-neither side ever holds more than a piece, and a word such as "end it" is never stuck behind data.
+A connection carries one call. The client sends its version and the call; the server answers with its version
+and the result; streams go in between. Input into a call (`INPUT`) goes one piece at a time: the next piece
+follows when the other side has `TAKEN` the last. So neither side holds more than one piece, and a request to
+end the command never waits behind data.
 
-It has no socket: bytes in, frames out.
+The module has no socket: bytes in, frames out.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from egress.fleet.errors import FleetProtocolError
 
 RPC_VERSION: Final = 1
 MAX_PIECE_BYTES: Final = 64 * 1024
-"""The most bytes of a stream in one frame."""
+"""The maximum payload of a stream frame."""
 MAX_HEAD_BYTES: Final = 4 * 1024 * 1024
 _HEADER_FORMAT: Final = struct.Struct("!BI")
 
@@ -35,19 +34,19 @@ Head = Mapping[str, object]
 
 
 class FrameKind(IntEnum):
-    """What a frame is."""
+    """The kind of a frame."""
 
     HEAD = 1
     INPUT = 2
-    """Of a command, or of an archive that is laid down."""
+    """Input of a command, or of an archive for the sandbox."""
     END = 3
-    """There is no more input, or no more output."""
+    """The end of the input, or of the output."""
     TAKEN = 4
     """The last piece of input was taken."""
     OUTPUT = 5
-    """Of a command, or of an archive that is fetched."""
+    """Standard output of a command, or a piece of an archive from the sandbox."""
     ERRORS = 6
-    """The standard error of a command."""
+    """Standard error of a command."""
 
 
 _MAX_BYTES_BY_KIND: Final[Mapping[FrameKind, int]] = {
@@ -62,51 +61,54 @@ _MAX_BYTES_BY_KIND: Final[Mapping[FrameKind, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class RpcFrame:
-    """One piece of a conversation."""
+    """A frame of the protocol: its kind and its payload."""
 
     kind: FrameKind
     data: bytes = b""
 
     @property
     def head(self) -> Head:
-        """What a head says. Raises `FleetProtocolError` for what is no head."""
+        """The JSON object of a head. Raises `FleetProtocolError` for any other frame."""
         if self.kind is not FrameKind.HEAD:
             raise protocol_error()
         return _read(self.data)
 
 
 def make_head(**values: object) -> RpcFrame:
-    """Make a head."""
+    """Make a head frame."""
     return RpcFrame(FrameKind.HEAD, json.dumps(values, separators=(",", ":"), allow_nan=False).encode())
 
 
 def encode(frame: RpcFrame) -> bytes:
-    """Raises `FleetProtocolError` for one that is too large."""
+    """The bytes of a frame. Raises `FleetProtocolError` if it is too large."""
     if len(frame.data) > _MAX_BYTES_BY_KIND[frame.kind]:
-        raise FleetProtocolError("what was asked for is too much for one message", "ask for less at a time")
+        raise FleetProtocolError("the request is too large for one message", "send less at a time")
     return _HEADER_FORMAT.pack(frame.kind, len(frame.data)) + frame.data
 
 
 def split_pieces(kind: FrameKind, data: bytes) -> Iterator[RpcFrame]:
-    """Bytes of a stream as frames."""
+    """Split bytes of a stream into frames."""
     view = memoryview(data)
     for begin in range(0, len(data), MAX_PIECE_BYTES):
         yield RpcFrame(kind, bytes(view[begin : begin + MAX_PIECE_BYTES]))
 
 
 class FrameParser:
-    """Bytes in, frames out, however they were cut."""
+    """Parses frames out of bytes, however the bytes were cut."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
 
     @property
     def is_between(self) -> bool:
-        """Whether no frame has begun that has not ended."""
+        """Return whether the parser stands between two frames."""
         return not self._kept
 
     def feed(self, data: bytes) -> Iterator[RpcFrame]:
-        """Raises `FleetProtocolError` for what is no frame; those before it have come by then."""
+        """The frames completed by these bytes.
+
+        Raises `FleetProtocolError` for an invalid one, after the valid ones.
+        """
         self._kept += data
         while len(self._kept) >= _HEADER_FORMAT.size:
             number, length = _HEADER_FORMAT.unpack_from(self._kept)
@@ -120,9 +122,9 @@ class FrameParser:
 
 
 def protocol_error() -> FleetProtocolError:
-    """Say that the other side does not keep to what is spoken here."""
+    """The error for a peer that breaks the protocol."""
     return FleetProtocolError(
-        "the other side of the socket does not speak as a fleet does", "bring both to one version of egress"
+        "the other side of the socket broke the fleet protocol", "run both in the same version of egress"
     )
 
 

@@ -1,11 +1,11 @@
-"""A fleet served to other processes of the same user, over a unix socket.
+"""Serves a fleet to other processes of the same user, over a unix socket.
 
-The socket has mode 0600 in a folder of mode 0700, and the kernel is asked who is at the other end: only the
-user of the fleet, and root, are listened to. No sandbox is given the folder, so none reaches it.
+The socket has mode 0600 in a folder of mode 0700, and the kernel is asked for the peer's user: only the
+fleet's user and root are served. No sandbox gets the folder, so no sandbox reaches the socket.
 
-What a client began in the foreground ends with it: a command that is waited for, one in a terminal, an
-archive on its way. What it began with `spawn` and no terminal goes on, and what that prints is read and
-dropped, until it ends or its sandbox does. Sandboxes stay: they are the fleet's.
+Foreground work ends with its connection: a command that is waited for, a command in a terminal, an archive on
+its way. A command from `spawn` without a terminal goes on; its output is read and dropped until it or its
+sandbox ends. Sandboxes stay: they belong to the fleet.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _log = structlog.get_logger(__name__)
 
 _LOCK_NAME: Final = "sandboxes.lock"
 _MAX_CONVERSATIONS: Final = 1024
-"""Conversations at a time."""
+"""Connections at a time."""
 _ACCEPT_RETRY_INTERVAL: Final = 0.05
 
 
 def _ignore_end() -> None:
-    """Nobody waits for the word."""
+    """Default callback: no one waits for the request."""
 
 
 class RpcServer:
-    """The socket, from when it is made to `close`."""
+    """The listening socket, from its creation to `close`."""
 
     def __init__(self, fleet: Fleet, folder: Path, on_end: Callable[[], object] = _ignore_end) -> None:
         """Listen. `on_end` is called when a client asks for the end of the fleet.
 
-        Raises `FleetUnavailableError` where that cannot be, or another process does it.
+        Raises `FleetUnavailableError` if that is impossible, or another process serves this folder.
         """
         self.path = own_folder(folder) / SOCKET_NAME
         self._answering = RpcDispatcher(fleet, on_end)
@@ -59,21 +59,23 @@ class RpcServer:
         held = lock_file(folder / _LOCK_NAME)
         if held is None:
             raise FleetUnavailableError(
-                f"another process serves sandboxes in {folder}", "use those, or stop it with `egress down`"
+                f"another process serves sandboxes in {folder}",
+                "connect to it, or stop it with `egress down`",
             )
+        # The lock comes before the socket: its holder may replace the socket of an ended process.
         self._held = held
         try:
             self._listener = listen(self.path, 64, is_ours=True)
         except OSError as error:
             os.close(self._held)
             raise FleetUnavailableError(
-                f"the socket {self.path} cannot be made: {reason_of(error)}", "name another runtime folder"
+                f"cannot create the socket {self.path}: {reason_of(error)}", "choose another runtime folder"
             ) from None
         self._thread = threading.Thread(target=self._accept, name="egress-fleet", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Answer nobody any more. The fleet stays as it is."""
+        """Close all connections. The fleet itself stays open."""
         with self._lock:
             if self._is_closed:
                 return
@@ -95,7 +97,7 @@ class RpcServer:
             except OSError:
                 if self._is_closed:
                     return
-                # Gone again, or no descriptor is left just now.
+                # The connection is gone again, or no descriptor is free just now.
                 time.sleep(_ACCEPT_RETRY_INTERVAL)
                 continue
             self._take(sock)
@@ -115,7 +117,7 @@ class RpcServer:
     def _talk(self, link: RpcChannel) -> None:
         try:
             self._answering.answer(link)
-        except Exception:  # noqa: BLE001 - one conversation, not all
+        except Exception:  # noqa: BLE001 - only this connection fails
             _log.exception("fleet.failed")
         finally:
             with self._lock:

@@ -1,7 +1,7 @@
-"""Which kind of sandboxes there are to be: containers where an engine answers, namespaces elsewhere.
+"""Chooses the kind of sandboxes: containers if an engine answers, namespaces otherwise.
 
-What was asked for by name is not replaced by anything else. Modules of runtimes are loaded when they are
-chosen: the one of containers brings a whole library with it.
+A kind that was asked for by name is never replaced. Modules of runtimes are imported when chosen: the Docker
+runtime imports the whole SDK.
 """
 
 from __future__ import annotations
@@ -26,48 +26,51 @@ _ISOLATION_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class RuntimeParameters:
-    """What a runtime is made with."""
+    """The arguments that both runtimes take."""
 
-    gateway: ProxyClient
+    proxy: ProxyClient
     home: Path
-    """A folder for files of sandboxes, of this user alone."""
-    dress: Provisioner
+    """A folder for files of sandboxes, for this user alone."""
+    provision: Provisioner
     guarded: tuple[Path, ...] = ()
     """Folders of the host that are never mounted."""
     seccomp: Path | None = None
-    """A profile for containers, in the place of the engine's own."""
+    """A seccomp profile for containers, instead of the engine's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeChoice:
-    """A kind of sandboxes, and why it is that."""
+    """A kind of sandboxes, and the reason for it."""
 
     kind: RuntimeKind
     why: str
     isolation: str | None = None
-    """What the engine runs its containers with, where another one than its own was asked for: `runsc`."""
+    """Another runtime of the engine, such as `runsc`; None for the engine's default."""
 
 
 def read_kind(asked: str | None, environ_value: str | None) -> str | None:
-    """The kind that was asked for: by an argument, else by the variable. Raises `SpecError` for no kind.
+    """The requested kind: the argument, else the variable. Raises `SpecError` for an invalid name.
 
-    What is no kind of ours is one of the engine's, such as `runsc`: whether it has that is its to say.
+    A name that Egress does not know is one of the engine's runtimes, such as `runsc`: the engine checks it.
     """
     for kind, name in ((asked, "runtime"), (environ_value, RUNTIME_VARIABLE)):
         if kind:
             if not _ISOLATION_NAME.fullmatch(kind):
                 raise SpecError(
-                    f"{name} names no kind of sandboxes",
-                    f"name {', '.join(_RUNTIME_KINDS)}, or one of the engine's",
+                    f"{name} is not the name of a runtime",
+                    f"use {', '.join(_RUNTIME_KINDS)}, or a runtime of the engine",
                 )
             return kind
     return None
 
 
 def choose_runtime(asked: str | None, engine: Path = ENGINE_SOCKET) -> RuntimeChoice:
-    """Choose what there is. Raises `EngineUnavailableError` or `UnsupportedError` for what was asked for."""
+    """Choose a runtime.
+
+    Raises `EngineUnavailableError` or `UnsupportedError` for a kind that was asked for.
+    """
     if asked == "namespace":
-        return RuntimeChoice("namespace", "as asked for")
+        return RuntimeChoice("namespace", "requested")
     try:
         version = _engine_version(engine)
     except (EngineUnavailableError, UnsupportedError) as error:
@@ -75,14 +78,14 @@ def choose_runtime(asked: str | None, engine: Path = ENGINE_SOCKET) -> RuntimeCh
             raise
         return RuntimeChoice("namespace", error.message)
     if asked not in (None, "docker"):
-        return RuntimeChoice("docker", f"with {asked}, as asked for", asked)
-    return RuntimeChoice("docker", "as asked for" if asked else f"engine {version} answers")
+        return RuntimeChoice("docker", f"{asked}, requested", asked)
+    return RuntimeChoice("docker", "requested" if asked else f"engine {version} answers")
 
 
 def check_choice(
     choice: RuntimeChoice, seccomp: Path | None, images: Sequence[str] = (), engine: Path = ENGINE_SOCKET
 ) -> None:
-    """Raise what is wrong with a choice, as far as it can be told before a proxy is started."""
+    """Raise every problem of a choice that shows before a proxy is started."""
     if choice.kind == "namespace":
         _check_profile(choice, seccomp)
         from egress.runtime.namespace.image_folder import image_root  # noqa: PLC0415 - only where it is chosen
@@ -95,7 +98,9 @@ def check_choice(
 
 def _check_profile(choice: RuntimeChoice, seccomp: Path | None) -> None:
     if choice.kind == "namespace" and seccomp is not None:
-        raise SpecError("a seccomp profile is for containers alone", "namespaces have one of their own")
+        raise SpecError(
+            "a seccomp profile needs the docker runtime", "omit it: namespaces have a built-in filter"
+        )
 
 
 def _check_engine(choice: RuntimeChoice, seccomp: Path | None, images: Sequence[str], engine: Path) -> None:
@@ -112,17 +117,17 @@ def _check_engine(choice: RuntimeChoice, seccomp: Path | None, images: Sequence[
 
 
 def open_runtime(
-    choice: RuntimeChoice, place: RuntimeParameters, engine: Path = ENGINE_SOCKET
+    choice: RuntimeChoice, parameters: RuntimeParameters, engine: Path = ENGINE_SOCKET
 ) -> tuple[Runtime, FleetInfo]:
-    """Make the runtime, and say what it is and what it does not keep a sandbox from.
+    """Make the runtime, and describe it with the gaps of its isolation.
 
-    Raises what keeps it from being made.
+    Raises the error that prevents it.
     """
-    _check_profile(choice, place.seccomp)
+    _check_profile(choice, parameters.seccomp)
     runtime = (
-        _open_namespace(place)
+        _open_namespace(parameters)
         if choice.kind == "namespace"
-        else _open_docker(place, choice.isolation, engine)
+        else _open_docker(parameters, choice.isolation, engine)
     )
     cautions = getattr(runtime, "cautions", ())
     return runtime, FleetInfo(kind=choice.kind, why=choice.why, cautions=tuple(map(str, cautions)))
@@ -138,21 +143,23 @@ def _engine_version(engine: Path) -> str:
         found.close()
 
 
-def _open_docker(place: RuntimeParameters, isolation: str | None, engine: Path) -> Runtime:
+def _open_docker(parameters: RuntimeParameters, isolation: str | None, engine: Path) -> Runtime:
     from egress.runtime.docker.runtime import DockerRuntime  # noqa: PLC0415 - only where it is chosen
 
     return DockerRuntime(
-        place.gateway,
-        place.home,
-        place.dress,
+        parameters.proxy,
+        parameters.home,
+        parameters.provision,
         engine=engine,
-        guarded=place.guarded,
+        guarded=parameters.guarded,
         runtime=isolation,
-        seccomp=place.seccomp,
+        seccomp=parameters.seccomp,
     )
 
 
-def _open_namespace(place: RuntimeParameters) -> Runtime:
+def _open_namespace(parameters: RuntimeParameters) -> Runtime:
     from egress.runtime.namespace.runtime import NamespaceRuntime  # noqa: PLC0415 - only where it is chosen
 
-    return NamespaceRuntime(place.gateway, place.home, place.dress, guarded=place.guarded)
+    return NamespaceRuntime(
+        parameters.proxy, parameters.home, parameters.provision, guarded=parameters.guarded
+    )

@@ -1,6 +1,5 @@
-"""Sandboxes: making them, running commands in them, and taking them away again.
+"""Sandboxes: creates them, runs commands in them, and removes them.
 
-A runtime knows the proxy by its sockets alone: what a sandbox may reach, and with which credential, is
-decided there. Nothing here holds a secret, and only the certificate of an authority comes this way, never
-its key.
+A runtime knows the proxy by its sockets alone: the proxy decides which hosts a sandbox may reach, and with
+which credential. This package must not hold a secret; of an authority it gets the certificate, never the key.
 """

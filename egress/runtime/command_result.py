@@ -1,61 +1,81 @@
-"""What came of a command, told to all who wait for it, however often they ask."""
+"""The result of a command, for all threads that wait for it."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
+from typing import BinaryIO, Final
 
 from egress.runtime.protocol import OutputCallback
 from egress.runtime.spec import ExecResult
 
+_INPUT_PIECE_BYTES: Final = 64 * 1024
+
 
 class ResultFuture:
-    """Of one command; said once, by whoever follows it."""
+    """The result of one command, settled once by the thread that follows the command."""
 
     def __init__(self) -> None:
         self._is_there = threading.Event()
         self._came: ExecResult | BaseException | None = None
-        self._way: TracebackType | None = None
+        self._traceback: TracebackType | None = None
 
     def settle(self, came: ExecResult | BaseException) -> None:
-        """Say what it is: a result, or what is raised instead."""
+        """Set the result, or the exception that `wait` raises."""
         self._came = came
-        self._way = None if isinstance(came, ExecResult) else came.__traceback__
+        self._traceback = None if isinstance(came, ExecResult) else came.__traceback__
         self._is_there.set()
 
-    def is_settled(self, patience: float = 0.0) -> bool:
-        """Whether it is there, or comes within these seconds."""
-        return self._is_there.wait(patience)
+    def is_settled(self, timeout: float = 0.0) -> bool:
+        """Return whether the result is there, or comes within these seconds."""
+        return self._is_there.wait(timeout)
 
     def wait(self, timeout: float | None = None) -> ExecResult:
-        """Return it, or raise it. Raises `TimeoutError` when it has not come by then."""
+        """Return the result, or raise the exception. Raises `TimeoutError` after `timeout` seconds."""
         if not self._is_there.wait(timeout):
             raise TimeoutError
         if isinstance(self._came, ExecResult):
             return self._came
         if self._came is None:
             raise RuntimeError("a command settled without a result")
-        # With where it came from, and without where it was raised the last time.
-        raise self._came.with_traceback(self._way)
+        # With its original traceback: each raise would otherwise add to the last one.
+        raise self._came.with_traceback(self._traceback)
 
 
-# Output of a command as it is kept: so many bytes of each stream, and whether there was more.
+def feed_input(
+    source: bytes | BinaryIO | None, write: Callable[[bytes], object], outcome: ResultFuture
+) -> None:
+    """Write a command's input piece by piece, until the input or the command ends."""
+    if source is None:
+        return
+    if isinstance(source, bytes):
+        write(source)
+        return
+    # The caller's file may fail in any way: the command then gets the input read so far.
+    with suppress(OSError, ValueError):
+        while not outcome.is_settled() and (piece := source.read(_INPUT_PIECE_BYTES)):
+            write(piece)
+
+
+# Output that is kept up to a limit, with a note whether there was more.
 class CapturedStream:
-    """One stream. What comes is told to whoever wants to be told, all of it; the beginning is kept."""
+    """A stream: every piece goes to the callback, and the first bytes are kept."""
 
-    def __init__(self, most: int, told: OutputCallback | None = None) -> None:
-        self._most = most
-        self._told = told
+    def __init__(self, max_bytes: int, callback: OutputCallback | None = None) -> None:
+        self._max_bytes = max_bytes
+        self._callback = callback
         self._data = bytearray()
         self.truncated = False
 
     def add(self, data: bytes) -> None:
-        room = self._most - len(self._data)
+        room = self._max_bytes - len(self._data)
         if len(data) > room:
             self.truncated = True
         self._data += data[:room]
-        if self._told is not None:
-            self._told(data)
+        if self._callback is not None:
+            self._callback(data)
 
     def data(self) -> bytes:
         return bytes(self._data)

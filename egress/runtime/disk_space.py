@@ -1,7 +1,7 @@
-"""Room on this machine's disk: some is left for others, however much a sandbox has to give.
+"""Free disk space: copying for a sandbox must not fill the disk of this machine.
 
-A file with holes in it takes nothing where it is, and all of its size in an archive. Others live on the same
-disk, the log of the proxy among them, which serves nobody where it cannot write.
+A sparse file takes no space in a sandbox, and its full size in an archive. Other programs share the disk,
+among them the proxy's log, and a proxy that cannot write its log serves no request.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from egress.runtime.spec import MIB
 
 _MIN_FREE_BYTES: Final = 1024 * MIB
 _MIN_FREE_DIVISOR: Final = 10
-"""Of a disk that is small one tenth is left."""
+"""On a small disk one tenth stays free."""
 _CHECK_INTERVAL_BYTES: Final = MIB
-"""Bytes after which it is looked again."""
+"""Bytes between two checks."""
 
 
 class SpaceCheckedFile:
-    """Writes to a file as long as there is room beside it."""
+    """Writes to a file as long as enough disk space stays free."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._unseen = 0
 
     def write(self, data: bytes) -> int:
-        """Raises `SandboxStateError` where it would become narrow, and `OSError`."""
+        """Write data. Raises `SandboxStateError` if too little space would stay free, and `OSError`."""
         self._unseen -= len(data)
         if self._unseen < 0:
             _check_free_space(self._file.fileno())
@@ -41,6 +41,6 @@ def _check_free_space(file: int) -> None:
         _MIN_FREE_BYTES, found.f_blocks * found.f_frsize // _MIN_FREE_DIVISOR
     ):
         raise SandboxStateError(
-            "what is copied takes more room than this machine has to spare",
-            "make room, also for temporary files, or copy less at a time",
+            "the copy needs more disk space than this machine can spare",
+            "free disk space, also for temporary files, or copy less at a time",
         )

@@ -1,17 +1,16 @@
-"""What of the caller's environment enters a sandbox, and what is refused at its door.
+"""Builds the environment of a sandbox: which variables of the caller enter, and which are refused.
 
-Theory of operation. Nothing enters by itself but some of fourteen neutral names: those that say how text
-and time are to be shown. Most of the fourteen are true of a place and not of a person: a search path, a
-home, a user, a folder for what is temporary. In a container they would be true of the wrong place, so the
-image's own stand there. In a namespace the programs of the caller's system are run, so their search path
-and shell hold.
+Theory of operation. Only fourteen neutral names enter by themselves: those that say how text and time are
+shown. Most of the fourteen describe a place, not a person: a search path, a home, a user, a temporary folder.
+In a container they would describe the wrong place, so the image's own values apply. In a namespace the
+programs of the caller's system run, so their search path and shell apply.
 
-Everything else is asked for by name. What is asked for is held against the secrets that are configured, in
-every spelling that is known of them, and a variable that such a secret is read from is not copied at all:
-the rules bring it to where it belongs, and the sandbox is not that place. What the kit sets stands, unless
-the caller says of a variable by name that his own is to: then he is told what depends on it.
+Every other variable is asked for by name. Its value is searched for configured secrets in every known
+spelling, and a variable that a secret is read from is not copied at all: the rules inject the secret on the
+way out. Variables of the kit win, unless the caller names a variable as his own; he is then told what depends
+on it.
 
-It reads no environment: the caller hands his over. Errors name variables, never values.
+The module reads no environment: the caller passes his own. Errors name variables, never values.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from egress.scrub import Needles
 
 
 class SandboxKind(StrEnum):
-    """What a sandbox has for a file system."""
+    """The source of a sandbox's file system."""
 
     CONTAINER = "container"
-    """That of an image."""
+    """The file system of an image."""
     NAMESPACE = "namespace"
-    """That of the caller's machine, or parts of it."""
+    """The file system of the caller's machine, or parts of it."""
 
 
 _NO_KINDS: Final[frozenset[SandboxKind]] = frozenset()
@@ -43,26 +42,26 @@ _ALL_KINDS: Final = frozenset(SandboxKind)
 
 @dataclass(frozen=True, slots=True)
 class NeutralVariable:
-    """A name that says nothing of a person, the sandboxes that it enters, and why those and no others."""
+    """A neutral name: the kinds of sandboxes that it enters, and the reason."""
 
     kinds: frozenset[SandboxKind]
     why: str
 
 
 _PROGRAM_VARIABLES: Final = NeutralVariable(
-    _NAMESPACE_ONLY, "The programs of your machine are there in a namespace; an image has others."
+    _NAMESPACE_ONLY, "A namespace runs your machine's programs; an image has its own."
 )
 _IDENTITY_VARIABLES: Final = NeutralVariable(
-    _NO_KINDS, "A sandbox has a home, a user and a name of its own; yours are not told."
+    _NO_KINDS, "A sandbox has its own home, user and host name; yours stay private."
 )
 _TEMP_FOLDER_VARIABLES: Final = NeutralVariable(
     _NO_KINDS,
-    "It has its own folders for what is temporary; where one is named and missing, programs fail.",
+    "A sandbox has its own temporary folders; programs fail if a named folder is missing.",
 )
 _LANGUAGE_VARIABLES: Final = NeutralVariable(
-    _ALL_KINDS, "How text is shown. In a container only locales that every image has: see below."
+    _ALL_KINDS, "How text is shown. Containers get only locales that every image has: see below."
 )
-_DISPLAY_VARIABLES: Final = NeutralVariable(_ALL_KINDS, "When it is, and on what it is shown.")
+_DISPLAY_VARIABLES: Final = NeutralVariable(_ALL_KINDS, "The time zone, and the type of the terminal.")
 
 NEUTRAL_VARIABLES: Final[Mapping[str, NeutralVariable]] = MappingProxyType(
     {
@@ -73,15 +72,15 @@ NEUTRAL_VARIABLES: Final[Mapping[str, NeutralVariable]] = MappingProxyType(
         **dict.fromkeys(("TZ", "TERM"), _DISPLAY_VARIABLES),
     }
 )
-"""The names that may enter without being asked for, and the kinds of sandboxes in which they are true."""
+"""The names that enter without being asked for, and the kinds of sandboxes that they enter."""
 
 PORTABLE_LOCALES: Final = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8"})
-"""Those that every image has. With any other one bash and perl begin by complaining, each time."""
+"""The locales of every image. With any other, bash and perl print a warning at every start."""
 
 _LOCALE_VARIABLES: Final = frozenset({"LANG", "LC_ALL", "LC_CTYPE"})
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_VALUE_BYTES: Final = 128 * 1024
-"""Of one variable with its name: the system starts no program that is given more."""
+"""The kernel's limit for one variable with its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +89,12 @@ class RequestedVariable:
 
     name: str
     value: str | None = None
-    """None is the value that the caller has himself."""
+    """None copies the value of the caller's own variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariableNotice:
-    """What the caller should know of a variable; nothing was refused."""
+    """A notice about a variable, for the caller; the variable was not refused."""
 
     name: str
     message: str
@@ -104,14 +103,14 @@ class VariableNotice:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The variables of a sandbox, complete, and what there is to say about them."""
+    """The complete variables of a sandbox, with notices."""
 
     variables: Mapping[str, str]
     notices: tuple[VariableNotice, ...] = ()
 
 
 def read_requested(texts: Sequence[str]) -> tuple[RequestedVariable, ...]:
-    """Read what `--env` was given: NAME, or NAME=VALUE. Raises `UsageError` that numbers a wrong one."""
+    """Parse `--env` arguments: NAME, or NAME=VALUE. Raises `UsageError` with the number of a wrong one."""
     return tuple(_read(text, number) for number, text in enumerate(texts, 1))
 
 
@@ -125,26 +124,28 @@ def build_environment(
     own: Collection[str] = (),
     sources: Collection[str] = (),
 ) -> Environment:
-    """Put together what the processes of a sandbox are given.
+    """Build the environment of a sandbox's processes.
 
     Args:
-        caller: the environment of whoever asks.
+        caller: the caller's own environment.
         kit: the variables of the kit, stand-ins included.
-        needles: the secrets that are configured, as far as their values are known.
-        kind: what the sandbox has for a file system.
-        asked: what was asked for; of two with one name the later one counts.
-        own: variables of the kit of which the caller wants what he asked for.
+        needles: the configured secrets, as far as their values are known.
+        kind: the source of the sandbox's file system.
+        asked: the requested variables; the last one of a name counts.
+        own: variables of the kit that the caller replaces by requested ones.
         sources: variables that configured secrets are read from.
 
-    Raises `UsageError` for a variable that must not enter, that is not there, or that no program can take.
+    Raises `UsageError` for a variable that must not enter, that is not set, or that no program can take.
     """
+    # Requested variables first: a secret among them is an error, and nothing is built.
     wanted = _requested_variables(asked, caller, needles, sources)
     for name in own:
         if name not in wanted:
             raise UsageError(
-                "a variable of the kit was to be replaced, and nothing was given in its place",
+                "a variable of the kit was to be replaced, but no value was given",
                 "give it with --env NAME=VALUE",
             )
+    # Later sources win: neutral variables, then the kit's, then the requested ones.
     neutral, notices = _neutral_variables(caller, kind, needles)
     notices += [_notice(name, stays=name not in own) for name in wanted if name in kit]
     replaced = {name: value for name, value in wanted.items() if name in own or name not in kit}
@@ -152,22 +153,22 @@ def build_environment(
 
 
 def check_name(name: str) -> None:
-    """Raise `UsageError` for what no shell could name, without quoting it: it may be a misplaced value."""
+    """Raise `UsageError` for an invalid name, without quoting it: it may be a misplaced value."""
     if not _NAME_PATTERN.fullmatch(name):
-        raise UsageError("this is not a name for a variable", _NAME_HINT)
+        raise UsageError("invalid name of a variable", _NAME_HINT)
 
 
 def check_value(name: str, value: str) -> None:
-    """Raise `UsageError` for a value that cannot be handed to a program."""
+    """Raise `UsageError` for a value that cannot be passed to a program."""
     if "\0" in value:
-        raise UsageError(f"the value of {name} holds a NUL", "no program can be given one in a variable")
+        raise UsageError(f"the value of {name} holds a NUL", "programs cannot receive NUL in a variable")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise UsageError(f"the value of {name} is not UTF-8", "give it in a file instead") from None
-    # A sign between them, and a NUL at the end.
+    # Two more bytes: the equals sign, and the final NUL.
     if len(name) + size + 2 > _MAX_VALUE_BYTES:
-        raise UsageError(f"the value of {name} is larger than a program can be given", "use a file instead")
+        raise UsageError(f"the value of {name} is too large for a variable", "use a file instead")
 
 
 _NAME_HINT: Final = "use letters, digits and _, and no digit in front: NAME or NAME=VALUE"
@@ -176,7 +177,7 @@ _NAME_HINT: Final = "use letters, digits and _, and no digit in front: NAME or N
 def _read(text: str, number: int) -> RequestedVariable:
     name, sign, value = text.partition("=")
     if not _NAME_PATTERN.fullmatch(name):
-        raise UsageError(f"--env number {number} does not begin with the name of a variable", _NAME_HINT)
+        raise UsageError(f"--env number {number} does not start with the name of a variable", _NAME_HINT)
     return RequestedVariable(name, value if sign else None)
 
 
@@ -186,27 +187,28 @@ def _requested_variables(
     wanted: dict[str, str] = {}
     for each in asked:
         check_name(each.name)
-        # Whoever forgot the name has given a value for one: it is not to be shown.
+        # The name may be a misplaced value: it must not appear in the error.
         if needles.occur_in(each.name.encode()):
             raise UsageError("the name of a variable holds a configured secret", SECRET_HINT)
         value = _copy_variable(each.name, caller, sources) if each.value is None else each.value
         check_value(each.name, value)
+        # Name and value are searched together: a secret may contain an equals sign.
         if needles.occur_in(f"{each.name}={value}".encode()):
             raise UsageError(f"the value of {each.name} holds a configured secret", SECRET_HINT)
         wanted[each.name] = value
     return wanted
 
 
-SECRET_HINT: Final = "leave it out: the rules inject it on the way; a program that insists gets a stand-in"
+SECRET_HINT: Final = (
+    "omit it: the rules inject the secret on the way out; a program that needs a value gets a stand-in"
+)
 
 
 def _copy_variable(name: str, caller: Mapping[str, str], sources: Collection[str]) -> str:
     if name in sources:
         raise UsageError(f"a configured secret is read from {name}", SECRET_HINT)
     if name not in caller:
-        raise UsageError(
-            f"{name} is not set here, so it cannot be copied", f"set it, or use --env {name}=VALUE"
-        )
+        raise UsageError(f"{name} is not set in the environment", f"set it, or use --env {name}=VALUE")
     return caller[name]
 
 
@@ -221,7 +223,7 @@ def _neutral_variables(
             continue
         if needles.occur_in(value.encode("utf-8", "surrogateescape")):
             notices.append(
-                VariableNotice(name, f"{name} holds a configured secret and does not enter", SECRET_HINT)
+                VariableNotice(name, f"{name} holds a configured secret and was left out", SECRET_HINT)
             )
         elif _can_enter(name, value):
             found[name] = value
@@ -244,11 +246,11 @@ def _notice(name: str, *, stays: bool) -> VariableNotice:
     if stays:
         return VariableNotice(
             name,
-            f"{name} is set by the kit, and what was asked for does not stand",
-            "say by name that your own is to stand, if you know what depends on it",
+            f"{name} is set by the kit; your value was ignored",
+            "name it as your own to replace it, if you know what depends on it",
         )
     return VariableNotice(
         name,
-        f"{name} is not what the kit would set",
-        "what reads it may not find the proxy, or not trust it",
+        f"{name} replaces the value of the kit",
+        "programs that read it may not find the proxy, or not trust it",
     )

@@ -1,7 +1,7 @@
-"""What can go wrong with a sandbox, as those who use one are told.
+"""Errors of a sandbox, as its users see them.
 
-Each class has a stable `code`. The text names the cause, and the hint the cure; both can reach a model that
-works in the sandbox, so they hold nothing of the rules, no secret, and nothing that a sandbox said.
+Each class has a stable `code`. The message names the cause, and the hint the cure. Both can reach a model
+that works in the sandbox, so they must not hold rules, secrets, or text from a sandbox.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from egress.errors import EgressError
 
 
 class SandboxError(EgressError):
-    """Abstract root of this family; raise one of the classes below."""
+    """Abstract root of this family; raise one of its subclasses."""
 
     code = "sandbox"
     exit_status = 3
@@ -22,32 +22,32 @@ class SandboxError(EgressError):
 
 
 class SpecError(SandboxError):
-    """What was asked for can be no sandbox, or no command."""
+    """The requested sandbox or command is impossible."""
 
     code = "spec.invalid"
     exit_status = 2
 
 
 class MountError(SpecError):
-    """A folder or file of the host that no sandbox gets."""
+    """A folder or file of the host that no sandbox may see."""
 
     code = "mount.refused"
 
 
 class SandboxExistsError(SandboxError):
-    """There is a sandbox of this name already."""
+    """A sandbox of this name exists already."""
 
     code = "sandbox.exists"
 
 
 class SandboxNotFoundError(SandboxError):
-    """There is no sandbox of this name."""
+    """No sandbox has this name."""
 
     code = "sandbox.not_found"
 
 
 class SandboxStateError(SandboxError):
-    """The sandbox is there, and cannot do this now: it is paused, or not started."""
+    """The state of the sandbox forbids this now: it is paused, or not started."""
 
     code = "sandbox.state"
 
@@ -59,14 +59,14 @@ class SandboxDiedError(SandboxError):
 
 
 class ExecTimeoutError(SandboxError):
-    """A command was ended because its time was over."""
+    """A command was ended by its timeout."""
 
     code = "exec.timeout"
     exit_status = 1
 
 
 class CommandError(SandboxError):
-    """A command ended with another status than 0."""
+    """A command exited with a status other than 0."""
 
     code = "exec.failed"
     exit_status = 1
@@ -80,14 +80,14 @@ class PathNotFoundError(SandboxError):
 
 
 class ArchiveError(SandboxError):
-    """A tar archive that is none, or that no archive of files would look like."""
+    """An invalid tar archive, or one that no archiver of files would make."""
 
     code = "archive.refused"
     exit_status = 1
 
 
 class PortClosedError(SandboxError):
-    """Nothing in the sandbox listens on this port, or not on an address that others can dial."""
+    """No program in the sandbox listens on this port, or only on an address that cannot be dialled."""
 
     code = "port.closed"
     exit_status = 1
@@ -112,7 +112,7 @@ class EngineUnavailableError(SandboxError):
 
 
 class EngineError(SandboxError):
-    """The engine answered, and did not do what it was asked for."""
+    """The engine answered, and failed to do it."""
 
     code = "engine.failed"
 
@@ -124,12 +124,12 @@ class GatewayError(SandboxError):
 
 
 class GatewayRefusedError(GatewayError):
-    """The proxy answers, and does not take the sandbox, or not so."""
+    """The proxy answers, and refuses the sandbox."""
 
     code = "gateway.refused"
 
 
 class DoorError(SandboxError):
-    """The door of a sandbox did not open."""
+    """The door of a sandbox did not open a port."""
 
     code = "door.failed"

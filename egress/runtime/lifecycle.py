@@ -24,7 +24,7 @@ from egress.runtime.errors import PortClosedError, SandboxDiedError, SandboxErro
 from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, Provisions, RuntimeProcess
 from egress.runtime.proxy_client import Admission, ProxyClient, SandboxListener
-from egress.runtime.sandbox_registry import Registered, SandboxRegistry
+from egress.runtime.sandbox_registry import RegisteredSandbox, SandboxRegistry
 from egress.runtime.spec import (
     NO_VALUES,
     Command,
@@ -50,14 +50,14 @@ class Status(NamedTuple):
     exit_code: int | None = None
 
 
-class Lifecycle[S: Registered](ABC):
+class Lifecycle[S: RegisteredSandbox](ABC):
     """Sandboxes by name, from `create` to `close`."""
 
-    def __init__(self, gateway: ProxyClient, dress: Provisioner) -> None:
+    def __init__(self, proxy: ProxyClient, provision: Provisioner) -> None:
         """`_parts` is closed in the end; a runtime puts what it holds there."""
-        self._gateway = gateway
-        self._dress = dress
-        self._register = SandboxRegistry[S](gateway, self._renewed)
+        self._proxy = proxy
+        self._provisioner = provision
+        self._register = SandboxRegistry[S](proxy, self._renewed)
         self._listeners: set[queue.SimpleQueue[Event | None]] = set()
         self._parts = ExitStack()
 
@@ -86,7 +86,7 @@ class Lifecycle[S: Registered](ABC):
         with self._register.removing(name) as sandbox:
             if sandbox is None:
                 return
-            self._gateway.dismiss(name)
+            self._proxy.dismiss(name)
             self._end(sandbox)
         self._tell("removed", name)
 
@@ -126,11 +126,11 @@ class Lifecycle[S: Registered](ABC):
 
     def _admitted(self, spec: Spec, make: Callable[[Admission], S]) -> S:
         """Have the proxy admit a sandbox that is made then; where it cannot be made it is dismissed."""
-        admission = self._gateway.admit(spec.name, spec.profile)
+        admission = self._proxy.admit(spec.name, spec.profile)
         try:
             return make(admission)
         except BaseException:
-            self._gateway.dismiss(spec.name)
+            self._proxy.dismiss(spec.name)
             raise
 
     def _tell(self, kind: EventKind, name: str) -> None:
@@ -138,7 +138,7 @@ class Lifecycle[S: Registered](ABC):
             listener.put(Event(kind, name))
 
 
-class BehindDoor(Registered, Protocol):
+class BehindDoor(RegisteredSandbox, Protocol):
     """A sandbox behind a door."""
 
     provisions: Provisions
@@ -171,7 +171,7 @@ class DoorLifecycle[S: BehindDoor, P: RuntimeProcess](Lifecycle[S]):
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
         check_ports(ports)
-        self._gateway.hand_over(name, self._register.get(name).door_controller.open(default_ports(ports)))
+        self._proxy.hand_over(name, self._register.get(name).door_controller.open(default_ports(ports)))
 
     def dial(self, name: str, port: int) -> socket.socket:
         check_ports((port,))

@@ -1,13 +1,13 @@
-"""Which files and folders of the host a sandbox may see: those that are named, and never one that leads out.
+"""Decides which files and folders of the host a sandbox may see: named ones that lead nowhere dangerous.
 
-A socket of an engine is the machine itself, and the sockets and files of the proxy are every secret behind
-it. So what is refused is not only these, but every folder they lie in, and sockets of any kind. Paths are
-followed to where they end before they are judged, and it is the end that is mounted.
+An engine's socket controls the machine, and the proxy's sockets and files give access to every secret. So
+these are refused, with every folder above them, and sockets of any kind. Paths are resolved before they are
+judged, and the resolved path is mounted.
 
-Links that others can have made are not followed out of their folders; see `links`.
+Links that other users can have made are not followed out of their folders; see `safe_path`.
 
-A sandbox that begins again is looked at again: a folder in one that it can write may be a link by now. What
-changes between that look and the mount itself is not seen.
+A sandbox that starts again is checked again: a folder that it can write may have become a link. A change
+between that check and the mount itself is not noticed.
 """
 
 from __future__ import annotations
@@ -39,39 +39,39 @@ ENGINE_SOCKETS: Final = tuple(
         "/var/lib/containers",
     )
 )
-"""Sockets and stores of engines, where they usually are, and all sockets of those who are logged in."""
+"""The usual sockets and stores of engines, and all sockets of logged-in users."""
 _SYSTEM_FOLDERS: Final = tuple(Path(place) for place in ("/proc", "/sys", "/dev", "/boot"))
 _RESERVED_TARGETS: Final = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
-"""Where nothing is mounted in a sandbox: it would be its wall, or its names."""
+"""Targets in a sandbox that stay unmounted: they isolate it, or configure its names."""
 
 
 def check_mounts(
     mounts: Iterable[Mount], guarded: Iterable[Path], taken: Iterable[str] = ()
 ) -> tuple[Mount, ...]:
-    """The same mounts, by where their sources end. Raises `MountError` for one that no sandbox gets.
+    """The same mounts, with resolved sources. Raises `MountError` for a mount that no sandbox may have.
 
-    `guarded` are places of the host that must not be seen, whole or in part, besides those of engines.
-    `taken` are paths in the sandbox where something of ours is.
+    `guarded` are further places of the host that must not be seen, whole or in part. `taken` are paths in the
+    sandbox that Egress uses.
     """
     wanted = tuple(mounts)
     private = [_places(place) for place in guarded]
-    closed = [*map(_end, ENGINE_SOCKETS), *(way[-1] for way in private)]
-    # Whoever writes a link on the way there decides what is found.
-    turned = [*closed, *(place for way in private for place in way)]
+    closed = [*map(_end, ENGINE_SOCKETS), *(places[-1] for places in private)]
+    # A sandbox that can write a link on the way to a guarded place can redirect that place.
+    redirectable = [*closed, *(place for places in private for place in places)]
     written = [_end(mount.source) for mount in wanted if mount.writable]
     return tuple(
-        _check_mount(mount, turned if mount.writable else closed, written, (*_RESERVED_TARGETS, *taken))
+        _check_mount(mount, redirectable if mount.writable else closed, written, (*_RESERVED_TARGETS, *taken))
         for mount in wanted
     )
 
 
 def refuse_moved(mounts: Iterable[Mount]) -> None:
-    """Raise `MountError` where one that was checked, and mounted, lies behind a link by now."""
+    """Raise `MountError` if a source that was mounted is a link by now."""
     for mount in mounts:
         if _end(mount.source) != mount.source:
             raise MountError(
-                f"{mount.source} leads elsewhere than when it was mounted",
-                "see what the sandbox did there, remove it, and make it anew",
+                f"{mount.source} became a link after it was mounted",
+                "inspect what the sandbox did, remove it, and create it again",
             )
 
 
@@ -79,39 +79,41 @@ def _check_mount(mount: Mount, closed: list[Path], written: list[Path], taken: t
     with _resolved(mount.source) as way:
         source, link = way.end, way.untrusted_link(written)
     try:
+        # Order of the checks: existence first, then what the path may expose, then its place in the sandbox.
+        # Every error names the user's own path.
         kind = stat.S_IFMT(source.stat().st_mode)
     except OSError:
-        raise MountError(
-            f"{mount.source} is not there to be mounted", "name a folder or file that exists"
-        ) from None
+        raise MountError(f"{mount.source} does not exist", "mount an existing folder or file") from None
     if kind not in (stat.S_IFDIR, stat.S_IFREG):
-        raise MountError(f"{mount.source} is neither folder nor file", "sockets and devices enter no sandbox")
+        raise MountError(
+            f"{mount.source} is neither folder nor file", "sockets and devices cannot be mounted"
+        )
     for place in closed:
         if _overlap(source, place):
             raise MountError(
-                f"{mount.source} holds, or lies in, {place}, which is closed to sandboxes",
-                "name the folder that is meant, and nothing above it",
+                f"{mount.source} contains or lies in {place}, which sandboxes must not see",
+                "mount a more specific folder",
             )
     if source == Path("/") or any(source.is_relative_to(place) for place in _SYSTEM_FOLDERS):
-        raise MountError(f"{mount.source} belongs to the system", "name a folder with files of yours")
+        raise MountError(f"{mount.source} is a system folder", "mount a folder with your own files")
     if link is not None:
         raise MountError(
-            f"{mount.source} is reached by the link {link.place}, which leads out of its folder",
-            f"name {source} itself, if that is meant",
+            f"{mount.source} goes through the link {link.place}, which leads out of its folder",
+            f"name {source} itself to mount it",
         )
     _check_target(mount.target, taken)
     return replace(mount, source=source)
 
 
 def _check_target(target: str, taken: tuple[str, ...]) -> None:
-    # Two slashes at the beginning are a root of their own to `normpath`, and none to an engine.
+    # POSIX gives two leading slashes a meaning of their own, which `normpath` keeps and engines ignore.
     path = Path(os.path.normpath(f"/{target.lstrip('/')}"))
     if path == Path("/"):
-        raise MountError("nothing can be mounted over the whole sandbox", "name a folder in it")
+        raise MountError("a mount cannot cover the whole sandbox", "choose a folder in it")
     for place in taken:
         if path.is_relative_to(place) or Path(place).is_relative_to(path):
             raise MountError(
-                f"{target} would cover {place}, which the sandbox needs", "take another path in it"
+                f"{target} would cover {place}, which the sandbox needs", "choose another path in it"
             )
 
 
@@ -120,7 +122,7 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def _end(path: Path) -> Path:
-    """Where a path leads to. What is not there leads where it says."""
+    """The resolved path; missing parts are kept as written."""
     return _places(path)[-1]
 
 
@@ -135,4 +137,4 @@ def _resolved(path: Path) -> Iterator[ResolvedPath]:
         with resolve_path(path) as way:
             yield way
     except OSError:
-        raise MountError(f"{path} cannot be followed to its end", "name the folder itself") from None
+        raise MountError(f"cannot resolve {path}", "name the folder itself") from None

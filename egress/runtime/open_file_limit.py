@@ -1,11 +1,11 @@
-"""How many files a process may have open: of a sandbox, and of whoever keeps sandboxes.
+"""The limit of open files, for sandboxes and for the process that runs them.
 
-Theory of operation. Descriptors can be sent from one process to another, and the kernel counts those that are
-on their way for each user of the machine, wherever his processes are. Nobody can send more while there are
-more of them than he may have files open. A sandbox without rights of its own is its caller, and the user of
-one in a container is whoever has that number outside. So one that sends and never receives would keep the
-others from getting their listeners and their commands, and their owner from handing them over. It is given a
-bound, the same for all, and whoever keeps sandboxes has a higher one.
+Theory of operation. Processes can send descriptors to each other, and the kernel counts descriptors in flight
+for each user of the machine, across all processes. A user with more of them than his limit of open files
+cannot send any more. An unprivileged sandbox runs as its caller, and a container's user is the host user of
+that number. So a sandbox that sends and never receives would keep other sandboxes from getting their
+listeners, and the runtime from handing them over. Therefore every sandbox has the same limit, and the runtime
+a higher one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import suppress
 from typing import Final
 
 MAX_OPEN_FILES: Final = 16384
-"""Of a process in a sandbox."""
+"""The limit of a process in a sandbox."""
 
 
 def raise_own_limit() -> None:
-    """Let this process, and those that it begins, have as many open as the system allows."""
+    """Raise this process's limit of open files, and its children's, to the maximum."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Proof that the owner of sandboxes lives: a locked file that lasts as long as its process.
+"""Proof that the owner of sandboxes lives: a file that its process keeps locked.
 
-The system takes the lock back however a process ends. What is at the engine names the file, so whoever finds
-a leftover can tell whether somebody still wants it.
+The kernel releases the lock however the process ends. Things at the engine name the file, so the finder of a
+leftover can tell whether its owner lives.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _OWNER_FILE: Final = "owner"
 
 
 class OwnerLock:
-    """Held from when it is made until `end`."""
+    """A lease, held from its creation until `release`."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises `EngineUnavailableError` where no file can be made."""
+        """Create and lock the file. Raises `EngineUnavailableError`."""
         self.path = folder / f"{secrets.token_hex(8)}.lease"
         try:
             self._file = os.open(
@@ -31,7 +31,7 @@ class OwnerLock:
             )
         except OSError as error:
             raise EngineUnavailableError(
-                f"the folder for sandboxes {folder} cannot be used: {reason_of(error)}", "name another one"
+                f"cannot use the folder for sandboxes {folder}: {reason_of(error)}", "choose another folder"
             ) from None
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
@@ -42,7 +42,7 @@ class OwnerLock:
         self.release()
 
     def release(self) -> None:
-        """Give it up. Whatever still names it is a leftover from now on."""
+        """Release the lease: things that name it are leftovers from now on."""
         if self._file >= 0:
             self.path.unlink(missing_ok=True)
             os.close(self._file)
@@ -50,19 +50,19 @@ class OwnerLock:
 
 
 def own_folder(home: Path) -> Path:
-    """Make the folder for files of sandboxes, which is this user's alone; returns its real path."""
+    """Create the folder for files of sandboxes, for this user alone; returns its real path."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     home.chmod(0o700)
     return home.resolve()
 
 
 def write_owner(folder: Path, lease: str) -> None:
-    """Say in a folder whose it is."""
+    """Record the owner of a folder."""
     (folder / _OWNER_FILE).write_text(lease, encoding="utf-8")
 
 
 def owner_of(folder: Path) -> str:
-    """The path of the lease of a folder's owner; empty where nobody says."""
+    """The path of the owner's lease; empty for a folder without a record."""
     try:
         return (folder / _OWNER_FILE).read_text(encoding="utf-8")
     except OSError:
@@ -70,13 +70,14 @@ def owner_of(folder: Path) -> str:
 
 
 def is_held(path: Path) -> bool:
-    """Whether its owner lives. Where that cannot be found out it does."""
+    """Return whether the owner of a lease lives. In doubt it does: its things must not be deleted."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     except OSError:
         return True
+    # A lock that can be taken has no owner. It is released with the descriptor.
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,13 +1,13 @@
-# Plants files in a sandbox, as its user and before anything else runs there. A POSIX shell and mkdir are needed.
+# Plants files in a sandbox, as its user and before any other process. Needs a POSIX shell and mkdir.
 #
-#   sh -c '...' sh first|again PLACE...    PLACE: where something of the host is mounted, and nothing is planted
+#   sh -c '...' sh first|again PLACE...    PLACE: the target of a host mount, where no file is planted
 #
-# Standard input has for each file a line with its path, a line with how many lines it has, and those. A path is whole,
-# or begins with ~/. `again`: what is there by now stays as it is.
+# For each file standard input has a line with its path, a line with its number of lines, and those lines. A path is
+# absolute, or begins with ~/. `again`: existing files stay unchanged.
 #
-# Nothing goes through a link to where something of the host is, and nothing is written over. Where one cannot be
-# planted its number is told, counted from 1, and why: 41 there is no home, 42 it would be in a mount, 43 something is
-# in its place, 44 its folder cannot be made, 45 it cannot be written, 46 there is no mkdir.
+# No write goes through a link into a host mount, and no file is overwritten. A failure prints the number of the file,
+# counted from 1, and exits with the reason: 41 no home, 42 inside a mount, 43 the path is taken, 44 its folder cannot be
+# created, 45 it cannot be written, 46 no mkdir.
 
 umask 077
 again=$1
@@ -53,7 +53,7 @@ while IFS= read -r path && IFS= read -r count; do
       command -v mkdir >/dev/null || fail 46
       mkdir -p -- "$folder" 2>/dev/null || fail 44
     fi
-    # It is made here, or not at all: whoever was quicker would have it written through his own.
+    # Create the file exclusively: another process might have put a link to a file of its own there.
     (set -C && : >"$path") 2>/dev/null || fail 45
   fi
   line=0

@@ -1,10 +1,10 @@
-"""`Runtime`: what every kind of sandbox can do, and what it needs of others to do it.
+"""`Runtime`: the interface of every kind of sandbox, and the values it uses.
 
-It is synchronous, and may be used by several threads at a time. Whatever is under way in a sandbox settles
-when the sandbox ends: with what came of it, or with `SandboxDiedError`. Nothing is left of a sandbox after
-`remove`, and nothing of any after `close`.
+A runtime is synchronous, and several threads may use it. Every call on a sandbox returns when the sandbox
+ends: with a result, or with `SandboxDiedError`. `remove` leaves nothing of a sandbox, and `close` nothing of
+any.
 
-Names are unique within a proxy. Everything raises an error of `egress.runtime.errors`.
+Names are unique within a proxy. Every error is one of `egress.runtime.errors`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, PlantedCanary
 from egress.runtime.spec import NO_VALUES, Command, Event, ExecResult, Info, Spec, Terminal, Values
 
 OutputCallback = Callable[[bytes], object]
-"""Told each piece of output as it comes, by the thread that reads. It must not wait for the same command."""
+"""Gets each piece of output from the reading thread. It must not wait for the same command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Who is told of output while a command runs."""
+    """Callbacks for output while a command runs."""
 
     stdout: OutputCallback | None = None
     stderr: OutputCallback | None = None
@@ -35,127 +36,116 @@ NO_OUTPUT = Output()
 
 @dataclass(frozen=True, slots=True)
 class Provisions:
-    """What a sandbox is to hold so that its programs trust the proxy and find it; see `egress.runtime.kit`.
+    """Files and variables that let a sandbox's programs find and trust the proxy; see `egress.runtime.kit`.
 
-    It exists before the first process does.
+    They are complete before the first process starts.
     """
 
     folder: str = "/etc/egress"
-    """Where all the files are, and nothing else."""
+    """The folder of all files, and of nothing else."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """By path in the sandbox; none of them can be written there."""
+    """The files, read-only, by path in the sandbox."""
     overmounts: Mapping[str, str] = field(default_factory=dict)
-    """Which of the files stands at another path too, by that path."""
+    """Files that also appear at a second path: the file by that path."""
     variables: Values = NO_VALUES
     planted: tuple[PlantedCanary, ...] = ()
-    """Files that the sandbox has for its own, to be written or taken away.
+    """Canary files: the sandbox owns them, and may change or delete them.
 
     See `egress.runtime.canary_planting`.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyEndpoint:
-    """Where the sandbox finds the proxy."""
-
-    host: str
-    port: int = 3128
+Provisioner = Callable[[Admission, ProxyAddress], Provisions]
+"""Makes the provisions of a sandbox. Called again for a returned proxy, which has a new authority."""
 
 
-Provisioner = Callable[[Admission, ProxyEndpoint], Provisions]
-"""Makes the outfit of a sandbox. Called again when the proxy has returned: its authority is a new one
-then."""
-
-
-def provision_minimal(_admission: Admission, entrance: ProxyEndpoint) -> Provisions:
-    """The least that works: the variables of a proxy, and no authority."""
-    url = f"http://{entrance.host}:{entrance.port}"
-    return Provisions(
-        variables=dict.fromkeys(("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"), url)
-    )
+def provision_minimal(_admission: Admission, proxy: ProxyAddress) -> Provisions:
+    """The minimum: the variables of a proxy, without an authority."""
+    names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+    return Provisions(variables=dict.fromkeys(names, proxy.url))
 
 
 class RuntimeProcess(Protocol):
-    """A command that runs. Its output is read all the time, whether anybody waits or not."""
+    """A running command. Its output is read continuously, whether a caller waits or not."""
 
     def write(self, data: bytes) -> None:
-        """Give it input; returns when it has been taken. Without effect once it has ended."""
+        """Send input; returns when it was taken. Ignored after the command's end."""
 
     def close_input(self) -> None:
-        """Tell it that there is no more input."""
+        """Close the input."""
 
     def resize(self, terminal: Terminal) -> None:
         """Change the size of its terminal."""
 
     def kill(self, grace: float = 2.0) -> None:
-        """End its whole process group: politely, then not. Returns when it is on its way."""
+        """End the process group: SIGTERM, then SIGKILL after `grace`. Returns once that is under way."""
 
     def wait(self, timeout: float | None = None) -> ExecResult:
-        """Return what came of it. Raises `TimeoutError` when it has not ended by then."""
+        """Return the result. Raises `TimeoutError` after `timeout` seconds."""
 
 
 class Runtime(Protocol):
     """Sandboxes of one kind, behind one proxy."""
 
     def create(self, spec: Spec) -> Info:
-        """Make a sandbox, whole but for its processes. Where that fails nothing is left of it."""
+        """Create a sandbox without starting processes. A failure leaves nothing behind."""
 
     def start(self, name: str) -> Info:
-        """Make it ready for commands. Nothing happens where it is."""
+        """Make a sandbox ready for commands. Does nothing if it is."""
 
     def spawn(self, name: str, command: Command, output: Output = NO_OUTPUT) -> RuntimeProcess:
-        """Begin a command."""
+        """Start a command."""
 
     def exec(self, name: str, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
-        """Run a command to its end. Any status is a result; see `ExecResult.check`."""
+        """Run a command to its end. Any exit status is a result; see `ExecResult.check`."""
 
     def open_ports(self, name: str, ports: tuple[int, ...]) -> None:
-        """Let these lead to the proxy as well: the rules name them by now. Those that do already go on."""
+        """Lead further ports to the proxy, for rules that name them. Ports that do so already stay open."""
 
     def dial(self, name: str, port: int) -> socket.socket:
-        """A connection to a TCP port on which something in the sandbox listens, without a timeout.
+        """Connect to a TCP port of a program in the sandbox; the socket has no timeout.
 
-        Raises `PortClosedError` where nothing does. What listens on the sandbox's loopback alone is not found
-        by every runtime: programs that are to be dialled listen on all addresses.
+        Raises `PortClosedError` if no program listens. Not every runtime reaches programs that listen on the
+        sandbox's loopback only: servers should listen on all addresses.
         """
 
     def put(self, name: str, path: str, archive: BinaryIO) -> None:
-        """Lay the files of a tar archive down in a folder, as the user of the sandbox."""
+        """Unpack a tar archive into a folder, as the user of the sandbox."""
 
     def get(self, name: str, path: str) -> AbstractContextManager[BinaryIO]:
-        """A tar archive of a file, or of what a folder holds. It holds nothing that leads out of itself."""
+        """A tar archive of a file, or of a folder's content. No entry leads out of the archive."""
 
     def pause(self, name: str) -> None:
-        """Freeze all of its processes. Nothing happens where they are."""
+        """Freeze all processes. Does nothing if they are frozen."""
 
     def resume(self, name: str) -> None:
-        """Let them go on."""
+        """Thaw the processes."""
 
     def stop(self, name: str) -> None:
-        """End its processes. It can be started again, and finds what it has written.
+        """End all processes. A later start finds the files that were written.
 
-        Not what lies in memory: a disk that is bounded is empty at every start.
+        Files in memory are lost: a limited disk is empty at every start.
         """
 
     def remove(self, name: str) -> None:
-        """Take it away, with all that it has written. Nothing happens where it is not."""
+        """Remove a sandbox with its files. Does nothing if it does not exist."""
 
     def prepare(self, spec: Spec, count: int) -> None:
-        """Keep so many sandboxes ready that differ from this one in name, profile, env and labels alone.
+        """Keep this many sandboxes ready that differ from `spec` only in name, profile, env and labels.
 
-        `create` takes one of them where it can, each is used once, and others are made in their place. 0 ends
-        it. Returns before they are ready. A runtime that is fast without may do nothing. Raises `SpecError`
-        for more than it keeps, and `UnsupportedError` for one that cannot be made ahead.
+        `create` takes a ready one if it can; each is used once, and replaced by a new one. 0 ends it. Returns
+        before they are ready. A runtime that is fast enough may do nothing. Raises `SpecError` for too many,
+        and `UnsupportedError` for a spec that cannot be prepared.
         """
 
     def info(self, name: str) -> Info:
-        """How it is."""
+        """The state of a sandbox."""
 
     def list(self, labels: Values = NO_VALUES) -> tuple[Info, ...]:
-        """Those with all of these labels, by name."""
+        """Sandboxes with all of these labels, by name."""
 
     def events(self) -> AbstractContextManager[Iterator[Event]]:
-        """What happens to sandboxes from now on. Ends with its context, or the runtime."""
+        """Events of sandboxes from now on, until the context or the runtime ends."""
 
     def close(self) -> None:
         """Remove all sandboxes."""

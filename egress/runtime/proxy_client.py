@@ -1,9 +1,8 @@
-"""The proxy as a runtime sees it: sandboxes are admitted and dismissed, and listeners are handed over to it.
+"""The runtime's client of the proxy: admits and dismisses sandboxes, and hands listeners over.
 
-What is spoken is what `egress serve --handover` answers to: HTTP with JSON over its control socket, and lines
-of JSON with one descriptor each over its hand-over socket. Both belong to the user of the proxy, so a runtime
-runs as the same user. Of an admission only what a sandbox is meant to hold comes back: a certificate, and
-stand-ins.
+The peer is `egress serve --handover`: HTTP with JSON on its control socket, and lines of JSON with one
+descriptor each on its hand-over socket. Both sockets belong to the proxy's user, so a runtime runs as that
+user. An admission holds only what a sandbox may know: a certificate, stand-ins and canaries.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ _START_HINT: Final = "start one with `egress serve --handover`, as the same user
 
 @dataclass(frozen=True, slots=True)
 class PlantedCanary:
-    """A value that nothing has a use for, and where it is planted."""
+    """A worthless value, and its place in a sandbox."""
 
     name: str
     value: str = field(repr=False)
     env: str = ""
     """The variable; empty for none."""
     file: str = ""
-    """The path inside, whole or below `~/`; empty for none."""
+    """The path inside, absolute or below `~/`; empty for none."""
     content: str = field(default="", repr=False)
-    """What that file says, the value in it."""
+    """The content of that file, with the value in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What a sandbox that was admitted is to hold."""
+    """The values that an admitted sandbox receives."""
 
     name: str
     authority: Authority
@@ -55,7 +54,7 @@ class Admission:
     """Its stand-ins, by secret and form."""
     canaries: tuple[PlantedCanary, ...] = ()
     seed: str = field(default="", repr=False)
-    """What its canaries are made from: whoever admits it again, to a proxy that has returned, says so."""
+    """The seed of its canaries: passed to a returned proxy, so that the planted ones stay valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +63,31 @@ class SandboxListener:
 
     kind: SandboxListenerKind
     port: int
-    """The one that the sandbox dials."""
+    """The port that the sandbox dials."""
     sock: socket.socket = field(repr=False)
 
 
 class ProxyClient(Protocol):
-    """A proxy that takes sandboxes."""
+    """A proxy that accepts sandboxes."""
 
     def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
-        """Add a sandbox. Raises `SandboxExistsError`, or `GatewayError` where it is not taken.
+        """Admit a sandbox. Raises `SandboxExistsError`, or `GatewayError` if the proxy refuses it.
 
-        `seed` is that of the admission before, where canaries of it are planted already.
+        `seed` comes from an earlier admission whose canaries are planted already.
         """
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
-        """Let the proxy serve these for it, from now on. They stay open here. Raises `GatewayError`."""
+        """Let the proxy serve these listeners of a sandbox. They stay open here. Raises `GatewayError`."""
 
     def dismiss(self, name: str) -> None:
-        """End what the proxy does for it. Nothing happens where it knows no such sandbox, or is gone."""
+        """Revoke a sandbox. Does nothing if the proxy does not know it, or is gone."""
 
     def open_liveness(self) -> LivenessConnection:
-        """Keep in touch, so that the end of the proxy is noticed. Raises `GatewayError`."""
+        """Open a connection whose end reports the end of the proxy. Raises `GatewayError`."""
 
 
 class LivenessConnection(Protocol):
-    """A connection to the proxy for no other purpose than to see it end."""
+    """An idle connection to the proxy, which ends with the proxy."""
 
     def wait(self) -> None:
         """Return when the proxy has ended, or `close` was called."""
@@ -97,15 +96,15 @@ class LivenessConnection(Protocol):
 
 
 class ControlProxyClient:
-    """A proxy on this machine, by the folder of its sockets."""
+    """The proxy on this machine with these sockets."""
 
     def __init__(self, runtime_dir: Path) -> None:
-        """Nothing is asked yet."""
+        """Take the folder of the sockets. Nothing is connected yet."""
         self._folder = runtime_dir
         self._handover = runtime_dir / HANDOVER_SOCKET
 
     def __repr__(self) -> str:
-        return f"ProxyGateway({str(self._folder)!r})"
+        return f"ControlProxyClient({str(self._folder)!r})"
 
     def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
         again = {"seed": seed} if seed else {}
@@ -113,17 +112,20 @@ class ControlProxyClient:
         if status == 201:
             return _admission(name, answer)
         error, hint = _text_field(answer, "error"), _text_field(answer, "hint")
+        # 409 also stands for other conflicts, so the proxy is asked for the name.
         if status == 409 and self._knows(name):
             raise SandboxExistsError(
-                f"the proxy has a sandbox {name} already", "remove it, or take another name"
+                f"the proxy has a sandbox {name} already", "remove it, or choose another name"
             )
+        # A client error is the caller's mistake; everything else is a refusal of the proxy.
         if status == 400:
-            raise SpecError(f"the proxy does not take the sandbox {name}: {error}", hint)
-        raise GatewayRefusedError(f"the proxy does not take the sandbox {name}: {error}", hint)
+            raise SpecError(f"the proxy refused the sandbox {name}: {error}", hint)
+        raise GatewayRefusedError(f"the proxy refused the sandbox {name}: {error}", hint)
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
         with _connect(self._handover) as sock, sock.makefile("rb") as answers:
             for item in listeners:
+                # One line for each listener, and its answer before the next: a refusal names its port.
                 try:
                     socket.send_fds(sock, [_offer_line(name, item)], [item.sock.fileno()])
                     answer = _parse_answer(answers.readline(_MAX_ANSWER_BYTES))
@@ -132,7 +134,7 @@ class ControlProxyClient:
                 if answer.get("ok") is not True:
                     reason = _text_field(answer, "error")
                     raise GatewayRefusedError(
-                        f"the proxy does not take port {item.port} of the sandbox {name}: {reason}",
+                        f"the proxy refused port {item.port} of the sandbox {name}: {reason}",
                         "see `egress status`",
                     )
 
@@ -141,7 +143,7 @@ class ControlProxyClient:
             self._ask("DELETE", f"/sandboxes/{name}", {})
 
     def canary_offenders(self) -> frozenset[str]:
-        """Name those that sent a canary which stops them: they have no access. Raises `GatewayError`."""
+        """The sandboxes that were stopped for a canary: their access is revoked. Raises `GatewayError`."""
         _, answer = self._ask("GET", "/stopped", {})
         found = answer.get("sandboxes")
         return (
@@ -170,7 +172,7 @@ class ControlProxyClient:
 
 
 class _LivenessSocket:
-    """On which nothing is said."""
+    """A connection that carries no data."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -181,7 +183,7 @@ class _LivenessSocket:
                 pass
 
     def close(self) -> None:
-        # Closing alone would not wake who waits.
+        # Closing alone does not wake a thread that waits in recv.
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
@@ -205,7 +207,7 @@ def _offer_line(name: str, item: SandboxListener) -> bytes:
 
 
 def _parse_answer(data: bytes) -> Mapping[str, object]:
-    """What an answer says; raises `ValueError` for one that came in part."""
+    """The fields of an answer. Raises `ValueError` for an incomplete one."""
     found = json.loads(data)
     return found if isinstance(found, dict) else {}
 
@@ -223,9 +225,11 @@ def _admission(name: str, answer: Mapping[str, object]) -> Admission:
         if isinstance(forms, dict)
     }
     authority = _text_field(answer, "ca")
+    # Checked although the proxy is trusted: a private key must never enter a sandbox.
     if "BEGIN CERTIFICATE" not in authority or "PRIVATE KEY" in authority:
         raise GatewayRefusedError(
-            f"the proxy named no authority for the sandbox {name}", "bring proxy and runtime to one version"
+            f"the proxy sent no authority for the sandbox {name}",
+            "run proxy and runtime in the same version of egress",
         )
     return Admission(name, authority, found, _canaries(answer), _text_field(answer, "seed"))
 

@@ -1,7 +1,7 @@
-"""Whether the proxy is there: notices when it has ended, and when it, or another one, has come in its place.
+"""Watches the proxy: notices its end, and the return of a proxy in its place.
 
-It looks by holding a connection that carries nothing. What is to be done on a return is for others to say; it
-is done before the next end is waited for, and again until it succeeds.
+It holds an idle connection. After a return it calls its owner, repeatedly until that succeeds, and only then
+waits for the next end.
 """
 
 from __future__ import annotations
@@ -17,46 +17,49 @@ _RECONNECT_INTERVAL: Final = 0.05
 
 
 class ProxyMonitor:
-    """Keeps in touch with a proxy until it is closed."""
+    """Watches a proxy until it is closed."""
 
-    def __init__(self, gateway: ProxyClient, returned: Callable[[], None]) -> None:
-        """Meet it. `returned` is called whenever it is there again. Raises `GatewayError`."""
-        self._gateway = gateway
+    def __init__(self, proxy: ProxyClient, returned: Callable[[], None]) -> None:
+        """Connect. `returned` is called after each return of the proxy. Raises `GatewayError`."""
+        self._proxy = proxy
         self._returned = returned
         self._closed = threading.Event()
         self._lock = threading.Lock()
-        self._meeting: LivenessConnection = gateway.open_liveness()
+        self._connection: LivenessConnection = proxy.open_liveness()
         self._thread = threading.Thread(target=self._watch, name="egress-presence", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop watching."""
         self._closed.set()
         with self._lock:
-            self._meeting.close()
+            self._connection.close()
+        # The callback may close the monitor from the monitor's own thread.
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def _watch(self) -> None:
         while not self._closed.is_set():
-            self._meeting.wait()
+            self._connection.wait()
             self._reconnect()
 
     def _reconnect(self) -> None:
         while not self._closed.wait(_RECONNECT_INTERVAL):
             try:
-                meeting = self._gateway.open_liveness()
+                connection = self._proxy.open_liveness()
             except GatewayError:
                 continue
             with self._lock:
-                self._meeting.close()
-                self._meeting = meeting
+                self._connection.close()
+                self._connection = connection
+            # `close` may have run before the new connection was stored, and missed it.
             if self._closed.is_set():
-                meeting.close()
+                connection.close()
                 return
+            # Called before the next wait: sandboxes without a proxy have no network until it succeeds.
             try:
                 self._returned()
             except GatewayError:
-                # It is on its way, or on its way out again.
+                # The proxy is still starting, or has ended again.
                 continue
             return

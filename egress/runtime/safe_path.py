@@ -1,10 +1,10 @@
-"""Paths of the host, gone folder by folder, and the links on the way: who made each, and where it leads.
+"""Resolves paths of the host folder by folder, and judges the links on the way.
 
-Links are made by others too: by whoever wrote a repository, or by a sandbox that can write a folder. So one
-that leads out of its own folder is followed only where root made it, and no sandbox could.
+Links may be made by other people: the author of a repository, or a sandbox that can write a folder. So a link
+that leads out of its own folder is followed only if root made it, and no sandbox could have.
 
-What was judged is what is used. Each folder on the way is held open, and the next one is looked for in it;
-who takes a folder away meanwhile, or lays a link in its place, changes nothing for us.
+The judged path is the used one. Each folder on the way is held open, and the next name is looked up in it;
+replacing a folder or a link meanwhile changes nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Final
 
 _MAX_LINKS: Final = 40
-# Looks, and opens nothing: neither a pipe nor a device notices.
+# O_PATH only refers to a file without opening it: pipes and devices are not triggered.
 _PATH_FLAGS: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedLink:
-    """One that was followed."""
+    """A link that was followed."""
 
     place: Path
     target: Path
@@ -35,38 +35,38 @@ class FollowedLink:
 
 @dataclass(slots=True)
 class ResolvedPath:
-    """Where a path leads to, and what lies there."""
+    """A resolved path, with open descriptors of its folders."""
 
     links: list[FollowedLink] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
     _held: list[int] = field(default_factory=list)
-    """The root, and behind it each folder of the way that is there."""
+    """The root, and each existing folder of the path."""
 
     @property
     def end(self) -> Path:
-        """The same place without a link. What is not there is where it was said to be."""
+        """The path without links. A missing part stays as written."""
         return Path("/", *self._names)
 
     @property
     def is_loop(self) -> bool:
-        """Whether it leads to links again and again, and was given up."""
+        """Return whether the path was given up for too many links."""
         return len(self.links) > _MAX_LINKS
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Where each link lies, and the end, if there is one: whoever writes one decides what is found."""
+        """The place of each link, and the end unless it is a loop: writing any of them redirects the path."""
         links = tuple(link.place for link in self.links)
         return links if self.is_loop else (*links, self.end)
 
     def untrusted_link(self, written: Sequence[Path] = ()) -> FollowedLink | None:
-        """Return a link that leads out of its folder, and that somebody can have made whom nobody trusts.
+        """Return a link that leads out of its folder, and that an untrusted user can have made.
 
         `written` are folders that a sandbox can write.
         """
         return next((link for link in self.links if _is_untrusted(link, written)), None)
 
     def open_file(self, flags: int) -> int:
-        """Open the file at the end, where it is one. Raises `OSError`."""
+        """Open the file at the end. Raises `OSError`."""
         self._refuse_missing(len(self._names) - 1)
         if not self._names:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -74,7 +74,7 @@ class ResolvedPath:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._held[len(self._names) - 1])
 
     def open_folder(self, *, make: bool = False) -> int:
-        """Open the folder at the end; with `make` those are made that are not there. Raises `OSError`."""
+        """Open the folder at the end; `make` creates missing folders. Raises `OSError`."""
         if not make:
             self._refuse_missing(len(self._names))
         at = os.open(".", _FOLDER_FLAGS, dir_fd=self._held[-1])
@@ -89,15 +89,16 @@ class ResolvedPath:
         return at
 
     def _refuse_missing(self, depth: int) -> None:
-        """Tell why there is nothing at so many folders below the root."""
+        """Raise the reason why the folder at this depth is missing."""
         if len(self._held) <= depth:
+            # The open fails with the kernel's own reason, which names the missing part best.
             os.close(os.open(self._names[len(self._held) - 1], _PATH_FLAGS, dir_fd=self._held[-1]))
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 @contextmanager
 def resolve_path(path: Path) -> Iterator[ResolvedPath]:
-    """Go to where a path leads, and hold it. Raises `OSError` for one that leads only to links."""
+    """Resolve a path, and hold its folders. Raises `OSError` for a loop of links."""
     with _walk(path) as way:
         if way.is_loop:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -105,7 +106,7 @@ def resolve_path(path: Path) -> Iterator[ResolvedPath]:
 
 
 def places_on_path(path: Path) -> tuple[Path, ...]:
-    """The places of a way, also of one that leads only to links: at least one. Raises `OSError`."""
+    """The places of a path, also of a loop of links; at least one. Raises `OSError`."""
     with _walk(path) as way:
         return way.places
 
@@ -123,6 +124,7 @@ def _walk(path: Path) -> Iterator[ResolvedPath]:
 
 
 def _advance(way: ResolvedPath, at: list[str], held: list[int], names: list[str]) -> None:
+    # `held` stays one longer than `at` as long as every folder exists; a missing one ends the lookups.
     while names:
         name = names.pop(0)
         if name == "..":
@@ -138,6 +140,7 @@ def _advance(way: ResolvedPath, at: list[str], held: list[int], names: list[str]
         if not stat.S_ISLNK(found.st_mode):
             at.append(name)
             continue
+        # Read from the held descriptor: a replaced link of the same name is not followed.
         target = Path(os.readlink("", dir_fd=below))
         way.links.append(FollowedLink(Path("/", *at, name), target, found.st_uid))
         if way.is_loop:
@@ -148,14 +151,14 @@ def _advance(way: ResolvedPath, at: list[str], held: list[int], names: list[str]
         _close_deeper(held, len(at) + 1)
 
 
-def _close_deeper(held: list[int], most: int) -> None:
-    while len(held) > most:
+def _close_deeper(held: list[int], count: int) -> None:
+    while len(held) > count:
         os.close(held.pop())
 
 
 def _open_entry(name: str, folder: int) -> int | None:
-    """Hold what has this name in a folder, be it a link; None where nothing can be seen there."""
-    # As a folder first: what is mounted when somebody comes is mounted then.
+    """Hold an entry of a folder, even a link; None if it cannot be opened."""
+    # As a folder first: that triggers an automount.
     for flags in (_PATH_FLAGS | os.O_DIRECTORY, _PATH_FLAGS):
         with suppress(OSError):
             return os.open(name, flags, dir_fd=folder)

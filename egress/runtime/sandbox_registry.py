@@ -1,7 +1,7 @@
-"""The sandboxes of one runtime by name: made once, taken away once, and admitted by every proxy that returns.
+"""The sandboxes of one runtime by name: created once, removed once, and admitted again by a returned proxy.
 
-What they are made of is the runtime's. A name is taken from before a sandbox is made until after it is gone,
-so that no two of one name ever meet.
+A name is taken from before a sandbox is created until after it is removed, so two sandboxes of one name never
+overlap.
 """
 
 from __future__ import annotations
@@ -27,55 +27,56 @@ from egress.runtime.spec import Info, Spec, Values
 _log = structlog.get_logger(__name__)
 
 
-class Registered(Protocol):
-    """One sandbox, as far as a proxy that returns is concerned."""
+class RegisteredSandbox(Protocol):
+    """The part of a sandbox that a returned proxy needs."""
 
     @property
     def spec(self) -> Spec: ...
 
     @property
     def admission(self) -> Admission:
-        """The one it was made by: what is planted in it stays when another proxy admits it."""
+        """The first admission: canaries planted in it stay when another proxy admits it."""
 
 
-class SandboxRegistry[S: Registered]:
-    """Who is there."""
+class SandboxRegistry[S: RegisteredSandbox]:
+    """The sandboxes of one runtime."""
 
     def __init__(
-        self, gateway: ProxyClient, renewed: Callable[[S, Admission], Iterable[SandboxListener]]
+        self, proxy: ProxyClient, renew: Callable[[S, Admission], Iterable[SandboxListener]]
     ) -> None:
-        """`renewed` gives a sandbox the files of another admission, and returns its listeners."""
-        self._gateway = gateway
-        self._renewed = renewed
-        self._there: dict[str, S] = {}
+        """`renew` gives a sandbox the files of another admission, and returns its listeners."""
+        self._proxy = proxy
+        self._renew = renew
+        self._sandboxes: dict[str, S] = {}
         self._busy: set[str] = set()
-        """Names of those that are being made, or taken away."""
+        """Names of sandboxes that are being created or removed."""
         self._returns = 0
         self._lock = threading.Lock()
 
     def add(self, name: str, make: Callable[[], S]) -> None:
-        """Have one made. Raises `SandboxExistsError`, and whatever `make` does: then there is none."""
+        """Register a new sandbox. Raises `SandboxExistsError`, and errors of `make`."""
         with self._lock:
-            if name in self._there or name in self._busy:
+            if name in self._sandboxes or name in self._busy:
                 raise SandboxExistsError(
-                    f"there is a sandbox {name} already", "remove it first, or take another name"
+                    f"the sandbox {name} exists already", "remove it first, or choose another name"
                 )
             self._busy.add(name)
             returns = self._returns
+        # Outside of the lock: creating takes seconds, and other sandboxes go on meanwhile.
         with self._while_busy(name):
             made = make()
             with self._lock:
-                self._there[name] = made
+                self._sandboxes[name] = made
                 was_missed = returns != self._returns
         if was_missed:
-            # The proxy that admitted it has gone, and another one came while it was made.
+            # The proxy that admitted the sandbox ended while it was created, and another one returned.
             self._readmit(made)
 
     @contextmanager
     def removing(self, name: str) -> Iterator[S | None]:
-        """Let go of one, for it to be taken away meanwhile; None where there is none."""
+        """Unregister a sandbox, and keep its name taken during the removal; None if it does not exist."""
         with self._lock:
-            found = self._there.pop(name, None)
+            found = self._sandboxes.pop(name, None)
             if found is not None:
                 self._busy.add(name)
         if found is None:
@@ -86,42 +87,42 @@ class SandboxRegistry[S: Registered]:
 
     def find(self, name: str) -> S | None:
         with self._lock:
-            return self._there.get(name)
+            return self._sandboxes.get(name)
 
     def get(self, name: str) -> S:
-        """The one of that name. Raises `SandboxNotFoundError`."""
+        """The sandbox of a name. Raises `SandboxNotFoundError`."""
         found = self.find(name)
         if found is None:
-            raise SandboxNotFoundError(f"there is no sandbox {name}", "create it first")
+            raise SandboxNotFoundError(f"no sandbox is named {name}", "create it first")
         return found
 
     @property
     def names(self) -> list[str]:
         with self._lock:
-            return sorted(self._there)
+            return sorted(self._sandboxes)
 
     def list_infos(self, labels: Values, info: Callable[[str], Info]) -> tuple[Info, ...]:
-        """What `info` says of those with these labels, by name."""
+        """The infos of sandboxes with these labels, by name."""
         found = []
         for name in self.names:
-            # It may go meanwhile.
+            # The sandbox may be removed meanwhile.
             with suppress(SandboxNotFoundError):
                 if labels.items() <= self.get(name).spec.labels.items():
                     found.append(info(name))
         return tuple(found)
 
-    # A proxy that has returned
+    # Returned proxies
 
     def readmit_all(self) -> None:
-        """Have a new proxy serve those of the old one. Raises `GatewayError` where it is gone again."""
+        """Let a returned proxy admit all sandboxes. Raises `GatewayError` if it ends again."""
         with self._lock:
             self._returns += 1
-            there = list(self._there.values())
-        for each in there:
+            sandboxes = list(self._sandboxes.values())
+        for each in sandboxes:
             self._readmit(each)
 
     def _readmit(self, sandbox: S) -> None:
-        """One that the new proxy does not take stays without any network."""
+        """Admit one sandbox again. A sandbox that the proxy refuses stays without a network."""
         name = sandbox.spec.name
         try:
             self._admit_again(sandbox)
@@ -138,12 +139,12 @@ class SandboxRegistry[S: Registered]:
 
     def _admit_again(self, sandbox: S) -> None:
         name, before = sandbox.spec.name, sandbox.admission
-        admission = self._gateway.admit(name, sandbox.spec.profile, before.seed)
+        admission = self._proxy.admit(name, sandbox.spec.profile, before.seed)
         admission = replace(admission, canaries=before.canaries)
         try:
-            self._gateway.hand_over(name, self._renewed(sandbox, admission))
+            self._proxy.hand_over(name, self._renew(sandbox, admission))
         except BaseException:
-            self._gateway.dismiss(name)
+            self._proxy.dismiss(name)
             raise
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""What a sandbox is asked to be, what a command in one is, and what came of it: frozen values.
+"""Values of the runtime's interface: sandboxes, limits, mounts, commands and results. Frozen.
 
-They are checked when they are made, and an error names the field. Everything in them is data: no value ends
-up in a shell's text. Whether the image exists, or a folder may be mounted, is not decided here.
+Values are checked when made, and errors name the field. All values are data: none becomes part of a shell's
+text. Whether an image exists, or a folder may be mounted, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ NAME_PATTERN: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _VARIABLE_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL_PATTERN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
 RESERVED_LABEL_PREFIX: Final = "egress."
-"""What labels of a user do not begin with."""
+"""Reserved prefix: labels of users must not begin with it."""
 
 WORKSPACE: Final = "/workspace"
 TIMED_OUT_STATUS: Final = 124
-"""The status of a command that was ended by its timeout."""
+"""The exit status of a command that was ended by its timeout."""
 MIB: Final = 1024 * 1024
 MAX_READY: Final = 64
-"""Sandboxes that are kept ready, of all kinds together."""
+"""The most sandboxes kept ready, of all kinds together."""
 
 State = Literal["created", "running", "paused", "stopped"]
 Values = Mapping[str, str]
@@ -37,18 +37,18 @@ NO_VALUES: Final[Values] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """What a sandbox may use up at most."""
+    """Resource limits of a sandbox."""
 
     memory_mib: int = 2048
-    """Memory without swap; what needs more is ended."""
+    """Memory without swap; a sandbox that needs more is killed."""
     cpus: float = 2.0
     processes: int = 1024
     temporary_mib: int = 512
-    """Of /tmp, where the rest of the sandbox is read-only or `disk_mib` is given. It counts as memory."""
+    """The size of /tmp in MiB, with `read_only` or `disk_mib`. It counts as memory."""
     disk_mib: int | None = None
-    """What it can write in all, besides /tmp and what is mounted; None is as much as the disk holds.
+    """The writable disk in MiB, without /tmp and mounts; None is unlimited.
 
-    It lies in memory then, which it has besides `memory_mib`, and it ends with a stop.
+    A limited disk lies in memory, in addition to `memory_mib`, and is lost at a stop.
     """
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A folder or file of the host that the sandbox sees. Nothing else of the host is there."""
+    """A folder or file of the host that the sandbox sees. No other file of the host is visible."""
 
     source: Path
     target: str
@@ -70,45 +70,45 @@ class Mount:
 
     def __post_init__(self) -> None:
         if not self.source.is_absolute():
-            raise SpecError("mounts.source is not a whole path", "begin it with /")
+            raise SpecError("mounts.source is not an absolute path", "begin it with /")
         if any(mark in str(self.source) for mark in "\0\n"):
-            raise SpecError("mounts.source holds a character that no path should", "rename it")
+            raise SpecError("mounts.source holds an invalid character", "rename it")
         check_path("mounts.target", self.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A sandbox. Raises `SpecError` for one that cannot be."""
+    """The settings of a sandbox. Raises `SpecError` for impossible ones."""
 
     name: str
     image: str
     profile: str | None = None
-    """The profile of the rules that holds for it, where they have profiles."""
+    """The profile of the rules for it, if the rules have profiles."""
     user: int = 1000
     group: int = 1000
     workdir: str = WORKSPACE
-    """Where commands start; a folder of the sandbox's own that ends with it, unless something is mounted
-    there."""
+    """The working folder of commands: a folder of the sandbox that ends with it, unless it is mounted."""
     env: Values = NO_VALUES
     mounts: tuple[Mount, ...] = ()
     limits: SandboxLimits = field(default_factory=SandboxLimits)
     read_only: bool = False
-    """Nothing but `workdir`, /tmp and what is mounted can be written."""
+    """Whether only `workdir`, /tmp and mounts are writable."""
     ports: tuple[int, ...] = ()
-    """Ports that the rules name, besides 80 and 443: what a client dials there lands at the proxy too."""
+    """Ports of the rules besides 80 and 443: connections to them lead to the proxy too."""
     labels: Values = NO_VALUES
 
     def __post_init__(self) -> None:
         check_name(self.name)
         if not self.image or not self.image.isprintable() or " " in self.image or self.image.startswith("-"):
-            raise SpecError("image is not the name of an image", "give its name, with a tag or a digest")
+            raise SpecError("image is not a valid image name", "give its name, with a tag or a digest")
         _check_range("user", self.user, 0, 1 << 31)
         _check_range("group", self.group, 0, 1 << 31)
         check_path("workdir", self.workdir)
         if normpath(self.workdir) == "/":
-            raise SpecError("workdir is the whole sandbox", "name a folder in it")
+            raise SpecError("workdir is the root folder", "name a folder in it")
         check_ports(self.ports)
         _check_labels(self.labels)
+        # Two mounts at one path would hide each other, in an order that depends on the runtime.
         targets = [mount.target.rstrip("/") for mount in self.mounts]
         if len(set(targets)) < len(targets):
             raise SpecError("mounts.target names one path twice", "mount one thing there")
@@ -117,13 +117,13 @@ class Spec:
 
     @property
     def has_read_only_image(self) -> bool:
-        """Whether nothing of its image can be written: that was asked for, or its disk is bounded."""
+        """Return whether the image is read-only: on request, or because the disk is limited."""
         return self.read_only or self.limits.disk_mib is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """The size of a terminal that a command is run in."""
+    """The size of a command's terminal."""
 
     columns: int = 80
     rows: int = 24
@@ -135,27 +135,27 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command in a sandbox. Raises `SpecError` for one that cannot be."""
+    """A command in a sandbox. Raises `SpecError` for an impossible one."""
 
     argv: tuple[str, ...]
     cwd: str | None = None
-    """The `workdir` of the sandbox, if not said."""
+    """The working folder; None is the `workdir` of the sandbox."""
     env: Values = NO_VALUES
     input: bytes | BinaryIO | None = None
-    """What it reads. None is nothing at all, unless the process is written to."""
+    """The input of `exec`. None is empty, unless the process is written to."""
     timeout: float | None = None
-    """Seconds after which its whole process group is ended, at first politely."""
+    """Seconds after which the whole process group gets SIGTERM."""
     grace: float = 2.0
-    """Seconds between the polite end and the other."""
+    """Seconds between SIGTERM and SIGKILL."""
     most_output: int = 64 * MIB
-    """Bytes that are kept of each stream; the rest is read, and left out."""
+    """Bytes kept of each output; the rest is read and dropped."""
     terminal: Terminal | None = None
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:
             raise SpecError("argv is empty", "name a program")
         if any("\0" in word for word in self.argv):
-            raise SpecError("argv holds a NUL", "leave it out: no program can be given one")
+            raise SpecError("argv holds a NUL", "omit it: arguments cannot hold NUL")
         if self.cwd is not None:
             check_path("cwd", self.cwd)
         if self.timeout is not None:
@@ -164,14 +164,14 @@ class Command:
         _check_range("most_output", self.most_output, 0, 1 << 40)
         if self.terminal is not None and (self.timeout is not None or self.input is not None):
             raise SpecError(
-                "a command in a terminal has neither timeout nor input", "leave them out, or the terminal"
+                "a command in a terminal takes no timeout and no input", "omit them, or the terminal"
             )
         object.__setattr__(self, "env", _variables("env", self.env))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecResult:
-    """What came of a command."""
+    """The result of a command."""
 
     exit_code: int
     stdout: bytes = b""
@@ -179,7 +179,7 @@ class ExecResult:
     duration: float = 0.0
     timed_out: bool = False
     truncated: bool = False
-    """There was more output than was to be kept."""
+    """Whether output beyond the limit was dropped."""
 
     @property
     def text(self) -> str:
@@ -187,19 +187,17 @@ class ExecResult:
         return self.stdout.decode("utf-8", "replace")
 
     def check(self) -> ExecResult:
-        """Return itself; raises `ExecTimeoutError` or `CommandError` unless the status is 0."""
+        """Return the result itself. Raises `ExecTimeoutError` or `CommandError` unless the status is 0."""
         if self.timed_out:
-            raise ExecTimeoutError(
-                f"the command was ended after {self.duration:.1f}s", "give it more time, or less to do"
-            )
+            raise ExecTimeoutError(f"the command timed out after {self.duration:.1f}s", "raise its timeout")
         if self.exit_code:
-            raise CommandError(f"the command ended with status {self.exit_code}", "look at its output")
+            raise CommandError(f"the command exited with status {self.exit_code}", "see its output")
         return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """A sandbox as it is now."""
+    """The state of a sandbox."""
 
     name: str
     image: str
@@ -208,7 +206,7 @@ class Info:
     labels: Values = NO_VALUES
     created: datetime | None = None
     exit_code: int | None = None
-    """How it ended, where it did by itself."""
+    """The exit status of a sandbox that ended by itself."""
 
 
 EventKind = Literal["created", "started", "died", "out-of-memory", "paused", "resumed", "removed"]
@@ -216,7 +214,7 @@ EventKind = Literal["created", "started", "died", "out-of-memory", "paused", "re
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a sandbox."""
+    """An event of a sandbox."""
 
     kind: EventKind
     sandbox: str
@@ -226,38 +224,40 @@ class Event:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot stand in a record, a path and a header; raises `SpecError`."""
+    """Refuse a name that is unsafe in a record, a path or a header. Raises `SpecError`."""
     if not NAME_PATTERN.fullmatch(name):
         raise SpecError(
-            "name is not one for a sandbox",
-            "up to 63 lower-case letters, digits, dots, - and _; a letter or digit at both ends",
+            "name is not a valid name for a sandbox",
+            "use up to 63 lower-case letters, digits, dots, - and _, with a letter or digit at both ends",
         )
 
 
 def check_path(what: str, path: str) -> None:
-    """Refuse a path inside a sandbox that is not whole and plain; raises `SpecError`."""
+    """Refuse a path inside a sandbox that is not absolute and plain. Raises `SpecError`."""
     is_whole = path.startswith("/") and not path.startswith("//") and ".." not in path.split("/")
     if not is_whole or not path.isprintable():
-        raise SpecError(f"{what} is not a whole path", "begin it with /, without .. and control characters")
+        raise SpecError(
+            f"{what} is not an absolute path", "begin it with /, without .. and control characters"
+        )
 
 
 def check_ports(ports: tuple[int, ...]) -> None:
-    """Refuse what is no port; raises `SpecError`."""
+    """Refuse invalid ports. Raises `SpecError`."""
     for port in ports:
         _check_range("ports", port, 1, 65535)
 
 
 def check_ready_count(count: int) -> None:
-    """Refuse to keep more ready than there should be; raises `SpecError`."""
+    """Refuse to keep too many sandboxes ready. Raises `SpecError`."""
     _check_range("count", count, 0, MAX_READY)
 
 
 def _variables(what: str, values: Values) -> Values:
     for name, value in values.items():
         if not _VARIABLE_PATTERN.fullmatch(name):
-            raise SpecError(f"{what} holds a name that is none of a variable", "use letters, digits and _")
+            raise SpecError(f"{what} holds an invalid variable name", "use letters, digits and _")
         if "\0" in value:
-            raise SpecError(f"{what}: the value of {name} holds a NUL", "leave it out")
+            raise SpecError(f"{what}: the value of {name} holds a NUL", "remove it")
     return MappingProxyType(dict(values))
 
 
@@ -265,18 +265,20 @@ def _check_labels(labels: Values) -> None:
     for name, value in labels.items():
         if not _LABEL_PATTERN.fullmatch(name) or name.startswith(RESERVED_LABEL_PREFIX):
             raise SpecError(
-                "labels holds a name that cannot be",
+                "labels holds an invalid name",
                 f"use letters, digits, dots, -, _ and /, and do not begin with {RESERVED_LABEL_PREFIX}",
             )
         if not value.isprintable() or len(value) > 1000:
-            raise SpecError(f"labels: the value of {name} is no short text", "keep it printable")
+            raise SpecError(
+                f"labels: the value of {name} is not a short text", "use at most 1000 printable characters"
+            )
 
 
 def _check_range(what: str, value: float, least: float, most: float) -> None:
     if isinstance(value, bool) or not least <= value <= most:
         raise SpecError(
-            f"{what} is out of bounds",
-            f"give a number from {_format_number(least)} to {_format_number(most)}",
+            f"{what} is out of range",
+            f"use a number from {_format_number(least)} to {_format_number(most)}",
         )
 
 

@@ -1,32 +1,32 @@
-# Runs a command in a sandbox, and ends it with all that it began. Nothing but a POSIX shell and /proc is needed.
-# `proc.sh` stands in front of this.
+# Runs a command in a sandbox, and ends it with all its descendants. Needs only a POSIX shell and /proc.
+# `proc.sh` stands in front of this script.
 #
-#   sh supervisor.sh run TOKEN SECONDS TURNS FOLDER WORD...    SECONDS 0: as long as it takes
+#   sh supervisor.sh run TOKEN SECONDS TURNS FOLDER WORD...    SECONDS 0: no timeout
 #   sh supervisor.sh terminal TOKEN ROWS COLUMNS FOLDER WORD...     in the foreground of a terminal
-#   TOKEN=... TURNS=... sh supervisor.sh end                   end what was begun with that token
+#   TOKEN=... TURNS=... sh supervisor.sh end                   end the command that was started with that token
 #
-# Whoever calls `run` gives it a session of its own, as engines do: it is the first of its process group, and the
-# command is in that group with it. When time is over, or `end` asks for it, the group gets TERM, and those that are
-# left after TURNS twentieths of a second get KILL. The status is that of the command; 124 when time was over, 143 when
-# it was ended, 137 where the command had to be killed and `run` went with it: whoever asked knows why. One line on
-# standard error says that FOLDER is none (125), or that no process can be begun.
+# The caller gives `run` its own session, as engines do: `run` leads its process group, and the command is in that group.
+# At the timeout, or on `end`, the group gets SIGTERM, and the processes that are left after TURNS twentieths of a second
+# get SIGKILL. The exit status is the command's; 124 after a timeout, 143 after `end`, 137 if the command had to be killed
+# together with `run`: the caller knows why. A line on standard error reports that FOLDER is missing (125), or that no
+# process can be started.
 #
-# The command is in the foreground, for a shell takes SIGINT from those in the background. Signals are written
-# `kill -TERM -GROUP`: the one spelling that the shells of Debian, Alpine and bash all read.
+# The command runs in the foreground, because a shell ignores SIGINT for background commands. Signals are written
+# `kill -TERM -GROUP`: the only spelling that the shells of Debian and Alpine, and bash, all accept.
 #
-# `end` finds its `run` by the token among the arguments of all processes: nothing has to be written down for it. Its
-# status is 1 where it found none, because it has ended, or has not begun.
+# `end` finds its `run` by the token in the arguments of all processes, so no file is needed. Its exit status is 1 if it
+# found none, because the command has ended or not started.
 
 enter() {
   if ! cd -- "$1" 2>/dev/null; then
     echo "$token: no such folder" >&2
     exit 125
   fi
-  # Whom the image does not know has no home, and many programs want to write there.
+  # A user that the image does not know has no home, and many programs need a writable one.
   case ${HOME:-/} in /) export HOME=/tmp ;; esac
 }
 
-# Whether others of a group are left than its first. A clock in the same group, and its sleep, do not count.
+# Whether a group has processes besides its leader. A timer in the same group, and its sleep, do not count.
 is_left() {
   first=$1 clock=${2:-none}
   found() {
@@ -35,9 +35,9 @@ is_left() {
   each_process
 }
 
-# Waits until a group has only its first, and kills it where others are left when TURNS have passed. It looks often,
-# so that what goes at once is not waited for. One look that finds nobody is enough: two of these can wait for one
-# group, and a later look could see nothing but the sleep of the other.
+# Waits until only the leader of a group is left, and kills the group after TURNS. It looks often, so that a fast end is
+# noticed at once. One look without a process is enough: two of these can wait for one group, and a later look could see
+# the sleep of the other.
 await_end() {
   left=$2
   while is_left "$1" "$3"; do
@@ -55,24 +55,24 @@ run() {
   enter "$4"
   shift 4
   watch= why= setsid=
-  # The command does not inherit them. They are looked at when it has ended.
+  # The command does not inherit these traps. The shell runs them after the command's end.
   trap 'why=124' USR1
   trap 'why=${why:-143}' TERM
   exec 3>&2 2>/dev/null
   if [ "$seconds" != 0 ]; then
     command -v setsid >/dev/null && setsid=setsid
-    # It must hold none of the streams: they are read until nobody does.
+    # The timer must hold no output stream: the caller reads until all copies are closed.
     $setsid /bin/sh "$0" watch "$seconds" "$turns" $$ </dev/null >/dev/null 3>&- &
     watch=$!
   fi
   trap 'echo "$token: no room" >&3' EXIT
-  # In its place, and with streams of its own: what the shell says of its end goes nowhere.
+  # In a subshell with the streams of its own: the shell's message about the end is dropped.
   (exec "$@" 2>&3 3>&-)
   status=$?
   trap - EXIT
   exec >/dev/null 3>&-
   if [ -n "$why" ]; then
-    # A shell that can begin no process any more, a sleep for one, ends there and then.
+    # A shell that cannot fork any more, for a sleep for example, exits at this point.
     trap 'kill -KILL -$$' EXIT
     await_end $$ "$turns" "$watch"
     trap - EXIT
@@ -82,19 +82,19 @@ run() {
   exit "$status"
 }
 
-# No other signal than KILL: a shell that was just begun could miss it. Where it has a group its sleep goes with it,
-# else that is looked for, while it can begin no other.
+# SIGKILL only: a shell that has just started could miss another signal. With a group its sleep is killed as well;
+# otherwise the sleep is searched for, while the stopped timer can start no other.
 end_watch() {
   if [ -z "$setsid" ]; then
     kill -STOP "$watch"
     found() { [ "$parent" = "$watch" ] && kill -KILL "$1"; return 1; }
     each_process
   fi
-  # Its group and itself, for it may have none yet.
+  # Both the group and the process, which may not have a group yet.
   kill -KILL "-$watch" "$watch"
 }
 
-# Tells `run`, and its group, when time is over. A sleep that knows no fractions sleeps the next whole number.
+# Signals `run` and its group at the timeout. A sleep without fractions sleeps the next whole number of seconds.
 watch() {
   trap '' TERM
   sleep "$1" || sleep $((${1%.*} + 1))
@@ -106,18 +106,18 @@ end_group() {
   ended=$1
   trap 'kill -KILL "-$ended"' EXIT
   kill -TERM "-$1"
-  # With nobody left its first comes to its end by itself.
+  # Without further processes the leader exits by itself.
   await_end "$1" "$2" $$
   trap - EXIT
 }
 
 terminal() {
   token=$1
-  # An engine tells the terminal its size when the command runs already, and that may have asked by then.
+  # An engine sets the terminal's size only after the command has started, which may have read it by then.
   command -v stty >/dev/null && stty rows "$2" cols "$3" 2>/dev/null
   enter "$4"
   shift 4
-  # Not `exec`: the token has to stay among the arguments.
+  # Not `exec`: the token has to stay in the arguments.
   "$@"
   exit $?
 }
@@ -129,7 +129,7 @@ end() {
     words_of "$number"
     case $words in
       *"supervisor.shrun$TOKEN"*) ;;
-      # Shells at a terminal have no ear for TERM.
+      # Interactive shells ignore SIGTERM.
       *"supervisor.shterminal$TOKEN"*) kill -HUP "-$number" ;;
       *) continue ;;
     esac

@@ -1,20 +1,20 @@
-"""Tar archives between a sandbox and the outside, in either direction: read as hostile, written anew.
+"""Filters tar archives between a sandbox and the outside, in both directions: read as hostile, written anew.
 
-Theory of operation. An archive is a program for whoever unpacks it: names lead out of the folder, links lead
-there first, devices and set-user bits do things by being there. So none is passed on. Each entry is read,
-judged, and written into another archive in its plainest form: folders, files and links, with permissions for
-reading, writing and running, and nothing else. Whoever unpacks that with anything at all writes below one
-folder.
+Theory of operation. An archive is a program for its unpacker: names lead out of the folder, links lead there
+first, devices and set-user bits are dangerous just by existing. So no entry is passed on as it is. Each is
+parsed, judged, and written to a new archive in its plainest form: folders, files and links, with permission
+bits for reading, writing and running only. Any tool can then unpack that archive without writing outside of
+one folder.
 
-- A name is relative, without `..`, and stands once. An entry whose name leads out, or that lies below a link
-  or below a file, makes the whole archive refused: nobody writes such a thing by accident.
-- A link that leads out of the archive, a device, a pipe, a file with holes: left out, and told. Folders of
-  people hold them.
-- Owners, times before 1970 and the rest of what formats can say are left out in silence.
+- A name is relative, without `..`, and unique. An entry whose name leads out, or that lies below a link or a
+  file, makes the whole archive refused: no tool writes such entries by accident.
+- A link that leads out of the archive, a device, a pipe, a sparse file: left out, and reported. Folders of
+  people contain them.
+- Owners, times before 1970 and further metadata are dropped silently.
 
-Bounds hold for the whole: entries, bytes, the length of names. It keeps names in memory, not contents, and
-those of folders above an entry as well: a few bytes of an archive can name thousands. So they are bounded
-together. What is said about an entry, or about all at once, is bounded by `headers`.
+Limits hold for the whole archive: entries, bytes, and length of names. Names are kept in memory, contents are
+not; names of folders above an entry count too, because a few bytes of an archive can name thousands.
+`BoundedTarReader` limits the headers themselves.
 """
 
 from __future__ import annotations
@@ -43,74 +43,73 @@ _PARSE_ERRORS: Final = (
     ValueError,
     struct.error,
 )
-"""What the library raises besides its own errors where an archive says what it did not think of."""
+"""Errors that tarfile raises, besides its own, for unexpected archives."""
 
 Kind = Literal["folder", "file", "link"]
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """How much an archive may hold."""
+    """The limits of an archive."""
 
     entries: int = 1_000_000
     size: int = 16 * 1024**3
     """Bytes of all files together."""
     names: int = 128 * 1024**2
-    """Characters of all names that are kept, folders above entries among them."""
+    """Characters of all names in memory, folders above entries included."""
 
 
 @dataclass(slots=True)
 class FilterResult:
-    """What was found."""
+    """The counts of a filtered archive."""
 
     entries: int = 0
     size: int = 0
     left_out: list[str] = field(default_factory=list)
-    """Names of what was not passed on, the first hundred."""
+    """The first hundred names that were left out."""
     omitted: int = 0
-    """How many there were."""
+    """The number of entries that were left out."""
 
 
 DEFAULT_ARCHIVE_LIMITS: Final = ArchiveLimits()
 
 
 def filter_archive(
-    source: BinaryIO, target: BinaryIO, bounds: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
+    source: BinaryIO, target: BinaryIO, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
 ) -> FilterResult:
-    """Write the harmless part of an archive as another one. Raises `ArchiveError` for one that is refused.
+    """Write the harmless part of an archive as a new archive. Raises `ArchiveError` for a hostile one.
 
-    Half of it can have been written by then.
+    A part of it may have been written by then.
     """
     found = FilterResult()
-    known = _KnownEntries(bounds.names)
+    known = _KnownEntries(limits.names)
     try:
         with (
             BoundedTarReader(source) as old,
             tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as new,
         ):
+            # Counted before it is copied: an entry past the limits is never written.
             while (entry := old.next()) is not None:
-                _count(entry, found, bounds)
+                _count(entry, found, limits)
                 _copy_entry(entry, old, new, known, found)
-                # It keeps all it has written.
+                # tarfile keeps every member it has written in memory.
                 new.members.clear()  # type: ignore[attr-defined] # not in the stubs
     except tarfile.TarError:
-        raise ArchiveError(
-            "this is no tar archive, or not all of one", "make it with tar, uncompressed"
-        ) from None
+        raise ArchiveError("not a complete tar archive", "create it with tar, uncompressed") from None
     except _PARSE_ERRORS:
         raise unreadable_entry_error() from None
     return found
 
 
-def _count(entry: tarfile.TarInfo, found: FilterResult, bounds: ArchiveLimits) -> None:
+def _count(entry: tarfile.TarInfo, found: FilterResult, limits: ArchiveLimits) -> None:
     found.entries += 1
     found.size += entry.size if entry.isreg() and not entry.issparse() else 0
     if entry.size < 0:
         raise unreadable_entry_error()
-    if found.entries > bounds.entries or found.size > bounds.size:
+    if found.entries > limits.entries or found.size > limits.size:
         raise ArchiveError(
-            f"the archive holds more than {bounds.entries} entries or {bounds.size} bytes",
-            "make smaller ones",
+            f"the archive holds more than {limits.entries} entries or {limits.size} bytes",
+            "split it into smaller archives",
         )
 
 
@@ -136,18 +135,18 @@ def _copy_entry(
 
 
 def _name(raw: str) -> str:
-    """The name as it is written on, `.` for the folder itself. Raises `ArchiveError`."""
+    """The name as it is written, `.` for the folder itself. Raises `ArchiveError`."""
     parts = [part for part in raw.split("/") if part not in ("", ".")]
     is_odd = not raw or raw.startswith("/") or ".." in parts or "\0" in raw or len(raw) > _MAX_PATH_LENGTH
     if is_odd or any(len(part.encode("utf-8", "surrogateescape")) > _MAX_PATH_PART_BYTES for part in parts):
         raise ArchiveError(
-            "the archive holds a name that leads out of it", "make it of a folder, with relative names"
+            "the archive holds a name that leads out of it", "create it from a folder, with relative names"
         )
     return "/".join(parts) or "."
 
 
 def _plain_entry(entry: tarfile.TarInfo, name: str) -> tarfile.TarInfo | None:
-    """The entry without all that is not needed; None for one that is left out."""
+    """The entry without unneeded metadata; None for an entry that is left out."""
     plain = tarfile.TarInfo(name)
     plain.mtime = min(max(int(entry.mtime), 0), _MAX_MODIFIED_TIME)
     plain.mode = entry.mode & _PERMISSION_BITS
@@ -158,7 +157,7 @@ def _plain_entry(entry: tarfile.TarInfo, name: str) -> tarfile.TarInfo | None:
     elif entry.issym() and name != "." and _stays_inside(name, entry.linkname):
         plain.type, plain.linkname = tarfile.SYMTYPE, entry.linkname
     elif entry.islnk() and _is_inside(entry.linkname) and name != ".":
-        # Both names mean one file, so which of them is the link does not matter.
+        # Both names mean one file, so either may be the link.
         plain.type, plain.linkname = tarfile.LNKTYPE, _name(entry.linkname)
     else:
         return None
@@ -166,10 +165,10 @@ def _plain_entry(entry: tarfile.TarInfo, name: str) -> tarfile.TarInfo | None:
 
 
 def _stays_inside(name: str, target: str) -> bool:
-    """Whether a link leads to a place below the folder that the archive is of."""
+    """Return whether a link leads to a place below the archive's folder."""
     if not target or target.startswith("/") or "\0" in target or len(target) > _MAX_PATH_LENGTH:
         return False
-    # Not by folding alone: `a/../..` leads elsewhere where `a` is a link. So only those that climb at their
+    # Normalising alone is wrong: `a/../..` leads elsewhere if `a` is a link. So `..` is accepted only at the
     # beginning.
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climbs = 0
@@ -190,87 +189,83 @@ def _is_inside(target: str) -> bool:
 
 
 class _KnownEntries:
-    """What is where, by name."""
+    """The kinds of entries, by name."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, max_characters: int) -> None:
         self._kinds: dict[str, Kind] = {}
-        self._room = room
+        self._characters_left = max_characters
 
     def get(self, name: str) -> Kind | None:
         return self._kinds.get(name)
 
     def add(self, name: str, kind: Kind) -> None:
-        """Raises `ArchiveError` where there is no room for one more."""
+        """Add a name. Raises `ArchiveError` beyond the limit of characters."""
         if name not in self._kinds:
-            self._room -= len(name)
-            if self._room < 0:
-                raise ArchiveError("the archive holds too many long names", "make smaller ones")
+            self._characters_left -= len(name)
+            if self._characters_left < 0:
+                raise ArchiveError("the archive holds too many long names", "split it into smaller archives")
         self._kinds[name] = kind
 
 
 def _check_place(name: str, plain: tarfile.TarInfo, known: _KnownEntries) -> None:
-    """Refuse what would be written through something else; remember what is there now."""
+    """Refuse an entry that would be written through another one; remember its kind."""
     kind: Kind = "folder" if plain.isdir() else "link" if plain.issym() else "file"
     there = known.get(name)
     if there is not None and not there == kind == "folder":
-        raise ArchiveError("the archive holds one name twice", "make it with tar, of what is there once")
+        raise ArchiveError("the archive holds a name twice", "create it with tar, from distinct names")
     if plain.islnk() and known.get(plain.linkname) != "file":
-        raise ArchiveError("the archive links to what it does not hold", "make it with tar")
+        raise ArchiveError("the archive holds a hard link without its file", "create it with tar")
+    # Every folder above has to be a folder: an entry below a link would be written where the link leads.
     above = dirname(name)
     while above:
         if known.get(above) not in (None, "folder"):
-            raise ArchiveError("the archive writes through a link or a file", "make it with tar")
+            raise ArchiveError("the archive writes through a link or a file", "create it with tar")
         known.add(above, "folder")
         above = dirname(above)
     known.add(name, kind)
 
 
-# A tar archive, read with Python's own library, and no more of it in memory than people need.
-#
-# The library reads whatever describes an entry as a whole, before anybody can judge the entry: names, keys,
-# maps of holes, one after the other and each of any size. So their sizes, their keys and their number are
-# looked at before it reads them. Maps of holes are not read at all: what has one is only marked as a file
-# with
-# holes.
-#
-# It is read forwards only, so that it can come from a pipe.
+# tarfile reads everything that describes an entry into memory before a caller can judge the entry: names,
+# keys, sparse maps, any number of any size. So their sizes, keys and number are checked before it reads them.
+# Sparse maps are not read at all: such an entry is only marked as sparse. Archives are read forwards only, so
+# that they can come from a pipe.
 _KEYED_TYPES: Final = frozenset({tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE})
 _DESCRIBING_TYPES: Final = frozenset({*_KEYED_TYPES, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK})
 _MAX_DESCRIPTION_BYTES: Final = 1024 * 1024
 """Bytes that describe one entry."""
 _MAX_GLOBAL_HEADER_BYTES: Final = 64 * 1024
-"""Characters of what is said for all entries: it is read again at every one."""
+"""Characters of global headers, which tarfile reads again at every entry."""
 _MAX_DESCRIPTION_PARTS: Final = 20
-"""That describe one entry. The library goes deeper by some calls for each."""
+"""Headers that describe one entry. tarfile recurses by some calls for each."""
 _MAX_KEYS: Final = 100
-"""In one part, and of what is said for all entries."""
+"""Keys of one header, and of all global headers."""
 _MAX_LENGTH_DIGITS: Final = 8
 _MIN_RECORD_BYTES: Final = 5
 _SPARSE_EXTENDED_OFFSET: Final = 504
-"""Where a block of a map of holes says whether another one follows."""
+"""The byte of a sparse map block that announces another block."""
 _READ_BYTES: Final = 64 * 1024
 
 
 class BoundedTarReader(tarfile.TarFile):
-    """An archive from its beginning to its end. Raises `ArchiveError`, and whatever the library does."""
+    """An archive read from beginning to end. Raises `ArchiveError`, and errors of tarfile."""
 
     def __init__(self, source: BinaryIO) -> None:
         self.source = _ForwardReader(source)
         self._parts = self._described = 0
-        super().__init__(fileobj=self.source, tarinfo=_CheckedEntry)  # type: ignore[arg-type] # it is file enough
+        super().__init__(fileobj=self.source, tarinfo=_CheckedEntry)  # type: ignore[arg-type] # has all methods that are used
 
     def next(self) -> tarfile.TarInfo | None:
-        """Return the next entry, None behind the last one."""
+        """Return the next entry; None after the last one."""
         self._parts = self._described = 0
         entry = super().next()
-        # It keeps all it has read, for those who want to go back.
+        # tarfile keeps every member it has read in memory.
         self.members.clear()  # type: ignore[attr-defined] # not in the stubs
         if sum(len(name) + len(value) for name, value in self.pax_headers.items()) > _MAX_GLOBAL_HEADER_BYTES:
             raise unreadable_entry_error()
         return entry
 
     def check_size(self, part: tarfile.TarInfo) -> None:
-        """Refuse what describes an entry where it is too much, before it is read."""
+        """Refuse headers of an entry that are too large, before tarfile reads them."""
         self._parts += 1
         self._described += part.size
         if part.size < 0 or self._parts > _MAX_DESCRIPTION_PARTS or self._described > _MAX_DESCRIPTION_BYTES:
@@ -282,16 +277,16 @@ class BoundedTarReader(tarfile.TarFile):
 
 
 class _CheckedEntry(tarfile.TarInfo):
-    """Looked at before the library reads on, and read without maps of holes."""
+    """A header that is checked before tarfile reads on, and read without sparse maps."""
 
     def _proc_member(self, reader: BoundedTarReader) -> tarfile.TarInfo:
-        """Where subclasses are to begin, as the library says."""
+        """The hook for subclasses, according to tarfile's documentation."""
         if self.type in _DESCRIBING_TYPES:
             reader.check_size(self)
         return super()._proc_member(reader)  # type: ignore[misc, no-any-return] # not in the stubs
 
     def _proc_sparse(self, reader: BoundedTarReader) -> tarfile.TarInfo:
-        """Go past a map in blocks of its own, which stand before the contents."""
+        """Skip the blocks of a sparse map, which precede the contents."""
         _, more, size = self._sparse_structs  # type: ignore[attr-defined] # not in the stubs
         for _ in range(_MAX_DESCRIPTION_BYTES // tarfile.BLOCKSIZE):
             if not more:
@@ -307,14 +302,14 @@ class _CheckedEntry(tarfile.TarInfo):
 
     @staticmethod
     def _mark(entry: tarfile.TarInfo, *_: object) -> None:
-        entry.sparse = []  # type: ignore[assignment] # that is how the library knows one
+        entry.sparse = []  # type: ignore[assignment] # tarfile's mark of a sparse file
 
-    # The three ways to say it with keys; the map of the third would be read from the contents.
+    # The three formats with keys; tarfile would read the map of the third from the contents.
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _mark
 
 
 class _ForwardReader:
-    """A file that is read once. What comes next can be looked at before."""
+    """A file that is read once, with lookahead."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -325,28 +320,28 @@ class _ForwardReader:
         return self._at
 
     def seek(self, place: int) -> None:
-        """Go on to a place, or to the end. Raises `tarfile.StreamError` for one that has been passed."""
+        """Skip to a position, or to the end. Raises `tarfile.StreamError` for an earlier position."""
         if place < self._at:
             raise tarfile.StreamError("an archive is not read backwards")
         while place > self._at and self.read(min(place - self._at, _READ_BYTES)):
             pass
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes; fewer only at the end."""
+        """Return this many bytes; fewer only at the end."""
         self.look(size)
         found, self._seen = self._seen[:size], self._seen[size:]
         self._at += len(found)
         return found
 
     def look(self, size: int) -> bytes:
-        """Return what `read` would."""
+        """Return what `read` would, without consuming it."""
         while len(self._seen) < size and (piece := self._source.read(size - len(self._seen))):
             self._seen += piece
         return self._seen[:size]
 
 
 def _count_keys(data: bytes) -> int:
-    """How many records there are; the library keeps each. Raises `ArchiveError`."""
+    """The number of records; tarfile keeps each in memory. Raises `ArchiveError`."""
     at = count = 0
     while at < len(data) and data[at] and count <= _MAX_KEYS:
         length, space, _ = data[at : at + _MAX_LENGTH_DIGITS].partition(b" ")
@@ -358,5 +353,5 @@ def _count_keys(data: bytes) -> int:
 
 
 def unreadable_entry_error() -> ArchiveError:
-    """Tell that an entry is not as people's are."""
-    return ArchiveError("the archive holds an entry that cannot be read", "make it with tar")
+    """The error for a malformed entry."""
+    return ArchiveError("the archive holds an entry that cannot be read", "create it with tar")

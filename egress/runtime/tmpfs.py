@@ -1,12 +1,11 @@
-"""A disk whose size is bounded: a file system of memory, and the memory that it takes. Pure.
+"""A disk of limited size: a tmpfs, and the memory that it takes. Pure.
 
-Theory of operation. What is written below a folder of a real disk can be bounded on some file systems, by
-some engines, and mostly by root alone. A file system of memory is bounded on every machine, by anybody, and
-writing past its end fails as on a disk that is full. Its pages are counted as memory of whoever wrote them,
-so a sandbox gets that much more, or its files would take what was promised to its programs. Files without
-content take memory as well, and are bounded by their number.
+Theory of operation. Folders of a real disk can be limited only on some file systems and engines, and mostly
+by root. A tmpfs can be limited on every machine by every user, and writing past its end fails as on a full
+disk. Its pages count as memory of the writer, so the sandbox gets that much memory in addition; otherwise its
+files would take the memory of its programs. Empty files take memory as well, so their number is limited.
 
-It lasts from a start of the sandbox to its stop. A sandbox that does not run holds no memory.
+The disk lasts from a start of the sandbox to its stop. A stopped sandbox holds no memory.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from typing import Final
 from egress.runtime.spec import MIB, SandboxLimits
 
 FILES_PER_MIB: Final = 256
-"""How many files there may be for each MiB: as many as have any content at all, in pages of 4 KiB."""
+"""The limit of files for each MiB: one for each page of 4 KiB."""
 _BYTES_PER_FILE: Final = 1280
-"""Bytes that the kernel keeps of a file, with its name. It takes about 1040, and more for a long name."""
+"""Bytes of kernel memory for each file: about 1040, and more for a long name."""
 
 
 def options(mib: int, owner: tuple[int, int] | None = None, mode: int = 0o755) -> str:
-    """How such a file system is mounted. Without an owner its root is that of whoever mounts it."""
+    """The mount options of such a tmpfs. Without an owner its root belongs to the mounting user."""
     found = f"size={mib}m,nr_inodes={mib * FILES_PER_MIB},mode={mode:04o}"
     return found if owner is None else f"{found},uid={owner[0]},gid={owner[1]}"
 
 
 def memory_limit(limits: SandboxLimits) -> int:
-    """The bytes of memory that a sandbox may have in all: for its programs, and for its bounded disk."""
+    """The memory limit of a sandbox in bytes: its programs plus its limited disk."""
     disk = limits.disk_mib or 0
     return limits.memory_mib * MIB + disk * MIB + disk * FILES_PER_MIB * _BYTES_PER_FILE

@@ -1,6 +1,6 @@
-"""Files in and out of a sandbox, by its own tar and as its own user: the kernel says what that user may.
+"""Copies files into and out of a sandbox, by its own tar as its own user: the kernel limits the access.
 
-What comes out is as hostile as what goes in, so both are sifted. Nothing is held in memory.
+Archives are hostile in both directions, so both are filtered. Nothing is held in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_RAW_BYTES: Final = DEFAULT_ARCHIVE_LIMITS.size * 2
 _MISSING_STATUS: Final = 44
 _NO_PROGRAM_STATUS: Final = 127
 _TAR_TIMEOUT: Final = 3600.0
-"""Seconds after which a tar is ended. Whatever runs there as the same user can stop it for ever."""
+"""Seconds after which a tar is ended. Processes of the same user can stop it for ever."""
 _CHECK_TIMEOUT: Final = 60.0
 
 Run = Callable[[Command, Output], ExecResult]
@@ -44,32 +44,35 @@ Run = Callable[[Command, Output], ExecResult]
 
 
 def put(run: Run, name: str, path: str, archive: BinaryIO) -> None:
-    """Lay the files of an archive down in a folder of the sandbox of this name; see `Runtime.put`."""
+    """Unpack an archive into a folder of this sandbox; see `Runtime.put`."""
     check_path("path", path)
+    # Filtered completely before the sandbox sees the first byte: a hostile archive is refused as a whole.
     with _file_errors(), tempfile.TemporaryFile() as file:
         _sift(archive, file)
         file.seek(0)
         result = run(
             Command(argv=(*_PUT_COMMAND, path), cwd="/", input=file, timeout=_TAR_TIMEOUT), NO_OUTPUT
         )
+    # Statuses come from the sandbox: they choose the message, and nothing else.
     if result.timed_out:
         raise _timeout_error(name, path)
     if result.exit_code == _NO_PROGRAM_STATUS:
         raise _no_tar_error(name)
     if result.exit_code:
+        # tar's own message comes from the sandbox, so the cause is found out with a second command.
         words = ("/bin/sh", "-c", '[ -d "$1" ]', "sh", path)
         probe = run(Command(argv=words, cwd="/", timeout=_CHECK_TIMEOUT), NO_OUTPUT)
         if probe.exit_code:
-            raise PathNotFoundError(f"there is no folder {path} in the sandbox {name}", "make it first")
+            raise PathNotFoundError(f"no folder {path} in the sandbox {name}", "create it first")
         raise SandboxStateError(
-            f"not all of the archive could be laid down in {path} of the sandbox {name}",
-            "see whether its user may write there, and whether there is room",
+            f"the archive was not completely unpacked in {path} of the sandbox {name}",
+            "check that its user may write there, and that the disk is not full",
         )
 
 
 @contextmanager
 def get(run: Run, name: str, path: str) -> Iterator[BinaryIO]:
-    """An archive of what is at a path in the sandbox of this name; see `Runtime.get`."""
+    """An archive of a path in this sandbox; see `Runtime.get`."""
     check_path("path", path)
     with ExitStack() as parts:
         with _file_errors(), tempfile.TemporaryFile() as raw:
@@ -89,23 +92,23 @@ def _read(run: Run, name: str, path: str, raw: BinaryIO) -> None:
     if result.timed_out:
         raise _timeout_error(name, path)
     if result.exit_code == _MISSING_STATUS:
-        raise PathNotFoundError(f"there is no {path} in the sandbox {name}", "look at the folder above it")
+        raise PathNotFoundError(f"no {path} in the sandbox {name}", "list the folder above it")
     if result.exit_code == _NO_PROGRAM_STATUS:
         raise _no_tar_error(name)
     if result.exit_code:
         raise SandboxStateError(
-            f"not all of {path} of the sandbox {name} could be read", "see whether its user may read it"
+            f"{path} of the sandbox {name} could not be read completely", "check that its user may read it"
         )
 
 
 @contextmanager
 def _file_errors() -> Iterator[None]:
-    """Tell what goes wrong with the files in which archives are kept meanwhile, here on this machine."""
+    """Report problems with temporary files on this machine."""
     try:
         yield
     except OSError as error:
         raise SandboxStateError(
-            f"the archive cannot be kept on this machine: {reason_of(error)}", "make room for temporary files"
+            f"cannot store the archive on this machine: {reason_of(error)}", "free space for temporary files"
         ) from None
 
 
@@ -116,31 +119,31 @@ def _sift(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def _bounded_writer(file: BinaryIO) -> OutputCallback:
-    """Keep output in a file, up to a size that no archive should have.
+    """Write output to a file, up to a size beyond every legitimate archive.
 
-    Then it is over: a tar of the sandbox's own need never end.
+    A hostile tar in the sandbox may never end.
     """
     left = _MAX_RAW_BYTES
-    room = SpaceCheckedFile(file)
+    checked_file = SpaceCheckedFile(file)
 
     def add(data: bytes) -> None:
         nonlocal left
         left -= len(data)
         if left < 0:
             raise ArchiveError(f"the archive holds more than {_MAX_RAW_BYTES} bytes", "copy less at a time")
-        room.write(data)
+        checked_file.write(data)
 
     return add
 
 
 def _timeout_error(name: str, path: str) -> ExecTimeoutError:
     return ExecTimeoutError(
-        f"the tar of the sandbox {name} did not come to its end with {path} within {_TAR_TIMEOUT:g}s",
-        "see what its processes do, or copy less at a time",
+        f"tar in the sandbox {name} did not finish {path} within {_TAR_TIMEOUT:g}s",
+        "check its processes, or copy less at a time",
     )
 
 
 def _no_tar_error(name: str) -> UnsupportedError:
     return UnsupportedError(
-        f"the image of the sandbox {name} has no tar", "use one that has, or read files by exec"
+        f"the image of the sandbox {name} has no tar", "use an image with tar, or read files by exec"
     )

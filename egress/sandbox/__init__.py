@@ -1,5 +1,4 @@
-"""The Python handle of a sandbox: what a person's program holds, on any `Runtime`.
+"""The Python API of a sandbox: `Sandbox` and its parts, on any `Runtime`.
 
-Nothing is imported here, so that importing `egress` stays light: the names come from `egress` itself, when
-they are first asked for.
+This file imports nothing, so that `import egress` stays fast: `egress` loads each name at its first use.
 """

@@ -1,7 +1,7 @@
-"""`AsyncSandbox`: the same handle for programs that await.
+"""`AsyncSandbox`: the same API for asyncio programs.
 
-There is one source of truth: every method here is the one of the blocking handle, with its arguments and its
-words, run in a thread. What returns a part, such as a process, returns the awaitable twin of it.
+Every method is the blocking one, with its arguments and its documentation, run in a thread. Methods that
+return a part, such as a process, return the part's awaitable twin.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from egress.sandbox.watch import Change
 
 
 class AsyncStream(AsyncTwin[Stream]):
-    """What a process writes to one of its outputs; see `Stream`."""
+    """An output of a process; see `Stream`."""
 
     chunks = iterated(Stream.chunks)
     lines = iterated(Stream.lines)
@@ -45,7 +45,7 @@ class AsyncStream(AsyncTwin[Stream]):
 
 
 class AsyncProcess(AsyncTwin[Process]):
-    """A command that goes on; see `Process`."""
+    """A command in the background; see `Process`."""
 
     def __init__(self, sync: Process) -> None:
         super().__init__(sync)
@@ -77,7 +77,7 @@ class AsyncProcess(AsyncTwin[Process]):
 
 
 class AsyncSession(AsyncTwin[Session]):
-    """A shell that stays; see `Session`."""
+    """A persistent shell; see `Session`."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,7 +152,7 @@ class AsyncPty(AsyncTwin[Pty]):
 
 
 class AsyncSandbox(AsyncTwin[Sandbox]):
-    r"""One sandbox; see `Sandbox`. A task that is cancelled ends the command that it waits for.
+    r"""A sandbox; see `Sandbox`. Cancelling a task ends the command that it waits for.
 
     >>> async with await AsyncSandbox.create() as sandbox:  # doctest: +SKIP
     ...     (await sandbox.exec("echo hello")).text
@@ -166,7 +166,7 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the sandbox."""
         return self._sync.name
 
     async def __aenter__(self) -> Self:
@@ -179,14 +179,14 @@ class AsyncSandbox(AsyncTwin[Sandbox]):
 
     @classmethod
     @copy_docstring(Sandbox.create)
-    async def create(  # noqa: PLR0913 - as the blocking one
+    async def create(  # noqa: PLR0913 - the parameters of the blocking method
         cls,
         *,
         name: str | None = None,
         image: str | None = None,
         profile: str | None = None,
         env: Variables | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - that of the sandbox
+        timeout: float | None = None,  # noqa: ASYNC109 - the lifetime of the sandbox
         idle_timeout: float | None = None,
         memory: Size | None = None,
         cpus: float | None = None,

@@ -1,7 +1,7 @@
-"""Blocking methods as awaitable ones: the same arguments, the same words, in a thread.
+"""Turns blocking methods into awaitable ones: same arguments, same documentation, run in a thread.
 
-Each call has a thread of its own, so any number may wait side by side. A task that is cancelled ends what its
-call waits for, such as a command, and goes on once that has settled.
+Each call has its own thread, so any number may wait at a time. Cancelling a task ends whatever its call waits
+for, such as a command, and the task continues once that has settled.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Concatenate, Final
 from egress.sandbox.cancellation import CancelScope, enter_scope
 
 _CANCEL_TIMEOUT: Final = 30.0
-"""Seconds that a cancelled call may take to come to its end."""
+"""Seconds that a cancelled call may take to return."""
 
 
 class AsyncTwin[S]:
-    """The awaitable side of something."""
+    """The awaitable counterpart of an object."""
 
     def __init__(self, sync: S) -> None:
         self._sync = sync
@@ -43,7 +43,7 @@ async def in_thread[**P, R](function: Callable[P, R], *args: P.args, **kwargs: P
         try:
             with enter_scope(scope):
                 value = function(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001 - told to whoever awaits
+        except BaseException as error:  # noqa: BLE001 - raised again in the awaiting task
             told = functools.partial(future.set_exception, _future_error(error))
         else:
             told = functools.partial(future.set_result, value)
@@ -51,7 +51,9 @@ async def in_thread[**P, R](function: Callable[P, R], *args: P.args, **kwargs: P
             # The loop may have been closed meanwhile.
             loop.call_soon_threadsafe(settle, told)
 
+    # A daemon thread: a blocked call must not keep the interpreter from exiting.
     threading.Thread(target=run, name="egress-call", daemon=True).start()
+    # Shielded: the thread goes on, so its result has to be awaited before the cancellation is raised.
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
@@ -60,24 +62,24 @@ async def in_thread[**P, R](function: Callable[P, R], *args: P.args, **kwargs: P
 
 
 async def _cancel_and_wait[R](scope: CancelScope, future: asyncio.Future[R]) -> None:
-    """End what a call waits for, and let it settle."""
-    # What ends it may block as well.
+    """End the operation that a call waits for, and wait until the call returns."""
+    # In a thread: ending a command may block as well.
     threading.Thread(target=scope.cancel, name="egress-cancel", daemon=True).start()
     await asyncio.wait((future,), timeout=_CANCEL_TIMEOUT)
     if future.done() and not future.cancelled():
-        # Nobody asks any more.
+        # Retrieve the exception, so that asyncio does not report it as lost.
         future.exception()
 
 
 def _future_error(error: BaseException) -> BaseException:
-    """What can be raised out of a future: it takes no `StopIteration`."""
+    """An exception for a future, which accepts no `StopIteration`."""
     return RuntimeError("the end was reached") if isinstance(error, StopIteration) else error
 
 
 def awaited[S, **P, R](
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[AsyncTwin[S], P], Coroutine[None, None, R]]:
-    """Return a method as an awaitable one."""
+    """Turn a method into an awaitable one."""
 
     async def call(self: AsyncTwin[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await in_thread(method, self._sync, *args, **kwargs)
@@ -89,7 +91,7 @@ def awaited[S, **P, R](
 def wrapped[S, **P, R, T](
     method: Callable[Concatenate[S, P], R], wrap: Callable[[R], T]
 ) -> Callable[Concatenate[AsyncTwin[S], P], Coroutine[None, None, T]]:
-    """Return a method that makes something as an awaitable one that makes the twin of it."""
+    """Turn a method that makes a part into an awaitable one that makes the part's twin."""
 
     async def call(self: AsyncTwin[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return wrap(await in_thread(method, self._sync, *args, **kwargs))
@@ -101,7 +103,7 @@ def wrapped[S, **P, R, T](
 def iterated[S, **P, R](
     method: Callable[Concatenate[S, P], Iterator[R]],
 ) -> Callable[Concatenate[AsyncTwin[S], P], AsyncIterator[R]]:
-    """Return a method that goes through something as one for `async for`."""
+    """Turn a method that returns an iterator into one for `async for`."""
 
     def call(self: AsyncTwin[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
         return iterate_in_thread(method(self._sync, *args, **kwargs))
@@ -111,7 +113,7 @@ def iterated[S, **P, R](
 
 
 def copy_docstring[F: Callable[..., object]](source: object) -> Callable[[F], F]:
-    """Give a function the words of another one."""
+    """Copy the docstring of a function."""
 
     def take(function: F) -> F:
         function.__doc__ = source.__doc__
@@ -121,10 +123,10 @@ def copy_docstring[F: Callable[..., object]](source: object) -> Callable[[F], F]
 
 
 async def iterate_in_thread[R](source: Iterator[R]) -> AsyncIterator[R]:
-    """Go through an iterator that blocks."""
+    """Iterate over a blocking iterator."""
     end = object()
     while (item := await in_thread(_next, source, end)) is not end:
-        yield item  # type: ignore[misc] # it is not the end
+        yield item  # type: ignore[misc] # the sentinel was excluded
 
 
 def _next[R](source: Iterator[R], end: object) -> R | object:

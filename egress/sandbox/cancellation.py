@@ -1,9 +1,9 @@
-"""Calls that can be given up: what runs in a thread on behalf of a task that may be cancelled.
+"""Cancellation of blocking calls that run in a thread for an asyncio task.
 
-Theory of operation. A blocking call cannot be interrupted, but what it waits for can be ended: a command is
-killed, a wait is told to stop. So whoever begins something that may take long says in the current `Scope` how
-it is ended, for as long as it takes. Cancelling a scope does all that is said there, and all that is said
-later at once. Outside of any scope nothing is kept.
+Theory of operation. A blocking call cannot be interrupted, but the thing it waits for can be ended: a command
+is killed, a wait is woken. So code that may block registers with the current `CancelScope` how to end its
+wait. Cancelling a scope calls everything that is registered, and later registrations immediately. Outside of
+a scope nothing is registered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextvars import ContextVar
 
 
 class CancelScope:
-    """One call, and how that is ended which it waits for."""
+    """A call, and the ways to end its waits."""
 
     def __init__(self) -> None:
         self._ends: list[Callable[[], object]] = []
@@ -23,7 +23,7 @@ class CancelScope:
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
-        """End what the call waits for, now and later."""
+        """End the current waits of the call, and all later ones."""
         with self._lock:
             self._is_cancelled = True
             ends = list(self._ends)
@@ -35,6 +35,7 @@ class CancelScope:
         with self._lock:
             is_late = self._is_cancelled
             self._ends.append(end)
+        # Cancelled before the registration: the wait has to end immediately.
         if is_late:
             end()
         try:
@@ -59,22 +60,22 @@ def enter_scope(scope: CancelScope) -> Iterator[None]:
 
 @contextmanager
 def cancelled_by(end: Callable[[], object]) -> Iterator[None]:
-    """Say how that is ended which is waited for here."""
+    """Register how to end the wait inside this context."""
     scope = _current.get()
     if scope is None:
         yield
         return
-    with scope._holding(end):  # noqa: SLF001 - the two are one
+    with scope._holding(end):  # noqa: SLF001 - both belong together
         yield
 
 
 def is_cancellable() -> bool:
-    """Whether the call may be given up before it is over."""
+    """Return whether the current call can be cancelled."""
     return _current.get() is not None
 
 
 class CancellableEvent:
-    """Something that happens once; waiting for it can be given up."""
+    """An event whose waits can be cancelled."""
 
     def __init__(self) -> None:
         self._has_come = False
@@ -84,13 +85,13 @@ class CancellableEvent:
         return self._has_come
 
     def set(self) -> None:
-        """It happens now."""
+        """Set the event."""
         with self._changed:
             self._has_come = True
             self._changed.notify_all()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for it; whether it has come. It may not have, where the wait took too long or was given up."""
+        """Wait for the event; returns whether it is set. It may not be, after a timeout or a cancellation."""
         is_given_up = False
 
         def give_up() -> None:

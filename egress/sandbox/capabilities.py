@@ -1,7 +1,6 @@
-"""What a handle needs beyond a `Runtime`: time limits and previews, which are a fleet's, and an image.
+"""Features beyond a `Runtime`: lifetimes and previews, which need a fleet, and the default image.
 
-A runtime alone can run sandboxes. What it cannot is said by an error that names the cure, never left out in
-silence.
+A feature that a runtime lacks raises an error with the cure; it is never skipped silently.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from egress.runtime.protocol import Runtime
 from egress.runtime.spec import Info, Spec
 
 HOST_IMAGE: Final = "host"
-"""The image of a namespace: this machine's own programs."""
+"""The image of a namespace sandbox: this machine's own programs."""
 
 
 @runtime_checkable
 class FleetRuntime(Protocol):
-    """The part of a fleet that a handle uses."""
+    """The part of a fleet that the API uses."""
 
     @property
     def about(self) -> FleetInfo: ...
@@ -33,23 +32,23 @@ class FleetRuntime(Protocol):
 
 
 def create_sandbox(runtime: Runtime, spec: Spec, terms: SandboxLifetime) -> Info:
-    """Make a sandbox under these terms. Raises `UnsupportedError` where there is nobody to see to them."""
+    """Create a sandbox with a lifetime. Raises `UnsupportedError` if only a fleet could end it."""
     if isinstance(runtime, FleetRuntime):
         return runtime.create(spec, terms)
     if terms != NO_TIME_LIMIT:
-        raise _no_fleet_error("ends sandboxes in time")
+        raise _no_fleet_error("end sandboxes after a timeout")
     return runtime.create(spec)
 
 
 def require_previews(runtime: Runtime) -> FleetRuntime:
-    """Return the fleet that shows ports. Raises `UnsupportedError` where there is none."""
+    """Return the fleet that exposes ports. Raises `UnsupportedError` for a runtime alone."""
     if isinstance(runtime, FleetRuntime):
         return runtime
-    raise _no_fleet_error("shows ports")
+    raise _no_fleet_error("expose ports")
 
 
 def choose_image(runtime: Runtime, image: str | None) -> str:
-    """Return the image that was asked for, or the one that is used where none was. Raises `SpecError`."""
+    """Return the requested image, or the default of the runtime. Raises `SpecError` without a default."""
     if image is not None:
         return image
     kind = runtime.about.kind if isinstance(runtime, FleetRuntime) else ""
@@ -64,6 +63,7 @@ def _demo_image() -> str:
     from egress.runtime.docker.engine import DockerEngine  # noqa: PLC0415 - only where it is needed
     from egress.runtime.docker.images.demo import demo_image  # noqa: PLC0415 - likewise
 
+    # A connection of its own, closed again: the runtime may live in another process.
     engine = DockerEngine()
     try:
         return demo_image(engine)
@@ -73,5 +73,5 @@ def _demo_image() -> str:
 
 def _no_fleet_error(what: str) -> UnsupportedError:
     return UnsupportedError(
-        f"nobody {what} here: this is a runtime alone", "put it in a fleet: egress.fleet.Fleet(runtime)"
+        f"a runtime alone cannot {what}", "wrap it in a fleet: egress.fleet.Fleet(runtime)"
     )

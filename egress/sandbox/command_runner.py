@@ -1,4 +1,4 @@
-"""One sandbox as the parts of its handle see it: a runtime and a name, and commands that can be given up."""
+"""Runs commands for the parts of one sandbox's API: a runtime, a name, and cancellation."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from egress.sandbox.cancellation import cancelled_by, is_cancellable
 
 @dataclass(frozen=True, slots=True)
 class CommandRunner:
-    """Where commands are run."""
+    """Runs commands in one sandbox."""
 
     runtime: Runtime
     name: str
     caller: Callable[[], Values] = environment.read_environment
-    """The environment of whoever holds the handle: only what he asks for by name is taken out of it."""
+    """Returns the caller's environment, of which only requested variables are used."""
 
     def begin(self, command: Command, output: Output = NO_OUTPUT) -> RuntimeProcess:
-        """Begin a command that goes on by itself."""
+        """Start a command in the background."""
         return self.runtime.spawn(self.name, command, output)
 
     def run(self, command: Command, output: Output = NO_OUTPUT) -> ExecResult:
-        """Run a command to its end; where the call is given up the command is ended."""
+        """Run a command to its end; a cancelled call ends the command."""
         if not is_cancellable():
             return self.runtime.exec(self.name, command, output)
         process = self.begin(command, output)

@@ -1,6 +1,6 @@
-"""The fleet that is used where none was named: opened when it is first needed, one for a whole process.
+"""The default fleet: opened at its first use, once per process.
 
-It is the one that `egress up` serves, if there is one; else one of this process alone, which ends with it.
+It connects to `egress up` if that runs; otherwise it opens a fleet that ends with this process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from egress.runtime.protocol import Runtime
 
 
 class DefaultFleet:
-    """One fleet, from the first who needs it to the end of the process."""
+    """A fleet, from its first use to the end of the process."""
 
     def __init__(self, opened: Callable[[], AbstractContextManager[Runtime]]) -> None:
         self._opened = opened
@@ -24,15 +24,16 @@ class DefaultFleet:
         self._lock = threading.Lock()
 
     def get(self) -> Runtime:
-        """Return it; opens it the first time. Raises what keeps it from being opened."""
+        """Return the fleet; open it at the first use. Raises the error of a failed opening."""
         with self._lock:
             if self._runtime is None:
                 self._runtime = self._parts.enter_context(self._opened())
+                # Sandboxes of this process must not outlive it, even if no caller closes the fleet.
                 atexit.register(self.close)
             return self._runtime
 
     def close(self) -> None:
-        """End it. Whoever needs it after that opens another one."""
+        """Close the fleet. A later use opens another one."""
         with self._lock:
             self._runtime = None
             parts, self._parts = self._parts, ExitStack()

@@ -1,6 +1,6 @@
-"""What can go wrong with files, commands and clones, besides what can go wrong with any sandbox.
+"""Errors of files, commands and clones, besides the errors of every sandbox.
 
-As with those of `egress.runtime.errors`, the text holds nothing that a sandbox said, and no secret.
+As in `egress.runtime.errors`, messages hold no text from a sandbox, and no secret.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from egress.runtime.spec import ExecResult
 
 
 class FailedCommandError(CommandError):
-    """A command ended with another status than 0. `result` is what came of it, output included."""
+    """A command exited with a status other than 0. `result` holds its result, with the output."""
 
     def __init__(self, message: str, hint: str = "", *, result: ExecResult | None = None) -> None:
         super().__init__(message, hint)
@@ -18,7 +18,7 @@ class FailedCommandError(CommandError):
 
 
 class LateCommandError(ExecTimeoutError):
-    """A command was ended because its time was over. `result` is what came of it until then."""
+    """A command timed out. `result` holds its result so far."""
 
     def __init__(self, message: str, hint: str = "", *, result: ExecResult | None = None) -> None:
         super().__init__(message, hint)
@@ -33,35 +33,35 @@ class PathOutsideError(SandboxError):
 
 
 class PathKindError(SandboxError):
-    """A path is a folder where a file is needed, or the other way round."""
+    """A path is a folder where a file is needed, or the reverse."""
 
     code = "path.kind"
     exit_status = 1
 
 
 class PathExistsError(SandboxError):
-    """There is something at a path already."""
+    """The path exists already."""
 
     code = "path.exists"
     exit_status = 1
 
 
 class PathDeniedError(SandboxError):
-    """The user of the sandbox may not do this with a path, or there is no room for it."""
+    """The sandbox's user may not do this with a path, or the disk is full."""
 
     code = "path.denied"
     exit_status = 1
 
 
 class OutputLostError(SandboxError):
-    """Output was not read in time, and is gone."""
+    """Output was not read in time, and was dropped."""
 
     code = "output.lost"
     exit_status = 1
 
 
 class LogEndedError(SandboxError):
-    """A process ended before it said what was waited for."""
+    """A process ended before the expected line of output or port."""
 
     code = "log.ended"
     exit_status = 1
@@ -82,13 +82,13 @@ class GitError(SandboxError):
 
 
 class GitDeniedError(GitError):
-    """The server, or the proxy, does not let this sandbox read the repository."""
+    """The server or the proxy does not let this sandbox read the repository."""
 
     code = "git.denied"
 
 
 class GitNotFoundError(GitError):
-    """There is no such repository, or no such branch in it."""
+    """The repository, or its branch, does not exist."""
 
     code = "git.not_found"
 
@@ -100,12 +100,12 @@ class GitUnreachableError(GitError):
 
 
 def checked(result: ExecResult) -> ExecResult:
-    """Return a result whose status is 0; raises `FailedCommandError` or `LateCommandError` with it."""
+    """Return a result with status 0. Raises `FailedCommandError` or `LateCommandError` with the result."""
     try:
         return result.check()
     except ExecTimeoutError as error:
         raise LateCommandError(error.message, error.hint, result=result) from None
     except CommandError as error:
         raise FailedCommandError(
-            error.message, "look at its output: it is in the error's `result`", result=result
+            error.message, "see its output in the error's `result`", result=result
         ) from None

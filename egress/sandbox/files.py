@@ -1,4 +1,4 @@
-"""The files of a sandbox, read and written as its user."""
+"""Reads and writes files of a sandbox, as its user."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ Kind = Literal["file", "folder", "other"]
 _MIN_TIMESTAMP: Final = int(datetime.min.replace(tzinfo=UTC).timestamp())
 _MAX_TIMESTAMP: Final = int(datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp())
 _BROKEN_PROGRAM_STATUS: Final = 1
-"""The status of a program that does not do what it should."""
+"""The exit status of a program that does not work as expected."""
 _MAX_READ_BYTES: Final = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStat:
-    """What is known of a file or a folder. Where the path is a link: of what it leads to."""
+    """Facts about a file or a folder; for a link, about its target."""
 
     kind: Kind
     size: int
@@ -62,11 +62,11 @@ class FileStat:
 
 
 def _parse_stat(said: bytes) -> FileStat:
-    """Read what a sandbox says. Raises `ValueError` where it is something else."""
+    """Parse the output of `stat` in a sandbox. Raises `ValueError` for unexpected output."""
     mode, size, seconds, *link = said.split()
     bits = int(mode, 16)
     kind: Kind = "file" if modes.S_ISREG(bits) else "folder" if modes.S_ISDIR(bits) else "other"
-    # A file can be of a time that no calendar has: whoever owns it says of which.
+    # Clamped: the owner of a file can set a time outside of Python's calendar.
     moment = min(max(int(seconds), _MIN_TIMESTAMP), _MAX_TIMESTAMP)
     return FileStat(
         kind=kind,
@@ -78,7 +78,7 @@ def _parse_stat(said: bytes) -> FileStat:
 
 
 class Files:
-    """The files of one sandbox. Relative paths begin in its workspace, and do not lead out of it.
+    """The files of one sandbox. Relative paths start in its workspace, and cannot lead out of it.
 
     >>> sandbox.files.write("notes/today.txt", "hello")  # doctest: +SKIP
     """
@@ -92,25 +92,25 @@ class Files:
     def read(
         self, path: Where, *, most: int = _MAX_READ_BYTES, timeout: float | None = LONG_TIMEOUT
     ) -> bytes:
-        r"""Return what a file holds. Raises `PathKindError` for one of more than `most` bytes.
+        r"""Return the content of a file. Raises `PathKindError` if it is larger than `most` bytes.
 
-        As everything here that takes `timeout`, it raises `ExecTimeoutError` after so many seconds; what does
-        not take it does so after a minute.
+        Methods with a `timeout` raise `ExecTimeoutError` after that many seconds; methods without one, after
+        a minute.
 
         >>> sandbox.files.read("picture.png")[:4]  # doctest: +SKIP
         b'\x89PNG'
         """
-        # One more than it may be, and not all there is: a file can grow while it is read.
+        # One byte more than allowed, instead of a size check: a file can grow while it is read.
         argv = path_command("read", path, str(most + 1))
         result = run_on_path(self._place, path, Command(argv=argv, most_output=most, timeout=timeout))
         if result.exit_code:
             raise path_error(result.exit_code, path, self._place.name)
         if result.truncated:
-            raise PathKindError(f"{str(path)!r} holds more than {most} bytes", "take it with copy_out")
+            raise PathKindError(f"{str(path)!r} is larger than {most} bytes", "use copy_out")
         return result.stdout
 
     def read_text(self, path: Where, *, encoding: str = "utf-8") -> str:
-        """Return what a text file holds.
+        """Return the content of a text file.
 
         >>> sandbox.files.read_text("notes/today.txt")  # doctest: +SKIP
         'hello'
@@ -125,19 +125,20 @@ class Files:
         mode: int | None = None,
         timeout: float | None = LONG_TIMEOUT,
     ) -> None:
-        """Write a file, all of it or none: whoever reads it sees the old one or the new one.
+        """Write a file atomically: readers see either the old content or the new.
 
-        The folders above it are made. Without `mode` it has that of the file that was there.
+        Missing folders above it are created. Without `mode`, an existing file keeps its permissions.
 
         >>> sandbox.files.write("run.sh", "echo hi", mode=0o755)  # doctest: +SKIP
         """
         permissions = "" if mode is None else f"{mode & 0o777:o}"
+        # Written under a random name first, and renamed: a reader never sees half of a file.
         more = (f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}", permissions)
         source = as_input(data)
         run_verb(self._place, "write", path, *more, source=b"" if source is None else source, timeout=timeout)
 
     def stat(self, path: Where) -> FileStat:
-        """Return what is known of a file or a folder. Raises `PathNotFoundError`.
+        """Return facts about a file or a folder. Raises `PathNotFoundError`.
 
         >>> sandbox.files.stat("notes/today.txt").size  # doctest: +SKIP
         5
@@ -148,7 +149,7 @@ class Files:
             raise path_error(_BROKEN_PROGRAM_STATUS, path, self._place.name) from None
 
     def exists(self, path: Where) -> bool:
-        """Return whether there is a file or a folder. A link that leads nowhere is none.
+        """Return whether a file or a folder exists. A dangling link does not.
 
         >>> sandbox.files.exists("notes")  # doctest: +SKIP
         True
@@ -161,7 +162,7 @@ class Files:
         return status == 0
 
     def listdir(self, path: Where = ".") -> list[str]:
-        """Return the names in a folder, in order, hidden ones too.
+        """Return the names in a folder, sorted, hidden ones included.
 
         >>> sandbox.files.listdir("notes")  # doctest: +SKIP
         ['today.txt']
@@ -170,44 +171,46 @@ class Files:
         return sorted(names.split("/")[:-1])
 
     def mkdir(self, path: Where, *, parents: bool = True) -> None:
-        """Make a folder. With `parents` those above it too, and one that is there is all right.
+        """Create a folder. With `parents`, folders above it too, and an existing folder is no error.
 
         >>> sandbox.files.mkdir("a/b/c")  # doctest: +SKIP
         """
         run_verb(self._place, "mkdir", path, "parents" if parents else "")
 
     def remove(self, path: Where, *, recursive: bool = False, timeout: float | None = LONG_TIMEOUT) -> None:
-        """Remove a file, a link or an empty folder; with `recursive` a folder with all that it holds.
+        """Remove a file, a link or an empty folder; with `recursive`, a folder with its content.
 
         >>> sandbox.files.remove("a", recursive=True)  # doctest: +SKIP
         """
         run_verb(self._place, "remove", path, "recursive" if recursive else "", timeout=timeout)
 
     def rename(self, path: Where, new: Where) -> None:
-        """Give a file or a folder another name. A file that has it is replaced, a folder is not.
+        """Rename a file or a folder. An existing file of the new name is replaced, a folder is not.
 
         >>> sandbox.files.rename("draft.txt", "final.txt")  # doctest: +SKIP
         """
         run_verb(self._place, "rename", path, *split_root(new))
 
     def copy_in(self, source: str | Path, path: Where = ".") -> None:
-        """Copy a file of the host to a path, or into a folder; or what a folder holds into a folder.
+        """Copy a file of the host to a path or into a folder, or a folder's content into a folder.
 
-        Links in it that lead out of it are left out, and so is what is neither file nor folder.
+        Links that lead out of the source are left out, and so are devices, pipes and sockets.
 
         >>> sandbox.files.copy_in("src", "project/src")  # doctest: +SKIP
         """
         origin = Path(source)
         is_folder = origin.is_dir()
+        # Like cp: a file goes into an existing folder under its own name.
         if not is_folder and (str(path).endswith("/") or (self.exists(path) and self.stat(path).is_folder)):
             path = f"{path}/{origin.name}"
+        # Resolved inside the sandbox: only its user's rights decide where the copy lands.
         target = resolve(self._place, path, make="all" if is_folder else "above")
         folder, name = (target, "") if is_folder else (dirname(target), basename(target))
         with packing.pack(origin, name) as archive:
             self._place.runtime.put(self._place.name, folder, archive)
 
     def copy_out(self, path: Where, target: str | Path) -> None:
-        """Copy a file to a path of the host, or what a folder holds into a folder of the host.
+        """Copy a file to a path of the host, or a folder's content into a folder of the host.
 
         >>> sandbox.files.copy_out("dist", "build/dist")  # doctest: +SKIP
         """
@@ -221,9 +224,9 @@ class Files:
 
     @contextmanager
     def watch(self, path: Where = ".", *, interval: float = 0.5) -> Iterator[Iterator[Change]]:
-        """Watch a folder, or a file: what is made, changed or removed there from now on, at any depth.
+        """Watch a folder or a file for changes from now on, at any depth.
 
-        Ends with its context. A program in the sandbox looks there every `interval` seconds.
+        Watching ends with the context. A program in the sandbox checks every `interval` seconds.
 
         >>> with sandbox.files.watch("src") as changes:  # doctest: +SKIP
         ...     print(next(changes))

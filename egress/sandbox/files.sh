@@ -1,19 +1,19 @@
-# What is done with the files of a sandbox, as its user. Nothing is needed but a POSIX shell and the programs that
-# come with one; `stat -c`, `head -c` and `readlink` are those of GNU, busybox or toybox.
+# File operations in a sandbox, as its user. Needs a POSIX shell with its usual programs; `stat -c`, `head -c` and
+# `readlink` have to be those of GNU, busybox or toybox.
 #
 #   sh -c TEXT sh VERB ROOT PATH WORD...
 #
-# A relative PATH begins in the folder that this is run in, and has to end below ROOT, wherever links lead; an absolute
-# one is given with / as its ROOT. It is walked part by part, each by entering the folder, so what is found inside is
-# what is worked on: nobody can put another folder in its place meanwhile. A path is never part of the text that a shell
-# reads.
+# A relative PATH starts in the working directory, and has to end below ROOT, wherever links lead; an absolute PATH has /
+# as its ROOT. The script walks it part by part, entering each folder, so the checked folder is the used one: no process
+# can replace it meanwhile. A path never becomes part of the text that a shell
+# parses.
 #
-# Statuses: 40 no such program, 41 too many links, 42 outside, 43 there is something, 44 nothing there, 45 no folder,
-# 46 a folder, 47 not allowed, or no room, 48 not empty.
+# Exit statuses: 40 program missing, 41 too many links, 42 outside, 43 exists already, 44 not found, 45 not a folder,
+# 46 a folder, 47 not allowed or disk full, 48 not empty.
 
 refuse() { exit "$1"; }
 
-# Where we are, with a dot behind it: a substitution takes line ends away.
+# Prints the working directory and a dot: command substitution strips newlines at the end.
 here() { pwd -P && printf .; }
 
 inside() {
@@ -38,8 +38,8 @@ step() {
   refuse 44
 }
 
-# Enters all folders of a path but the last part of it, which is then in `last`: a name, or nothing for the folder that
-# was entered.
+# Enters all folders of a path but its last part, and puts that into `last`: a name, or nothing for the folder that was
+# entered.
 walk() {
   rest=$1 last=
   case $rest in /*) cd / || refuse 47 ;; esac
@@ -53,7 +53,7 @@ walk() {
   if [ "$last" = .. ]; then step .. && last=; fi
 }
 
-# Goes where a link leads, and on.
+# Follows links at the end of the path.
 follow() {
   turns=40
   while [ -n "$last" ] && [ -L "./$last" ]; do
@@ -69,7 +69,7 @@ reach_through() { walk "$path" && follow && inside; }
 
 exists() { [ -e "./$last" ] || [ -L "./$last" ]; }
 
-# A name that is no folder, and there.
+# Requires an existing name that is no folder.
 file() {
   [ -z "$last" ] && refuse 46
   [ -d "./$last" ] && refuse 46
@@ -78,17 +78,17 @@ file() {
   refuse 44
 }
 
-# WORD: bytes at most.
+# WORD: the maximum of bytes.
 verb_read() {
   reach_through
   file
-  # Nothing that never ends, or waits for somebody.
+  # Regular files only: a device might never end, and a pipe might block.
   [ -f "./$last" ] || refuse 46
   [ -r "./$last" ] || refuse 47
   exec head -c "$1" "./$last"
 }
 
-# WORDS: a name that nobody has, and permissions or nothing.
+# WORDS: an unused temporary name, and permissions or nothing.
 verb_write() {
   make=1
   reach_through
@@ -138,7 +138,7 @@ verb_list() {
   done
 }
 
-# WORD: something, where the folders above are made and one that is there is all right.
+# WORD: not empty to create folders above, and to accept an existing folder.
 verb_mkdir() {
   make=$1
   reach
@@ -148,7 +148,7 @@ verb_mkdir() {
   mkdir "./$last" 2>/dev/null || refuse 47
 }
 
-# WORD: something, where a folder goes with all it holds.
+# WORD: not empty to remove a folder with its content.
 verb_remove() {
   reach
   [ -z "$last" ] && refuse 46
@@ -162,7 +162,7 @@ verb_remove() {
   rm -f "./$last" 2>/dev/null || refuse 47
 }
 
-# WORDS: root and path of the other name.
+# WORDS: root and path of the new name.
 verb_rename() {
   start=$(here) || refuse 47
   reach
@@ -174,13 +174,13 @@ verb_rename() {
   root=${1:-${start%??}} path=$2
   reach
   [ -z "$last" ] && refuse 43
-  # Into a folder it would be moved, and a folder goes over nothing.
+  # mv would move into an existing folder, and must not replace anything by a folder.
   [ -d "./$last" ] && refuse 43
   if exists && [ -d "$from" ] && ! [ -L "$from" ]; then refuse 43; fi
   mv -f "$from" "./$last" 2>/dev/null </dev/null || refuse 47
 }
 
-# Says where a path leads, with a slash behind it. WORD: `above` or `all`, the folders that are made where they are
+# Prints the resolved path with a slash at the end. WORD: `above` or `all`, the folders to create if they are
 # missing.
 verb_resolve() {
   make=$1
@@ -195,6 +195,6 @@ verb=$1 root=$2 path=$3
 shift 3
 make=
 unset CDPATH
-# Where it is relative to the workspace, that is where this was begun.
+# A relative path must stay below the workspace, the initial working directory.
 if [ -z "$root" ]; then root=$(here) && root=${root%??}; fi
 "verb_$verb" "$@"

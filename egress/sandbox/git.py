@@ -1,7 +1,7 @@
-"""Cloning a repository into a sandbox, with a credential that the sandbox never holds.
+"""Clones a repository into a sandbox, with a credential that the sandbox never holds.
 
-The address names no user and no password: what a server wants is put in on the way, by the rules. What git
-says is read to tell why it failed, and is not passed on.
+The URL names no user and no password: the rules inject the credential on the way. Git's messages are parsed
+for the cause of a failure, and not passed on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from egress.sandbox.errors import (
 from egress.sandbox.paths import Where, resolve
 
 _GIT_VARIABLES: Final = {
-    # Nobody is there to answer, and what git says is to be understood.
+    # No terminal for prompts; English messages, so that they can be parsed.
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "true",
     "SSH_ASKPASS": "true",
@@ -59,11 +59,11 @@ class Clone:
 
     path: str
     commit: str | None
-    """What is checked out; None where the repository is empty."""
+    """The checked-out commit; None for an empty repository."""
 
 
 class Git:
-    """What is easier than `exec` with git: only the clone. All else is `exec`.
+    """Git operations that are simpler than `exec`: cloning only. For everything else use `exec`.
 
     >>> sandbox.git.clone("https://git.example.com/team/project", "project")  # doctest: +SKIP
     """
@@ -83,11 +83,11 @@ class Git:
         depth: int | None = None,
         timeout: float | None = 600.0,
     ) -> Clone:
-        """Clone a repository over HTTPS; without `path` into a folder of its own name.
+        """Clone a repository over HTTPS; without `path`, into a folder named after the repository.
 
-        The address holds no credential: the rules inject it. Raises `SpecError` for one that does,
-        `GitDeniedError`, `GitNotFoundError`, `GitUnreachableError`, `GitError`, and `PathExistsError` where
-        the folder is not empty.
+        The URL holds no credential: the rules inject it. Raises `SpecError` for a URL with one,
+        `GitDeniedError`, `GitNotFoundError`, `GitUnreachableError`, `GitError`, and `PathExistsError` if the
+        folder is not empty.
 
         >>> sandbox.git.clone(
         ...     "https://git.example.com/team/project", branch="main", depth=1
@@ -96,7 +96,9 @@ class Git:
         """
         target = _target(url, path)
         options = (*_branch(branch), *_depth(depth))
+        # The path is resolved first, as for files: the clone must not lead out of the workspace.
         words = (*options, "--", url, resolve(self._place, target, make="above"))
+        # Arguments are words after the script: no part of the URL is parsed by a shell.
         command = Command(
             argv=("/bin/sh", "-c", _CLONE_SCRIPT, "sh", *words), env=_GIT_VARIABLES, timeout=timeout
         )
@@ -108,26 +110,27 @@ class Git:
 
 
 def _target(url: str, path: Where | None) -> str:
-    """Where it is cloned to. Raises `SpecError` for an address that cannot be."""
+    """The folder to clone into. Raises `SpecError` for an invalid URL."""
     plain = url.isprintable() and " " not in url and "\\" not in url
-    # What cannot be read holds no name that could be shown either.
+    # An unparsable URL is not quoted: it may hold a credential.
     parts = urlsplit(url) if plain else None
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname:
         raise SpecError(
-            "the url is no address of a repository that can be cloned here",
-            "give one that begins with https://; ssh does not pass the proxy",
+            "the url is not the address of a repository",
+            "use an https:// URL; ssh does not pass the proxy",
         )
+    # A credential in the URL would be stored in the clone's configuration, inside the sandbox.
     if "@" in parts.netloc:
         raise SpecError(
-            "the url holds a user or a credential", "leave it out: the rules inject it on the way"
+            "the url holds a user or a credential", "omit it: the rules inject the credential on the way"
         )
     if parts.query or parts.fragment:
-        raise SpecError("the url holds more than a path", "leave out what stands behind ? or #")
+        raise SpecError("the url holds a query or a fragment", "omit the part after ? or #")
     if path is not None:
         return str(path)
     name = parts.path.rstrip("/").rpartition("/")[2].removesuffix(".git")
     if not name or name.startswith(("-", ".")):
-        raise SpecError("the url does not name a folder", "give one: path=")
+        raise SpecError("the url does not name a folder", "pass path=")
     return name
 
 
@@ -135,7 +138,7 @@ def _branch(branch: str | None) -> tuple[str, ...]:
     if branch is None:
         return ()
     if not _BRANCH_PATTERN.fullmatch(branch):
-        raise SpecError("branch is no name of a branch or a tag", "give it as git shows it")
+        raise SpecError("branch is not the name of a branch or a tag", "write it as git shows it")
     return ("--branch", branch)
 
 
@@ -143,35 +146,34 @@ def _depth(depth: int | None) -> tuple[str, ...]:
     if depth is None:
         return ()
     if isinstance(depth, bool) or depth < 1:
-        raise SpecError("depth is out of bounds", "give a number from 1")
+        raise SpecError("depth is out of range", "use a number from 1")
     return ("--depth", str(depth))
 
 
 def _clone_error(result: ExecResult, name: str) -> Exception:
-    """Say why git failed, in words of our own: its own can hold the address, and what a server said."""
+    """The cause of git's failure, in our own words: git's may hold the URL, and text of the server."""
     said = result.stderr.decode("utf-8", "replace")
     if result.timed_out:
         return LateCommandError(
-            f"the clone was ended after {result.duration:.0f}s",
-            "give it more time, or a depth",
+            f"the clone timed out after {result.duration:.0f}s",
+            "raise its timeout, or set a depth",
             result=result,
         )
     if result.exit_code == _NO_PROGRAM_STATUS:
-        return UnsupportedError(f"the image of the sandbox {name} has no git", "use one that has")
+        return UnsupportedError(f"the image of the sandbox {name} has no git", "use an image with git")
     if _EXISTS_MESSAGE.search(said):
-        return PathExistsError("the folder is there, and is not empty", "name another one, or remove it")
+        return PathExistsError("the folder exists and is not empty", "choose another folder, or remove it")
+    # Missing before denied: servers report private repositories as missing.
     if _MISSING_MESSAGES.search(said):
         return GitNotFoundError(
-            "there is no such repository or branch",
-            "look at its name; a server may say so too where it is not to be seen without a credential",
+            "the repository or branch does not exist",
+            "check its name; servers also say this of private repositories without a credential",
         )
     if _DENIED_MESSAGES.search(said):
         return GitDeniedError(
             "the server or the proxy does not let this sandbox read the repository",
-            "allow it in the rules, with a credential to be injected: see the audit log",
+            "allow the repository in the rules; `egress log query --verdict deny` shows the request",
         )
     if _UNREACHABLE_MESSAGES.search(said):
-        return GitUnreachableError("the server could not be reached", "see the audit log of the proxy")
-    return GitError(
-        f"git ended with status {result.exit_code}", "run it by exec to see what it says: git clone ..."
-    )
+        return GitUnreachableError("the server could not be reached", "see the proxy's audit log")
+    return GitError(f"git exited with status {result.exit_code}", "run `git clone` by exec to see its output")

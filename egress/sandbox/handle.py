@@ -1,8 +1,8 @@
-"""`Sandbox`: what a program holds of a sandbox.
+"""`Sandbox`: the API of one sandbox.
 
-It is a name at a runtime, and nothing else: any number of handles may be there for one sandbox, in any number
-of threads, and each does the same. The sandbox ends with `delete`, with the `with` block of whoever made it,
-or when its time is over, not with a handle.
+A handle is a name at a runtime, and nothing more: any number of handles may exist for one sandbox, in any
+number of threads. The sandbox ends with `delete`, with the `with` block of its creator, or with its timeout,
+not with a handle.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from egress.sandbox.session import Session
 from egress.sandbox.terminal import Pty
 
 _PLACEHOLDER_NAME: Final = "ready"
-"""What is made ahead has no name yet."""
+"""The name for prepared sandboxes, which have none yet."""
 
 
 class Sandbox:
-    r"""One sandbox.
+    r"""A sandbox.
 
     >>> with Sandbox.create() as sandbox:  # doctest: +SKIP
     ...     sandbox.exec("echo hello").text
@@ -41,14 +41,14 @@ class Sandbox:
     """
 
     def __init__(self, runtime: Runtime, name: str) -> None:
-        """Hold one that is there; see `create` and `connect`."""
+        """Hold an existing sandbox; see `create` and `connect`."""
         self._place = CommandRunner(runtime, name)
         self.files = Files(self._place)
         self.git = Git(self._place)
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the sandbox."""
         return self._place.name
 
     def __repr__(self) -> str:
@@ -62,10 +62,10 @@ class Sandbox:
     ) -> None:
         self.delete()
 
-    # Coming
+    # Creation
 
     @classmethod
-    def create(  # noqa: PLR0913 - each is a field of a sandbox, and has its name
+    def create(  # noqa: PLR0913 - each parameter is a setting of the sandbox
         cls,
         *,
         name: str | None = None,
@@ -83,27 +83,27 @@ class Sandbox:
         volumes: Volumes | None = None,
         runtime: Runtime | None = None,
     ) -> Self:
-        """Make a sandbox and start it; in a fleet the same again gives the one that is there.
+        """Create a sandbox and start it. In a fleet, the same call again returns the existing sandbox.
 
         Args:
-            name: made up, if not said.
-            image: what it has for a file system; if not said, one that comes with Egress.
-            profile: the profile of the rules that holds for it.
-            env: variables of its commands; None as a value copies the caller's own.
-            timeout: seconds after which it is removed.
-            idle_timeout: seconds after which it is removed when nothing was done with it.
-            memory: at most, in MiB or as in "2g".
-            cpus: at most; a half is one.
-            pids: processes at most.
-            size: of its disk, in MiB or as in "4g": what it can write in all, besides /tmp. It lies in
-                memory then, and is empty after a stop. Not bounded, if not said.
-            temporary: of its /tmp where `size` is given, in MiB or as in "512m".
-            labels: by which `list` finds it.
-            volumes: folders of this machine that it sees, `{"/srv/data": "/data"}`; to write `"/data:rw"`.
-            runtime: where it is made; if not said, what `egress up` serves, or one of this process alone.
+            name: random by default.
+            image: its file system; by default an image that comes with Egress.
+            profile: the profile of the rules for it.
+            env: variables for its commands; a value of None copies the caller's own variable.
+            timeout: seconds until it is removed.
+            idle_timeout: seconds without use until it is removed.
+            memory: memory limit in MiB, or a string such as "2g".
+            cpus: CPU limit; fractions are allowed.
+            pids: limit of processes.
+            size: disk limit in MiB, or a string such as "4g": for everything it writes, besides /tmp.
+                Such a disk lies in memory, and is empty after a stop. Unlimited by default.
+            temporary: the size of its /tmp when `size` is given, in MiB, or a string such as "512m".
+            labels: for `list`.
+            volumes: host folders that it sees, `{"/srv/data": "/data"}`; `"/data:rw"` is writable.
+            runtime: the runtime; by default `egress up` if it runs, else a fleet of this process alone.
 
-        Raises `SpecError` and `UsageError` for what cannot be, `SandboxDiffersError` where there is another
-        one of this name, and what keeps a runtime from making it.
+        Raises `SpecError` and `UsageError` for invalid arguments, `SandboxDiffersError` if a sandbox of this
+        name has other settings, and errors of the runtime.
 
         >>> Sandbox.create(name="builder", memory="2g", env={"CI": "1"})  # doctest: +SKIP
         <Sandbox 'builder'>
@@ -111,6 +111,7 @@ class Sandbox:
         home = runtime or DEFAULT_FLEET.get()
         called = options.random_name() if name is None else name
         place = CommandRunner(home, called)
+        # The caller's own ids, so that files in writable mounts keep their owner.
         user, group = options.caller_ids()
         spec = Spec(
             name=called,
@@ -123,6 +124,7 @@ class Sandbox:
             mounts=options.mounts(volumes),
             labels=labels,
         )
+        # Started here: a created sandbox accepts no commands yet.
         capabilities.create_sandbox(home, spec, SandboxLifetime(timeout=timeout, idle_timeout=idle_timeout))
         home.start(called)
         return cls(home, called)
@@ -140,14 +142,13 @@ class Sandbox:
         temporary: Size | None = None,
         runtime: Runtime | None = None,
     ) -> None:
-        """Keep so many sandboxes ready for `create` with the same arguments; 0 ends it.
+        """Keep this many sandboxes ready for `create` with the same arguments; 0 ends it.
 
-        Each is used once, and another one is made in its place; name, profile, env and labels are given to it
-        when it is taken. It returns before they are ready, and they go with whatever `runtime` they are in.
-        Arguments are those of `create`; a sandbox with volumes is not made ahead. Namespaces are made as
-        fast without, so nothing is kept of them.
+        Each is used once, and replaced by a new one; name, profile, env and labels are set when it is used.
+        Returns before they are ready; they end with their `runtime`. Sandboxes with volumes cannot be
+        prepared. Namespace sandboxes start fast enough without, so none are kept.
 
-        Raises `SpecError` for more than are kept, and `ImageMissingError`.
+        Raises `SpecError` for too many, and `ImageMissingError`.
 
         >>> Sandbox.prepare(2, memory="1g")  # doctest: +SKIP
         """
@@ -164,7 +165,7 @@ class Sandbox:
 
     @classmethod
     def connect(cls, name: str, *, runtime: Runtime | None = None) -> Self:
-        """Hold a sandbox that is there. Raises `SandboxNotFoundError`.
+        """Hold an existing sandbox. Raises `SandboxNotFoundError`.
 
         >>> Sandbox.connect("builder")  # doctest: +SKIP
         <Sandbox 'builder'>
@@ -176,52 +177,52 @@ class Sandbox:
 
     @classmethod
     def list(cls, *, labels: Values = NO_VALUES, runtime: Runtime | None = None) -> builtins.list[Info]:
-        """Return what sandboxes there are with all of these labels, by name.
+        """Return the sandboxes with all of these labels, by name.
 
         >>> [each.name for each in Sandbox.list(labels={"team": "a"})]  # doctest: +SKIP
         ['builder']
         """
         return [*(runtime or DEFAULT_FLEET.get()).list(labels)]
 
-    # Going
+    # Lifecycle
 
     def stop(self) -> None:
-        """End its processes. What it has written stays, unless its `size` is bounded; `start` begins anew.
+        """End its processes. Files stay, unless `size` is limited; `start` starts it again.
 
         >>> sandbox.stop()  # doctest: +SKIP
         """
         self._place.runtime.stop(self.name)
 
     def start(self) -> None:
-        """Make it ready for commands. Nothing happens where it is.
+        """Make it ready for commands. Does nothing if it is.
 
         >>> sandbox.start()  # doctest: +SKIP
         """
         self._place.runtime.start(self.name)
 
     def delete(self) -> None:
-        """Take it away, with all that it has written. Nothing happens where it is not.
+        """Remove it with its files. Does nothing if it does not exist.
 
         >>> sandbox.delete()  # doctest: +SKIP
         """
         self._place.runtime.remove(self.name)
 
     def pause(self) -> None:
-        """Freeze all of its processes. Nothing happens where they are.
+        """Freeze all processes. Does nothing if they are frozen.
 
         >>> sandbox.pause()  # doctest: +SKIP
         """
         self._place.runtime.pause(self.name)
 
     def resume(self) -> None:
-        """Let its processes go on.
+        """Thaw the processes.
 
         >>> sandbox.resume()  # doctest: +SKIP
         """
         self._place.runtime.resume(self.name)
 
     def info(self) -> Info:
-        """Return how it is. Raises `SandboxNotFoundError`.
+        """Return its facts and state. Raises `SandboxNotFoundError`.
 
         >>> sandbox.info().image  # doctest: +SKIP
         'host'
@@ -245,7 +246,7 @@ class Sandbox:
         cwd: str | None = None,
         env: Variables | None = None,
         timeout: float | None = None,
-        input: Input | None = None,  # noqa: A002 - as `subprocess` has it
+        input: Input | None = None,  # noqa: A002 - the name that `subprocess` uses
         check: bool = False,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
@@ -253,16 +254,16 @@ class Sandbox:
         r"""Run a command to its end. Any status is a result, unless `check` is set.
 
         Args:
-            command: a text is a line for the shell, a sequence is a program and its words.
-            cwd: a whole path; if not said, the workspace.
-            env: variables besides those of the sandbox; None as a value copies the caller's own.
-            timeout: seconds after which it is ended; the status is 124 then.
-            input: what it reads: text, bytes or a file. Nothing, if not said.
-            check: raise `FailedCommandError` for another status than 0, `LateCommandError` for a timeout.
-            on_stdout: told each piece of output as it comes, in another thread.
-            on_stderr: the same for the other output.
+            command: a string runs in a shell; a list runs directly, without one.
+            cwd: an absolute path; by default the workspace.
+            env: variables in addition to the sandbox's; a value of None copies the caller's own variable.
+            timeout: seconds until it is ended; the status is then 124.
+            input: a string, bytes or a file; empty by default.
+            check: raise `FailedCommandError` for a status other than 0, `LateCommandError` for a timeout.
+            on_stdout: gets each piece of output as it arrives, in another thread.
+            on_stderr: the same for standard error.
 
-        Raises `SandboxDiedError` where the sandbox ends under it.
+        Raises `SandboxDiedError` if the sandbox ends meanwhile.
 
         >>> sandbox.exec(["wc", "-c"], input="four").text  # doctest: +SKIP
         '4\n'
@@ -282,9 +283,9 @@ class Sandbox:
         on_stderr: OutputCallback | None = None,
         keep: int = MAX_KEPT_BYTES,
     ) -> Process:
-        """Begin a command that goes on by itself. Arguments are those of `exec`.
+        """Start a command in the background. Arguments are those of `exec`.
 
-        `keep` says how many bytes of each output are kept for those who read it: the newest.
+        `keep` is the number of bytes kept of each output: the newest.
 
         >>> server = sandbox.spawn(["python3", "-m", "http.server", "8000"])  # doctest: +SKIP
         """
@@ -294,7 +295,7 @@ class Sandbox:
     def session(
         self, *, shell: str = "/bin/sh", cwd: str | None = None, env: Variables | None = None
     ) -> Session:
-        """Begin a shell that keeps its folder, its variables and its state between commands.
+        """Start a shell that keeps its folder, variables and state between commands.
 
         >>> session = sandbox.session(cwd="/workspace")  # doctest: +SKIP
         """
@@ -309,7 +310,7 @@ class Sandbox:
         cwd: str | None = None,
         env: Variables | None = None,
     ) -> Pty:
-        """Run a program in a terminal of the kind xterm-256color; a shell, if none is named.
+        """Run a program in a terminal of type xterm-256color; a shell by default.
 
         >>> terminal = sandbox.pty(cols=120, rows=40)  # doctest: +SKIP
         """
@@ -318,7 +319,7 @@ class Sandbox:
     # Ports
 
     def expose(self, port: int) -> str:
-        """Show a port of it to browsers on this machine; returns the address, with the token that opens it.
+        """Expose a port to browsers on this machine; returns the address with its token.
 
         >>> sandbox.expose(8000)  # doctest: +SKIP
         'http://8000-builder-k3f7q2mxta.localhost:41233/?token=…'
@@ -326,14 +327,14 @@ class Sandbox:
         return capabilities.require_previews(self._place.runtime).expose(self.name, port)
 
     def unexpose(self, port: int) -> None:
-        """Show a port no longer. Nothing happens where it is not shown.
+        """Withdraw a port. Does nothing if it is not exposed.
 
         >>> sandbox.unexpose(8000)  # doctest: +SKIP
         """
         capabilities.require_previews(self._place.runtime).unexpose(self.name, port)
 
     def wait_for_port(self, port: int, timeout: float | None = None) -> None:
-        """Wait until something in it listens on a TCP port. Raises `TimeoutError`.
+        """Wait until a program in it listens on a TCP port. Raises `TimeoutError`.
 
         >>> sandbox.wait_for_port(8000, timeout=10)  # doctest: +SKIP
         """
@@ -342,7 +343,7 @@ class Sandbox:
     # The workspace
 
     def save(self, file: str | Path | BinaryIO) -> None:
-        """Write all that the workspace holds to a tar archive on this machine.
+        """Write the content of the workspace to a tar archive on this machine.
 
         >>> sandbox.save("workspace.tar")  # doctest: +SKIP
         """
@@ -350,9 +351,9 @@ class Sandbox:
             unpacking.write_archive(archive, file)
 
     def restore(self, file: str | Path | BinaryIO, *, clear: bool = False) -> None:
-        """Lay what an archive of `save` holds down in the workspace; with `clear` nothing else stays there.
+        """Unpack an archive of `save` into the workspace; with `clear`, other files there are removed.
 
-        Raises `ArchiveError` for an archive of another kind: nothing outside the workspace is written.
+        Raises `ArchiveError` for a hostile archive: no file outside of the workspace is written.
 
         >>> sandbox.restore("workspace.tar")  # doctest: +SKIP
         """
@@ -360,13 +361,13 @@ class Sandbox:
             if not clear:
                 self._place.runtime.put(self.name, resolve(self._place, "."), archive)
                 return
-            # Nothing is removed for an archive that would be refused then.
+            # Filter the archive first: no file is removed for an archive that is then refused.
             with unpacking.filtered_archive(archive) as clean:
                 for each in self.files.listdir():
                     self.files.remove(each, recursive=True)
                 self._place.runtime.put(self.name, resolve(self._place, "."), clean)
 
-    # Inside
+    # Internals
 
     def _variables(self, env: Variables | None) -> Values:
         return options.variables(env, self._place.caller)

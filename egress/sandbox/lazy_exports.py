@@ -1,6 +1,6 @@
-"""The names that `egress` offers, loaded when they are first asked for: importing it stays light.
+"""The public names of `egress`, imported at their first use, so that `import egress` stays fast.
 
-They stand in one list, `egress/__init__.pyi`, which type checkers read as well.
+The names stand in one list, `egress/__init__.pyi`, which type checkers read as well.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ STUB: Final = Path(__file__).parents[1] / "__init__.pyi"
 
 @functools.cache
 def homes() -> Mapping[str, str]:
-    """Return in which module each name is."""
+    """Return the module of each name."""
     found = _IMPORT.findall(STUB.read_text(encoding="utf-8"))
     return {name: module for module, listed in found for name in _NAME.findall(listed)}
 
 
 def attribute(name: str) -> object:
-    """Return what `egress` has under a name. Raises `AttributeError`."""
+    """Return a public name of `egress`. Raises `AttributeError`."""
     home = homes().get(name)
     if home is None:
         raise AttributeError(f"module 'egress' has no attribute {name!r}", name=name, obj=None)
@@ -34,5 +34,5 @@ def attribute(name: str) -> object:
 
 
 def names() -> list[str]:
-    """Return all that `egress` offers."""
+    """Return all public names of `egress`."""
     return sorted([*homes(), "__version__"])

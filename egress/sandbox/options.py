@@ -1,7 +1,7 @@
-"""What people write when they ask for a sandbox or a command, as the values that a runtime takes.
+"""Converts arguments of the Python API into values of a runtime.
 
-Sizes are numbers of MiB or texts such as 2g; variables are checked by `egress.runtime.environ`; folders of
-the host are named one by one. It reads nothing of the caller's environment but what was asked for by name.
+Sizes are numbers of MiB or strings such as 2g; variables are checked by `egress.runtime.environ`; host
+folders are named one by one. Of the caller's environment only requested variables are read.
 """
 
 from __future__ import annotations
@@ -15,56 +15,57 @@ from typing import BinaryIO, Final
 
 from egress.runtime.environ import RequestedVariable, SandboxKind, build_environment
 from egress.runtime.errors import SpecError
-from egress.runtime.spec import MIB, NO_VALUES, Command, Mount, SandboxLimits, Values
+from egress.runtime.spec import NO_VALUES, Command, Mount, SandboxLimits, Values
 from egress.scrub import Needles
 
 Variables = Mapping[str, str | None]
-"""Variables by name. None is the value that the caller has himself."""
+"""Variables by name. None copies the caller's own value."""
 Volumes = Mapping[str, str] | Mapping[Path, str] | Mapping[str | Path, str] | Iterable[Mount]
-"""Folders of the host and where they are seen: `{"/srv/data": "/data"}`, with `:rw` behind it to write."""
+"""Host folders by their paths in the sandbox: `{"/srv/data": "/data"}`; the suffix `:rw` makes one writable.
+"""
 Line = str | Sequence[str]
-"""A line for a shell, or the words of one command."""
+"""A string for a shell, or the words of one command."""
 Input = str | bytes | BinaryIO
 Size = float | str
-"""A number of MiB, or a text such as 512m or 2g."""
+"""A number of MiB, or a string such as 512m or 2g."""
 
 _SIZE_PATTERN: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt])(?:i?b)?", re.IGNORECASE)
 _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _NO_NEEDLES: Final = Needles({})
 DEFAULT_USER_ID: Final = 1000
-"""Who a sandbox runs as when its maker is root: certainly not root."""
+"""The user of a sandbox whose creator is root: never root itself."""
 
 
 def random_name() -> str:
-    """Return a name that nobody else has."""
+    """Return a random, unused name."""
     return f"box-{secrets.token_hex(5)}"
 
 
 def caller_ids() -> tuple[int, int]:
-    """User and group inside: those of the caller, so that what is mounted can be written; never root."""
+    """User and group inside: the caller's, so that mounts are writable; never root."""
     user, group = os.getuid(), os.getgid()
     return (user or DEFAULT_USER_ID, group or DEFAULT_USER_ID)
 
 
 def command_words(line: Line) -> tuple[str, ...]:
-    """Return what is run: a text is a line for the shell, a sequence is a command and its words."""
+    """Return the words to run: a string runs in a shell, a list runs directly."""
     return ("/bin/sh", "-c", line) if isinstance(line, str) else tuple(line)
 
 
 def as_input(source: Input | None) -> bytes | BinaryIO | None:
-    """Return input as a command takes it."""
+    """Return input in the form that a command takes."""
     return source.encode() if isinstance(source, str) else source
 
 
 def variables(asked: Variables | None, caller: Callable[[], Values]) -> Values:
-    """Return the variables that were asked for, checked. `caller` is asked only where a value is his.
+    """Return the requested variables, checked. `caller` is called only if a value has to be copied.
 
     Raises `UsageError`, which names variables and never values.
     """
     if not asked:
         return NO_VALUES
     own = caller() if None in asked.values() else {}
-    # Handed over as values, so that nothing else of the caller's comes near.
+    # Passed as values: no other variable of the caller comes along.
     wanted = [
         RequestedVariable(name, own.get(name) if value is None else value) for name, value in asked.items()
     ]
@@ -72,7 +73,7 @@ def variables(asked: Variables | None, caller: Callable[[], Values]) -> Values:
 
 
 def mib(what: str, size: Size) -> int:
-    """Return a size in MiB; a number is one already. Raises `SpecError`."""
+    """Return a size in MiB; a number is already one. Raises `SpecError`."""
     if isinstance(size, bool):
         raise _size_error(what)
     if not isinstance(size, str):
@@ -84,9 +85,7 @@ def mib(what: str, size: Size) -> int:
 
 
 def _size_error(what: str) -> SpecError:
-    return SpecError(
-        f"{what} is no size", f"give a number of MiB, or a text such as 512m or 2g ({MIB} bytes)"
-    )
+    return SpecError(f"{what} is not a size", "use a number of MiB, or a string such as 512m or 2g")
 
 
 def limits(
@@ -97,7 +96,8 @@ def limits(
     size: Size | None = None,
     temporary: Size | None = None,
 ) -> SandboxLimits:
-    """Return what a sandbox may use up; what is not said is the usual."""
+    """Return the limits of a sandbox; a missing one has its default."""
+    # Missing limits take the defaults of the class, so they are written in one place only.
     usual = SandboxLimits()
     return SandboxLimits(
         memory_mib=usual.memory_mib if memory is None else mib("memory", memory),
@@ -109,7 +109,7 @@ def limits(
 
 
 def mounts(volumes: Volumes | None) -> tuple[Mount, ...]:
-    """Return what of the host is seen; for reading, unless it is said otherwise. Raises `SpecError`."""
+    """Return the mounts; read-only unless marked otherwise. Raises `SpecError`."""
     if volumes is None:
         return ()
     if not isinstance(volumes, Mapping):
@@ -121,10 +121,12 @@ def _mount(source: Path, target: str) -> Mount:
     shown = f"volumes: {str(source)[:200]!r}"
     path, _, mode = target.partition(":")
     if mode not in ("", "ro", "rw"):
-        raise SpecError(f"{shown}: what stands behind the colon is no mode", "write :ro or :rw, or nothing")
-    # A program that means its own folder says so: it can be another one by the time of the next call.
+        raise SpecError(f"{shown}: invalid mode after the colon", "write :ro, :rw or nothing")
+    # Relative paths are refused: the working directory may be another one at the next call.
     if not source.is_absolute() or ".." in source.parts:
-        raise SpecError(f"{shown} is not a whole path without ..", "write Path(...).expanduser().resolve()")
+        raise SpecError(
+            f"{shown} is not an absolute path without ..", "write Path(...).expanduser().resolve()"
+        )
     try:
         return Mount(source=source, target=path, writable=mode == "rw")
     except SpecError as error:

@@ -1,11 +1,11 @@
-"""Paths inside a sandbox, as callers give them, and what a sandbox answers about them.
+"""Paths inside a sandbox, and the file operations on them.
 
-Theory of operation. A relative path begins in the workspace and ends there: whatever `..` and links are in
-it, the place it leads to has to be below the workspace, or nothing is done. An absolute path is meant as it
-is written. Either way the user of the sandbox does it, and the kernel decides what he may: a link that a
-program in the sandbox puts in our way at the last moment leads to nothing that this program could not do.
+Theory of operation. A relative path starts in the workspace and ends there: whatever `..` and links it holds,
+the resolved path has to be below the workspace, or the operation is refused. An absolute path is used as
+written. The sandbox's user runs the operation, and the kernel limits his access: a link that a program
+creates at the last moment leads to nothing that the program could not reach itself.
 
-Paths go to the sandbox as words of a command. None becomes part of a shell's text.
+Paths are passed as arguments of a command. None becomes part of a shell's text.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from egress.sandbox.errors import PathDeniedError, PathExistsError, PathKindErro
 
 FILES_SCRIPT: Final = Path(__file__).with_name("files.sh").read_text(encoding="utf-8")
 MISSING_STATUS: Final = 44
-"""What is said where nothing is there."""
+"""The exit status for a missing path."""
 TEMPORARY_PREFIX: Final = ".egress-"
-"""How the names of files begin that are not whole yet."""
+"""The prefix of files that are not complete yet."""
 NO_FOLDER_STATUS: Final = 45
-"""What is said where a part of the path is no folder."""
+"""The exit status for a part of the path that is not a folder."""
 
 SHORT_TIMEOUT: Final = 60.0
-"""Seconds after which a sandbox has to have done what is soon done."""
+"""Seconds for an operation that is fast in a healthy sandbox."""
 LONG_TIMEOUT: Final = 600.0
-"""The same for what can be large."""
+"""Seconds for an operation on large files."""
 
 Where = str | PurePosixPath
 
@@ -49,7 +49,7 @@ def run_verb(
     source: bytes | BinaryIO | None = None,
     timeout: float | None = SHORT_TIMEOUT,
 ) -> bytes:
-    """Do something with a path, and return what is said. Raises what `refused` makes of it, and `asked`."""
+    """Run an operation on a path, and return its output. Raises errors of `path_error` and `run_on_path`."""
     result = run_on_path(
         place, path, Command(argv=path_command(verb, path, *more), input=source, timeout=timeout)
     )
@@ -59,75 +59,76 @@ def run_verb(
 
 
 def run_on_path(place: CommandRunner, path: Where, command: Command) -> ExecResult:
-    """Run what is done with a path. Raises `ExecTimeoutError` where that takes longer than it may.
+    """Run the command of an operation. Raises `ExecTimeoutError`.
 
-    Whatever runs there as the same user can stop it, and a caller would wait for ever.
+    Processes of the same user can stop it, and the caller would otherwise wait for ever.
     """
     result = place.run(command)
     if result.timed_out:
         raise ExecTimeoutError(
-            f"nothing came of {str(path)!r} in the sandbox {place.name} within {command.timeout:g}s",
-            "see what its processes do; where there is much to be done, give `timeout`",
+            f"{str(path)!r} in the sandbox {place.name} did not finish within {command.timeout:g}s",
+            "check its processes; for large files pass `timeout`",
         )
     return result
 
 
 def resolve(place: CommandRunner, path: Where, make: str = "") -> str:
-    """Return where a path leads, as a whole one; the last part of it need not be there.
+    """Return the resolved, absolute path; its last part need not exist.
 
-    `make` says which folders are made that are missing: those "above" it, or "all".
+    `make` names the missing folders to create: those "above" it, or "all".
     """
     found = run_verb(place, "resolve", path, make).decode("utf-8", "surrogateescape")[:-1] or "/"
     if not found.isprintable():
-        raise PathDeniedError("the place holds a character that no path should", "rename it")
+        raise PathDeniedError("the path holds an invalid character", "rename it")
     return found
 
 
 def path_command(verb: str, path: Where, *more: str) -> tuple[str, ...]:
-    """Return the command that does something with a path. Raises `SpecError` for what can be no path."""
+    """Return the command of an operation. Raises `SpecError` for an invalid path."""
     return ("/bin/sh", "-c", FILES_SCRIPT, "sh", verb, *split_root(path), *more)
 
 
 def split_root(path: Where) -> tuple[str, str]:
-    """Return below what a path has to end, nothing for the workspace, and the path."""
+    """Return the root below which a path has to end (empty for the workspace), and the path."""
     text = str(path)
     if not text or "\0" in text:
-        raise SpecError("path is empty, or holds a NUL", "name a file or a folder")
+        raise SpecError("path is empty or holds a NUL", "name a file or a folder")
     return ("/" if text.startswith("/") else "", text)
 
 
 def path_error(status: int, path: Where, name: str) -> SandboxError:
-    """Say what a status means."""
+    """The error for an exit status of files.sh."""
+    # The numbers are those of files.sh, whose head lists them.
     there = f"{str(path)!r} in the sandbox {name}"
     match status:
         case 40:
             return UnsupportedError(
-                f"the image of the sandbox {name} has no `stat -c`, or no readlink",
-                "use one with the tools of GNU, busybox or toybox",
+                f"the image of the sandbox {name} lacks `stat -c` or readlink",
+                "use an image with the tools of GNU, busybox or toybox",
             )
         case 41:
-            return PathOutsideError(f"{there} is a link that leads nowhere but to links", "remove it")
+            return PathOutsideError(f"{there} is a loop of links", "remove it")
         case 42:
             return PathOutsideError(
-                f"{there} leads out of the workspace", "name the place itself, beginning with /"
+                f"{there} leads out of the workspace", "name the target by its absolute path"
             )
         case 43:
-            return PathExistsError(f"there is something at {there} already", "remove it first")
+            return PathExistsError(f"{there} exists already", "remove it first")
         case 44:
-            return PathNotFoundError(f"there is no {there}", "look at the folder above it")
+            return PathNotFoundError(f"no {there}", "list the folder above it")
         case 45:
-            return PathKindError(f"a part of {there} is no folder", "look at the folder above it")
+            return PathKindError(f"a part of {there} is not a folder", "list the folder above it")
         case 46:
-            return PathKindError(f"{there} is no file", "name a file")
+            return PathKindError(f"{there} is not a file", "name a file")
         case 47:
             return PathDeniedError(
-                f"the user of the sandbox may not do this with {there}, or there is no room",
-                "look at its permissions, and at what is free",
+                f"the sandbox's user may not do this with {there}, or the disk is full",
+                "check its permissions and the free space",
             )
         case 48:
-            return PathKindError(f"{there} is a folder that holds something", "remove it with recursive=True")
+            return PathKindError(f"{there} is a folder that is not empty", "remove it with recursive=True")
         case _:
             return SandboxStateError(
-                f"nothing could be done with {there}: a program there ended with status {status}",
-                "see whether the image has a POSIX shell and the usual programs, and room for a process",
+                f"the operation on {there} failed with status {status}",
+                "check that the image has a POSIX shell and its usual programs, and the limit of processes",
             )

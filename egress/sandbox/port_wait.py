@@ -1,4 +1,4 @@
-"""Waiting until something in a sandbox listens."""
+"""Waits until a program in a sandbox listens on a port."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _POLL_INTERVALS: Final = (0.02, 0.5)
 def await_port(
     place: CommandRunner, port: int, timeout: float | None, has_ended: Callable[[], bool] = lambda: False
 ) -> None:
-    """Wait until a TCP port is listened on. Raises `TimeoutError`, or `LogEndedError` where `has_ended`."""
+    """Wait for a listener on a TCP port. Raises `TimeoutError`, or `LogEndedError` if `has_ended`."""
     check_ports((port,))
+    # Polled with growing pauses: a kernel reports no event for a new listener.
     end = None if timeout is None else time.monotonic() + timeout
     given_up = threading.Event()
-    pause, longest = _POLL_INTERVALS
+    interval, max_interval = _POLL_INTERVALS
     with cancelled_by(given_up.set):
         while not _listens(place, port):
             if has_ended():
-                raise LogEndedError(
-                    f"the process ended, and nothing listens on port {port}", "look at its logs()"
-                )
-            if end is not None and time.monotonic() + pause > end:
+                raise LogEndedError(f"the process ended without listening on port {port}", "see its logs()")
+            # Ends early rather than late: another pause would pass the deadline.
+            if end is not None and time.monotonic() + interval > end:
                 raise TimeoutError
-            if given_up.wait(pause):
+            if given_up.wait(interval):
                 return
-            pause = min(pause * 2, longest)
+            interval = min(interval * 2, max_interval)
 
 
 def _listens(place: CommandRunner, port: int) -> bool:

@@ -1,4 +1,4 @@
-"""A command that goes on: written to, read from, waited for, and signalled."""
+"""A command in the background: its input, its output, its end, and signals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from egress.sandbox.ring_buffer import RingBuffer
 
 OutputCallback = Callable[[bytes], object]
 COMMAND_VARIABLE: Final = "EGRESS_COMMAND"
-"""The variable by which the processes of a command are known."""
+"""The variable that marks the processes of a command."""
 MAX_KEPT_BYTES: Final = 8 * MIB
 
 _SIGNAL_SCRIPT: Final = with_proc(Path(__file__).with_name("signal.sh"))
@@ -35,7 +35,7 @@ _NO_PROCESS_STATUS: Final = 44
 
 
 class Stream:
-    """What a process writes to one of its outputs.
+    """An output of a process.
 
     >>> for line in process.stdout.lines():  # doctest: +SKIP
     ...     print(line)
@@ -49,26 +49,26 @@ class Stream:
         return f"<Stream {self._name}>"
 
     def chunks(self) -> Iterator[bytes]:
-        """Return its bytes as they come, from the oldest that are kept on, until the process ends.
+        """Return its bytes as they arrive, from the oldest kept ones on, until the process ends.
 
-        Raises `OutputLostError` where more came than was kept before it was read.
+        If you read too slowly, `OutputLostError` is raised.
         """
         return self._ring.pieces()
 
     def lines(self) -> Iterator[str]:
-        """Return its lines as text, without their ends, until the process ends.
+        """Return its lines as strings, without line ends, until the process ends.
 
-        Raises `OutputLostError` where more came than was kept before it was read.
+        If you read too slowly, `OutputLostError` is raised.
         """
         return split_lines(self._ring.pieces())
 
     def read(self) -> bytes:
-        """Return what is kept of it just now."""
+        """Return the bytes kept at this moment."""
         return self._ring.data()
 
 
 class Process:
-    """A command that was begun by `Sandbox.spawn`.
+    """A command that was started by `Sandbox.spawn`.
 
     >>> process = sandbox.spawn(["python3", "-m", "http.server", "8000"])  # doctest: +SKIP
     >>> process.wait_for_port(8000)  # doctest: +SKIP
@@ -83,13 +83,14 @@ class Process:
         on_stderr: OutputCallback | None = None,
         keep: int = MAX_KEPT_BYTES,
     ) -> None:
-        """Begin it. Raises what keeps it from beginning."""
+        """Start the command. Raises the error of a failed start."""
         self._place = place
         self._token = secrets.token_hex(12)
         self._argv = command.argv
         self.stdout = Stream("stdout", keep)
         self.stderr = Stream("stderr", keep)
         self._both = RingBuffer(min(keep, MIB))
+        # The variable is inherited by children, so signals reach processes that left the group.
         marked = Command(
             argv=command.argv,
             cwd=command.cwd,
@@ -98,6 +99,7 @@ class Process:
             timeout=command.timeout,
             most_output=keep,
         )
+        # Every piece goes to a stream's own ring, to the common one for logs(), and to the callback.
         output = Output(
             self._output_callback(self.stdout, on_stdout), self._output_callback(self.stderr, on_stderr)
         )
@@ -115,38 +117,38 @@ class Process:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it, where it has not ended."""
+        """End the process if it runs."""
         if not self._settled.is_set():
             self.kill()
             self._settled.wait()
 
     def write(self, data: str | bytes) -> None:
-        """Give it input; returns when it has been taken. Without effect once it has ended."""
+        """Send input; returns when it was taken. Ignored after the process has ended."""
         self._running.write(data.encode() if isinstance(data, str) else data)
 
     def close_stdin(self) -> None:
-        """Tell it that there is no more input."""
+        """Close the input."""
         self._running.close_input()
 
     def poll(self) -> int | None:
-        """Return its status, or None while it runs."""
+        """Return the exit status, or None while it runs."""
         return self._came.exit_code if isinstance(self._came, ExecResult) else None
 
     def wait(self, timeout: float | None = None, *, check: bool = False) -> ExecResult:
-        """Return what came of it. Raises `TimeoutError` when it has not ended by then.
+        """Return the result. Raises `TimeoutError` after `timeout` seconds.
 
-        With `check` another status than 0 is a `FailedCommandError`. Where the sandbox ended under it:
-        `SandboxDiedError`.
+        With `check`, a status other than 0 raises `FailedCommandError`. Raises `SandboxDiedError` if the
+        sandbox ended meanwhile.
         """
         if not self._settled.wait(timeout):
             raise TimeoutError
         return self._result(check=check)
 
     def kill(self, signal: str | int | None = None, *, grace: float = 2.0) -> None:
-        """End it, with all that it began: politely, and `grace` seconds later not. Returns at once.
+        """End the process group: SIGTERM, and SIGKILL after `grace` seconds. Returns at once.
 
-        With `signal`, such as "HUP" or `signal.SIGINT`, that is sent to all of its processes instead, and
-        nothing else. Nothing happens where it has ended.
+        With `signal`, such as "HUP" or `signal.SIGINT`, only that signal is sent, to all of its processes.
+        Does nothing after the end.
         """
         if self._settled.is_set():
             return
@@ -156,13 +158,13 @@ class Process:
         self._send(_signal_name(signal))
 
     def logs(self) -> str:
-        """Return the newest of both outputs, as one text in the order in which it came."""
+        """Return the newest output of both kinds as one string, in the order of arrival."""
         return self._both.data().decode("utf-8", "replace")
 
     def wait_for_log(self, pattern: str | re.Pattern[str], timeout: float | None = None) -> re.Match[str]:
         """Wait until a line of its output matches; returns the match.
 
-        Raises `TimeoutError`, or `LogEndedError` where it ended without such a line.
+        Raises `TimeoutError`, or `LogEndedError` if it ends without such a line.
         """
         wanted = re.compile(pattern)
         end = None if timeout is None else time.monotonic() + timeout
@@ -171,34 +173,34 @@ class Process:
             if found is not None:
                 return found
         raise LogEndedError(
-            "the process ended, and no line of its output matched", "look at its logs() and its status"
+            "the process ended without a matching line of output", "see its logs() and its status"
         )
 
     def wait_for_port(self, port: int, timeout: float | None = None) -> None:
-        """Wait until something in the sandbox listens on a TCP port.
+        """Wait until a program in the sandbox listens on a TCP port.
 
-        Raises `TimeoutError`, or `LogEndedError` where the process ended before that.
+        Raises `TimeoutError`, or `LogEndedError` if the process ends before that.
         """
         await_port(self._place, port, timeout, self._settled.is_set)
 
-    # Inside
+    # Internals
 
-    def _output_callback(self, stream: Stream, told: OutputCallback | None) -> OutputCallback:
+    def _output_callback(self, stream: Stream, callback: OutputCallback | None) -> OutputCallback:
         def tell(piece: bytes) -> None:
-            stream._ring.add(piece)  # noqa: SLF001 - the two are one
+            stream._ring.add(piece)  # noqa: SLF001 - both belong together
             self._both.add(piece)
-            if told is not None:
-                told(piece)
+            if callback is not None:
+                callback(piece)
 
         return tell
 
     def _await(self) -> None:
         try:
             self._came = self._running.wait()
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
             self._came = error
         self._settled.set()
-        for ring in (self.stdout._ring, self.stderr._ring, self._both):  # noqa: SLF001 - the two are one
+        for ring in (self.stdout._ring, self.stderr._ring, self._both):  # noqa: SLF001 - both belong together
             ring.close()
 
     def _result(self, *, check: bool) -> ExecResult:
@@ -215,7 +217,7 @@ class Process:
         return "lost" if status is None else f"ended with {status}"
 
     def _until(self, end: float | None) -> Iterator[bytes]:
-        """Its output of both kinds, as it comes. Raises `TimeoutError` at the end of the time."""
+        """Both outputs as they arrive. Raises `TimeoutError` at the given time."""
         at = self._both.dropped
         while True:
             left = None if end is None else end - time.monotonic()
@@ -233,31 +235,28 @@ class Process:
         words = ("/bin/sh", "-c", _SIGNAL_SCRIPT, "sh", name, f"{COMMAND_VARIABLE}={self._token}")
         status = self._place.run(Command(argv=words, cwd="/")).exit_code
         if status not in (0, _NO_PROCESS_STATUS):
-            raise UnsupportedError(
-                "the signal could not be sent", "the image needs a POSIX shell, grep and /proc"
-            )
+            raise UnsupportedError("cannot send the signal", "the image needs a POSIX shell, grep and /proc")
 
 
 def _signal_name(signal: str | int) -> str:
-    """Return a signal as a shell names it. Raises `SpecError` for what is none."""
+    """Return the shell's name of a signal. Raises `SpecError` for an unknown one."""
     name = str(signal).upper().removeprefix("SIG")
     with suppress(ValueError, KeyError):
         found = signals.Signals[f"SIG{name}"] if isinstance(signal, str) else signals.Signals(signal)
         return found.name.removeprefix("SIG")
-    raise SpecError("signal is none that there is", 'name one, such as "TERM", "HUP" or signal.SIGINT')
+    raise SpecError("unknown signal", 'use one such as "TERM", "HUP" or signal.SIGINT')
 
 
-# Bytes as they come, cut into lines of text.
+# Bytes as they arrive, split into lines of text.
 MAX_LINE_LENGTH: Final = 1024 * 1024
-"""Letters of a line."""
+"""Characters of a line."""
 
 
 def split_lines(pieces: Iterable[bytes], *, is_whole: bool = True) -> Iterator[str]:
-    """Return the lines of a text that comes in pieces, without their ends.
+    """Return the lines of a text that arrives in pieces, without line ends.
 
-    Without `is_whole` what there is of the last one is returned as well whenever a piece has come, and again
-    when there is more of it: for those who wait for a prompt. A line that is longer than any should be is
-    cut: whoever writes it need never end it.
+    Without `is_whole`, the incomplete last line is returned after each piece as well, and again when it
+    grows: for a caller that waits for a prompt. A line beyond the limit is cut: its writer may never end it.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     rest = ""

@@ -1,9 +1,9 @@
-"""Bytes of a stream that goes on: the newest are kept, and each reader goes through them at its own pace.
+"""Keeps the newest bytes of an endless stream; each reader proceeds at its own pace.
 
 Theory of operation. Every byte has a number, counted from the beginning of the stream. A ring keeps those
-with the highest numbers; a reader remembers the number it is at. One that falls behind what is kept is told
-so by an error: output with a hole in it is never handed out in silence. Adding never waits: nobody who reads
-slowly, or not at all, holds up the process.
+with the highest numbers; a reader remembers its position. A reader that falls behind the kept bytes gets an
+error: output with a gap is never returned silently. Adding never blocks, so a slow reader cannot hold up the
+process.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from egress.sandbox.errors import OutputLostError
 class RingBuffer:
     """The newest bytes of one stream."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._end = 0
-        """How many there were in all."""
+        """The number of bytes so far."""
         self._is_closed = False
         self._changed = threading.Condition()
 
     @property
     def dropped(self) -> int:
-        """How many bytes are not kept any more."""
+        """The number of bytes that were dropped."""
         with self._changed:
             return self._end - self._size
 
     def add(self, piece: bytes) -> None:
-        """Take the next bytes."""
-        kept = piece[-self._most :] if self._most else b""
+        """Add the next bytes."""
+        kept = piece[-self._max_bytes :] if self._max_bytes else b""
         with self._changed:
             self._end += len(piece)
             self._pieces.append(kept)
@@ -45,28 +45,28 @@ class RingBuffer:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """There are no more."""
+        """Mark the end of the stream."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
     def data(self) -> bytes:
-        """All that is kept."""
+        """The kept bytes."""
         with self._changed:
             return b"".join(self._pieces)
 
     def pieces(self) -> Iterator[bytes]:
-        """What is kept and what comes, until the stream ends. Raises `OutputLostError`."""
+        """The kept bytes and the coming ones, until the stream ends. Raises `OutputLostError`."""
         at = self.dropped
-        # Nothing at all is a wait that was given up.
+        # An empty piece means a cancelled wait.
         while piece := self.read_after(at):
             at += len(piece)
             yield piece
 
     def read_after(self, at: int, timeout: float | None = None) -> bytes | None:
-        """Return what there is from a number on, once there is some; None at the end of the stream.
+        """Return the bytes from a position on, once there are some; None at the end of the stream.
 
-        Nothing, where it took longer than `timeout`, or the wait was given up. Raises `OutputLostError`.
+        Empty after `timeout`, or after a cancellation. Raises `OutputLostError`.
         """
         given_up = False
 
@@ -78,11 +78,12 @@ class RingBuffer:
 
         with cancelled_by(give_up), self._changed:
             self._changed.wait_for(lambda: self._end > at or self._is_closed or given_up, timeout)
+            # Judged under the lock: bytes may have been dropped while this reader waited.
             start = self._end - self._size
             if at < start:
                 raise OutputLostError(
-                    f"{start - at} bytes of output were not read in time",
-                    "read faster, keep more of it with keep=, or take it by on_stdout and on_stderr",
+                    f"{start - at} bytes of output were dropped before they were read",
+                    "read faster, raise keep=, or use on_stdout and on_stderr",
                 )
             if self._end > at:
                 return self._joined()[at - start :]
@@ -95,8 +96,8 @@ class RingBuffer:
         return self._pieces[0]
 
     def _trim(self) -> None:
-        while self._size > self._most:
-            excess = self._size - self._most
+        while self._size > self._max_bytes:
+            excess = self._size - self._max_bytes
             first = self._pieces[0]
             if len(first) <= excess:
                 self._pieces.popleft()

@@ -1,12 +1,12 @@
-"""A shell in a sandbox that keeps its folder, its variables and the rest of its state between commands.
+"""A persistent shell in a sandbox: folder, variables and state stay between commands.
 
-Theory of operation. One shell runs a small loop, `session.sh`, that reads a command at a time and runs it in
-itself. Each command comes with a mark of its own, made when it is sent; its output ends where that stands
-on both streams, which no program can know in advance. What ends the shell, such as `exit`, ends the command
-with that status; the next command begins in a new shell, and its result says that nothing was kept.
+Theory of operation. One shell runs a small loop, `session.sh`, that reads a command at a time and evaluates
+it. Each command comes with a new random marker; its output ends where the marker appears on both streams,
+which no program can know in advance. A command that ends the shell, such as `exit`, ends with that status;
+the next command starts a new shell, and the result says that the state was lost.
 
-When the time of a command is over, what it has begun is ended, and the shell goes on where it can. A shell
-that is busy with itself cannot be asked to stop: it is ended with its state.
+At a timeout the processes of the command are ended, and the shell goes on if it can. A shell that is busy
+itself cannot be interrupted: it is killed with its state.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +31,11 @@ from egress.sandbox.cancellation import cancelled_by
 from egress.sandbox.command_runner import CommandRunner
 from egress.sandbox.errors import SessionClosedError, checked
 from egress.sandbox.process import OutputCallback
-from egress.sandbox.session_markers import MarkerSplitter
 
 _LOOP_SCRIPT: Final = Path(__file__).with_name("session.sh").read_text(encoding="utf-8")
 _END_SCRIPT: Final = with_proc(Path(__file__).with_name("session_end.sh"))
 _END_TICKS_PER_SECOND: Final = 20
-"""Of the script that ends commands, a second."""
+"""The end script polls this often."""
 _MAX_OUTPUT_BYTES: Final = 64 * MIB
 _SIGNAL_GRACE_SECONDS: Final = 0.3
 _SIGNAL_TIMEOUT: Final = 10.0
@@ -51,14 +50,14 @@ _FAILED_STATUS: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResult(ExecResult):
-    """What came of a command in a session."""
+    """The result of a command in a session."""
 
     state_kept: bool = True
-    """Whether the shell goes on. If not, the next command begins in a new one."""
+    """Whether the shell goes on. If not, the next command starts a new one."""
 
 
 class Session:
-    r"""A shell that stays. One command at a time; those who ask meanwhile wait for their turn.
+    r"""A persistent shell. It runs one command at a time; further callers wait for their turn.
 
     >>> with sandbox.session() as session:  # doctest: +SKIP
     ...     session.exec("cd project && export DEBUG=1")
@@ -98,16 +97,16 @@ class Session:
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
     ) -> SessionResult:
-        r"""Run a line, or several, in the shell as it is; it reads nothing from its input.
+        r"""Run one or more lines in the shell; their input is empty.
 
-        What it began in the background goes on, and what that writes later counts as output of the command
-        that is run then. Raises `SandboxDiedError`, and `SessionClosedError` after `close`.
+        Background processes go on, and their later output counts as output of the command that then runs.
+        Raises `SandboxDiedError`, and `SessionClosedError` after `close`.
 
         >>> session.exec("cd /tmp; pwd").text  # doctest: +SKIP
         '/tmp\n'
         """
         if "\0" in line:
-            raise SpecError("the line holds a NUL", "leave it out: no shell can be given one")
+            raise SpecError("the line holds a NUL", "remove it: shells cannot read NUL")
         with self._turn:
             shell = self._ready()
             result = shell.run(line, timeout, Output(on_stdout, on_stderr))
@@ -118,7 +117,7 @@ class Session:
         return result
 
     def close(self) -> None:
-        """End the shell, with all that it began. Nothing happens where it was closed."""
+        """End the shell and its processes. Does nothing if it is closed."""
         self._is_closed = True
         shell, self._process = self._process, None
         if shell is not None:
@@ -126,14 +125,14 @@ class Session:
 
     def _ready(self) -> _Shell:
         if self._is_closed:
-            raise SessionClosedError("this session was closed", "begin another one")
+            raise SessionClosedError("this session is closed", "start another one")
         if self._process is None:
             self._process = _Shell(self._place, self._shell, self._cwd, self._env)
         return self._process
 
 
 class _Shell:
-    """One shell, from its beginning to its end."""
+    """A shell, from its start to its end."""
 
     def __init__(self, place: CommandRunner, shell: str, cwd: str | None, env: Mapping[str, str]) -> None:
         self._place = place
@@ -143,9 +142,10 @@ class _Shell:
         self._status = 0
         self._call: _Call | None = None
         self._pid = ""
-        self._rested = 0.0
+        self._idle_since = 0.0
         self._stray = (bytearray(), bytearray())
-        """What was written while no command was run, of both streams."""
+        """Output of both streams that arrived between commands."""
+        # The first marker tells the shell's process id, which the end script needs.
         first = secrets.token_hex(16)
         self._greeting = MarkerSplitter(first.encode(), self._after_greeting, self._greeted)
         command = Command(argv=(shell, "-c", _LOOP_SCRIPT, "session", first), cwd=cwd, env=env, most_output=0)
@@ -153,13 +153,14 @@ class _Shell:
         threading.Thread(target=self._await, name=f"egress-{place.name}-session", daemon=True).start()
 
     def run(self, line: str, timeout: float | None, output: Output) -> SessionResult:
-        # Ages of processes are counted in hundredths: what is older has to be seen to be.
-        time.sleep(max(0.0, self._rested + _MIN_COMMAND_INTERVAL - time.monotonic()))
-        began = time.monotonic()
+        # Process ages are counted in hundredths of a second: older processes must be at least one tick older.
+        time.sleep(max(0.0, self._idle_since + _MIN_COMMAND_INTERVAL - time.monotonic()))
+        started = time.monotonic()
         call = _Call(output)
         with self._changed:
             self._call = call
             self._take_over(call)
+        # The marker goes first: the shell repeats it at the start and the end of the command.
         self._running.write(f"{call.mark}\n{_pack_line(line)}\n".encode("utf-8", "surrogateescape"))
         with cancelled_by(lambda: self._interrupt(call, _KILL_GRACE_SECONDS)):
             timed_out = not self._until(call, timeout)
@@ -168,8 +169,8 @@ class _Shell:
                 self._until(call, None)
         with self._changed:
             self._call = None
-        self._rested = time.monotonic()
-        return self._result(call, time.monotonic() - began, timed_out=timed_out)
+        self._idle_since = time.monotonic()
+        return self._result(call, time.monotonic() - started, timed_out=timed_out)
 
     def end(self) -> None:
         self._running.close_input()
@@ -182,7 +183,9 @@ class _Shell:
             return self._changed.wait_for(lambda: call.is_over or self._ended, timeout)
 
     def _interrupt(self, call: _Call, grace: float) -> None:
-        """End what a command has begun; where it does not come to its end by that, the shell."""
+        """End the processes of a command, and the shell if the command does not end by that."""
+        # TERM first, repeatedly: the command may start new processes meanwhile; then KILL, then the shell
+        # itself.
         end = time.monotonic() + grace
         while time.monotonic() < end and not self._until(call, 0):
             self._ask(call, "TERM", _SIGNAL_GRACE_SECONDS)
@@ -203,11 +206,12 @@ class _Shell:
             signal,
             f"{round(seconds * _END_TICKS_PER_SECOND)}",
         )
-        # Where it cannot be asked the shell is ended, or has ended.
+        # A failure means that the shell has ended, or will be killed.
         with suppress(SandboxError):
             self._place.runtime.exec(self._place.name, Command(argv=words, cwd="/", timeout=_SIGNAL_TIMEOUT))
 
     def _result(self, call: _Call, duration: float, *, timed_out: bool) -> SessionResult:
+        # An error of the shell counts only if it cut the command short.
         if not call.is_over and self._error is not None:
             raise self._error
         call.close()
@@ -229,7 +233,7 @@ class _Shell:
                 return
             self._greeting.add(piece)
             if self._is_greeted():
-                # The first command may have been answered along with it.
+                # The first command's output may be in the same piece.
                 self._greeting.rest()
 
     def _is_greeted(self) -> bool:
@@ -255,14 +259,14 @@ class _Shell:
         self._pid = fact.decode("ascii", "replace")
 
     def _after_greeting(self, piece: bytes) -> None:
-        # What is said before it belongs to nobody.
+        # Output before the greeting belongs to no command.
         if self._pid:
             self._add(piece, 0)
 
     def _await(self) -> None:
         try:
             self._status = self._running.wait().exit_code
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again by the next command
             self._error = error
         with self._changed:
             self._ended = True
@@ -270,14 +274,14 @@ class _Shell:
 
 
 class _Call:
-    """One command, and what has come of it until now."""
+    """A command, and its output so far."""
 
     def __init__(self, output: Output) -> None:
         self.mark = secrets.token_hex(16)
         self.stdout = CapturedStream(_MAX_OUTPUT_BYTES, output.stdout)
         self.stderr = CapturedStream(_MAX_OUTPUT_BYTES, output.stderr)
         self._facts: list[bytes] = []
-        """What stands behind the first two marks."""
+        """The values after the first two markers."""
         self._has_ended = False
         mark = self.mark.encode()
         self.cutters = (
@@ -287,7 +291,7 @@ class _Call:
 
     @property
     def since(self) -> str:
-        """When it began, as the sandbox counts."""
+        """The start of the command, on the sandbox's clock."""
         return self._facts[0].decode("ascii", "replace") if self._facts else ""
 
     @property
@@ -296,12 +300,12 @@ class _Call:
 
     @property
     def status(self) -> int:
-        # A program that looked into the shell can have said it.
+        # A program that inspected the shell may have forged the value.
         said = self._facts[1]
         return int(said) if said.isdigit() and len(said) <= _MAX_STATUS_DIGITS else _FAILED_STATUS
 
     def _said(self, fact: bytes) -> None:
-        # Whoever is given the mark can say it again and again.
+        # A program that knows the marker can repeat it.
         if len(self._facts) < _FACT_COUNT:
             self._facts.append(fact[:_MAX_FACT_BYTES])
 
@@ -314,5 +318,48 @@ class _Call:
 
 
 def _pack_line(line: str) -> str:
-    """Return a text in one line, for `printf %b`."""
+    """Encode a text as one line, for `printf %b`."""
     return "." + line.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+_MAX_MARKER_VALUE_BYTES: Final = 40
+
+
+class MarkerSplitter:
+    """A stream, split at lines that begin with the marker."""
+
+    def __init__(
+        self, mark: bytes, output: Callable[[bytes], object], found: Callable[[bytes], object]
+    ) -> None:
+        """`output` gets bytes outside of markers, `found` the value after each marker."""
+        self._mark = mark
+        self._output = output
+        self._found = found
+        self._held = b""
+
+    def add(self, piece: bytes) -> None:
+        """Add the next bytes."""
+        self._held += piece
+        while (at := self._held.find(self._mark)) >= 0:
+            fact, end, rest = self._held[at + len(self._mark) :].partition(b"\n")
+            if not end and len(fact) <= _MAX_MARKER_VALUE_BYTES:
+                self._pass_on(at)
+                return
+            self._pass_on(at)
+            self._held = rest
+            self._found(fact.strip())
+        self._pass_on(len(self._held) - self._overlap())
+
+    def rest(self) -> None:
+        """Flush: the stream has ended, so held bytes are no marker."""
+        self._pass_on(len(self._held))
+
+    def _pass_on(self, size: int) -> None:
+        if size:
+            self._output(self._held[:size])
+            self._held = self._held[size:]
+
+    def _overlap(self) -> int:
+        """The number of last bytes that may be the beginning of a marker."""
+        most = min(len(self._held), len(self._mark) - 1)
+        return next((size for size in range(most, 0, -1) if self._mark.startswith(self._held[-size:])), 0)

@@ -1,14 +1,13 @@
-# A shell that stays: reads what it is to do line by line, and says when it has done it.
+# A persistent shell: reads commands line by line, and reports the end of each.
 #
-# Two lines come for each command: a mark that nobody can guess, and the command, packed into one line for `printf %b`, with a dot in
-# front, so that none is empty.
-# When it has ended the mark is written to both outputs as they were in the beginning, with the status behind it. The
-# command has neither those outputs nor what the lines come from: it reads nothing, and cannot write over them. It is
-# run in this very shell, so whatever it sets, and wherever it goes, stays.
+# Each command comes as two lines: an unguessable marker, and the command, packed into one line for `printf %b`, with a
+# leading dot, so that no line is empty. At its end the marker is written to both original outputs, with the status. The
+# command has neither these outputs nor the input of the loop: it reads nothing, and cannot write over the markers. It
+# runs in this shell itself, so variables and the working directory stay.
 #
-# USR1 asks it to leave the command it is in: to return from it. That is right only where no function of the command is
-# under way, or what follows it would be run after all; its words tell, for they are those of the innermost function.
-# Elsewhere the shell ends itself.
+# USR1 asks the shell to return from the current command. That is safe only outside of the command's own functions, or
+# the rest of the command would run after all; the positional parameters tell, because they belong to the innermost
+# function. Inside a function the shell kills itself.
 exec 9<&0 7>&1 8>&2 </dev/null >/dev/null 2>&1
 _egress_busy= _egress_again=
 _egress_leave='_egress_again=1; if [ -n "$_egress_busy" ]; then
@@ -18,7 +17,7 @@ trap "$_egress_leave" USR1
 _egress_do() { command eval "$_egress_line" >&7 2>&8 7>&- 8>&- 9<&-; }
 _egress_next() {
   IFS= read -r _egress_mark <&9 && IFS= read -r _egress_line <&9 && return
-  # A signal that came too late ends no session.
+  # A signal after the end of a command must not end the session.
   [ -n "$_egress_again" ] || return 1
   _egress_again= _egress_line=
 }
@@ -28,7 +27,7 @@ while _egress_next; do
   _egress_line=$(printf '%b.' "$_egress_line")
   _egress_line=${_egress_line%.}
   _egress_line=${_egress_line#.}
-  # When it began, in hundredths of a second: what is younger belongs to this command.
+  # The start in hundredths of a second: younger processes belong to this command.
   _egress_since=
   { IFS=' ' read -r _egress_since _egress_rest </proc/uptime; }
   printf '%s %s\n' "$_egress_mark" "${_egress_since%%.*}${_egress_since#*.}" >&7

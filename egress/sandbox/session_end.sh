@@ -1,7 +1,7 @@
-# Asks a session's shell to leave its command, and signals what it has begun since a moment. What is older is left alone.
-# `proc.sh` stands in front of this.
+# Asks a session's shell to return from its command, and signals processes that are younger than the command's start.
+# `proc.sh` stands in front of this script.
 #
-#   sh -c TEXT sh SHELL SINCE SIGNAL TURNS        TURNS: twentieths of a second in which that should have ended
+#   sh -c TEXT sh SHELL SINCE SIGNAL TURNS        TURNS: twentieths of a second to wait for their end
 
 # Sets `young` to the numbers of all that descends from the shell and is young enough.
 look() {
@@ -21,7 +21,7 @@ found() {
 }
 
 shell=$1 since=${2:-0} signal=$3 turns=$4
-# It leaves as soon as what it waits for has ended.
+# The shell returns as soon as the process it waits for has ended.
 kill -USR1 "$shell" 2>/dev/null
 look
 [ -n "$young" ] && kill "-$signal" $young 2>/dev/null

@@ -1,8 +1,8 @@
-# Sends a signal to all processes of a command. They are known by a variable that the command was given: whoever
-# cleared its environment is not reached. What supervises the command has the variable too, and is left alone. `proc.sh` stands in
-# front of this.
+# Sends a signal to all processes of a command. They are known by a variable in their environment: a process that cleared
+# its environment is not reached. The supervisor of the command has the variable too, and is skipped.
+# `proc.sh` stands in front of this script.
 #
-#   sh -c TEXT sh SIGNAL NAME=VALUE        the status is 44 where there is nobody
+#   sh -c TEXT sh SIGNAL NAME=VALUE        exits with 44 if no process was found
 found=44
 for file in $(grep -l -F -e "$2" /proc/[0-9]*/environ 2>/dev/null); do
   number=${file#/proc/}

@@ -1,4 +1,4 @@
-"""A program in a terminal of a sandbox, for people and for what acts like them."""
+"""A program in a terminal of a sandbox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_KEPT_BYTES: Final = 8 * MIB
 
 
 class Pty:
-    r"""A program that is run in a terminal: a shell, unless another one is named.
+    r"""A program in a terminal: a shell by default.
 
     >>> with sandbox.pty(cols=120, rows=40) as terminal:  # doctest: +SKIP
     ...     terminal.write("top\n")
@@ -44,6 +44,7 @@ class Pty:
             terminal=Terminal(columns=cols, rows=rows),
             most_output=0,
         )
+        # A terminal has one output, so both callbacks fill one ring.
         self._running: Running = place.begin(command, Output(stdout=self._ring.add, stderr=self._ring.add))
         threading.Thread(target=self._await, name=f"egress-{place.name}-pty", daemon=True).start()
 
@@ -60,14 +61,14 @@ class Pty:
         self.close()
 
     def write(self, data: str | bytes) -> None:
-        r"""Type something.
+        r"""Type text.
 
         >>> terminal.write("ls\n")  # doctest: +SKIP
         """
         self._running.write(data.encode() if isinstance(data, str) else data)
 
     def read(self) -> Iterator[bytes]:
-        """Return what is shown, as it comes, until the program ends.
+        """Return the terminal's output as it arrives, until the program ends.
 
         >>> next(terminal.read())  # doctest: +SKIP
         b'$ '
@@ -75,7 +76,7 @@ class Pty:
         return self._ring.pieces()
 
     def resize(self, *, cols: int, rows: int) -> None:
-        """Change its size; the program is told.
+        """Change the size of the terminal; the program gets SIGWINCH.
 
         >>> terminal.resize(cols=80, rows=24)  # doctest: +SKIP
         """
@@ -83,7 +84,7 @@ class Pty:
         self.cols, self.rows = cols, rows
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the status of the program. Raises `TimeoutError` when it has not ended by then.
+        """Return the exit status of the program. Raises `TimeoutError` after `timeout` seconds.
 
         >>> terminal.wait()  # doctest: +SKIP
         0
@@ -95,7 +96,7 @@ class Pty:
         raise self._came or TimeoutError
 
     def close(self) -> None:
-        """Hang up: the program ends, and what it began. Nothing happens where it has.
+        """Hang up: the program and its processes end. Does nothing after the end.
 
         >>> terminal.close()  # doctest: +SKIP
         """
@@ -105,7 +106,7 @@ class Pty:
     def _await(self) -> None:
         try:
             self._came = self._running.wait().exit_code
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again by `wait`
             self._came = error
         self._settled.set()
         self._ring.close()

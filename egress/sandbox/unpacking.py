@@ -1,8 +1,8 @@
-"""Tar archives from `Runtime.get` as files and folders of the host, and archives that are files of the host.
+"""Unpacks tar archives of `Runtime.get` on the host, and opens archives of the host.
 
-What comes out of a sandbox has been sifted by the runtime, and is unpacked as data all the same: nothing is
-written outside of the folder that was named, and through no link that is there. Nor does a link on the way to
-that folder lead elsewhere that others can have made; see `named`.
+The runtime has filtered archives from a sandbox; they are still unpacked as hostile data: no file outside of
+the named folder is written, and none through an existing link. Links on the way to that folder that other
+people can have made are refused; see `open_host_path`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from egress.sandbox.host_paths import open_host_path
 
 
 def unpack_folder(archive: BinaryIO, target: Path) -> None:
-    """Write what an archive holds into a folder, which is made. Raises `UnreadableError`, `ArchiveError`."""
+    """Unpack an archive into a folder, created if missing. Raises `UnreadableError`, `ArchiveError`."""
     with _write_errors(target):
         with open_host_path(target) as way:
             top = way.open_folder(make=True)
@@ -40,13 +40,15 @@ def unpack_folder(archive: BinaryIO, target: Path) -> None:
 def _write_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo, top: int) -> None:
     """Write one entry below an open folder.
 
-    The library opens by path what it has judged by path. Where the folder is one that a sandbox can write as
-    well, a link can be there by then. So folders are entered one by one, and files are renamed into place.
+    tarfile checks and opens by path. If a sandbox can write the folder as well, a link may appear in between.
+    So folders are entered one by one, and files are renamed into place.
     """
     *above, name = PurePosixPath(entry.name).parts or (".",)
     parent = _enter_folders(top, above)
+    # Under a random name first: the rename is atomic, and replaces a link instead of following it.
     new = f".egress-{secrets.token_hex(8)}"
     try:
+        # tarfile's data filter has refused devices and paths outside; links are created, never followed.
         if entry.isdir():
             os.close(_enter_folders(parent, [name]))
             return
@@ -58,14 +60,14 @@ def _write_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo, top: int) -> None
             _write(tar, entry, parent, new)
         os.replace(new, name, src_dir_fd=parent, dst_dir_fd=parent)
     finally:
-        # Also where two names of one file were to change places: then nothing is done.
+        # The temporary name is left over if both names are links to one file: the rename then does nothing.
         with suppress(OSError):
             os.unlink(new, dir_fd=parent)
         os.close(parent)
 
 
 def _enter_folders(top: int, parts: Sequence[str]) -> int:
-    """Go down into folders, which are made, and through no link; returns the last one, open."""
+    """Enter folders, created if missing, but no link; returns the last one, open."""
     at = os.dup(top)
     for part in parts:
         try:
@@ -106,22 +108,23 @@ def _create_file(name: str, folder: int) -> int:
 
 
 def unpack_file(archive: BinaryIO, target: Path) -> None:
-    """Write the one file of an archive to a path, all of it or none. Raises as `unpack_folder`."""
+    """Write the only file of an archive to a path, atomically. Raises as `unpack_folder`."""
     with _write_errors(target), tarfile.open(fileobj=archive, mode="r|") as tar:
         entry = tar.next()
         data = tar.extractfile(entry) if entry is not None else None
         if entry is None or data is None:
-            raise ArchiveError("there is no file in the archive", "copy out the folder that holds it")
+            raise ArchiveError("the archive holds no file", "copy out the folder above it")
         write_file(data, target, mode=entry.mode & 0o777)
 
 
 def write_file(data: IO[bytes], target: Path, mode: int = 0o600) -> None:
-    """Write a file of the host, all of it or none."""
+    """Write a file of the host atomically."""
     with _write_errors(target):
         with open_host_path(target.parent) as way:
             folder = way.open_folder()
         new = f".egress-{secrets.token_hex(8)}"
         try:
+            # Mode 0600 until the content is complete, then the requested mode.
             with os.fdopen(_create_file(new, folder), "wb") as file:
                 shutil.copyfileobj(data, SpaceCheckedFile(file))
                 file.flush()
@@ -134,7 +137,7 @@ def write_file(data: IO[bytes], target: Path, mode: int = 0o600) -> None:
 
 
 def write_archive(archive: BinaryIO, target: str | Path | BinaryIO) -> None:
-    """Write an archive to a file of the host, named or open."""
+    """Write an archive to a file of the host, by path or to an open file."""
     if isinstance(target, str | Path):
         write_file(archive, Path(target))
     else:
@@ -143,7 +146,7 @@ def write_archive(archive: BinaryIO, target: str | Path | BinaryIO) -> None:
 
 @contextmanager
 def open_archive(source: str | Path | BinaryIO) -> Iterator[BinaryIO]:
-    """An archive of the host, named or open. Raises `ArchiveError` for what is none, `UnreadableError`."""
+    """An archive of the host, by path or open. Raises `UnreadableError`."""
     if not isinstance(source, str | Path):
         yield source
         return
@@ -152,7 +155,7 @@ def open_archive(source: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             file = os.fdopen(way.open_file(os.O_RDONLY), "rb")
     except OSError as error:
         raise UnreadableError(
-            f"{source} cannot be read: {error.strerror}", "see whether it is there, and may be read"
+            f"cannot read {source}: {error.strerror}", "check that it exists and is readable"
         ) from None
     with file:
         yield file
@@ -160,7 +163,7 @@ def open_archive(source: str | Path | BinaryIO) -> Iterator[BinaryIO]:
 
 @contextmanager
 def filtered_archive(archive: BinaryIO) -> Iterator[BinaryIO]:
-    """The harmless part of an archive. Raises `ArchiveError` for one that is refused."""
+    """The harmless part of an archive. Raises `ArchiveError` for a hostile one."""
     with tempfile.TemporaryFile() as file:
         filter_archive(archive, file)
         file.seek(0)
@@ -172,10 +175,8 @@ def _write_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except tarfile.TarError:
-        raise ArchiveError(
-            f"what came does not fit into {target}", "take a folder that is empty, or another one"
-        ) from None
+        raise ArchiveError(f"the archive conflicts with files in {target}", "use an empty folder") from None
     except OSError as error:
         raise UnreadableError(
-            f"{target} cannot be written: {error.strerror}", "see whether its folder is there, and its room"
+            f"cannot write {target}: {error.strerror}", "check its folder and the free space"
         ) from None

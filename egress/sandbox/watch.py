@@ -1,8 +1,8 @@
-"""What changes in a folder of a sandbox: found by looking there again and again.
+"""Finds changes in a folder of a sandbox, by listing it repeatedly.
 
-A small loop in the sandbox lists the folder and sends the list whenever it is another one; what is new in it
-is found here. Nothing of the kernel's is needed, so it works in any image that has `find` and `stat`. What is
-made and removed between two looks is not seen.
+A small loop in the sandbox lists the folder and sends the list whenever it differs from the last; this module
+compares the lists. No kernel feature is needed, so it works in any image with `find` and `stat`. A file that
+is created and removed between two lists is not seen.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _WATCH_SCRIPT: Final = Path(__file__).with_name("watch.sh").read_text(encoding="
 _MAX_KEPT_BYTES: Final = 64 * MIB
 
 Listing = Mapping[str, bytes]
-"""What is known of each entry, by path."""
+"""Facts about each entry, by path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that happened to a file or a folder."""
+    """A change of a file or a folder."""
 
     kind: Literal["made", "changed", "removed"]
     path: str
-    """As it was asked for: relative to the workspace, or whole."""
+    """The path as the caller would write it: relative to the workspace, or absolute."""
 
 
 @contextmanager
 def watch_changes(
     place: CommandRunner, asked: Where, path: str, interval: float
 ) -> Iterator[Iterator[Change]]:
-    """What changes at a path from now on; it is watched once this is entered."""
+    """Changes at a path from now on; the context is entered once the first list has arrived."""
     if not interval > 0:
-        raise SpecError("interval is out of bounds", "give seconds, more than 0")
+        raise SpecError("interval is out of range", "use a number of seconds above 0")
     mark = secrets.token_hex(12)
     words = ("/bin/sh", "-c", _WATCH_SCRIPT, "sh", path, f"{interval:g}", mark)
     with Process(place, Command(argv=words, cwd="/"), keep=_MAX_KEPT_BYTES) as process:
@@ -59,7 +59,7 @@ def _follow_changes(before: Listing, listings: Iterator[Listing], asked: str) ->
 
 
 def compare_listings(before: Listing, now: Listing, asked: str) -> Iterator[Change]:
-    """Return what is different, by path."""
+    """Return the differences of two lists, by path."""
     for name in sorted({*before, *now}):
         if before.get(name) == now.get(name):
             continue
@@ -73,23 +73,25 @@ def _read_listings(process: Process, mark: bytes) -> Iterator[Listing]:
     end = mark + b"end\n"
     held = bytearray()
     for piece in process.stdout.chunks():
+        # The end marker may be split over two pieces, so the search starts a little before the new bytes.
         begin = max(0, len(held) - len(end))
         held += piece
         while (at := held.find(end, begin)) >= 0:
             yield read_listing(bytes(held[:at]), mark)
             del held[: at + len(end)]
             begin = 0
+        # A hostile sandbox may never send the end of a list.
         if len(held) > _MAX_KEPT_BYTES:
             raise _listing_error()
-    # It ends by itself where the sandbox does, or where it cannot begin: the first is raised here.
+    # The process ends with the sandbox, which is raised here, or because a program is missing.
     process.wait()
-    raise UnsupportedError("the folder cannot be watched", "the image needs sh, find, stat and sleep")
+    raise UnsupportedError("cannot watch the folder", "the image needs sh, find, stat and sleep")
 
 
 def read_listing(text: bytes, mark: bytes) -> Listing:
-    """Read a list as the sandbox sends it. Raises `SandboxStateError` for what is none.
+    """Parse a list from the sandbox. Raises `SandboxStateError` for an invalid one.
 
-    Programs in it know the mark, and can write where the list is written.
+    Programs in the sandbox can learn the marker, and write to the same output.
     """
     try:
         return _parse_listing(text, mark)
@@ -106,7 +108,7 @@ def _parse_listing(text: bytes, mark: bytes) -> Listing:
             continue
         number, mode, *_ = facts.split()
         if modes.S_ISDIR(int(mode, 16)):
-            # The rest changes with each file in it, and those speak for themselves.
+            # A folder's times change with each file in it, and the files are listed themselves.
             facts = number + mode
         found[normpath(path)] = facts
     return found
@@ -114,5 +116,5 @@ def _parse_listing(text: bytes, mark: bytes) -> Listing:
 
 def _listing_error() -> SandboxStateError:
     return SandboxStateError(
-        "what comes in the place of a list of files is none", "see what else runs in the sandbox"
+        "the sandbox sent an invalid list of files", "check the processes in the sandbox"
     )

@@ -1,8 +1,8 @@
-# Lists a folder, or a file, again and again, and says so whenever the list is another one than before.
+# Lists a folder or a file repeatedly, and prints the list whenever it differs from the last one.
 #
 #   sh -c TEXT sh PATH SECONDS MARK
 #
-# A list is MARK once for each entry, with what changes when it does, and its name; then MARK alone, with `end`.
+# A list has MARK once for each entry, with its changing facts and its name; and finally MARK with `end`.
 last=none
 trap 'exit 0' HUP INT TERM
 list() {

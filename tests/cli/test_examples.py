@@ -49,7 +49,7 @@ WANTING = {
     "egress log tail": "there is no audit log",
     "egress log tail -f": "there is no audit log",
     "egress log tail -f --verdict deny": "there is no audit log",
-    "egress log verify evidence.zip": "the bundle evidence.zip cannot be read",
+    "egress log verify evidence.zip": "cannot read the bundle evidence.zip",
     "egress log verify --dir /var/log/egress --key /etc/egress/audit.key": "key not found",
     "egress rules draft --since 1d": "the audit log",
     "egress rules draft --since 7d --profile coding -o hosts.draft.yaml": "the audit log",

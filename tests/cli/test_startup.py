@@ -66,10 +66,10 @@ def test_importing_the_command_line_loads_no_command() -> None:
         "egress.cli",
         "egress.cli.main",
         "egress.cli.render",
+        "egress.environment",
         "egress.errors",
         "egress.sandbox",
         # The names that `egress` offers, and nothing of what they stand for.
         "egress.sandbox.lazy_exports",
-        "egress.environment",
         "egress.types",
     ]

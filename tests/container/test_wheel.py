@@ -121,7 +121,7 @@ def test_a_base_that_nobody_has_is_told_with_its_cure(installed: Installed, engi
     assert done.returncode == 3
     assert "egress: Step 1/" in done.stderr
     error, hint = done.stderr.splitlines()[-2:]
-    assert error.startswith("error: the image could not be built")
+    assert error.startswith("error: cannot build the image")
     assert "name a base that the engine has" in hint
     with pytest.raises(ImageMissingError):
         engine.image_id(OWN)

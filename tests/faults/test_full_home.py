@@ -32,8 +32,8 @@ def test_one_that_finds_no_room_is_refused_and_leaves_nothing(
     assert [each["left"] for each in told] == [0, 4, 16, 64, 256]
     for each in told:
         assert each["code"] == "engine.unavailable"
-        assert "cannot be written in " in each["message"]
+        assert "cannot write the files of a sandbox in " in each["message"]
         assert each["message"].endswith("no space left on device")
-        assert "make room" in each["hint"]
+        assert "free space" in each["hint"]
         assert (each["behind"], each["listed"]) == ([], 0)
     assert facts["then"] == "hello from outside\n"

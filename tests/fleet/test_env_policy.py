@@ -61,7 +61,7 @@ def proxy() -> Proxy:
 
 @pytest.fixture
 def fleet(proxy: Proxy) -> Iterator[Fleet]:
-    fleet = Fleet(FakeRuntime(images={"any"}), refuse=proxy.withheld(TAKEN).check, tick=None)
+    fleet = Fleet(FakeRuntime(images={"any"}), check_variables=proxy.withheld(TAKEN).check, tick=None)
     yield fleet
     fleet.close()
 

@@ -72,14 +72,14 @@ def test_another_one_of_that_name_is_refused_and_the_fields_are_named(estate: Me
     estate.fleet.create(spec(env={"KEY": "sesame"}), SandboxLifetime(timeout=60))
     with pytest.raises(SandboxDiffersError) as caught:
         estate.fleet.create(spec(env={"KEY": "other"}, ports=(81,)), SandboxLifetime(timeout=61))
-    assert caught.value.message.endswith("with another env, another ports, another timeout")
+    assert caught.value.message.endswith("with other settings: env, ports, timeout")
     assert "sesame" not in caught.value.message + caught.value.hint
     assert isinstance(caught.value, SandboxExistsError)
 
 
 def test_nobody_gets_the_sandbox_of_somebody_else(estate: MemoryFleet) -> None:
     estate.fleet.create(spec(), SandboxLifetime(owner="a"))
-    with pytest.raises(SandboxExistsError, match="somebody else"):
+    with pytest.raises(SandboxExistsError, match="another owner"):
         estate.fleet.create(spec(), SandboxLifetime(owner="b"))
     assert estate.fleet.create(spec(), SandboxLifetime(owner="a")).name == "one"
 
@@ -260,14 +260,14 @@ def _fail(_: str) -> None:
 
 
 @pytest.fixture
-def guilty() -> set[str]:
+def offenders() -> set[str]:
     return set()
 
 
 @pytest.fixture
-def judged(guilty: set[str]) -> Iterator[Fleet]:
-    """A fleet with two sandboxes that run, and a proxy that names the guilty."""
-    fleet = Fleet(FakeRuntime(images={"any"}), guilty=lambda: frozenset(guilty), tick=None)
+def judged(offenders: set[str]) -> Iterator[Fleet]:
+    """A fleet with two sandboxes that run, and a proxy that names the offenders."""
+    fleet = Fleet(FakeRuntime(images={"any"}), canary_offenders=lambda: frozenset(offenders), tick=None)
     for name in ("one", "two"):
         fleet.create(spec(name))
         fleet.start(name)
@@ -279,11 +279,11 @@ def states(fleet: Fleet) -> list[str]:
     return [each.state for each in fleet.list()]
 
 
-def test_who_sent_one_is_stopped_and_not_started_again(judged: Fleet, guilty: set[str]) -> None:
+def test_who_sent_one_is_stopped_and_not_started_again(judged: Fleet, offenders: set[str]) -> None:
     judged.stop_offenders()
     assert states(judged) == ["running", "running"]
     process = judged.spawn("one", FOREVER)
-    guilty.add("one")
+    offenders.add("one")
     judged.stop_offenders()
     judged.stop_offenders()
     assert states(judged) == ["stopped", "running"]
@@ -293,32 +293,32 @@ def test_who_sent_one_is_stopped_and_not_started_again(judged: Fleet, guilty: se
         judged.start("one")
     assert "egress log query --sandbox one" in caught.value.hint
     judged.start("two")
-    guilty.clear()
+    offenders.clear()
     judged.start("one")
     judged.stop_offenders()
-    guilty.add("one")
+    offenders.add("one")
     judged.stop_offenders()
     assert states(judged) == ["stopped", "running"]
 
 
-def test_the_next_one_of_its_name_is_innocent_until_it_sends_one(judged: Fleet, guilty: set[str]) -> None:
-    guilty.add("one")
+def test_the_next_one_of_its_name_is_innocent_until_it_sends_one(judged: Fleet, offenders: set[str]) -> None:
+    offenders.add("one")
     judged.stop_offenders()
     judged.remove("one")
-    guilty.clear()
+    offenders.clear()
     judged.create(spec("one"))
     judged.start("one")
     judged.stop_offenders()
     assert states(judged) == ["running", "running"]
-    guilty.add("one")
+    offenders.add("one")
     judged.stop_offenders()
     assert states(judged) == ["stopped", "running"]
 
 
-def test_one_that_was_replaced_while_it_was_judged_goes_on(guilty: set[str]) -> None:
+def test_one_that_was_replaced_while_it_was_judged_goes_on(offenders: set[str]) -> None:
     """The name is asked about once more when nobody else can make or remove it."""
     answers = iter([frozenset({"one"}), frozenset()])
-    fleet = Fleet(FakeRuntime(images={"any"}), guilty=lambda: next(answers), tick=None)
+    fleet = Fleet(FakeRuntime(images={"any"}), canary_offenders=lambda: next(answers), tick=None)
     fleet.create(spec("one"))
     fleet.start("one")
     fleet.stop_offenders()
@@ -326,17 +326,17 @@ def test_one_that_was_replaced_while_it_was_judged_goes_on(guilty: set[str]) -> 
     fleet.close()
 
 
-def test_who_is_not_of_this_fleet_is_left_alone(judged: Fleet, guilty: set[str]) -> None:
-    guilty.add("somebody")
+def test_who_is_not_of_this_fleet_is_left_alone(judged: Fleet, offenders: set[str]) -> None:
+    offenders.add("somebody")
     judged.stop_offenders()
     judged.stop_offenders()
     assert states(judged) == ["running", "running"]
 
 
 def test_one_that_cannot_be_stopped_is_tried_again(
-    judged: Fleet, guilty: set[str], monkeypatch: pytest.MonkeyPatch
+    judged: Fleet, offenders: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guilty.add("one")
+    offenders.add("one")
     with monkeypatch.context() as patch:
         patch.setattr(judged._runtime, "stop", _fail)
         judged.stop_offenders()
@@ -349,7 +349,7 @@ def test_without_a_proxy_nobody_is_judged() -> None:
     def gone() -> frozenset[str]:
         raise GatewayError("no proxy is running here", "start one")
 
-    fleet = Fleet(FakeRuntime(images={"any"}), guilty=gone, tick=None)
+    fleet = Fleet(FakeRuntime(images={"any"}), canary_offenders=gone, tick=None)
     fleet.create(spec("one"))
     fleet.start("one")
     fleet.stop_offenders()
@@ -358,7 +358,7 @@ def test_without_a_proxy_nobody_is_judged() -> None:
 
 
 def test_a_thread_looks_for_the_guilty() -> None:
-    fleet = Fleet(FakeRuntime(images={"any"}), guilty=lambda: {"one"}, tick=0.01)
+    fleet = Fleet(FakeRuntime(images={"any"}), canary_offenders=lambda: {"one"}, tick=0.01)
     try:
         with fleet.events() as events:
             fleet.create(spec())

@@ -66,7 +66,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sandboxes in memory, at a proxy that is none."""
 
     def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
-        return FakeRuntime(place.gateway, dress=place.dress), FleetInfo(kind="fake")
+        return FakeRuntime(place.proxy, provision=place.provision), FleetInfo(kind="fake")
 
     monkeypatch.setattr(opening, "open_runtime", made)
 
@@ -99,7 +99,7 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
 
     def made(_: RuntimeChoice, place: RuntimeParameters) -> tuple[Runtime, FleetInfo]:
         places.append(place)
-        return FakeRuntime(place.gateway, dress=place.dress), FleetInfo(kind="fake")
+        return FakeRuntime(place.proxy, provision=place.provision), FleetInfo(kind="fake")
 
     monkeypatch.setattr(opening, "open_runtime", made)
     options = ("--password-file", str(given))
@@ -108,7 +108,7 @@ def test_what_settings_place_elsewhere_is_closed_to_sandboxes(
         for name in ("log", "key", "word", "given"):
             for writable in (False, True):
                 mount = Mount(source=tmp_path / name, target="/work", writable=writable)
-                with pytest.raises(MountError, match="closed to sandboxes"):
+                with pytest.raises(MountError, match="must not see"):
                     check_mounts([mount], place.guarded)
 
 
@@ -196,7 +196,10 @@ def test_the_kind_of_the_variable_holds_against_sandboxes_that_are_served(
 
 
 def test_a_kind_that_is_none_starts_nothing(rules: Path, folder: Path) -> None:
-    with pytest.raises(SpecError), open_fleet(rules=[rules], runtime="no kind", runtime_dir=folder):
+    with (
+        pytest.raises(SpecError),
+        open_fleet(rules=[rules], runtime="not the name of a runtime", runtime_dir=folder),
+    ):
         pass
     assert list(folder.iterdir()) == []
 

@@ -198,19 +198,19 @@ def test_what_does_not_speak_http_is_said(answer: bytes) -> None:
         browser.sendall(request())
         found = everything(browser)
     assert found.startswith(b"HTTP/1.1 502 ")
-    assert b"does not answer with HTTP" in found
+    assert b"does not speak HTTP" in found
 
 
 def test_a_port_on_which_nothing_listens_is_said() -> None:
     class Closed(Inside):
         def dial(self, _name: str, _port: int) -> socket.socket:
-            raise PortClosedError("nothing listens on port 80 of the sandbox one")
+            raise PortClosedError("no program listens on port 80 of the sandbox one")
 
     with carried(Closed(lambda _: None)) as browser:
         browser.sendall(request())
         found = everything(browser)
     assert found.startswith(b"HTTP/1.1 502 ")
-    assert b"nothing listens on port 80" in found
+    assert b"no program listens on port 80" in found
 
 
 @pytest.mark.parametrize(

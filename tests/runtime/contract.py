@@ -57,7 +57,7 @@ class Walled:
         greedy = Command(argv=(house.python, "-c", _GREEDY))
         house.runtime.spawn("one", greedy, Output(stdout=lambda _: is_full.set()))
         assert is_full.wait(30)
-        with pytest.raises(SandboxStateError, match="no command can begin"):
+        with pytest.raises(SandboxStateError, match="cannot start a command"):
             room.run("true")
         house.runtime.stop("one")
         house.runtime.start("one")
@@ -135,12 +135,12 @@ class Walled:
         """The proxy has no profiles, so this one is refused there; and this outfit comes too late."""
         with pytest.raises(GatewayError, match="profile"):
             house.runtime.create(house.spec("one", profile="unknown"))
-        dress, house.runtime._dress = house.runtime._dress, lambda *_: 1 // 0
+        dress, house.runtime._provisioner = house.runtime._provisioner, lambda *_: 1 // 0
         try:
             with pytest.raises(ZeroDivisionError):
                 house.runtime.create(house.spec("one"))
         finally:
-            house.runtime._dress = dress
+            house.runtime._provisioner = dress
 
     def test_new_ports_of_the_rules_lead_to_the_proxy(
         self, house: SandboxLab[Any], bench: RuntimeBench

@@ -200,7 +200,7 @@ def an_archive_that_does_not_fit_is_told(house: SandboxBuilder) -> None:
         entry.size = 3_000_000
         tar.addfile(entry, io.BytesIO(bytes(entry.size)))
     out.seek(0)
-    with pytest.raises(SandboxStateError, match="not all of the archive"):
+    with pytest.raises(SandboxStateError, match="was not completely unpacked"):
         house.runtime.put("one", "/workspace", out)
     assert box.sh("rm large; echo x >a && cat a").stdout == b"x\n"
 

@@ -66,11 +66,11 @@ class DockerLab(SandboxLab[DockerRuntime]):
 
     def keep_networks(self, count: int) -> None:
         """Have so many networks with a door ready, from now on."""
-        self.runtime._cells.shelf.want(count)
+        self.runtime._cells.prewarmer.want(count)
 
     def until_ready(self) -> None:
         """Wait until all is there that is made ahead."""
-        assert self.runtime._cells.shelf.until_ready()
+        assert self.runtime._cells.prewarmer.until_ready()
         assert self.runtime._pool.until_ready()
 
     def container(self, name: str) -> str:

@@ -157,7 +157,7 @@ def a_variable_that_the_caller_sets_is_not_taken(ground: PlantingGround) -> None
 @case
 def a_place_that_is_taken_is_told(ground: PlantingGround) -> None:
     ground.plant("first: { like: aws, file: /tmp/a }", "second: { like: aws, file: /workspace }")
-    refused(ground, "canary second cannot be planted at /workspace .*: something is there already")
+    refused(ground, "canary second cannot be planted at /workspace .*: a file is there already")
     ground.plant("first: { like: aws, file: /tmp/a }", "second: { like: aws, file: /workspace/b }")
     running(ground)
 
@@ -207,9 +207,9 @@ def only_where_its_user_may_write(ground: PlantingGround) -> None:
         ground.plant(f"key: {{ like: aws, file: {path} }}")
         refused(ground, f"canary key cannot be planted at {path} in the sandbox one: its user may not")
     ground.plant("key: { like: aws, file: /etc/hostname }")
-    refused(ground, "something is there already")
+    refused(ground, "a file is there already")
     ground.plant("key: { like: aws, file: /etc/hostname/key }")
-    refused(ground, "something is there already")
+    refused(ground, "a file is there already")
 
 
 @system

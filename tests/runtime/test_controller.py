@@ -127,9 +127,9 @@ def test_whether_it_is_there_is_seen_at_once(keeper: DoorController, folder: Pat
 
 
 def test_a_door_that_never_comes_is_noticed(keeper: DoorController) -> None:
-    with pytest.raises(DoorError, match="ended before"):
+    with pytest.raises(DoorError, match="ended during its start"):
         keeper.wait(lambda: False)
-    with pytest.raises(DoorError, match="not there yet"):
+    with pytest.raises(DoorError, match="not connected yet"):
         keeper.open((("proxy", 3128),))
 
 
@@ -204,7 +204,7 @@ def test_the_doors_user_can_find_the_socket_and_nothing_else(keeper: DoorControl
 def test_a_folder_that_is_too_deep_or_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DoorError, match="too long"):
         DoorController(tmp_path / ("x" * 120), "127.0.0.7")
-    with pytest.raises(DoorError, match="cannot be made"):
+    with pytest.raises(DoorError, match="cannot create"):
         DoorController(Path("/nowhere/at/all"), "127.0.0.7")
 
 

@@ -133,7 +133,7 @@ def test_a_disk_that_is_full_is_told(house: DockerLab) -> None:
     box = house.box("small", read_only=True, limits=SandboxLimits(temporary_mib=1))
     try:
         large = archive((tarfile.TarInfo("large"), bytes(3_000_000)))
-        with pytest.raises(SandboxStateError, match="not all of the archive"):
+        with pytest.raises(SandboxStateError, match="was not completely unpacked"):
             house.runtime.put("small", "/tmp", large)
         result = box.sh("head -c 3000000 /dev/zero >/tmp/more")
         assert result.exit_code

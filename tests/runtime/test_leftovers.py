@@ -27,7 +27,7 @@ def test_what_is_old_and_held_by_nobody_is_left(tmp_path: Path) -> None:
     assert not is_left(thing(lease.path, OLD - 9), NOW)
 
 
-@pytest.mark.parametrize("lease", ["/home/somebody/.local/state/egress/run/sandboxes/1.lease", "", "/"])
+@pytest.mark.parametrize("lease", ["/home/agent/.local/state/egress/run/sandboxes/1.lease", "", "/"])
 def test_what_no_test_made_is_not_touched(lease: str) -> None:
     assert not is_left(thing(lease, OLD + 9), NOW)
 

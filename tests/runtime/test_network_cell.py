@@ -54,7 +54,7 @@ def test_a_network_can_be_ended_before_the_rest(engine: DockerEngine, home: Path
 def test_those_that_are_ready_and_not_wanted_are_taken_away(engine: DockerEngine, home: Path) -> None:
     with OwnerLock(home) as lease:
         cells = NetworkCellPool(engine, home, str(lease.path), ready=2)
-        assert cells.shelf.until_ready()
+        assert cells.prewarmer.until_ready()
         assert len(things(engine, home)) == 4
         cells.close()
         assert things(engine, home) == []

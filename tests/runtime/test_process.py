@@ -126,7 +126,7 @@ def test_output_that_comes_with_the_answer_is_not_lost(tmp_path: Path, answer: b
 )
 def test_an_engine_that_begins_nothing_is_told(tmp_path: Path, answer: bytes) -> None:
     place = answered(tmp_path, answer)
-    with pytest.raises(EngineError, match="did not begin"):
+    with pytest.raises(EngineError, match="did not start"):
         open_exec_stream(place, "1.41", "id", has_terminal=False)
     with pytest.raises(EngineUnavailableError):
         open_exec_stream(tmp_path / "nothing", "1.41", "id", has_terminal=False)

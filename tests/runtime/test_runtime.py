@@ -170,13 +170,13 @@ def test_no_runtime_begins_without_a_proxy(engine: DockerEngine, tmp_path: Path)
 
 def test_what_is_ready_is_taken_and_made_anew(image: str, engine: DockerEngine, tmp_path: Path) -> None:
     with DockerLab(tmp_path, image, ready=1) as house:
-        assert house.runtime._cells.shelf.until_ready()
-        ready = house.runtime._cells.shelf._things[0].id
+        assert house.runtime._cells.prewarmer.until_ready()
+        ready = house.runtime._cells.prewarmer._things[0].id
         box = house.box("one")
         assert house.runtime._register.get("one").cell.id == ready
         assert box.get("/x").exit_code == 0
-        assert house.runtime._cells.shelf.until_ready()
-        assert house.runtime._cells.shelf._things[0].id != ready
+        assert house.runtime._cells.prewarmer.until_ready()
+        assert house.runtime._cells.prewarmer._things[0].id != ready
     assert left(engine, house) == []
 
 
@@ -202,7 +202,7 @@ def test_one_that_was_ready_is_taken_once_and_is_like_any_other(
     pool = house.runtime._pool
     [(_, _, shelf)] = pool._kinds
     [blank] = shelf._things
-    bundle = blank.cell.folder / "files" / "outfit" / "bundle.pem"
+    bundle = blank.cell.folder / "files" / "provisions" / "bundle.pem"
     assert bundle.read_bytes() == b""
     box = house.box("one", env={"ONE": "1"})
     assert house.runtime._register.get("one").unassigned is blank
@@ -240,12 +240,12 @@ def test_an_image_that_was_made_anew_is_not_the_one_that_was_ready(
 def test_an_outfit_that_does_not_fit_is_not_put_on(house: DockerLab, ready: RuntimeBench) -> None:
     [(_, _, shelf)] = house.runtime._pool._kinds
     blank = shelf._things[0]
-    dress = house.runtime._dress
-    house.runtime._dress = provision_minimal
+    dress = house.runtime._provisioner
+    house.runtime._provisioner = provision_minimal
     try:
         box = house.box("one")
     finally:
-        house.runtime._dress = dress
+        house.runtime._provisioner = dress
     assert house.runtime._register.get("one").unassigned is not blank
     assert box.run("ls", "/etc/egress").exit_code
 

@@ -26,8 +26,8 @@ import structlog
 from egress.control_client import CONTROL_SOCKET, ask_proxy
 from egress.errors import UnreadableError, WireError, reason_of
 from egress.http1 import Data, End, MessageLimits, RequestHead, RequestReader
-from egress.proxy.conversation import Conversations
 from egress.proxy.ingress.acceptor import Acceptor
+from egress.proxy.ingress.conversation import Conversations
 from egress.unix.own_folder import lock_file, make_own_folder
 from egress.unix.peer import is_own_user, peer_of
 from egress.unix.stream_socket import connect, listen

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Final
 
 from egress.errors import EgressError, UnreadableError, UsageError, reason_of
-from egress.proxy.conversation import Conversations
 from egress.proxy.ingress.acceptor import Acceptor
+from egress.proxy.ingress.conversation import Conversations
 from egress.proxy.ingress.listener import Listener, ListenerKind
 from egress.unix.descriptors import receive
 from egress.unix.peer import peer_of

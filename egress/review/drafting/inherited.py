@@ -48,6 +48,7 @@ class InheritedRules:
         """True if a secret may go to a host: by its binding, or because no binding is known."""
         spec = self._policy.secrets.get(secret) if self._policy else None
         if spec is None:
+            # An undeclared name comes from the log: only a valid name may become a proposal.
             return _NAME.fullmatch(secret) is not None
         return all(spec.is_bound_to(host, port) for port in ports)
 
@@ -72,6 +73,7 @@ class InheritedRules:
         for item in self._items(host):
             injection = item.injection
             if injection.secret == secret and slot in [str(place) for place in injection.slots]:
+                # `for` names rules of the current file. The draft has rules of its own and sets it anew.
                 fields = {name: value for name, value in inject_fields(item).items() if name != "for"}
                 return InheritedPart(fields, f"as in {item.place}")
         return _guessed(secret, slot)
@@ -126,6 +128,7 @@ class InheritedRules:
             yield f"the entry at {entry.place} expires, and this one does not"
         if entry.handling.limit and entry.key != host:
             yield f"the limits at {entry.place} are shared by all its hosts; here each host has its own"
+        # The rules of a draft are new, so settings of a single current rule have no rule to go to.
         names = sorted(rule.ref.id for rule in entry.allow if rule.handling != Handling())
         if names:
             settings = "limits and response handling"
@@ -147,6 +150,7 @@ def _guessed(secret: str, slot: str) -> InheritedPart | None:
     remark = "a guess from the slot: no current rule gives its format"
     if slot == "header:authorization":
         return InheritedPart({"bearer": secret}, remark)
+    # The slot comes from the log too, so an invalid name gets no injection.
     if kind == "header" and _HEADER.fullmatch(name) and name != "host":
         return InheritedPart({"header": {"name": name, "secret": secret}}, remark)
     if kind in ("query", "cookie") and _PARAMETER.fullmatch(name):

@@ -191,6 +191,7 @@ def replace_method(head: Head) -> Head:
 def _changed(work: _Work) -> Decision | HostDecision:
     for _ in range(MAX_STEPS):
         verdict = work.verdict()
+        # An observed verdict is no permission: without `mode: observe` the request would be denied.
         if verdict.allowed and not verdict.observed:
             return verdict
         fix = _FIXES.get(verdict.code)
@@ -252,6 +253,7 @@ def _new_rule(work: _Work) -> None:
     if not entry.intercept:
         raise _NoFixError(f"the entry tunnels traffic unread, so its rules do not apply ({entry.place})")
     fields = _rule_fields(work, _free_id(entry))
+    # An entry from a preset has no text to edit here: a new entry extends it.
     if entry.place.via:
         _add(work, "hosts", f"{scalar(entry.key)}: {_braces({'allow': [fields]})}")
         return
@@ -283,6 +285,7 @@ def _new_port(work: _Work) -> None:
         _replace_entry(work, entry, replace(entry, ports=entry.ports | {work.seen.port}))
         _bind(work, entry)
         return
+    # A credential must never travel in clear text, so the port stays closed for such an entry.
     if entry.inject:
         raise _NoFixError("a host that gets a credential is never opened for clear text: use https")
     _replace_entry(work, entry, replace(entry, clear_ports=entry.clear_ports | {work.seen.port}))
@@ -359,6 +362,7 @@ def _add(work: _Work, section: str, line: str) -> None:
 
 def _try(work: _Work, edit: RuleFileEdit, where: str) -> bool:
     """Apply an edit. Return False and change nothing if the result does not load."""
+    # The copy is loaded as a whole, because an edit can also break another rule.
     sources = rule_file_edit.apply_edit(work.sources, edit)
     policy = load(sources, work.presets, work.now).policy
     if policy is None:

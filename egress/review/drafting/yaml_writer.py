@@ -156,7 +156,7 @@ def _injections(outline: HostOutline, inherited: InheritedRules) -> list[_Inject
             continue
         ids = tuple(rule.id for rule in outline.rules if (secret, slot) in rule.group.secrets)
         if not ids:
-            # All rules that used the secret are left out, and no other rule may send it.
+            # The rules that used the secret are left out, and no other rule may send it.
             continue
         every = len(ids) == len(outline.rules)
         made.setdefault(flow(taken.fields), _Injection(secret, taken, count, () if every else ids))

@@ -1,1 +1,1 @@
-"""Sandboxes as containers of a local Docker engine. The only room that knows the Docker SDK."""
+"""Sandboxes as containers of a local Docker engine. The only package that imports the Docker SDK."""

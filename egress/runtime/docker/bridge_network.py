@@ -1,7 +1,7 @@
-"""The network of one sandbox: nothing is in it but the sandbox and its door, and it leads nowhere.
+"""The network of one sandbox: an internal bridge that holds the sandbox and its door, and leads nowhere.
 
-`internal` takes the way out, `inhibit_ipv4` the address of the machine in it: with either alone a sandbox
-reaches more. Version 6 of the protocol is off: old engines do not wall it.
+`internal` removes the route out, and `inhibit_ipv4` removes the host's own address: with only one of these a
+sandbox reaches more. IPv6 is off, because old engines do not isolate it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,9 @@ from egress.runtime.docker import labels
 from egress.runtime.docker.engine import DockerEngine, Json
 from egress.runtime.errors import EngineError
 
-# Which addresses the network of a sandbox gets.
-#
-# Small ones out of a range that is reserved for tests of network devices (RFC 2544): no host of anybody has
-#
-# an
-# address there. The machine itself gets no address and no route in them, so they may be used by others as
-# well;
-# only an address of the machine must not lie among them. It could answer for the gateway that there is not.
+# Subnets come from the range reserved for network device tests (RFC 2544): no public host has an address
+# there. The host gets no address and no route in them, so subnets may be in use elsewhere. Only the host's
+# own addresses must not lie in a subnet: the host could then answer for the gateway, which does not exist.
 ADDRESS_POOL: Final = IPv4Network("198.18.0.0/15")
 SUBNET_PREFIX_LENGTH: Final = 29
 _LOCAL_ROUTES_PATH: Final = Path("/proc/net/fib_trie")
@@ -33,13 +28,13 @@ _LOCAL_ROUTES_PATH: Final = Path("/proc/net/fib_trie")
 
 @dataclass(frozen=True, slots=True)
 class NetworkAddresses:
-    """Of one network."""
+    """The addresses of one network."""
 
     subnet: IPv4Network
 
     @property
     def door(self) -> IPv4Address:
-        # The first one is that of the gateway, which nobody has.
+        # The first address is reserved for the gateway, which does not exist.
         return self.subnet[2]
 
     @property
@@ -50,27 +45,25 @@ class NetworkAddresses:
 def free_subnets(
     taken: Iterable[IPv4Network], pool: IPv4Network = ADDRESS_POOL
 ) -> Iterator[NetworkAddresses]:
-    """Networks that overlap with none of these. They begin anywhere, so that two who look rarely meet."""
-    there = list(taken)
+    """Free subnets, from a random start: two runtimes that search at once rarely collide."""
+    used = list(taken)
     count = 1 << (SUBNET_PREFIX_LENGTH - pool.prefixlen)
     start = secrets.randbelow(count)
     step = 1 << (32 - SUBNET_PREFIX_LENGTH)
     for turn in range(count):
         first = int(pool.network_address) + (start + turn) % count * step
         subnet = IPv4Network((first, SUBNET_PREFIX_LENGTH))
-        if not any(subnet.overlaps(other) for other in there):
+        if not any(subnet.overlaps(other) for other in used):
             yield NetworkAddresses(subnet)
-    raise EngineError("no addresses are left for another sandbox", "remove some")
+    raise EngineError("no subnet is free for another sandbox", "remove some sandboxes")
 
 
 def machine_addresses(path: Path = _LOCAL_ROUTES_PATH) -> list[IPv4Network]:
-    """The addresses of this machine, each as a network of one. Raises `EngineError`."""
+    """The addresses of this host, each as a network of one address. Raises `EngineError`."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError as error:
-        raise EngineError(
-            "the addresses of this machine cannot be read", f"{path} is needed for it"
-        ) from error
+        raise EngineError("cannot read the addresses of this machine", f"check {path}") from error
     found = set()
     address = ""
     for line in lines:
@@ -89,14 +82,15 @@ _CREATE_LOCK: Final = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class BridgeNetwork:
-    """One that exists."""
+    """A network that exists at the engine."""
 
     id: str
     addresses: NetworkAddresses
 
 
 def create(engine: DockerEngine, name: str, lease: str) -> BridgeNetwork:
-    """Make a network. Raises `EngineError`, also where the engine made another one than it was asked for."""
+    """Create a network. Raises `EngineError`, also if the engine ignored a setting."""
+    # One at a time: two threads would otherwise choose from the same list of used subnets.
     with _CREATE_LOCK:
         taken = [*machine_addresses(), *_used_subnets(engine.networks())]
         for number, addresses in enumerate(free_subnets(taken)):
@@ -106,11 +100,12 @@ def create(engine: DockerEngine, name: str, lease: str) -> BridgeNetwork:
                 )
                 break
             except EngineError as error:
-                # Somebody else was faster.
+                # Another process took the subnet first: try the next.
                 if "overlap" not in error.message or number == _MAX_TRIES:
                     raise
         else:
-            raise EngineError("no addresses are left for another sandbox", "remove some")
+            raise EngineError("no subnet is free for another sandbox", "remove some sandboxes")
+    # Checked after creation: an engine that ignored a setting would leave a way out.
     try:
         _check_network(engine.inspect_network(made), addresses.subnet)
     except BaseException:
@@ -120,11 +115,11 @@ def create(engine: DockerEngine, name: str, lease: str) -> BridgeNetwork:
 
 
 def _check_network(network: Json, subnet: IPv4Network) -> None:
-    """Refuse a network that is another one: an engine may know less than was asked of it, and not say so."""
+    """Refuse a network with other settings than requested: old engines ignore unknown settings silently."""
     options = network.get("Options")
     is_walled = network.get("Internal") is True and network.get("EnableIPv6") is False
     if not (is_walled and options == NETWORK_OPTIONS and list(_used_subnets([network])) == [subnet]):
-        raise EngineError("the engine did not wall the network in", "use an engine of Docker, 20.10 or newer")
+        raise EngineError("the engine did not isolate the network", "use Docker 20.10 or newer")
 
 
 def _used_subnets(networks: list[Json]) -> Iterator[IPv4Network]:

@@ -1,8 +1,8 @@
-"""The container of a sandbox, as the engine is asked for it. Pure.
+"""The container of a sandbox, as configuration for the engine. Pure.
 
-Nothing of the image decides how it is run: neither its user, nor its entry point, nor what it would do to see
-whether it is well. It waits, and commands come later, each with its environment. Whose it will be is not in
-it: one that was made ahead is the same.
+The image decides nothing about how it runs: neither user, nor entry point, nor health check. The first
+process only waits; commands come later, each with its environment. The configuration does not name the
+sandbox, so a container can be made before it is assigned.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from egress.runtime.spec import Mount, Spec
 SUPERVISOR_PATH: Final = "/.egress/supervisor.sh"
 RESOLVER_PATH: Final = "/etc/resolv.conf"
 RESERVED_PATHS: Final = ("/.egress",)
-"""Where nothing of others is mounted."""
+"""Paths at which users may mount nothing."""
 WAITER_USER: Final = "65533:65533"
-"""Whose the process is that waits for the runtime's end. Commands are of another user: whoever could stop it
-would outlive the runtime."""
+"""The user of the waiting first process. Commands run as another user: a process that could stop the waiting
+one would outlive the runtime."""
 _HOSTNAME: Final = "sandbox"
 _TEMP_FOLDER: Final = "/tmp"  # noqa: S108 - that of the sandbox
 _HOME: Final = "/home/sandbox"
-"""Where there is one whatever the image has; a place that it lacks is made by the engine."""
+"""A home that exists in every container: the engine creates missing mount points."""
 _SHARED_MEMORY_PATH: Final = "/dev/shm"  # noqa: S108
 _SHARED_MEMORY_OPTIONS: Final = "rw,nosuid,nodev,noexec,size=64m,nr_inodes=1024,mode=1777"
-"""What an engine gives, but with an end to the number of files: 64 KiB of the kernel's own memory can be
-tied to each by its access control list, and no group counts that."""
+"""The engine's defaults, with a limit on inodes: an access control list ties up 64 KiB of kernel memory for
+each file, which no control group counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a sandbox is put."""
+    """Everything besides the spec that a container needs."""
 
     image: str
-    """Its id: a name could mean another one by now."""
+    """The image's id: its name may move to another image."""
     network: BridgeNetwork
     workspace: str
-    """The name of its volume; empty where something is mounted there, or it is of memory."""
+    """The name of the workspace volume; empty if the workspace is mounted or in memory."""
     lease: str
     has_ipv6: bool = True
     cpus: int = 1024
-    """How many the machine has: an engine refuses to give more."""
+    """The CPUs of this machine: the engine refuses a higher limit."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """What is mounted read-only, by path in the sandbox: where it is on the host."""
+    """Read-only files: the path on the host by the path in the sandbox."""
     isolation: Isolation = DEFAULT_ISOLATION
     shown: Mapping[str, str] = field(default_factory=dict)
-    """Volumes that are mounted read-only, by path in the sandbox."""
+    """Read-only volumes: the name by the path in the sandbox."""
 
 
 def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
-    """What the engine is asked for."""
+    """The container's configuration."""
     network = placing.network
     return {
         "Image": placing.image,
@@ -72,6 +72,7 @@ def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
         "Labels": labels.owner_labels(labels.ROLE_SANDBOX, placing.lease),
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGTERM",
+        # The hardened part comes first; the lines below add settings and override none of it.
         "HostConfig": {
             **hardened_config(
                 tmpfs.memory_limit(spec.limits),
@@ -80,11 +81,11 @@ def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
                 has_ipv6=placing.has_ipv6,
                 isolation=placing.isolation,
             ),
+            # The engine's init reaps orphans: the waiting shell does not.
             "Init": True,
             "ReadonlyRootfs": spec.has_read_only_image,
             "NetworkMode": network.id,
-            # The engine has a name server in every container. Whatever it would ask of others, it asks the
-            # door.
+            # The engine's own name server forwards to the door, so a sandbox asks no other server.
             "Dns": [str(network.addresses.door)],
             "DnsOptions": [],
             "DnsSearch": ["."],
@@ -96,9 +97,9 @@ def config(spec: Spec, placing: Placement, mounts: tuple[Mount, ...]) -> Json:
 
 
 def variables(spec: Spec, outfit: Provisions) -> dict[str, str]:
-    """The environment of every process. The way to the proxy is not the user's to change.
+    """The environment of every process. Users cannot override the variables of the proxy.
 
-    The home that the image names cannot be written where its disk is bounded, so it is on that.
+    With a limited disk the image's home is read-only, so HOME points into that disk.
     """
     place = _disk_path(spec)
     home = {"HOME": place} if place and not spec.read_only else {}
@@ -106,19 +107,19 @@ def variables(spec: Spec, outfit: Provisions) -> dict[str, str]:
 
 
 def resolver(door: str) -> bytes:
-    """The file that names the name server. There is one, it is near, and it answers at once or never."""
+    """resolv.conf with the door as only name server. It answers at once or never: timeouts are short."""
     return f"nameserver {door}\noptions timeout:2 attempts:2\n".encode()
 
 
 def has_own_workspace(spec: Spec) -> bool:
-    """Whether its working folder is a volume of its own, and nothing that was mounted."""
+    """Return whether the workspace is a volume of its own, not a mount of the user."""
     return not _is_mounted(spec, os.path.normpath(spec.workdir))
 
 
 def volumes_to_cover(spec: Spec, volumes: Iterable[str]) -> tuple[str, ...]:
-    """Which folders that an image declares as volumes have to be closed, for they are no part of its root.
+    """The image's volumes that have to be covered: they are not part of its read-only root.
 
-    An engine would give each a folder on its disk to be written, whatever the sandbox may write otherwise.
+    The engine would give each a writable folder on its disk, against the limits of the sandbox.
     """
     if not spec.has_read_only_image:
         return ()
@@ -128,7 +129,7 @@ def volumes_to_cover(spec: Spec, volumes: Iterable[str]) -> tuple[str, ...]:
 
 
 def _tmpfs_mounts(spec: Spec) -> dict[str, str]:
-    """What is of memory, and how it is mounted. Engines let no program begin there that is not asked for."""
+    """The tmpfs mounts, by path. Engines mount tmpfs noexec unless `exec` is given."""
     found = {} if _is_mounted(spec, _SHARED_MEMORY_PATH) else {_SHARED_MEMORY_PATH: _SHARED_MEMORY_OPTIONS}
     if not spec.has_read_only_image:
         return found
@@ -143,7 +144,7 @@ def _tmpfs_mounts(spec: Spec) -> dict[str, str]:
 
 
 def _disk_path(spec: Spec) -> str:
-    """Where a bounded disk is: the working folder, or a home where that was mounted; empty for nowhere."""
+    """The path of the limited disk: workspace, or home if the workspace is mounted; empty for none."""
     if spec.limits.disk_mib is None:
         return ""
     if has_own_workspace(spec):
@@ -152,7 +153,7 @@ def _disk_path(spec: Spec) -> str:
 
 
 def _is_mounted(spec: Spec, path: str) -> bool:
-    """Whether something of the host is seen at a path."""
+    """Return whether a mount of the user covers this path."""
     return any(Path(path).is_relative_to(os.path.normpath(mount.target)) for mount in spec.mounts)
 
 

@@ -1,8 +1,8 @@
-"""Blanks that are made ahead: for each kind of sandbox that was asked for, so many.
+"""Unassigned containers that are kept ready, for each kind of sandbox that was prepared.
 
-A kind is all of a spec but name, profile, env and labels. An image is meant by its content: where its name
-means another one by now, what was made of the old one is thrown away. Kinds that mount something of the host
-are not kept: what is there can be another thing when it is taken.
+A kind is a spec without name, profile, env and labels. Images are compared by id: containers of an older
+image with the same name are discarded. Kinds with host mounts are not kept: the host folder may be replaced
+before the container is used.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Make = Callable[[Spec, str], UnassignedContainer]
 
 
 def pool_key(spec: Spec) -> Spec:
-    """The same for all sandboxes of one kind."""
+    """The kind of a sandbox: its spec without what differs between sandboxes of one kind."""
     return replace(spec, name=_PLACEHOLDER_NAME, profile=None, env=NO_VALUES, labels=NO_VALUES)
 
 
 class ContainerPool:
-    """What is ready, by kind."""
+    """The ready containers, by kind."""
 
     def __init__(self, engine: DockerEngine, make: Make) -> None:
         self._engine = engine
@@ -39,47 +39,48 @@ class ContainerPool:
         self._lock = threading.Lock()
 
     def want(self, spec: Spec, count: int) -> None:
-        """Keep so many; 0 ends it. Raises `SpecError`, `UnsupportedError` or `ImageMissingError`."""
+        """Keep this many ready; 0 ends it. Raises `SpecError`, `UnsupportedError` or `ImageMissingError`."""
         check_ready_count(count)
         if spec.mounts and count:
-            raise UnsupportedError(
-                "a sandbox that mounts something of the host is not made ahead", "prepare one without"
-            )
+            raise UnsupportedError("a sandbox with mounts cannot be prepared", "prepare one without mounts")
         kind = pool_key(spec)
         if count:
             self._engine.image_id(kind.image)
+        # Counted over all kinds: each ready container holds memory of this machine.
         with self._lock:
             others = [each for each in self._kinds if each[0] != kind]
             if sum(wanted for _, wanted, _ in others) + count > MAX_READY:
-                raise SpecError("too many sandboxes are to be kept ready", f"keep {MAX_READY} in all at most")
-            shelf = next((each[2] for each in self._kinds if each[0] == kind), None) or self._prewarmer(kind)
-            self._kinds = [*others, (kind, count, shelf)] if count else others
-        shelf.want(count)
+                raise SpecError("too many sandboxes to keep ready", f"keep at most {MAX_READY} in all")
+            prewarmer = next((each[2] for each in self._kinds if each[0] == kind), None) or self._prewarmer(
+                kind
+            )
+            self._kinds = [*others, (kind, count, prewarmer)] if count else others
+        prewarmer.want(count)
         if not count:
-            shelf.close()
+            prewarmer.close()
 
     def take(self, spec: Spec, image: str) -> UnassignedContainer | None:
-        """One that is ready, and still is what it was; None where there is none."""
+        """A ready container that is still intact; None if there is none."""
         kind = pool_key(spec)
         with self._lock:
-            shelf = next((each[2] for each in self._kinds if each[0] == kind), None)
-        while shelf is not None and (blank := shelf.take()) is not None:
-            if blank.image == image and self._is_intact(blank):
-                return blank
-            blank.close()
+            prewarmer = next((each[2] for each in self._kinds if each[0] == kind), None)
+        while prewarmer is not None and (container := prewarmer.take()) is not None:
+            if container.image == image and self._is_intact(container):
+                return container
+            container.close()
         return None
 
     def until_ready(self, timeout: float = 60.0) -> bool:
-        """Wait until all are there that are wanted; returns whether they are."""
+        """Wait until all wanted containers are ready; returns whether they are."""
         with self._lock:
-            shelves = [shelf for _, _, shelf in self._kinds]
-        return all(shelf.until_ready(timeout) for shelf in shelves)
+            prewarmers = [each for _, _, each in self._kinds]
+        return all(each.until_ready(timeout) for each in prewarmers)
 
     def close(self) -> None:
         with self._lock:
-            shelves, self._kinds = [shelf for _, _, shelf in self._kinds], []
-        for shelf in shelves:
-            shelf.close()
+            prewarmers, self._kinds = [each for _, _, each in self._kinds], []
+        for prewarmer in prewarmers:
+            prewarmer.close()
 
     def _prewarmer(self, kind: Spec) -> Prewarmer[UnassignedContainer]:
         def make() -> UnassignedContainer:
@@ -87,8 +88,6 @@ class ContainerPool:
 
         return Prewarmer("egress-pool", make, UnassignedContainer.close)
 
-    def _is_intact(self, blank: UnassignedContainer) -> bool:
-        condition = self._engine.container_state(blank.container)
-        return (
-            condition is not None and condition.state == "running" and blank.cell.door_controller.is_connected
-        )
+    def _is_intact(self, container: UnassignedContainer) -> bool:
+        state = self._engine.container_state(container.container)
+        return state is not None and state.state == "running" and container.cell.door_controller.is_connected

@@ -1,14 +1,14 @@
-"""What ends a sandbox's processes when its runtime ends without a word.
+"""Ends a sandbox's processes when its runtime dies.
 
-It is a pipe in the file system that nobody writes to. The first process of the sandbox reads it, and the
-runtime holds its other end: the system closes that however the runtime ends, and the sandbox's first process
-has read all there was. With it all others go. It is one for each sandbox, and opens to no one for writing:
-nothing passes by it.
+The pipe is a FIFO that carries no data. The sandbox's first process reads from it, and the runtime holds the
+other end. The kernel closes that end however the runtime dies; the reader gets end of file, exits, and the
+kernel kills all other processes with it. Each sandbox has its own pipe, and nobody in it may open it for
+writing.
 
-The reader is the image's own shell. One of an image that was made to stay reads nothing: its sandbox goes on,
-without a network since its door is ours, until a runtime begins again.
+The reader is the image's own shell. A manipulated shell may ignore the pipe: its sandbox then runs on without
+a network, because its door belongs to us, until the next runtime removes it.
 
-What is left then, a container that has ended, its network and its files, goes when a runtime begins again.
+The next runtime also removes the leftovers: the ended container, its network and its files.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from pathlib import Path
 from typing import Final
 
 PIPE_PATH: Final = "/.egress/lifeline"
-"""Where it is in a sandbox."""
+"""The path of the pipe in a sandbox."""
 
 WAIT_SCRIPT: Final = (
     f"if (: <{PIPE_PATH}) 2>/dev/null; then read -r end <{PIPE_PATH}; else while sleep 86400; do :; done; fi"
 )
-"""What the first process does. Some kernels of sandboxes open no pipe of others: there it waits and nothing
-more."""
+"""The script of the first process. Some sandbox kernels cannot open a FIFO of the host: there it just waits.
+"""
 
 _PIPE_MODE: Final = 0o444
 
 
 class DeathPipe:
-    """Held from when it is made until `close`."""
+    """A pipe, open from its creation until `close`."""
 
     def __init__(self, path: Path) -> None:
-        """`path` does not exist, in a folder that does."""
+        """Create the pipe at a path that does not exist, in a folder that does."""
         self.path = path
         os.mkfifo(path, _PIPE_MODE)
-        # Whatever the mask says: the sandbox has another user.
+        # Despite the umask: the sandbox runs as another user.
         path.chmod(_PIPE_MODE)
-        # For both, so that neither this waits for a reader nor a reader for this.
+        # Opened for both directions: an open for one direction blocks until the other end is opened.
         self._end = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
-"""The container that a door runs in: the least of an image, and of everything else.
+"""The container of a door: a minimal image without rights.
 
-It holds a Python, the modules that one program imports, and that program. It has no capability, can write
-nowhere, and sees one folder with one socket. A door is all that shares a network with a sandbox, so there is
-one for each.
+It holds Python, the modules that one program imports, and that program. It has no capability, a read-only
+root, and one folder with one socket. A door shares the network of its sandbox, so each sandbox has its own.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ _IMAGE_LOCK: Final = threading.Lock()
 
 
 def image(engine: DockerEngine) -> str:
-    """The name of the door's image, which is made where there is none; another program makes another one."""
+    """The name of the door's image, made if it is missing.
+
+    Another version of the program makes another image.
+    """
     seen = image_cache.fingerprint((PROGRAM_FILE, *local_image.modules()))
     with _IMAGE_LOCK:
         return image_cache.find_or_make(engine, REPOSITORY, seen, lambda: _make_image(engine))
@@ -47,8 +49,9 @@ def _make_image(engine: DockerEngine) -> str:
 
 
 def config(image: str, network: BridgeNetwork, folder: Path, lease: str, *, has_ipv6: bool) -> Json:
-    """What the engine is asked for. Pure."""
+    """The container's configuration. Pure."""
     address = network.addresses.door
+    # The sandbox can reach the door over the network, so its container is hardened like a sandbox.
     host = hardened_config(_MEMORY_BYTES, _MAX_PROCESSES, _CPU_LIMIT, has_ipv6=has_ipv6)
     sysctls = host["Sysctls"]
     return {
@@ -72,7 +75,7 @@ def config(image: str, network: BridgeNetwork, folder: Path, lease: str, *, has_
             "ReadonlyRootfs": True,
             "NetworkMode": network.id,
             "Mounts": [bind_mount(str(folder), DOOR_FOLDER)],
-            # The last is so that it could not become a way from one network to another, were it ever in two.
+            # Forwarding is off, in case the door were ever attached to two networks.
             "Sysctls": {
                 **(sysctls if isinstance(sysctls, dict) else {}),
                 "net.ipv4.ip_unprivileged_port_start": "0",

@@ -1,10 +1,11 @@
-"""The container engine: the few calls that sandboxes need, with types, and with errors of ours.
+"""A typed client of the container engine, limited to the calls that sandboxes need.
 
-It speaks to the engine of this machine over a unix socket and to no other: what a sandbox mounts, and the
-door's socket, are here. Settings of the Docker client that lie in home directories have no part in it; they
-can name another engine, and proxies with passwords.
+It connects to the engine of this machine over a unix socket and to no other: mounts and the door's socket are
+local. Settings of the Docker client in home directories are ignored; they can name another engine, and
+proxies with passwords.
 
-What the engine says of an error is for the operator. It decides nothing, and makes nothing by itself.
+Error texts of the engine are shown to the operator. No decision depends on them, except where a comment says
+so.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ _MAX_CONNECTIONS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One that exists."""
+    """A container at the engine."""
 
     id: str
     name: str
     image: str
     state: str
-    """As the engine calls it: created, running, paused, restarting, removing, exited or dead."""
+    """The engine's own word: created, running, paused, restarting, removing, exited or dead."""
     labels: Mapping[str, str]
     created: int
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """How a container is."""
+    """The state of a container."""
 
     state: str
     exit_code: int
@@ -68,27 +69,29 @@ class ContainerState:
 
 
 class ContainerGoneError(EngineError):
-    """What was to be used is not there any more. Never reaches a user: others say of what it was a part."""
+    """The container is gone. Callers translate it into an error about the sandbox; users never see it."""
 
 
 class DockerEngine:
-    """A connection to the engine. May be used by several threads."""
+    """A connection to the engine. Several threads may use it."""
 
     def __init__(self, socket: Path = ENGINE_SOCKET) -> None:
-        """Connect. Raises `EngineUnavailableError`, or `UnsupportedError` for one that is too old."""
+        """Connect. Raises `EngineUnavailableError`, or `UnsupportedError` for an old engine."""
         self.socket = socket.resolve()
         if not self.socket.is_socket():
-            raise EngineUnavailableError(f"no engine answers at {socket}", "start it, or name its socket")
+            raise EngineUnavailableError(
+                f"no engine answers at {socket}", "start the engine, or name its socket"
+            )
         said = self._read_version()
         self.version, self.api_version = str(said["Version"]), str(said["ApiVersion"])
         if tuple(map(int, self.api_version.split("."))) < MIN_API_VERSION:
             raise UnsupportedError(
-                f"the engine speaks version {self.api_version} of its API", "upgrade it to 20.10 or newer"
+                f"the engine's API version {self.api_version} is too old", "upgrade it to 20.10 or newer"
             )
         self._api = self._client(self.api_version)
 
     def _read_version(self) -> Json:
-        # By a client of its own: one that finds nobody while it is made cannot be closed.
+        # A client of its own: the SDK leaks a client whose constructor fails to connect.
         client = self._client(".".join(map(str, MIN_API_VERSION)))
         try:
             with _translated_errors("answer", self.socket):
@@ -106,7 +109,7 @@ class DockerEngine:
 
     @property
     def major(self) -> int:
-        """The first number of its version; 0 where it has none."""
+        """The first number of the engine's version; 0 if it has none."""
         found = re.match(r"\d+", self.version)
         return int(found[0]) if found else 0
 
@@ -114,27 +117,29 @@ class DockerEngine:
         self._api.close()
 
     def runtimes(self) -> frozenset[str]:
-        """The names of what it can run containers with."""
-        with _translated_errors("tell its runtimes", self.socket):
+        """The names of the engine's runtimes."""
+        with _translated_errors("list its runtimes", self.socket):
             found = self._api.info().get("Runtimes")
         return frozenset(found) if isinstance(found, dict) else frozenset()
 
     # Images
 
     def image_id(self, name: str) -> str:
-        """Raises `ImageMissingError`, and `SpecError` for what is no name."""
+        """The id of an image. Raises `ImageMissingError`, and `SpecError` for an invalid name."""
         with _translated_errors("look at an image", self.socket):
             try:
                 return str(self._api.inspect_image(name)["Id"])  # type: ignore[no-untyped-call]
             except NotFound:
                 raise ImageMissingError(
-                    f"the engine has no image {name}", "pull or build it; nothing is fetched by itself"
+                    f"the engine has no image {name}",
+                    "pull or build it: images are never pulled automatically",
                 ) from None
+            # The engine reports an invalid name only in its text.
             except APIError as error:
                 if "invalid reference format" not in _reason(error):
                     raise
                 raise SpecError(
-                    "image is not the name of an image", "give its name, with a tag or a digest"
+                    "image is not a valid image name", "give its name, with a tag or a digest"
                 ) from None
 
     def image_volumes(self, image: str) -> tuple[str, ...]:
@@ -144,13 +149,13 @@ class DockerEngine:
         return tuple(str(path) for path in found.get("Volumes") or ())
 
     def import_image(self, archive: BinaryIO, repository: str, tag: str, changes: Sequence[str] = ()) -> None:
-        """Make an image of one layer."""
+        """Import a tar archive as an image of one layer."""
         with _translated_errors("make an image", self.socket):
             self._api.import_image_from_data(archive, repository, tag, changes=list(changes))
         self.image_id(f"{repository}:{tag}")
 
     def tag_image(self, name: str, repository: str, tag: str) -> None:
-        """Give an image another name besides. Raises `ImageMissingError`."""
+        """Give an image a second name. Raises `ImageMissingError`."""
         found = self.image_id(name)
         with _translated_errors("name an image", self.socket):
             self._api.tag(found, repository, tag, force=True)
@@ -168,7 +173,7 @@ class DockerEngine:
     def create_network(
         self, name: str, subnet: IPv4Network, options: Mapping[str, str], labels: Mapping[str, str]
     ) -> str:
-        """Make one that leads nowhere, and return its id. Raises `EngineError`."""
+        """Create an internal network, and return its id. Raises `EngineError`."""
         pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
         with _translated_errors("make a network", self.socket):
             made = self._api.create_network(
@@ -206,7 +211,7 @@ class DockerEngine:
     # Containers
 
     def create_container(self, name: str, config: Json) -> str:
-        """Returns its id."""
+        """Create a container, and return its id."""
         with _translated_errors("make a container", self.socket):
             try:
                 made = self._api.create_container_from_config(dict(config), name)  # type: ignore[no-untyped-call]
@@ -214,7 +219,7 @@ class DockerEngine:
             except ImageNotFound:
                 raise ImageMissingError(
                     f"the engine has no image {config.get('Image')}",
-                    "pull or build it; nothing is fetched by itself",
+                    "pull or build it: images are never pulled automatically",
                 ) from None
 
     def start_container(self, container: str) -> None:
@@ -234,28 +239,28 @@ class DockerEngine:
             self._api.unpause(container)
 
     def stop_container(self, container: str, grace: int) -> None:
-        """End it politely; after so many seconds not."""
+        """Send SIGTERM, and SIGKILL after `grace` seconds."""
         with _translated_errors("stop a container", self.socket), suppress(NotFound):
             self._api.stop(container, timeout=grace)
 
     def remove_container(self, container: str) -> None:
-        """End it and take it away, with its unnamed volumes."""
+        """Kill and remove a container, with its anonymous volumes."""
         with _translated_errors("remove a container", self.socket), suppress(NotFound):
             try:
                 self._api.remove_container(container, v=True, force=True)
             except APIError as error:
-                # Somebody else is at it, or it goes by itself.
+                # Another removal is already in progress: wait for its end.
                 if error.status_code != 409:
                     raise
                 self._api.wait(container, timeout=_CALL_TIMEOUT, condition="removed")
 
     def put_archive(self, container: str, folder: str, archive: bytes) -> None:
-        """Have the engine itself lay down files, as root. Not for what others made."""
-        with _translated_errors("lay down files", self.socket):
+        """Let the engine write files as root. Only for containers whose contents are our own."""
+        with _translated_errors("write files", self.socket):
             self._api.put_archive(container, folder, archive)
 
     def container_state(self, container: str) -> ContainerState | None:
-        """How it is; None where it is not."""
+        """The state of a container; None if it does not exist."""
         with _translated_errors("look at a container", self.socket):
             try:
                 found = self._api.inspect_container(container)
@@ -267,7 +272,7 @@ class DockerEngine:
         )
 
     def containers(self, *labels: str) -> list[Container]:
-        """Those with all of these labels, also where they do not run."""
+        """Containers with all of these labels, stopped ones too."""
         with _translated_errors("list containers", self.socket):
             found = self._api.containers(all=True, filters={"label": list(labels)})
         return [
@@ -294,7 +299,7 @@ class DockerEngine:
         has_input: bool,
         has_terminal: bool,
     ) -> str:
-        """Returns the id of a command that is ready to begin. Raises `GoneError` where no container is."""
+        """Prepare a command, and return its id. Raises `ContainerGoneError` if the container is gone."""
         with _translated_errors("prepare a command", self.socket):
             made = self._api.exec_create(
                 container,
@@ -307,7 +312,10 @@ class DockerEngine:
         return str(made["Id"])
 
     def exec_status(self, command: str) -> int | None:
-        """The status of a command; None while it runs. Raises `GoneError` when its container was removed."""
+        """The exit status of a command; None while it runs.
+
+        Raises `ContainerGoneError` if its container is gone.
+        """
         with _translated_errors("look at a command", self.socket):
             found = self._api.exec_inspect(command)
         code = found.get("ExitCode")
@@ -321,8 +329,8 @@ class DockerEngine:
 
     @contextmanager
     def events(self, *labels: str) -> Iterator[Iterator[Json]]:
-        """What happens to containers with these labels, as the engine says it."""
-        with _translated_errors("tell events", self.socket):
+        """Events of containers with these labels, as the engine sends them."""
+        with _translated_errors("stream events", self.socket):
             stream = self._api.events(decode=True, filters={"type": ["container"], "label": list(labels)})
         try:
             yield stream
@@ -332,17 +340,18 @@ class DockerEngine:
 
 @contextmanager
 def _translated_errors(what: str, socket: Path) -> Iterator[None]:
-    """Turn errors of the SDK into ours."""
+    """Turn errors of the SDK into errors of ours."""
     try:
         yield
     except SandboxError:
         raise
+    # A missing container is an answer of its own: callers decide what the loss means.
     except NotFound as error:
         raise ContainerGoneError(
-            f"the engine did not {what}: {_reason(error)}", "look whether it was removed"
+            f"the engine did not {what}: {_reason(error)}", "check whether it was removed"
         ) from None
     except APIError as error:
-        raise EngineError(f"the engine did not {what}: {_reason(error)}", "look into its log") from None
+        raise EngineError(f"the engine did not {what}: {_reason(error)}", "see its log") from None
     except PermissionError:
         raise _permission_error(socket) from None
     except (DockerException, OSError) as error:
@@ -350,15 +359,15 @@ def _translated_errors(what: str, socket: Path) -> Iterator[None]:
             raise _permission_error(socket) from None
         raise EngineUnavailableError(
             f"the engine at {socket} did not answer ({type(error).__name__})",
-            "see whether it runs, and its log",
+            "check that it runs, and see its log",
         ) from None
 
 
 def _permission_error(socket: Path) -> EngineUnavailableError:
-    return EngineUnavailableError(f"{socket} is not open to this user", "join the group of the socket")
+    return EngineUnavailableError(f"this user may not open {socket}", "join the group that owns the socket")
 
 
 def _reason(error: APIError) -> str:
-    """What the engine gives as the reason, as one short line."""
+    """The engine's reason as one short, printable line."""
     text = re.sub(r"\s+", " ", str(error.explanation or type(error).__name__))
     return "".join(letter for letter in text if letter.isprintable())[:_MAX_REASON_LENGTH]

@@ -1,7 +1,7 @@
-"""What the engine tells of containers, as what happens to sandboxes. Pure.
+"""Translates the engine's container events into sandbox events. Pure.
 
-A container that nobody has taken is no sandbox. That it is taken, and that it is started as somebody's, are
-changes of its name; see `names`.
+An unassigned container is no sandbox. Assigning and starting a container rename it, so both show as rename
+events; see `names`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _EVENT_KINDS: Final[Mapping[str, EventKind]] = {
 
 
 def sandbox_events(stream: Iterable[Json]) -> Iterator[Event]:
-    """The events of sandboxes among those of containers."""
+    """The sandbox events in a stream of container events."""
     for each in stream:
         actor = each.get("Actor")
-        marks = actor.get("Attributes") if isinstance(actor, dict) else None
-        name = str(marks.get("name", "")) if isinstance(marks, dict) else ""
+        attributes = actor.get("Attributes") if isinstance(actor, dict) else None
+        name = str(attributes.get("name", "")) if isinstance(attributes, dict) else ""
         sandbox = names.sandbox_of(name)
         kind = _event_kind(str(each.get("Action", "")).partition(":")[0], name)
         if sandbox and kind is not None:

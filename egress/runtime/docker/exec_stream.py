@@ -1,11 +1,10 @@
-r"""A conversation with a command: the engine's side of its input and output, over a connection of its own.
+r"""The input and output of a command, over a connection of our own to the engine.
 
-The SDK reads ahead while it looks for the end of the engine's answer, and what it has read of a fast command
-by then is lost. So the connection is opened here. What follows the answer is not HTTP any more: frames of
-eight bytes of head, the first naming the stream and the last four the length, and in a terminal no frames at
-all.
+The SDK reads ahead while it parses the engine's response, and loses the first output of a fast command. So
+the connection is opened here. After the response the connection carries no HTTP: frames with a head of eight
+bytes, the first naming the stream and the last four the length; or raw bytes for a terminal.
 
-Frames are made by the engine, not by the sandbox, and yet nothing is taken for granted about them.
+The engine makes the frames, not the sandbox; they are checked nevertheless.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _STREAM_NAMES: Final[dict[int, StreamName]] = {0: "stdout", 1: "stdout", 2: "std
 
 
 class ExecFrameDecoder:
-    """Takes bytes as they come, and gives the pieces of both streams. Pure."""
+    """Splits bytes into the pieces of both streams. Pure."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -40,7 +39,7 @@ class ExecFrameDecoder:
         self._left = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[StreamName, bytes]]:
-        """The pieces that are there; raises `EngineError` for what is no frame."""
+        """The pieces in these bytes. Raises `EngineError` for an invalid frame."""
         self._buffer += data
         while self._buffer:
             if self._left:
@@ -48,20 +47,19 @@ class ExecFrameDecoder:
                 del self._buffer[: self._left]
                 self._left -= len(piece)
                 yield self._stream, piece
+            # An incomplete head waits for more bytes; a piece of a stream is passed on at once.
             elif len(self._buffer) < _FRAME_HEADER.size:
                 return
             else:
                 number, self._left = _FRAME_HEADER.unpack_from(self._buffer)
                 del self._buffer[: _FRAME_HEADER.size]
                 if number not in _STREAM_NAMES:
-                    raise EngineError(
-                        "the engine sent output in an unknown form", "bring the engine up to date"
-                    )
+                    raise EngineError("the engine sent output in an unknown format", "update the engine")
                 self._stream = _STREAM_NAMES[number]
 
 
 class ExecStream:
-    """A command that was begun."""
+    """A command that was started."""
 
     def __init__(self, sock: socket.socket, early: bytes, *, has_terminal: bool) -> None:
         self._sock = sock
@@ -69,7 +67,7 @@ class ExecStream:
         self._frames = None if has_terminal else ExecFrameDecoder()
 
     def read(self) -> list[tuple[StreamName, bytes]] | None:
-        """The next pieces of output; None when there are no more. Waits."""
+        """The next pieces of output; None at the end. Blocks."""
         data, self._early = self._early, b""
         if not data:
             with suppress(OSError):
@@ -79,7 +77,7 @@ class ExecStream:
         return [("stdout", data)] if self._frames is None else list(self._frames.feed(data))
 
     def write(self, data: bytes) -> None:
-        """Send input; without effect when nobody reads it any more."""
+        """Send input; ignored once the command has closed its input."""
         with suppress(OSError):
             self._sock.sendall(data)
 
@@ -88,7 +86,7 @@ class ExecStream:
             self._sock.shutdown(socket.SHUT_WR)
 
     def abort(self) -> None:
-        """Wake whoever reads or writes: nothing more comes."""
+        """Wake readers and writers: the connection is over."""
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
@@ -97,7 +95,7 @@ class ExecStream:
 
 
 def open_exec_stream(engine: Path, api_version: str, command: str, *, has_terminal: bool) -> ExecStream:
-    """Begin a command that was prepared. Raises `EngineError` or `EngineUnavailableError`."""
+    """Start a prepared command. Raises `EngineError` or `EngineUnavailableError`."""
     body = json.dumps({"Detach": False, "Tty": has_terminal}).encode()
     head = (
         f"POST /v{api_version}/exec/{command}/start HTTP/1.1\r\nHost: engine\r\n"
@@ -106,6 +104,7 @@ def open_exec_stream(engine: Path, api_version: str, command: str, *, has_termin
     )
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        # A timeout for the response only: the command itself may run for days.
         sock.settimeout(_ANSWER_TIMEOUT)
         sock.connect(str(engine))
         sock.sendall(head.encode("ascii") + body)
@@ -115,7 +114,7 @@ def open_exec_stream(engine: Path, api_version: str, command: str, *, has_termin
         sock.close()
         raise EngineUnavailableError(
             f"the engine at {engine} did not answer ({type(error).__name__})",
-            "see whether it runs, and its log",
+            "check that it runs, and see its log",
         ) from None
     except BaseException:
         sock.close()
@@ -124,18 +123,18 @@ def open_exec_stream(engine: Path, api_version: str, command: str, *, has_termin
 
 
 def _read_answer(sock: socket.socket) -> bytes:
-    """Read the engine's answer; returns what came behind it."""
+    """Read the engine's response head; returns the bytes after it."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = sock.recv(_READ_BYTES)
         if not more or len(data) > _MAX_HEAD_BYTES:
-            raise EngineError("the engine did not begin the command", "look into its log")
+            raise EngineError("the engine did not start the command", "see its log")
         data += more
     head, _, early = data.partition(b"\r\n\r\n")
     status = _STATUS_LINE.match(head)
     if status is None or status[1] not in (b"101", b"200"):
         code = status[1].decode() if status else "none"
         raise EngineError(
-            f"the engine did not begin the command: status {code}", "look whether the sandbox runs"
+            f"the engine did not start the command: status {code}", "check that the sandbox runs"
         )
     return early

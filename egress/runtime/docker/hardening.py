@@ -1,6 +1,6 @@
-"""What the engine is asked for with every container, door and sandbox alike.
+"""Hardening that every container gets, door and sandbox alike. Pure.
 
-No capability, no way to get one, no memory to swap to, no log that a sandbox could fill a disk with. Pure.
+No capabilities and no way to gain one, no swap, and no log with which a sandbox could fill the disk.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LOG_CONFIG: Final = {"Type": "none"}
 def hardened_config(
     memory: int, processes: int, cpus: float, *, has_ipv6: bool, isolation: Isolation = DEFAULT_ISOLATION
 ) -> dict[str, object]:
-    """The part of a HostConfig that keeps a container in its place. `memory` is in bytes.
+    """The hardened part of a HostConfig. `memory` is in bytes.
 
-    `has_ipv6`: whether the kernel knows IPv6 at all. Where not, it cannot be told to leave it.
+    `has_ipv6`: whether the kernel supports IPv6. Without it the settings that disable IPv6 do not exist.
     """
     return {
         "Privileged": False,
@@ -30,6 +30,7 @@ def hardened_config(
         "SecurityOpt": ["no-new-privileges:true", *isolation.options],
         "Runtime": isolation.runtime,
         "Memory": memory,
+        # The same value as Memory: the engine counts both together, so no swap is left.
         "MemorySwap": memory,
         "NanoCpus": round(cpus * 1_000_000_000),
         "PidsLimit": processes,
@@ -37,6 +38,7 @@ def hardened_config(
         "CgroupnsMode": "private",
         "PublishAllPorts": False,
         "RestartPolicy": {"Name": "no"},
+        # No core dumps: they would write a process's memory, canaries included, to the disk.
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
             {
@@ -51,13 +53,13 @@ def hardened_config(
 
 
 def bind_mount(source: str, target: str, *, writable: bool = False) -> Mapping[str, object]:
-    """One file or folder of the host, and nothing that is mounted below it."""
+    """A bind mount of one file or folder, without the mounts below it."""
     return {
         "Type": "bind",
         "Source": source,
         "Target": target,
         "ReadOnly": not writable,
-        # What is mounted below would stay writable, and was not named.
+        # Mounts below were not named by the user, and would stay writable under a read-only mount.
         "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
     }
 

@@ -1,13 +1,13 @@
-"""Finds an image again that was made of files of this machine, without reading those files.
+"""Finds an image of this machine's files again, without reading those files.
 
-Theory of operation. An image of this machine's files is named by a digest of them, and to know that they must
-all be read: too long for every run. So it gets a second name, a fingerprint of where they lie, how large they
-are and when they were last written. Where the engine knows that name, nothing has changed. Where it does not,
-the files are read; most often the image is there by their digest, and is only given the new name.
+Theory of operation. An image of local files is named by a digest of their contents. Reading all of them takes
+too long for every run. So the image gets a second name, a fingerprint of paths, sizes and modification times.
+If the engine knows that name, no file has changed. Otherwise the files are read; usually the digest is known,
+and the image only gets the new name.
 
-Which libraries the files need is not known beforehand. Instead of them the folders count in which libraries
-are, and the loader's cache of them: whoever installs one changes these. One that is written over in place is
-not noticed before something else changes.
+The libraries that the files need are not known in advance. Instead the fingerprint covers the library folders
+and the loader's cache: installing a library changes these. A library overwritten in place is noticed only
+with the next other change.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _DIGEST_LENGTH: Final = 16
 
 
 def find_or_make(engine: DockerEngine, repository: str, seen: str, make: Callable[[], str]) -> str:
-    """The name of the image that was made when the files were seen like that; `make` is asked where none was.
+    """The name of the image with this fingerprint; `make` is called if there is none.
 
-    `make` returns a name that the engine knows.
+    `make` returns the name of an image that the engine has.
     """
     tag = f"{_TAG_PREFIX}{seen[:_DIGEST_LENGTH]}"
     name = f"{repository}:{tag}"
@@ -41,9 +41,9 @@ def find_or_make(engine: DockerEngine, repository: str, seen: str, make: Callabl
 
 
 def fingerprint(files: Iterable[Path], settings: Iterable[str] = ()) -> str:
-    """A digest of how these files are seen, with all that every image of this machine hangs on."""
+    """A digest of paths, sizes and times of these files, and of what all local images depend on."""
     digest = hashlib.sha256()
-    # How they are put together: another version of this program does it in another way.
+    # The code that makes the image counts: another version makes another image from the same files.
     own = (Path(local_image.__file__), Path(__file__))
     for path in (*files, *own, local_image.interpreter(), *_library_folders()):
         digest.update(f"{path}\0{_file_facts(path)}\0".encode("utf-8", "surrogateescape"))

@@ -1,8 +1,6 @@
-"""What the engine runs a sandbox with, where its operator wants more than the usual.
+"""Extra isolation for sandboxes: another runtime of the engine, or a seccomp profile of the operator.
 
-That is another runtime of the engine's, or a seccomp profile of his own. Both are
-passed on as they are. Whether a profile keeps anything in, is for whoever wrote it: an engine takes an empty
-one.
+Both are passed on unchanged. The operator answers for the profile: an engine accepts an empty one.
 """
 
 from __future__ import annotations
@@ -22,16 +20,16 @@ _VSOCK_BLOCKING_MAJOR: Final = 23
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a sandbox's container is run with."""
+    """The isolation of a sandbox's container."""
 
     runtime: str = ""
-    """A name that the engine knows, such as `runsc`; empty is the engine's usual one."""
+    """A runtime of the engine, such as `runsc`; empty for the default."""
     seccomp: str = field(default="", repr=False)
-    """A profile in the engine's form; empty is the engine's own."""
+    """A seccomp profile as JSON; empty for the engine's own."""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """For the engine's SecurityOpt."""
+        """The entries for the engine's SecurityOpt."""
         return (f"seccomp={self.seccomp}",) if self.seccomp else ()
 
 
@@ -39,7 +37,7 @@ DEFAULT_ISOLATION: Final = Isolation()
 
 
 def choose_isolation(engine: DockerEngine, runtime: str | None, seccomp: Path | None) -> Isolation:
-    """What was asked for. Raises `UnsupportedError` for a runtime that there is not, and `SpecError`."""
+    """The requested isolation. Raises `UnsupportedError` for an unknown runtime, and `SpecError`."""
     if runtime is not None and runtime not in (there := engine.runtimes()):
         raise UnsupportedError(
             f"the engine has no runtime {runtime}",
@@ -49,29 +47,32 @@ def choose_isolation(engine: DockerEngine, runtime: str | None, seccomp: Path | 
 
 
 def read_profile(path: Path) -> str:
-    """A seccomp profile, as one line. Raises `UnreadableError`, and `SpecError` for what cannot be one."""
+    """A seccomp profile as one line. Raises `UnreadableError`, and `SpecError` for an invalid profile."""
     try:
+        # One byte more than allowed: a longer file shows by its length, and is not read whole.
         with path.open("rb") as file:
             data = file.read(_MAX_PROFILE_BYTES + 1)
         found = json.loads(data) if len(data) <= _MAX_PROFILE_BYTES else None
     except OSError as error:
         raise UnreadableError(
-            f"the seccomp profile {path} cannot be read: {reason_of(error)}", "name a file that is there"
+            f"cannot read the seccomp profile {path}: {reason_of(error)}", "name an existing file"
         ) from None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("defaultAction"), str):
         raise SpecError(
-            f"{path} is no seccomp profile", "begin with the profile of the engine: it has a defaultAction"
+            f"{path} is not a seccomp profile",
+            "start from the engine's default profile: it has a defaultAction",
         )
     return json.dumps(found, separators=(",", ":"))
 
 
 def cautions(major: int, version: str, isolation: Isolation) -> tuple[str, ...]:
-    """What an engine does not keep a sandbox from, for its operator."""
+    """The gaps that this engine leaves in the isolation, for its operator."""
     if major >= _VSOCK_BLOCKING_MAJOR or isolation.seccomp:
         return ()
     caution = (
-        f"AF_VSOCK is open on engine {version}: upgrade it to {_VSOCK_BLOCKING_MAJOR}, or give --seccomp"
+        f"Docker {version} lets sandboxes open AF_VSOCK sockets; use {_VSOCK_BLOCKING_MAJOR}+"
+        f" or --seccomp FILE"
     )
     return (caution,)

@@ -1,7 +1,7 @@
-"""What everything at the engine is marked with, so that it is found again, and its owner with it.
+"""The labels of everything at the engine: its role, and its owner.
 
-The owner is named by its lease: a file that is locked as long as the owner lives. See `lease` and `reaper`.
-Which sandbox a thing belongs to is not in its labels, for these cannot be changed; see `names`.
+The owner is named by its lease: a file that is locked as long as the owner lives; see `owner_lock` and
+`reaper`. Labels do not name the sandbox, because they cannot be changed later; see `names`.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ ROLE_WORKSPACE: Final = "workspace"
 
 
 def owner_labels(role: str, lease: str) -> dict[str, str]:
-    """The labels of a thing."""
+    """The labels of one container, network or volume."""
     return {ROLE_LABEL: role, LEASE_LABEL: lease}

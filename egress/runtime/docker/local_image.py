@@ -1,11 +1,11 @@
-"""Images made of what this machine has: its Python, its programs, and the libraries they name.
+"""Images made from this machine: its Python, its programs, and their libraries.
 
-No registry is asked and no package index, and one is there within seconds. The door runs in such an image,
-with Python and the few modules it imports. Tests and demonstrations take one with more in it. It fits this
-machine only, which is why it is never published.
+No registry and no package index is used, and an image takes seconds. The door runs in such an image, with
+Python and the few modules it imports; tests and demos use larger ones. An image fits this machine only, and
+is never published.
 
-A program goes to /usr/bin, whatever its folder is here, and Python to /usr/local. A library keeps its place
-where the loader looks by itself, else it goes to /usr/lib.
+Programs go to /usr/bin, whatever their folder here, and Python to /usr/local. A library keeps its path if the
+loader searches there, else it goes to /usr/lib.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ import encodings.ascii, encodings.latin_1
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
 for name in list(sys.modules):
-    # Not what a module says of itself: some put another one in their place.
+    # The import path is searched again: some modules replace themselves, so their own spec may lie.
     path = getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None)
     spec = PathFinder.find_spec(name, path)
     if spec and spec.has_location:
@@ -66,7 +66,7 @@ _GROUP_FILE: Final = "root:x:0:\nsandbox:x:1000:\n"
 
 
 class ImageTree:
-    """The files of an image, by path without the first slash."""
+    """The files of an image, by path without the leading slash."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes | Path] = {}
@@ -81,7 +81,7 @@ class ImageTree:
         self._folders[path] = (mode, owner)
 
     def program(self, name: str, source: Path) -> None:
-        """Add a program, and the libraries it names."""
+        """Add a program and its libraries."""
         self._files[name] = source
         self._programs.add(name)
         self.libraries(source)
@@ -90,17 +90,17 @@ class ImageTree:
         self._links[path] = target
 
     def libraries(self, source: Path) -> None:
-        """Add the libraries that a program, or a library, names."""
+        """Add the libraries of a program or a library."""
         for library in _libraries(source):
             self.library(library)
 
     def library(self, source: Path) -> None:
-        """Add one library, where the loader finds it."""
+        """Add one library, at a path where the loader finds it."""
         where = str(source) if _LOADER_FOLDER.fullmatch(str(source.parent)) else f"/usr/lib/{source.name}"
         self._files[_path_in_usr(where)] = source
 
     def module(self, path: str, source: Path) -> None:
-        """Add a module: compiled where it is Python, with its libraries where it is none."""
+        """Add a module: Python as bytecode, an extension with its libraries."""
         if source.suffix == ".py":
             self._files[f"{path}c"] = _compiled(source)
         else:
@@ -108,7 +108,8 @@ class ImageTree:
             self.libraries(source)
 
     def write(self, out: BinaryIO) -> str:
-        """Write it as a tar archive; returns a digest of what it holds."""
+        """Write the tree as a tar archive; returns a digest of its contents."""
+        # Sorted, and without owners or times of this machine: equal files give an equal digest.
         digest = hashlib.sha256()
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for folder, target in (
@@ -135,21 +136,21 @@ class ImageTree:
 
 
 def program_tree(program: Path) -> ImageTree:
-    """Python, the modules that one program imports, and that program as /program.py."""
+    """Python, the modules that one program imports, and the program as /program.py."""
     tree = ImageTree()
     _add_python(tree)
     command = [str(interpreter()), "-I", "-S", "-c", _LIST_MODULES_SCRIPT, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnsupportedError(
-            "this Python cannot run the door", "use one that has its standard library as files"
+            "this Python cannot run the door", "use a Python with its standard library as plain files"
         )
     for line in done.stdout.splitlines():
         source = Path(line)
         inside = _path_in_library(source)
         if inside is not None:
             tree.module(f"{_PYTHON_LIBRARY}/{inside}", source)
-    # By these Python knows where it is.
+    # Python finds its prefix by these two.
     tree.module(f"{_PYTHON_LIBRARY}/os.py", _standard_library() / "os.py")
     tree.folder(f"{_PYTHON_LIBRARY}/lib-dynload")
     tree.text("program.py", program.read_bytes())
@@ -157,7 +158,7 @@ def program_tree(program: Path) -> ImageTree:
 
 
 def small_system_tree(programs: Iterable[str], *, python: bool = True) -> ImageTree:
-    """A small system: a shell, these programs as far as they are here, and Python with its whole library."""
+    """A small system: a shell, those of these programs that this machine has, and Python with its library."""
     tree = ImageTree()
     for name in programs:
         if found := shutil.which(name):
@@ -168,6 +169,7 @@ def small_system_tree(programs: Iterable[str], *, python: bool = True) -> ImageT
             tree.link(f"usr/local/bin/{name}", _PYTHON_VERSION)
         for source in modules():
             tree.module(f"{_PYTHON_LIBRARY}/{source.relative_to(_standard_library())}", source)
+    # Some programs refuse to run for a user without an entry here.
     tree.text("etc/passwd", _PASSWD_FILE.encode())
     tree.text("etc/group", _GROUP_FILE.encode())
     tree.text("etc/nsswitch.conf", b"hosts: files dns\n")
@@ -177,7 +179,7 @@ def small_system_tree(programs: Iterable[str], *, python: bool = True) -> ImageT
 
 @contextmanager
 def spool_archive(tree: ImageTree) -> Iterator[tuple[BinaryIO, str]]:
-    """The archive in a file without a name, and the digest of what it holds."""
+    """The archive in a temporary file, and the digest of its contents."""
     with tempfile.TemporaryFile() as file:
         digest = tree.write(file)
         file.seek(0)
@@ -189,7 +191,7 @@ def _add_python(tree: ImageTree) -> None:
 
 
 def interpreter() -> Path:
-    """The interpreter itself, not that of an environment around it."""
+    """The interpreter itself, not the one of a virtual environment."""
     return Path(sys.base_exec_prefix, "bin", _PYTHON_VERSION).resolve()
 
 
@@ -200,7 +202,7 @@ def _standard_library() -> Path:
 
 
 def modules() -> Iterator[Path]:
-    """The modules of its library."""
+    """The modules of the standard library."""
     return _all_modules(_standard_library())
 
 
@@ -218,17 +220,17 @@ def _all_modules(folder: Path) -> Iterator[Path]:
 
 
 def _compiled(source: Path) -> bytes:
-    """The form of a module that is loaded without a look at its source, which is not there."""
+    """Bytecode that Python loads without checking a source file: the image holds no sources."""
     try:
         code = SourceFileLoader(source.stem, str(source)).get_code(source.stem)
     except (SyntaxError, UnicodeError):
-        # Templates and samples among the modules.
+        # Some files below the library are templates or test samples.
         return b""
     return MAGIC_NUMBER + _UNCHECKED_HEADER + marshal.dumps(code)
 
 
 def _libraries(source: Path) -> Iterator[Path]:
-    """What the loader would load, as it says itself."""
+    """The libraries that the loader would load, by `ldd`."""
     done = subprocess.run(["ldd", str(source)], capture_output=True, text=True, check=False)  # noqa: S607
     for line in done.stdout.splitlines():
         if match := _LIBRARY_LINE.search(line):
@@ -236,7 +238,7 @@ def _libraries(source: Path) -> Iterator[Path]:
 
 
 def _path_in_usr(path: str) -> str:
-    """In /usr, where folders of one kind have been one for years."""
+    """The path below /usr: distributions have merged /lib and /bin into it."""
     plain = path.removeprefix("/")
     return plain if plain.startswith("usr/") else f"usr/{plain}"
 

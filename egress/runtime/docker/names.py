@@ -1,8 +1,8 @@
-"""The names of what is at the engine, and what can be read from them.
+"""Names of containers, networks and volumes at the engine, and the facts that they carry.
 
-A container is made before anybody knows whose it will be, and labels cannot be changed; names can. So the
-name of a container says whose it is, and whether its owner has started it. Both are told to whoever listens
-to the engine, in the order in which they happened, and are there after a crash. Pure.
+A container is made before it is assigned to a sandbox. Labels cannot be changed later; names can. So the name
+of a container says which sandbox it belongs to, and whether it was started. Both reach listeners of the
+engine's events in the order in which they happened, and survive a crash. Pure.
 """
 
 from __future__ import annotations
@@ -17,50 +17,50 @@ _ASSIGNED_NAME: Final = re.compile(rf"egress-({NAME_PATTERN.pattern})-{_CELL_ID}
 
 
 def network(cell: str) -> str:
-    """That of a cell."""
+    """The network of a cell."""
     return f"egress-{cell}"
 
 
 def workspace(cell: str) -> str:
-    """Of the volume for a working folder."""
+    """The volume of a workspace."""
     return f"egress-workspace-{cell}"
 
 
 def image_volume(cell: str, number: int) -> str:
-    """Of a volume with what an image declares as one."""
+    """The volume that covers a volume of the image."""
     return f"egress-image-{cell}-{number}"
 
 
 def door(cell: str) -> str:
-    """Of the container that a door runs in."""
+    """The container of a door."""
     return f"egress-door-{cell}"
 
 
 def unassigned(cell: str) -> str:
-    """Of a container that nobody has taken."""
+    """A container without a sandbox."""
     return f"egress.ready-{cell}"
 
 
 def assigned(sandbox: str, cell: str) -> str:
-    """Of one that is that of a sandbox, and has not been started as such."""
+    """A container that belongs to a sandbox, and was not started yet."""
     return f"{started(sandbox, cell)}.new"
 
 
 def started(sandbox: str, cell: str) -> str:
-    """Of one that was started as that of a sandbox."""
+    """A container that was started for its sandbox."""
     return f"egress-{sandbox}-{cell}"
 
 
 def sandbox_of(container: str) -> str:
-    """The sandbox that a container is that of; empty for one that nobody has taken.
+    """The sandbox of a container; empty for an unassigned one.
 
-    Not for containers of doors: a sandbox can have the name `door`.
+    Not for containers of doors: a sandbox may be named `door`.
     """
     found = _ASSIGNED_NAME.fullmatch(container)
     return found[1] if found else ""
 
 
 def is_started(container: str) -> bool:
-    """Whether a container with this name was."""
+    """Return whether the container of this name was started."""
     found = _ASSIGNED_NAME.fullmatch(container)
     return found is not None and found[2] is None

@@ -1,7 +1,7 @@
-"""Cells: a network with a door in it, ready for a sandbox.
+"""Network cells: a sandbox's network with its door, made ahead of the sandbox.
 
-They take much of the time that a sandbox takes, and nothing about them depends on which one it is, so some
-can be made ahead. Each is used once: what a sandbox could have done to one ends with it.
+Cells take a large part of a sandbox's start, and do not depend on the sandbox, so a few are kept ready. Each
+cell is used once: whatever a sandbox did to it ends with it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _IPV6_PATH: Final = Path("/proc/sys/net/ipv6")
 
 @dataclass(slots=True)
 class NetworkCell:
-    """One whose network is there. When it was opened its usual ports are open, and nobody serves them yet."""
+    """A network with its door. After `open` the usual ports are open, and no proxy serves them yet."""
 
     id: str
     network: BridgeNetwork
     door_controller: DoorController
     folder: Path
-    """Of its files on the host; for those of the sandbox as well."""
+    """The folder of the cell's files on the host, and of its sandbox's."""
     lifeline: DeathPipe
     _begin_door: Callable[[ExitStack], Callable[[], None]] = field(repr=False)
     _parts: ExitStack = field(repr=False)
@@ -54,19 +54,19 @@ class NetworkCell:
         return str(self.network.addresses.sandbox)
 
     def open(self) -> None:
-        """Have a door in it, if it has none. Raises `SandboxError`; what there is then goes with `close`."""
+        """Start the door if it does not run yet. Raises `SandboxError`; `close` removes the remains."""
         if self._end_door is None:
             self._end_door = self._begin_door(self._parts)
 
     def end_network(self) -> None:
-        """Begin to end its door, and return at once: from then on nothing comes out of the sandbox."""
+        """Stop the door without waiting: from this call on no traffic leaves the sandbox."""
         self.door_controller.close()
         if self._end_door is not None:
             self._ending = threading.Thread(target=_retry_once, args=(self._end_door,))
             self._ending.start()
 
     def close(self) -> None:
-        """Take all of it away."""
+        """Remove the door, the network and the files."""
         if self._ending is not None:
             self._ending.join()
         self._parts.close()
@@ -76,23 +76,23 @@ class NetworkCellPool:
     """Makes cells, and keeps some ready."""
 
     def __init__(self, engine: DockerEngine, home: Path, lease: str, ready: int = 0) -> None:
-        """`ready`: how many are made ahead, from now on."""
+        """`ready` says how many cells are made ahead, from now on."""
         open_file_limit.raise_own_limit()
         self._engine = engine
         self._home = home
         self._lease = lease
         self.image = door_container.image(engine)
         self.has_ipv6 = _IPV6_PATH.exists()
-        self.shelf = Prewarmer("egress-cells", self._open_cell, NetworkCell.close)
-        self.shelf.want(ready)
+        self.prewarmer = Prewarmer("egress-cells", self._open_cell, NetworkCell.close)
+        self.prewarmer.want(ready)
 
     def take(self) -> NetworkCell:
-        """A cell: one that is ready, if there is one, else one that is still to be opened."""
-        return self.shelf.take() or self._make_cell()
+        """A ready cell if there is one; otherwise a cell that still has to be opened."""
+        return self.prewarmer.take() or self._make_cell()
 
     def close(self) -> None:
-        """Take away those that nobody took."""
-        self.shelf.close()
+        """Remove the cells that were not taken."""
+        self.prewarmer.close()
 
     def _open_cell(self) -> NetworkCell:
         cell = self._make_cell()
@@ -105,36 +105,46 @@ class NetworkCellPool:
 
     def _make_cell(self) -> NetworkCell:
         number = secrets.token_hex(4)
+        # Each step registers its own removal, so that a failure at any step removes the earlier ones, last
+        # first.
         with ExitStack() as parts:
             folder = self._home / number
-            meeting = folder / "door"
+            door_folder = folder / "door"
             with folder_errors(self._home):
                 folder.mkdir(mode=0o700)
                 parts.callback(shutil.rmtree, folder, ignore_errors=True)
                 write_owner(folder, self._lease)
-                meeting.mkdir()
-                # The door's own user has to find the socket in it. Nobody else gets as far as here.
-                meeting.chmod(0o711)
+                door_folder.mkdir()
+                # The door's user has to reach the socket in it. The folder above is closed to all other
+                # users.
+                door_folder.chmod(0o711)
+            # The pipe exists before the container, which mounts it.
             lifeline = DeathPipe(folder / "lifeline")
             parts.callback(lifeline.close)
             network = bridge_network.create(self._engine, names.network(number), self._lease)
             parts.callback(_retry_once, lambda: self._engine.remove_network(network.id))
-            keeper = parts.enter_context(DoorController(meeting, str(network.addresses.door)))
-            begin = functools.partial(self._begin_door, number, network, meeting, keeper)
-            return NetworkCell(number, network, keeper, folder, lifeline, begin, parts.pop_all())
+            controller = parts.enter_context(DoorController(door_folder, str(network.addresses.door)))
+            begin = functools.partial(self._begin_door, number, network, door_folder, controller)
+            return NetworkCell(number, network, controller, folder, lifeline, begin, parts.pop_all())
         raise AssertionError("not reached")
 
     def _begin_door(
-        self, number: str, network: BridgeNetwork, meeting: Path, keeper: DoorController, parts: ExitStack
+        self,
+        number: str,
+        network: BridgeNetwork,
+        door_folder: Path,
+        controller: DoorController,
+        parts: ExitStack,
     ) -> Callable[[], None]:
-        """Begin one, and have it open what every sandbox needs; returns what ends it."""
-        config = door_container.config(self.image, network, meeting, self._lease, has_ipv6=self.has_ipv6)
+        """Start a door, and let it open the ports that every sandbox needs; returns its removal."""
+        config = door_container.config(self.image, network, door_folder, self._lease, has_ipv6=self.has_ipv6)
         door = self._engine.create_container(names.door(number), config)
         end = functools.partial(self._engine.remove_container, door)
+        # Registered before the start: a container that fails to start has to be removed as well.
         parts.callback(end)
         self._engine.start_container(door)
-        keeper.wait(lambda: self._is_alive(door))
-        keeper.open(default_ports())
+        controller.wait(lambda: self._is_alive(door))
+        controller.open(default_ports())
         return end
 
     def _is_alive(self, door: str) -> bool:
@@ -143,7 +153,7 @@ class NetworkCellPool:
 
 
 def _retry_once(act: Callable[[], None]) -> None:
-    """Once more where it fails: an engine may still be busy with what used it."""
+    """Retry a failed removal once: the engine may still be busy with a user of the network."""
     try:
         act()
     except SandboxError:

@@ -1,7 +1,6 @@
-"""A shelf of things that take long to make: some are made ahead, and each is taken once.
+"""Keeps a few slow-to-make things ready; each is taken once.
 
-A thread of its own makes them, one after the other, as long as fewer are there than are wanted. What it is
-that stands on it, is for others to know.
+A thread makes them one after the other while fewer are ready than wanted.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import Final
 from egress.runtime.errors import SandboxError
 
 _RETRY_INTERVAL: Final = 5.0
-"""Seconds until it is tried again, where something could not be made."""
+"""Seconds until the next try after a failure."""
 _REFILL_DELAY: Final = 0.5
-"""Seconds after one was taken in which no other is made: whoever took it is busy with it."""
+"""Seconds after a `take` before the next one is made: the taker needs the machine now."""
 
 
 class Prewarmer[Thing]:
-    """Keeps some ready, from when they are wanted until it is closed."""
+    """Keeps things ready from the first `want` to `close`."""
 
     def __init__(self, name: str, make: Callable[[], Thing], end: Callable[[Thing], None]) -> None:
         self._make = make
@@ -35,7 +34,7 @@ class Prewarmer[Thing]:
         self._maker: threading.Thread | None = None
 
     def want(self, count: int) -> None:
-        """Have so many ready from now on; what is too many is ended. Returns before they are there."""
+        """Keep this many ready from now on, and end surplus ones. Returns before they are ready."""
         with self._changed:
             self._wanted = count
             surplus = [self._things.pop() for _ in range(len(self._things) - count)]
@@ -47,7 +46,7 @@ class Prewarmer[Thing]:
             self._end(thing)
 
     def take(self) -> Thing | None:
-        """One that is ready; None where none is."""
+        """A ready thing; None if none is ready."""
         with self._changed:
             thing = self._things.popleft() if self._things else None
             self._last = time.monotonic()
@@ -55,12 +54,12 @@ class Prewarmer[Thing]:
         return thing
 
     def until_ready(self, timeout: float = 60.0) -> bool:
-        """Wait until as many are there as are wanted; returns whether they are."""
+        """Wait until all wanted things are ready; returns whether they are."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self._things) >= self._wanted, timeout)
 
     def close(self) -> None:
-        """End those that nobody took, and make no more."""
+        """End the things that were not taken, and make no more."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -74,10 +73,12 @@ class Prewarmer[Thing]:
             try:
                 thing = self._make()
             except (SandboxError, OSError):
-                # Whoever needs one is told why; here it is tried again later.
+                # The error is raised again for the next caller that makes one itself; here it is only
+                # retried.
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_closed, _RETRY_INTERVAL)
                 continue
+            # Checked again: `want` and `close` may have changed the target while the thing was made.
             with self._changed:
                 is_surplus = self._is_closed or len(self._things) >= self._wanted
                 if not is_surplus:
@@ -87,7 +88,7 @@ class Prewarmer[Thing]:
                 self._end(thing)
 
     def _is_wanted(self) -> bool:
-        """Wait until one is; returns False when it is over."""
+        """Wait until a thing is wanted; false after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or len(self._things) < self._wanted)
             while not self._is_closed and (rest := self._last + _REFILL_DELAY - time.monotonic()) > 0:

@@ -1,8 +1,8 @@
-"""What a runtime left behind that ended without a word: found by its labels, and removed.
+"""Removes what a dead runtime left at the engine, found by labels.
 
-Everything at the engine names the lease of its owner. Where nobody holds that any more, nobody wants the
-thing. Only what belongs to the same folder for sandboxes is looked at: other users of the engine have their
-own.
+Everything at the engine names the lease of its owner. A lease that no process holds means that the owner is
+dead. Only leases in this folder for sandboxes are looked at: other users of the engine have their own
+folders.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from egress.runtime.owner_lock import is_held, owner_of
 from egress.runtime.proxy_client import ProxyClient
 
 
-def reap(engine: DockerEngine, home: Path, gateway: ProxyClient | None = None) -> tuple[str, ...]:
+def reap(engine: DockerEngine, home: Path, proxy: ProxyClient | None = None) -> tuple[str, ...]:
     """Remove all leftovers, also at the proxy; returns the names of the sandboxes among them."""
     leases = _OwnerLocks(home)
     there = engine.containers(labels.LEASE_LABEL)
     left = [each for each in there if leases.is_stale(each.labels)]
+    # Containers first: networks and volumes in use cannot be removed.
     for container in left:
         engine.remove_container(container.id)
     for network, found in _labelled(engine.networks(), "Id"):
@@ -31,19 +32,20 @@ def reap(engine: DockerEngine, home: Path, gateway: ProxyClient | None = None) -
             engine.remove_network(network)
     for volume, found in _labelled(engine.volumes(labels.LEASE_LABEL), "Name"):
         if leases.is_stale(found):
-            # Another container may have taken it.
+            # A container that is not ours may use the volume.
             with suppress(SandboxError):
                 engine.remove_volume(volume)
     for folder in home.iterdir() if home.is_dir() else ():
-        # What nobody says is anybody's is not ours to delete.
+        # Folders without our owner file are not ours to delete.
         if folder.is_dir() and leases.is_stale({labels.LEASE_LABEL: owner_of(folder)}):
             shutil.rmtree(folder, ignore_errors=True)
     leases.forget()
+    # A name may belong to a living sandbox as well, after a crash during a rename: that one stays admitted.
     wanted = _names(each for each in there if each not in left)
     gone = tuple(sorted(_names(left) - wanted))
-    if gateway is not None:
+    if proxy is not None:
         for name in gone:
-            gateway.dismiss(name)
+            proxy.dismiss(name)
     return gone
 
 
@@ -53,7 +55,7 @@ def _names(containers: Iterable[Container]) -> set[str]:
 
 
 class _OwnerLocks:
-    """Which owners live, each looked at once."""
+    """Remembers for each lease whether its owner is dead, so that each is tested once."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -68,7 +70,7 @@ class _OwnerLocks:
         return self._left[lease]
 
     def forget(self) -> None:
-        """Remove the leases of those that are gone."""
+        """Remove the leases of dead owners."""
         for lease, is_left in self._left.items():
             if is_left:
                 lease.unlink(missing_ok=True)

@@ -1,13 +1,13 @@
-"""Sandboxes as containers: each behind a door of its own, and none with another way out.
+"""Sandboxes as Docker containers, each behind its own door, without any other way out.
 
-This puts the parts in order and takes them apart again; each part is elsewhere. A sandbox is made in this
-order, and whatever fails, what was made before is taken away:
+This module combines the parts; each part has its own module. A sandbox is created in this order, and any
+failure undoes the steps before it:
 
-    admitted by the proxy -> a blank (network, door, container), made ahead or now -> its files -> its ports
-    handed over -> its name
+    admitted by the proxy -> an unassigned container (network, door, container), ready or new -> its
+    files and canaries -> its ports handed over -> its name
 
-The proxy may end at any time. Then nobody serves the door, and when a proxy is there again it gets the same
-sockets: the sandbox sees a pause and a new authority, never another network.
+The proxy may end at any time. Its ports are then unserved, and a returning proxy gets the same sockets: the
+sandbox notices a pause and a new authority, never another network.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Final
 
 from egress.runtime import canary_planting, mounts
 from egress.runtime.docker import container, isolation, labels, names
-from egress.runtime.docker import unassigned as sample
 from egress.runtime.docker.container_pool import ContainerPool
 from egress.runtime.docker.engine import ENGINE_SOCKET, ContainerGoneError, ContainerState, DockerEngine
 from egress.runtime.docker.engine_events import sandbox_events
@@ -31,6 +30,7 @@ from egress.runtime.docker.reaper import reap
 from egress.runtime.docker.unassigned import (
     UnassignedContainer,
     UnassignedContainerFactory,
+    dummy_admission,
     mount_placeholders,
 )
 from egress.runtime.door.controller import PROXY_PORT, DoorController
@@ -41,14 +41,8 @@ from egress.runtime.errors import (
 from egress.runtime.lifecycle import DoorLifecycle, Status, unfit
 from egress.runtime.mounted_files import MountedFiles
 from egress.runtime.owner_lock import OwnerLock, own_folder
-from egress.runtime.protocol import (
-    NO_OUTPUT,
-    Output,
-    Provisioner,
-    Provisions,
-    ProxyEndpoint,
-    provision_minimal,
-)
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, Provisions, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, ProxyClient
 from egress.runtime.proxy_monitor import ProxyMonitor
 from egress.runtime.spec import (
@@ -65,16 +59,16 @@ _STATE_NAMES: Final[dict[str, State]] = {"created": "created", "running": "runni
 
 @dataclass(slots=True)
 class _DockerSandbox:
-    """One sandbox."""
+    """A sandbox."""
 
     spec: Spec
     unassigned: UnassignedContainer
-    """What it began as."""
+    """The container that it was made from."""
     provisions: Provisions
     admission: Admission
-    """The one it was made by: what is planted in it stays when another proxy admits it."""
+    """The first admission: canaries planted in it stay when another proxy admits it."""
     is_started: bool = False
-    """As somebody's: its container runs before."""
+    """Whether the sandbox was started; its container always runs."""
 
     @property
     def cell(self) -> NetworkCell:
@@ -98,9 +92,9 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
     def __init__(
         self,
-        gateway: ProxyClient,
+        proxy: ProxyClient,
         home: Path,
-        dress: Provisioner = provision_minimal,
+        provision: Provisioner = provision_minimal,
         *,
         engine: Path = ENGINE_SOCKET,
         ready: int = 1,
@@ -108,24 +102,24 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         runtime: str | None = None,
         seccomp: Path | None = None,
     ) -> None:
-        """Meet proxy and engine, and clear away what runtimes that ended left in `home`.
+        """Connect to proxy and engine, and remove what dead runtimes left in `home`.
 
-        `home` is a folder for files of sandboxes, of this user alone; `ready` says how many networks with a
-        door are made ahead, whatever comes into them; `guarded` are folders of the host that are never
-        mounted, such as those of the proxy. `runtime` names one of the engine's, such as `runsc`, and
-        `seccomp` a profile in the engine's form: both are passed on for sandboxes.
+        `home` is a folder for files of sandboxes, for this user alone; `ready` says how many cells are made
+        ahead; `guarded` are folders of the host that are never mounted, such as the proxy's. `runtime` names
+        a runtime of the engine, such as `runsc`, and `seccomp` is a seccomp profile: both apply to sandboxes.
         """
-        super().__init__(gateway, dress)
+        super().__init__(proxy, provision)
         with ExitStack() as parts:
             self._home = own_folder(home)
             self._engine = DockerEngine(engine)
             parts.callback(self._engine.close)
             self._isolation = isolation.choose_isolation(self._engine, runtime, seccomp)
-            reap(self._engine, self._home, gateway)
+            # Leftovers go before our own lease exists: every lease found then belongs to another process.
+            reap(self._engine, self._home, proxy)
             self._lease = parts.enter_context(OwnerLock(self._home))
             self._cells = NetworkCellPool(self._engine, self._home, str(self._lease.path), ready)
             parts.callback(self._cells.close)
-            self._blanks = UnassignedContainerFactory(
+            self._factory = UnassignedContainerFactory(
                 self._engine,
                 self._cells,
                 str(self._lease.path),
@@ -135,25 +129,25 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
             self._pool = ContainerPool(self._engine, self._prewarm)
             parts.callback(self._pool.close)
             self._lock = threading.Lock()
-            self._presence = ProxyMonitor(gateway, self._register.readmit_all)
+            self._presence = ProxyMonitor(proxy, self._register.readmit_all)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What this engine does not keep a sandbox from, for its operator."""
+        """The gaps that this engine leaves in the isolation, for its operator."""
         return isolation.cautions(self._engine.major, self._engine.version, self._isolation)
 
-    # Coming and going
+    # Lifecycle
 
     def start(self, name: str) -> Info:
         box = self._register.get(name)
         if box.spec.mounts and not self._condition(box).is_alive:
-            # The engine follows their paths again.
+            # The engine resolves the paths of mounts at each start.
             mounts.refuse_moved(box.spec.mounts)
         try:
             was_alive = not box.provisions.planted or self._condition(box).is_alive
-            # Nothing happens where it runs already.
+            # Starting a running container does nothing.
             self._engine.start_container(box.container)
             with self._lock:
                 is_first, box.is_started = not box.is_started, True
@@ -193,7 +187,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
             try:
                 self._engine.resume_container(box.container)
             except EngineError:
-                # An engine may say for a moment that what runs is paused.
+                # An engine may report for a moment that a running container is paused.
                 if self._condition(box).state != "running":
                     raise
         elif condition.state != "running":
@@ -215,15 +209,15 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         return sandbox.cell.sandbox_address
 
     def _in_container(
-        self, spec: Spec, id_: str, outfit: Provisions, command: Command, output: Output, *, is_open: bool
+        self, spec: Spec, id_: str, provisions: Provisions, command: Command, output: Output, *, is_open: bool
     ) -> DockerProcess:
         user = f"{spec.user}:{spec.group}"
         begun = ExecTarget(
-            self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, outfit)
+            self._engine, id_, spec.name, user, spec.workdir, container.variables(spec, provisions)
         )
         return DockerProcess(begun, command, output, is_open=is_open)
 
-    # Looking
+    # State
 
     def _status(self, sandbox: _DockerSandbox) -> Status:
         condition = _visible_state(sandbox, self._engine.container_state(sandbox.container))
@@ -238,45 +232,51 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
         with self._engine.events(*wanted) as stream:
             yield sandbox_events(stream)
 
-    # Making
+    # Creation
 
     def _maker(self, spec: Spec) -> Callable[[], _DockerSandbox]:
         image = self._engine.image_id(spec.image)
         return lambda: self._make(spec, image)
 
     def _make(self, spec: Spec, image: str) -> _DockerSandbox:
-        # Before the proxy is asked: it would record that one came and went.
-        spec = replace(spec, mounts=self._blanks.mounts(spec))
+        # Before the proxy is asked: the proxy records every admission.
+        spec = replace(spec, mounts=self._factory.mounts(spec))
         return self._admitted(spec, lambda admission: self._place(spec, image, admission))
 
     def _place(self, spec: Spec, image: str, admission: Admission) -> _DockerSandbox:
-        blank = self._take_prewarmed(spec, image, admission) or self._blanks.make(
-            spec, image, lambda cell: self._dressed_in(cell, admission, spec)
+        unassigned = self._take_prewarmed(spec, image, admission) or self._factory.make(
+            spec, image, lambda cell: self._provision_in(cell, admission, spec)
         )
+        # Canaries first, then the ports, and the name last: a name makes the container a sandbox.
         try:
-            self._plant(spec, blank.container, blank.provisions)
-            self._gateway.hand_over(spec.name, blank.cell.door_controller.listeners)
-            self._engine.rename_container(blank.container, names.assigned(spec.name, blank.cell.id))
+            self._plant(spec, unassigned.container, unassigned.provisions)
+            self._proxy.hand_over(spec.name, unassigned.cell.door_controller.listeners)
+            self._engine.rename_container(unassigned.container, names.assigned(spec.name, unassigned.cell.id))
         except BaseException:
-            blank.close()
+            unassigned.close()
             raise
-        return _DockerSandbox(spec, blank, blank.provisions, admission)
+        return _DockerSandbox(spec, unassigned, unassigned.provisions, admission)
 
-    def _plant(self, spec: Spec, container_id: str, outfit: Provisions, *, again: bool = False) -> None:
+    def _plant(self, spec: Spec, container_id: str, provisions: Provisions, *, again: bool = False) -> None:
         def run(command: Command) -> ExecResult:
-            return self._in_container(spec, container_id, outfit, command, NO_OUTPUT, is_open=False).wait()
+            return self._in_container(
+                spec, container_id, provisions, command, NO_OUTPUT, is_open=False
+            ).wait()
 
         try:
-            canary_planting.plant(run, spec, outfit, again=again)
+            canary_planting.plant(run, spec, provisions, again=again)
         except EngineError:
             condition = self._engine.container_state(container_id)
             if condition is not None and condition.is_alive:
                 raise
-            # Its own first process is a shell too.
+            # The image's shell runs the first process too, so a broken shell ends the container.
             raise death_error(spec.name, condition) from None
 
     def _plant_again(self, box: _DockerSandbox) -> None:
-        """What lay in memory went with its end. Where it cannot be there again, nothing runs."""
+        """Plant again after a stop: files in memory are gone.
+
+        Without its canaries the sandbox must not run.
+        """
         try:
             self._plant(box.spec, box.container, box.provisions, again=True)
         except BaseException:
@@ -284,38 +284,38 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
             raise
 
     def _take_prewarmed(self, spec: Spec, image: str, admission: Admission) -> UnassignedContainer | None:
-        """One that was made ahead, dressed; None where there is none, or none that fits."""
-        blank = self._pool.take(spec, image)
-        if blank is None:
+        """A ready container with the provisions of this sandbox; None if none is ready or none fits."""
+        unassigned = self._pool.take(spec, image)
+        if unassigned is None:
             return None
         try:
-            outfit = self._dressed_in(blank.cell, admission, spec)
-            if blank.fits(outfit):
-                blank.mounted_files.renew(outfit)
-                blank.provisions = outfit
-                return blank
+            provisions = self._provision_in(unassigned.cell, admission, spec)
+            if unassigned.fits(provisions):
+                unassigned.mounted_files.renew(provisions)
+                unassigned.provisions = provisions
+                return unassigned
         except BaseException:
-            blank.close()
+            unassigned.close()
             raise
-        blank.close()
+        unassigned.close()
         return None
 
     def _prewarm(self, spec: Spec, image: str) -> UnassignedContainer:
-        return self._blanks.make(
+        return self._factory.make(
             spec,
             image,
-            lambda cell: mount_placeholders(self._dressed_in(cell, sample.dummy_admission(), spec)),
+            lambda cell: mount_placeholders(self._provision_in(cell, dummy_admission(), spec)),
         )
 
-    def _dressed_in(self, cell: NetworkCell, admission: Admission, spec: Spec) -> Provisions:
+    def _provision_in(self, cell: NetworkCell, admission: Admission, spec: Spec) -> Provisions:
         return canary_planting.provision_with_canaries(
-            self._dress, admission, ProxyEndpoint(cell.door_address, PROXY_PORT), spec
+            self._provisioner, admission, ProxyAddress(cell.door_address, PROXY_PORT), spec
         )
 
     def _provision(self, sandbox: _DockerSandbox, admission: Admission) -> Provisions:
-        return self._dressed_in(sandbox.cell, admission, sandbox.spec)
+        return self._provision_in(sandbox.cell, admission, sandbox.spec)
 
-    # Inside
+    # Internals
 
     def _running(self, name: str) -> _DockerSandbox:
         box = self._register.get(name)
@@ -332,7 +332,7 @@ class DockerRuntime(DoorLifecycle[_DockerSandbox, DockerProcess]):
 
 
 def _visible_state(box: _DockerSandbox, condition: ContainerState | None) -> ContainerState | None:
-    """How a sandbox is: one that was not started has no processes that anybody should know of."""
+    """The state for users: the container of a sandbox that was not started counts as created."""
     if condition is not None and condition.is_alive and not box.is_started:
         return replace(condition, state="created")
     return condition

@@ -1,6 +1,6 @@
-"""How the SDK reaches the engine's socket: as it does by itself, and a socket that finds nobody is closed.
+"""The transport of the Docker SDK, with a leak closed: a socket that cannot connect is closed.
 
-By itself it leaves such a socket to the collector, one for every call to an engine that is gone.
+The SDK leaves such a socket to the garbage collector, one for every call to an engine that is gone.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from egress.unix.stream_socket import connect
 
 
 class SdkTransport(UnixHTTPAdapter):
-    """Takes the place of the SDK's own."""
+    """Replaces the SDK's own adapter."""
 
     def get_connection(self, url: bytes | str, proxies: object = None) -> UnixHTTPConnectionPool:  # noqa: ARG002 - its signature
-        """The connections that are kept for this address."""
+        """The pool of connections for this address."""
         with self.pools.lock:
             pool = self.pools.get(url)
             if pool is None:

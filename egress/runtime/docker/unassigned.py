@@ -1,8 +1,8 @@
-"""Blanks: a container that runs, in a cell of its own, and that is nobody's yet.
+"""Unassigned containers: each runs in its own cell, and belongs to no sandbox yet.
 
-Every sandbox begins as one. Whether it was made ahead makes no difference to it: its owner's name, files and
-variables come when it is taken, and until then nothing runs in it but what waits. A blank that is not taken
-is thrown away; one that was used never becomes one again.
+Every sandbox starts as one, made ahead or not. Name, files and variables come with the assignment; until then
+only the waiting first process runs in it. An unassigned container that is not taken is discarded; a used one
+is never assigned again.
 """
 
 from __future__ import annotations
@@ -33,36 +33,41 @@ from egress.runtime.supervisor import SUPERVISOR_SCRIPT
 
 @dataclass(slots=True)
 class UnassignedContainer:
-    """One that is ready to be taken."""
+    """A container that is ready for a sandbox."""
 
     spec: Spec
-    """What it was made for, but for whose it is."""
+    """The spec that it was made for; name, profile, env and labels are placeholders."""
     image: str
-    """Its id."""
+    """The image's id."""
     cell: NetworkCell
     container: str
     provisions: Provisions
-    """What lies in it now."""
+    """The provisions that lie in it now."""
     mounted_files: MountedFiles
     parts: ExitStack = field(repr=False)
 
-    def fits(self, outfit: Provisions) -> bool:
-        """Whether another outfit can come in the place of what lies there: what is mounted stays."""
-        return self.provisions.folder == outfit.folder and self.provisions.overmounts == outfit.overmounts
+    def fits(self, provisions: Provisions) -> bool:
+        """Return whether these provisions can replace the present ones: mounts cannot change."""
+        return (
+            self.provisions.folder == provisions.folder
+            and self.provisions.overmounts == provisions.overmounts
+        )
 
     def close(self) -> None:
-        """Take all of it away."""
+        """Remove the container, its cell and its volumes."""
         self.parts.close()
 
 
-def mount_placeholders(outfit: Provisions) -> Provisions:
-    """What has to lie there before anybody's outfit does: the files that are mounted elsewhere, empty."""
-    sources = set(outfit.overmounts.values())
-    return Provisions(folder=outfit.folder, files=dict.fromkeys(sources, b""), overmounts=outfit.overmounts)
+def mount_placeholders(provisions: Provisions) -> Provisions:
+    """Empty files in place of the overmounted ones: mounts are fixed before the provisions are known."""
+    sources = set(provisions.overmounts.values())
+    return Provisions(
+        folder=provisions.folder, files=dict.fromkeys(sources, b""), overmounts=provisions.overmounts
+    )
 
 
 class UnassignedContainerFactory:
-    """Makes them."""
+    """Makes unassigned containers."""
 
     def __init__(
         self,
@@ -79,25 +84,26 @@ class UnassignedContainerFactory:
         self._isolation = isolation
 
     def mounts(self, spec: Spec) -> tuple[Mount, ...]:
-        """What is to be mounted, by where it ends. Raises `MountError`."""
+        """The mounts with resolved sources. Raises `MountError`."""
         return mounts.check_mounts(spec.mounts, self._guarded, container.RESERVED_PATHS)
 
     def make(
-        self, spec: Spec, image: str, outfit: Callable[[NetworkCell], Provisions]
+        self, spec: Spec, image: str, provision: Callable[[NetworkCell], Provisions]
     ) -> UnassignedContainer:
-        """Make one: its door and its container at the same time. Where that fails nothing is left of it."""
-        bound = self.mounts(spec)
+        """Make a container, and its door meanwhile. A failure leaves nothing behind."""
+        resolved = self.mounts(spec)
+        # The door starts in a thread while the container is created: both wait for the engine.
         with ExitStack() as parts:
             cell = self._cells.take()
             parts.callback(cell.close)
             opening = _BackgroundTask(lambda: _open_ports(cell, spec))
-            # Before the cell is closed.
+            # Runs before `cell.close` on failure, so that the door is not removed while it starts.
             parts.callback(opening.join)
-            worn = outfit(cell)
-            laid = MountedFiles(cell.folder / "files", _own_files(cell))
-            made = self._make_container(spec, image, cell, laid.write(worn), bound, parts)
+            provisions = provision(cell)
+            mounted_files = MountedFiles(cell.folder / "files", _own_files(cell))
+            made = self._make_container(spec, image, cell, mounted_files.write(provisions), resolved, parts)
             opening.result()
-            return UnassignedContainer(spec, image, cell, made, worn, laid, parts.pop_all())
+            return UnassignedContainer(spec, image, cell, made, provisions, mounted_files, parts.pop_all())
         raise AssertionError("not reached")
 
     def _make_container(
@@ -105,12 +111,13 @@ class UnassignedContainerFactory:
         spec: Spec,
         image: str,
         cell: NetworkCell,
-        seen: dict[str, Path],
-        bound: tuple[Mount, ...],
+        files: dict[str, Path],
+        resolved: tuple[Mount, ...],
         parts: ExitStack,
     ) -> str:
-        bound = mounts.check_mounts(bound, self._guarded, (*container.RESERVED_PATHS, *seen))
+        resolved = mounts.check_mounts(resolved, self._guarded, (*container.RESERVED_PATHS, *files))
         workspace = self._make_workspace(spec, cell, parts)
+        # The workspace exists by now, because the container's configuration names its volume.
         placing = container.Placement(
             image=image,
             network=cell.network,
@@ -118,22 +125,22 @@ class UnassignedContainerFactory:
             lease=self._lease,
             has_ipv6=self._cells.has_ipv6,
             cpus=os.cpu_count() or 1,
-            files={**seen, death_pipe.PIPE_PATH: cell.lifeline.path},
+            files={**files, death_pipe.PIPE_PATH: cell.lifeline.path},
             isolation=self._isolation,
             shown=self._make_image_volumes(spec, image, cell, parts),
         )
         made = self._engine.create_container(
-            names.unassigned(cell.id), container.config(spec, placing, bound)
+            names.unassigned(cell.id), container.config(spec, placing, resolved)
         )
         parts.callback(_retry_once, lambda: self._engine.remove_container(made))
         if workspace:
-            # Not before: the engine copies what the image has there, and its owner.
+            # After the container was created: that copies the image's content and owner into the volume.
             owning = _BackgroundTask(
                 lambda: give_to_user(
                     self._engine, self._cells.image, workspace, self._lease, (spec.user, spec.group)
                 )
             )
-            # Before the volume goes.
+            # Runs before the volume is removed on failure.
             parts.callback(owning.join)
             self._engine.start_container(made)
             owning.result()
@@ -149,7 +156,7 @@ class UnassignedContainerFactory:
     def _make_image_volumes(
         self, spec: Spec, image: str, cell: NetworkCell, parts: ExitStack
     ) -> dict[str, str]:
-        """Volumes for what the image declares as such: the engine copies what it has there."""
+        """Volumes that cover the image's own volumes; the engine copies the image's content into them."""
         if not spec.has_read_only_image:
             return {}
         targets = container.volumes_to_cover(spec, self._engine.image_volumes(image))
@@ -165,7 +172,7 @@ class UnassignedContainerFactory:
 
 
 class _BackgroundTask:
-    """What is done meanwhile."""
+    """A call that runs in a thread; `result` waits for it."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._act = act
@@ -177,7 +184,7 @@ class _BackgroundTask:
         self._thread.join()
 
     def result(self) -> None:
-        """Wait for it. Raises what went wrong."""
+        """Wait for the end. Raises the call's exception."""
         self._thread.join()
         if self._failure is not None:
             raise self._failure
@@ -185,12 +192,12 @@ class _BackgroundTask:
     def _run(self) -> None:
         try:
             self._act()
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again by `result`
             self._failure = error
 
 
 def _retry_once(act: Callable[[], None]) -> None:
-    """Once more where it fails: whoever asked for the end of a sandbox will not ask again."""
+    """Retry a failed removal once: the caller removes a sandbox only once."""
     try:
         act()
     except SandboxError:
@@ -203,15 +210,15 @@ def _open_ports(cell: NetworkCell, spec: Spec) -> None:
 
 
 def _own_files(cell: NetworkCell) -> dict[str, bytes]:
-    """What no sandbox can do without."""
+    """The files that every sandbox needs."""
     return {
         container.RESOLVER_PATH: container.resolver(cell.door_address),
         container.SUPERVISOR_PATH: SUPERVISOR_SCRIPT.encode("ascii"),
     }
 
 
-# An admission that is nobody's: so an outfit can be looked at before there is anybody to wear it.
+# A dummy admission shows which files provisions will have, before a sandbox exists to be admitted.
 @functools.cache
 def dummy_admission() -> Admission:
-    """With the certificate of an authority that signs nothing: its key is not kept."""
+    """An admission with the certificate of an authority that signs nothing: its key is discarded."""
     return Admission("sample", Authority.create("sample", now=0).certificate_pem.decode("ascii"))

@@ -1,8 +1,8 @@
-"""The working folder of a sandbox: a volume of its own, which is made to belong to its user.
+"""Gives the workspace volume of a sandbox to its user.
 
-A new volume belongs to root, or to whom the image says, and nobody in the sandbox may change that. So it is
-shown to a container of the door's image that never runs, and the engine is given an archive for it that
-holds the folder with its owner and nothing else. No program of the sandbox's image has a part in it.
+A new volume belongs to root, or to the owner that the image sets, and no process in the sandbox may change
+that. So the volume is mounted in a container of the door's image that never runs, and the engine unpacks an
+archive there that holds the folder with its owner. No program of the sandbox's image takes part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FOLDER_MODE: Final = 0o755
 
 
 def give_to_user(engine: DockerEngine, image: str, volume: str, lease: str, owner: tuple[int, int]) -> None:
-    """Let a volume belong to a user and a group. `image` is any that is not the sandbox's own."""
+    """Give a volume to a user and a group. `image` is any image but the sandbox's own."""
     config = {
         "Image": image,
         "Entrypoint": ["/never-run"],
@@ -37,7 +37,7 @@ def give_to_user(engine: DockerEngine, image: str, volume: str, lease: str, owne
 
 
 def owned_folder_archive(user: int, group: int) -> bytes:
-    """The archive. Pure."""
+    """The archive with the folder and its owner. Pure."""
     entry = tarfile.TarInfo(_FOLDER_NAME)
     entry.type, entry.mode, entry.uid, entry.gid = tarfile.DIRTYPE, _FOLDER_MODE, user, group
     out = io.BytesIO()

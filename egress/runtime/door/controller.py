@@ -1,11 +1,11 @@
-"""Keeps the door of one sandbox, from outside: sends it to open sockets, and looks at what comes back.
+"""Controls the door of one sandbox from outside: asks it to open sockets, and verifies them.
 
-The keeper listens on a unix socket, alone in a folder that is given to the door and to nobody else. The door
-is a process in the sandbox's network, so what it passes is not believed: a descriptor has to be exactly the
-socket that was asked for. It keeps them all, to hand them over again to a proxy that has returned: the door
-itself is never asked twice, and the sandbox notices nothing but a pause.
+The controller listens on a unix socket, in a folder that only the door gets. The door is a process in the
+sandbox's network, so it is not trusted: each descriptor has to be exactly the requested socket. The
+controller keeps all sockets, and hands them over again to a proxy that has returned: the door is not asked
+twice, and the sandbox notices only a pause.
 
-When the keeper ends the door ends, and the network of the sandbox with it. It must not know the proxy.
+When the controller closes, the door ends, and the sandbox's network with it. It must not know the proxy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SOCKET_NAME: Final = "door.sock"
 PROXY_PORT: Final = 3128
 _DOOR_TIMEOUT: Final = 30.0
 _POLL_INTERVAL: Final = 0.2
-"""Seconds between two looks at whether the door still lives, while it is waited for."""
+"""Seconds between two checks whether a door that is waited for still lives."""
 _MAX_ANSWER_BYTES: Final = 256
 _REFUSED_ANSWER: Final = b"no connection refused\n"
 
@@ -38,17 +38,17 @@ Transport = Literal["tcp", "udp"]
 
 
 def default_ports(ports: tuple[int, ...] = ()) -> tuple[tuple[SandboxListenerKind, int], ...]:
-    """What every sandbox needs, and further ports that land at the proxy; each port once."""
+    """The ports that every sandbox needs, and further ports that lead to the proxy; each port once."""
     transparent = sorted({80, 443, *ports} - {53, PROXY_PORT})
     named: list[tuple[SandboxListenerKind, int]] = [("transparent", port) for port in transparent]
     return (("proxy", PROXY_PORT), *named, ("dns-udp", 53), ("dns-tcp", 53))
 
 
 class DoorController:
-    """One door, from before it is there until after."""
+    """A door, from before its start until after its end."""
 
     def __init__(self, folder: Path, host: str) -> None:
-        """Listen in a folder that exists and is empty; `host` is the address that the door will have.
+        """Listen in an empty folder; `host` is the address that the door will have.
 
         Raises `DoorError`.
         """
@@ -66,10 +66,10 @@ class DoorController:
         self.close()
 
     def close(self) -> None:
-        """Hang up, and close all that the door has passed."""
+        """Disconnect the door, and close all sockets that it has passed."""
         with suppress(OSError):
             if self._door is not None:
-                # Whoever waits for an answer gets none.
+                # Wakes a thread that waits for an answer while it holds the lock.
                 self._door.shutdown(socket.SHUT_RDWR)
         with self._lock:
             self._sock.close()
@@ -79,7 +79,7 @@ class DoorController:
             self.listeners = ()
 
     def wait(self, is_alive: Callable[[], bool]) -> None:
-        """Wait until the door is there. Raises `DoorError`, also where it ended before it came."""
+        """Wait for the door to connect. Raises `DoorError`, also if the door ends before that."""
         self._sock.settimeout(_POLL_INTERVAL)
         for _ in range(int(_DOOR_TIMEOUT / _POLL_INTERVAL)):
             with suppress(TimeoutError):
@@ -87,23 +87,21 @@ class DoorController:
                 self._door.settimeout(_DOOR_TIMEOUT)
                 return
             if not is_alive():
-                raise DoorError(
-                    "the door ended before it had opened anything", "look at what the engine logged"
-                )
-        raise DoorError("the door did not come in time", "look at what the engine logged")
+                raise DoorError("the door ended during its start", "see the log of the engine")
+        raise DoorError("the door did not connect in time", "see the log of the engine")
 
     @property
     def is_connected(self) -> bool:
-        """Whether the door is there: it came, and has not hung up."""
+        """Return whether the door has connected, and is still connected."""
         if self._door is None:
             return False
         look = select.poll()
         look.register(self._door, select.POLLIN)
-        # It says nothing unless it is asked, so what can be read is its end.
+        # The door only answers, so an unrequested readable event is its end.
         return not look.poll(0)
 
     def open(self, wanted: tuple[tuple[SandboxListenerKind, int], ...]) -> tuple[SandboxListener, ...]:
-        """Have these opened; returns those that are new. Raises `DoorError`."""
+        """Open these ports, and return the listeners that are new. Raises `DoorError`."""
         with self._lock:
             there = {(item.kind, item.port) for item in self.listeners}
             opened = tuple(self._open_port(kind, port) for kind, port in wanted if (kind, port) not in there)
@@ -111,7 +109,7 @@ class DoorController:
             return opened
 
     def dial(self, host: str, port: int) -> socket.socket:
-        """A connection to a port in the sandbox's network. Raises `DoorError`, or `PortClosedError`."""
+        """Connect to a port in the sandbox's network. Raises `DoorError`, or `PortClosedError`."""
         with self._lock:
             sock = self._request(f"dial {host} {port}", closed=port)
             if not _is_connection(sock, (host, port)):
@@ -128,9 +126,9 @@ class DoorController:
         return SandboxListener(kind, port, sock)
 
     def _request(self, line: str, closed: int = 0) -> socket.socket:
-        """What the door passes. `closed`: the port that may be closed without anything being wrong."""
+        """The socket for a request. `closed` is a port whose refusal is no error of the door."""
         if self._door is None:
-            raise DoorError("the door is not there yet", "wait for it")
+            raise DoorError("the door has not connected yet", "wait for it")
         try:
             self._door.sendall(f"{line}\n".encode())
             answer, descriptors = receive(self._door, _MAX_ANSWER_BYTES, 1)
@@ -143,22 +141,22 @@ class DoorController:
                 os.close(descriptor)
         if closed and answer == _REFUSED_ANSWER:
             raise PortClosedError(
-                f"nothing listens on port {closed} of the sandbox",
-                "begin the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
+                f"no program listens on port {closed} of the sandbox",
+                "start the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
             )
         raise DoorError(
-            f"the door did not open what it was asked for ({line})", "nothing else may listen in its network"
+            f"the door did not open the requested port ({line})", "no other program may listen in its network"
         )
 
 
 def _listen(path: Path) -> socket.socket:
-    # The door has a user of its own. Which other users could come is settled by the folders above.
+    # The door runs as another user. The folders above keep all other users out.
     mode = stat.S_IRUSR | stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
     try:
         return listen(path, 1, mode)
     except OSError as error:
         raise DoorError(
-            f"the door's socket cannot be made: {reason_of(error)}", "name another folder for sandboxes"
+            f"cannot create the door's socket: {reason_of(error)}", "choose another folder for sandboxes"
         ) from None
 
 
@@ -191,4 +189,4 @@ def _is_connection(sock: socket.socket, address: tuple[str, int]) -> bool:
 
 
 def _protocol_error() -> DoorError:
-    return DoorError("the door passed another socket than it was asked for", "remove the sandbox")
+    return DoorError("the door passed a wrong socket", "remove the sandbox")

@@ -1,15 +1,15 @@
-"""Sandboxes in memory, for tests: everything that `Runtime` promises, without an engine and without waiting.
+"""Sandboxes in memory, for tests: everything that `Runtime` promises, without an engine or waiting.
 
 Programs are functions. They get what a process gets (arguments, folder, environment, input, files) and do
-what a process does (write, sleep, end with a status). Their time is their own: sleeping takes none, but
-counts against a timeout as if it had. Whatever a real runtime refuses is refused here, with the same errors.
+what a process does (write, sleep, exit with a status). Their clock is simulated: a sleep takes no time, but
+counts against a timeout. The fake refuses what real runtimes refuse, with the same errors.
 
     runtime = FakeRuntime(programs={"greet": lambda call: call.write(b"hello") or 0})
     runtime.create(Spec(name="one", image="any"))
     runtime.start("one")
     assert runtime.exec("one", Command(argv=("greet",))).text == "hello"
 
-It isolates nothing, and must not be used for anything but tests.
+The fake isolates nothing, and must be used for tests only.
 """
 
 from __future__ import annotations

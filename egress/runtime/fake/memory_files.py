@@ -1,4 +1,4 @@
-"""The files of a sandbox in memory. It knows neither links nor permissions, but the end of a disk."""
+"""The files of a sandbox in memory, without links or permissions, but with the limit of a disk."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class MemoryFiles:
         return iter(sorted(self._files))
 
     def read(self, path: str) -> bytes:
-        """What a file holds; raises `FileNotFoundError`."""
+        """The content of a file. Raises `FileNotFoundError`."""
         if path not in self._files:
             raise FileNotFoundError(path)
         return self._files[path]
 
     def write(self, path: str, data: bytes) -> None:
-        """Make a file, with the folders above it. Raises `OSError` where there is no room."""
+        """Write a file, and create the folders above it. Raises `OSError` beyond the disk limit."""
         path = normpath(path)
         old = self._files.get(path, b"")
         if self._most is not None and _is_counted(path) and self._used() - len(old) + len(data) > self._most:
@@ -42,7 +42,7 @@ class MemoryFiles:
         self._files[path] = data
 
     def bound(self, size: int) -> None:
-        """Let so many bytes be written from now on, besides those below /tmp."""
+        """Limit further writes to this many bytes, without those below /tmp."""
         self._most = self._used() + size
 
     def _used(self) -> int:
@@ -56,7 +56,7 @@ class MemoryFiles:
         return normpath(path) in self._folders
 
     def below(self, path: str) -> Iterator[str]:
-        """Files and folders that a folder holds, at any depth."""
+        """Files and folders below a folder, at any depth."""
         start = f"{normpath(path).rstrip('/')}/"
         return iter(sorted(each for each in (*self._files, *self._folders) if each.startswith(start)))
 

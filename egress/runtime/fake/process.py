@@ -1,4 +1,4 @@
-"""A process in memory, as whoever began it sees it, and as its program does; and the sandbox it is in."""
+"""Processes and sandboxes in memory: a process from its caller's side and from its program's side."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _HOME_FOLDER: Final = "/home/sandbox"
 
 
 class _EndedError(Exception):
-    """Unwinds a program whose time is over, or that was ended."""
+    """Unwinds a program that was ended, or whose timeout expired."""
 
 
 class ProgramCall:
-    """A process, as its program sees it."""
+    """A process from its program's side."""
 
     def __init__(self, process: FakeProcess, files: MemoryFiles, cwd: str, env: Values) -> None:
         self._process = process
@@ -35,14 +35,14 @@ class ProgramCall:
         self.env = env
         self.files = files
         self.elapsed = 0.0
-        """Seconds of its own time."""
+        """Seconds on the simulated clock."""
 
     def path(self, name: str) -> str:
-        """A path as the process means it."""
+        """Resolve a path against the working directory."""
         return normpath(join(self.cwd, name))
 
     def read(self) -> bytes:
-        """All of its input; waits for the end of it."""
+        """The input; blocks until the input is closed."""
         return self._process.input.all(self._process.checkpoint)
 
     def write(self, data: bytes) -> None:
@@ -56,7 +56,7 @@ class ProgramCall:
         self._process.stderr.add(data)
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass; does not return where a timeout would have ended it."""
+        """Advance the clock; does not return past the timeout."""
         self._process.checkpoint()
         self.elapsed += seconds
         timeout = self._process.command.timeout
@@ -65,7 +65,7 @@ class ProgramCall:
             self._process.expire()
 
     def run_on(self) -> None:
-        """Do nothing until somebody ends it; does not return."""
+        """Run until the process is ended; does not return."""
         timeout = self._process.command.timeout
         if timeout is not None:
             self.sleep(timeout)
@@ -73,12 +73,12 @@ class ProgramCall:
 
 
 Program = Callable[[ProgramCall], int | None]
-"""Returns the status; None is 0."""
+"""Returns the exit status; None is 0."""
 
 
 @dataclass(slots=True)
 class InputBuffer:
-    """What a process is given to read."""
+    """The input of a process."""
 
     data: bytearray = field(default_factory=bytearray)
     is_closed: bool = False
@@ -108,26 +108,26 @@ class InputBuffer:
 
 
 class FakeProcess:
-    """A program that runs in a thread of its own."""
+    """A program in a thread of its own."""
 
-    def __init__(self, box: FakeSandbox, command: Command, output: Output, program: Program) -> None:
+    def __init__(self, sandbox: FakeSandbox, command: Command, output: Output, program: Program) -> None:
         self.command = command
         self.stdout = CapturedStream(command.most_output, output.stdout)
         self.stderr = CapturedStream(command.most_output, output.stderr)
         self.input = InputBuffer()
-        self._box = box
+        self._sandbox = sandbox
         self._end: int | None = None
         self._is_over = threading.Condition()
         self._done = threading.Event()
         self._result: ExecResult | None = None
         self._failure: BaseException | None = None
-        cwd = command.cwd or box.spec.workdir
-        self._call = ProgramCall(self, box.files, cwd, {**box.variables, **command.env})
+        cwd = command.cwd or sandbox.spec.workdir
+        self._call = ProgramCall(self, sandbox.files, cwd, {**sandbox.variables, **command.env})
         self._program = program
-        box.processes.add(self)
+        sandbox.processes.add(self)
         threading.Thread(target=self._run, daemon=True).start()
 
-    # For whoever began it
+    # For the caller
 
     def write(self, data: bytes) -> None:
         self.input.add(data)
@@ -136,9 +136,9 @@ class FakeProcess:
         self.input.close()
 
     def resize(self, terminal: Terminal) -> None:
-        """There is nothing to be seen."""
+        """A process in memory has no terminal to resize."""
 
-    def kill(self, grace: float = 2.0) -> None:  # noqa: ARG002 - it has no reason to wait
+    def kill(self, grace: float = 2.0) -> None:  # noqa: ARG002 - it ends at once
         self.end(_KILLED_STATUS)
 
     def wait(self, timeout: float | None = None) -> ExecResult:
@@ -148,16 +148,16 @@ class FakeProcess:
             raise self._failure
         if self._result is None:
             raise SandboxDiedError(
-                f"the sandbox {self._box.spec.name} ended under the command",
-                "look at its info, and start it again",
+                f"the sandbox {self._sandbox.spec.name} ended under the command",
+                "start it again, or remove it",
             )
         return self._result
 
-    # For its program
+    # For the program
 
     def checkpoint(self) -> None:
-        """Go no further where it was ended; wait while the sandbox is paused."""
-        self._box.until_awake(lambda: self._end is not None)
+        """End here if the process was ended; block while the sandbox is paused."""
+        self._sandbox.until_awake(lambda: self._end is not None)
         if self._end is not None:
             raise _EndedError
 
@@ -176,7 +176,7 @@ class FakeProcess:
                 self._end = status
             self._is_over.notify_all()
         self.input.wake()
-        self._box.wake()
+        self._sandbox.wake()
 
     def _run(self) -> None:
         status = 0
@@ -184,9 +184,11 @@ class FakeProcess:
             status = self._program(self._call) or 0
         except _EndedError:
             status = self._end if self._end is not None else _KILLED_STATUS
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again by `wait`
             self._failure = error
-        if not self._box.is_dead(self):
+        # A process of an ended sandbox has no result: `wait` then raises `SandboxDiedError`, as real runtimes
+        # do.
+        if not self._sandbox.is_dead(self):
             self._result = ExecResult(
                 exit_code=status,
                 stdout=self.stdout.data(),
@@ -195,54 +197,55 @@ class FakeProcess:
                 timed_out=self._end == TIMED_OUT_STATUS,
                 truncated=self.stdout.truncated or self.stderr.truncated,
             )
-        self._box.processes.discard(self)
+        self._sandbox.processes.discard(self)
         self._done.set()
 
 
 class FakeSandbox:
-    """One sandbox."""
+    """A sandbox."""
 
-    def __init__(self, spec: Spec, outfit: Provisions, admission: Admission) -> None:
+    def __init__(self, spec: Spec, provisions: Provisions, admission: Admission) -> None:
         self.spec = spec
-        self.outfit = outfit
+        self.provisions = provisions
         self.admission = admission
         self.state: State = "created"
-        self.files = self._laid()
+        self.files = self._make_files()
         self.processes: set[FakeProcess] = set()
         self.ports: dict[int, Callable[[socket.socket], object]] = {}
-        """What listens, by port."""
+        """The programs that listen, by port."""
         self._dead: set[FakeProcess] = set()
         self._changed = threading.Condition()
 
-    def _laid(self) -> MemoryFiles:
+    def _make_files(self) -> MemoryFiles:
         files = MemoryFiles()
         files.make_folder(self.spec.workdir)
-        for target, data in self.outfit.files.items():
+        for target, data in self.provisions.files.items():
             files.write(target, data)
-        for target, source in self.outfit.overmounts.items():
-            files.write(target, self.outfit.files[source])
+        for target, source in self.provisions.overmounts.items():
+            files.write(target, self.provisions.files[source])
         self._plant(files)
+        # Limited last: the files above do not count, as with a real disk.
         if self.spec.limits.disk_mib is not None:
             files.bound(self.spec.limits.disk_mib * MIB)
         return files
 
     def _plant(self, files: MemoryFiles) -> None:
-        """Write its canaries. Raises `SandboxStateError` where one has no place."""
+        """Write its canaries. Raises `SandboxStateError` for a path that is taken."""
         home = self.variables.get("HOME", _HOME_FOLDER)
-        for canary in self.outfit.planted:
+        for canary in self.provisions.planted:
             path = f"{home}{canary.file[1:]}" if canary.file.startswith("~/") else canary.file
             if path in files:
                 raise canary_planting.planting_error(self.spec.name, canary, canary_planting.TAKEN_STATUS)
             files.write(path, canary.content.removesuffix("\n").encode() + b"\n")
 
     def lose(self) -> None:
-        """What lies in memory is gone with the processes."""
+        """Lose files in memory with the processes."""
         if self.spec.limits.disk_mib is not None:
-            self.files = self._laid()
+            self.files = self._make_files()
 
     @property
     def variables(self) -> dict[str, str]:
-        return {**self.spec.env, **self.outfit.variables}
+        return {**self.spec.env, **self.provisions.variables}
 
     def become(self, state: State) -> None:
         with self._changed:

@@ -1,4 +1,4 @@
-"""The few plain programs that every sandbox in memory has."""
+"""The few programs that every sandbox in memory has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOT_FOUND_STATUS: Final = 127
 
 
 def program_not_found(call: ProgramCall) -> int:
-    """What a shell says of a program that is not there."""
+    """Fail like a shell that does not find the program."""
     call.complain(f"{call.argv[0]}: not found\n".encode())
     return _NOT_FOUND_STATUS
 

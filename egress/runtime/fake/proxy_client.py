@@ -1,4 +1,4 @@
-"""A proxy in memory: it takes every sandbox, and serves none."""
+"""A proxy in memory: admits every sandbox, and serves none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from egress.runtime.proxy_client import Admission, LivenessConnection, PlantedCa
 
 
 class FakeProxyClient:
-    """A proxy that takes every sandbox, and remembers which."""
+    """Admits every sandbox, and records which."""
 
     def __init__(
         self,
@@ -20,19 +20,19 @@ class FakeProxyClient:
         self._placeholders = placeholders or {}
         self._canaries = canaries
         self.admitted: dict[str, str | None] = {}
-        """Profiles by name."""
+        """Profiles by sandbox."""
 
     def admit(self, name: str, profile: str | None = None, seed: str = "") -> Admission:
         if name in self.admitted:
             raise SandboxExistsError(
-                f"the proxy has a sandbox {name} already", "remove it, or take another name"
+                f"the proxy has a sandbox {name} already", "remove it, or choose another name"
             )
         self.admitted[name] = profile
         authority = f"-----BEGIN CERTIFICATE-----\nfake {name}\n-----END CERTIFICATE-----\n"
         return Admission(name, authority, self._placeholders, self._canaries, seed or name)
 
     def hand_over(self, name: str, listeners: Iterable[SandboxListener]) -> None:
-        """Nobody comes by them."""
+        """Do nothing: no client connects."""
 
     def dismiss(self, name: str) -> None:
         self.admitted.pop(name, None)

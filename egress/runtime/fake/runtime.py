@@ -1,4 +1,4 @@
-"""The runtime in memory: sandboxes by name, and what can be done with them."""
+"""The runtime in memory: sandboxes by name, and all operations on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from egress.runtime.fake.process import FakeProcess, FakeSandbox, Program
 from egress.runtime.fake.programs import PLAIN_PROGRAMS, program_not_found
 from egress.runtime.fake.proxy_client import FakeProxyClient
 from egress.runtime.lifecycle import Lifecycle, Status, unfit
-from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, ProxyEndpoint, provision_minimal
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, ProxyClient, SandboxListener
 from egress.runtime.spec import (
     Command,
@@ -39,7 +40,7 @@ from egress.runtime.spec import (
 )
 from egress.runtime.tar_filter import filter_archive
 
-_PROXY_ENDPOINT: Final = ProxyEndpoint("198.18.0.2")
+_PROXY_ADDRESS: Final = ProxyAddress("198.18.0.2")
 
 
 class FakeRuntime(Lifecycle[FakeSandbox]):
@@ -47,23 +48,23 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
 
     def __init__(
         self,
-        gateway: ProxyClient | None = None,
+        proxy: ProxyClient | None = None,
         programs: Mapping[str, Program] | None = None,
         *,
         images: Container[str] | None = None,
-        dress: Provisioner = provision_minimal,
+        provision: Provisioner = provision_minimal,
     ) -> None:
-        """`programs` come on top of a few plain ones; without `images` any exists."""
-        self.gateway = gateway or FakeProxyClient()
-        super().__init__(self.gateway, dress)
+        """`programs` extend a few plain ones; without `images` every image exists."""
+        self.proxy = proxy or FakeProxyClient()
+        super().__init__(self.proxy, provision)
         self._programs = {**PLAIN_PROGRAMS, **(programs or {})}
         self._images = images
 
     def files(self, name: str) -> MemoryFiles:
-        """The files of a sandbox, for tests to look at and to lay down."""
+        """The files of a sandbox, for tests to read and write."""
         return self._register.get(name).files
 
-    # Coming and going
+    # Lifecycle
 
     def _maker(self, spec: Spec) -> Callable[[], FakeSandbox]:
         self._check_image(spec.image)
@@ -71,15 +72,15 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
         def make(admission: Admission) -> FakeSandbox:
             return FakeSandbox(
                 spec,
-                canary_planting.provision_with_canaries(self._dress, admission, _PROXY_ENDPOINT, spec),
+                canary_planting.provision_with_canaries(self._provisioner, admission, _PROXY_ADDRESS, spec),
                 admission,
             )
 
         return lambda: self._admitted(spec, make)
 
     def _renewed(self, sandbox: FakeSandbox, admission: Admission) -> tuple[SandboxListener, ...]:
-        sandbox.outfit = canary_planting.provision_with_canaries(
-            self._dress, admission, _PROXY_ENDPOINT, sandbox.spec
+        sandbox.provisions = canary_planting.provision_with_canaries(
+            self._provisioner, admission, _PROXY_ADDRESS, sandbox.spec
         )
         return ()
 
@@ -125,7 +126,7 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
         self._register.get(name)
 
     def listen(self, name: str, port: int, serve: Callable[[socket.socket], object]) -> None:
-        """Have something listen in a sandbox, for tests: `serve` gets each connection, in a thread."""
+        """Let a test listen in a sandbox: `serve` gets each connection, in a thread."""
         check_ports((port,))
         self._register.get(name).ports[port] = serve
 
@@ -134,8 +135,8 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
         serve = self._running(name).ports.get(port)
         if serve is None:
             raise PortClosedError(
-                f"nothing listens on port {port} of the sandbox",
-                "begin the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
+                f"no program listens on port {port} of the sandbox",
+                "start the program first, and let it listen on 0.0.0.0, not on 127.0.0.1",
             )
         ours, theirs = socket.socketpair()
         threading.Thread(target=_serve, args=(serve, theirs), daemon=True).start()
@@ -163,7 +164,7 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
         cwd = command.cwd or box.spec.workdir
         if not box.files.is_folder(cwd):
             raise PathNotFoundError(
-                f"there is no folder {cwd} in the sandbox {name}", "make it first, or name another cwd"
+                f"no folder {cwd} in the sandbox {name}", "create it first, or choose another cwd"
             )
         program = self._programs.get(command.argv[0], program_not_found)
         return FakeProcess(box, command, output, program)
@@ -174,7 +175,7 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
         check_path("path", path)
         files = self._running(name).files
         if not files.is_folder(path):
-            raise PathNotFoundError(f"there is no folder {path} in the sandbox {name}", "make it first")
+            raise PathNotFoundError(f"no folder {path} in the sandbox {name}", "create it first")
         clean = io.BytesIO()
         filter_archive(archive, clean)
         clean.seek(0)
@@ -192,9 +193,7 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
         files = self._running(name).files
         path = normpath(path)
         if path not in files:
-            raise PathNotFoundError(
-                f"there is no {path} in the sandbox {name}", "look at the folder above it"
-            )
+            raise PathNotFoundError(f"no {path} in the sandbox {name}", "list the folder above it")
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             if files.is_folder(path):
@@ -210,7 +209,7 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
             raise unfit(name, box.state)
         return box
 
-    # Looking
+    # State
 
     def _status(self, sandbox: FakeSandbox) -> Status:
         return Status(sandbox.state, exit_code=137 if sandbox.state == "stopped" else None)
@@ -218,7 +217,7 @@ class FakeRuntime(Lifecycle[FakeSandbox]):
     def _check_image(self, image: str) -> None:
         if self._images is not None and image not in self._images:
             raise ImageMissingError(
-                f"the engine has no image {image}", "pull or build it; nothing is fetched by itself"
+                f"the engine has no image {image}", "pull or build it: images are never pulled automatically"
             )
 
 

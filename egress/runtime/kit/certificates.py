@@ -1,14 +1,13 @@
-"""Certificates as the kit takes them in: PEM texts, of which nothing but certificates comes through.
+"""Reads the kit's certificates: PEM texts, out of which only certificates pass.
 
-Theory of operation. What enters a sandbox is written anew from the bytes of each certificate, so that
-comments, keys and whatever else stood in a text cannot come along. A block is taken for a certificate by
-its shape in DER (what is signed, how, and the signature), not by the line above it: no form of a private
-key has that shape.
+Theory of operation. A certificate that enters a sandbox is encoded anew from its bytes, so that comments,
+keys and other content of the text cannot come along. A block counts as a certificate by its DER shape
+(content, algorithm, signature), not by the line above it: no private key format has that shape.
 
-The authority is read as X.509 as well, for it must be able to sign. Public roots are not: some are older than
-what strict readers ask of a certificate, and clients trust them nevertheless.
+The authority is parsed as X.509 as well, because it must be able to sign. Public roots are not: some are
+older than strict parsers accept, and clients trust them nevertheless.
 
-It reads no file, and verifies no signature and no date.
+The module reads no file, and verifies no signature or date.
 """
 
 from __future__ import annotations
@@ -31,45 +30,45 @@ _BIT_STRING_TAG: Final = 0x03
 def read_authority(pem: bytes) -> bytes:
     """The one certificate of a sandbox's authority, as DER.
 
-    Raises `ContentError` when the text holds anything else, or a certificate that cannot sign others.
+    Raises `ContentError` for any other content, or a certificate that cannot sign.
     """
     found = _read(pem, "the certificate of the authority")
     if len(found) != 1:
         raise ContentError(
-            f"the certificate of the authority is one certificate, and here are {len(found)}",
-            "give the authority of this sandbox alone; other roots belong to the public ones",
+            f"expected one certificate of the authority, found {len(found)}",
+            "give only the authority of this sandbox; other roots belong to the public roots",
         )
     if not _can_sign(found[0]):
         raise ContentError(
-            "the certificate of the authority is none that may sign others",
-            "give the certificate that the proxy answered with when the sandbox was added",
+            "the certificate of the authority may not sign other certificates",
+            "give the certificate from the proxy's admission of the sandbox",
         )
     return found[0]
 
 
 def read_roots(pem: bytes) -> tuple[bytes, ...]:
-    """The roots that are trusted besides, as DER, each once.
+    """The additional trusted roots, as DER, each once.
 
-    Raises `ContentError` when the text holds anything but certificates, or one that must not be trusted.
+    Raises `ContentError` for other content, and for a root that must not be trusted.
     """
     found = tuple(dict.fromkeys(_read(pem, "the text of public roots")))
     for der in found:
         for name in REFUSED_ROOTS:
             if name in der:
                 raise ContentError(
-                    f"the public roots hold {name.decode()}, below which a published key signs for any host",
+                    f"the public roots hold {name.decode()}, whose private key is public",
                     "use the roots of `egress.ca.public_roots`, not those of an operating system",
                 )
     return found
 
 
 def write(ders: Iterable[bytes]) -> bytes:
-    """Certificates as one PEM text."""
+    """Write certificates as one PEM text."""
     return b"".join(map(_block, ders))
 
 
 def file_name(der: bytes) -> str:
-    """The name under which OpenSSL finds a certificate in a folder of certificates."""
+    """The file name under which OpenSSL searches a folder for a certificate."""
     certificate = crypto.load_certificate(crypto.FILETYPE_ASN1, der)
     return f"{certificate.subject_name_hash():08x}.0"
 
@@ -81,13 +80,14 @@ def _block(der: bytes) -> bytes:
 
 def _read(pem: bytes, what: str) -> list[bytes]:
     if b"PRIVATE KEY-----" in pem:
-        raise ContentError(f"{what} holds a private key", "give certificates alone")
+        raise ContentError(f"{what} holds a private key", "give certificates only")
     try:
         found = list(certificates(pem))
     except ValueError:
         found = []
+    # Every block has to be a certificate: a text with anything else is refused, not filtered.
     if not found or len(found) != pem.count(b"-----BEGIN ") or not all(map(_is_certificate, found)):
-        raise ContentError(f"{what} is not a list of certificates in PEM form", "give certificates alone")
+        raise ContentError(f"{what} is not a list of certificates in PEM form", "give certificates only")
     return found
 
 
@@ -109,7 +109,7 @@ def _is_certificate(der: bytes) -> bool:
 
 
 def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """The tags and contents that stand side by side; raises `ValueError` where they do not fill the bytes."""
+    """The tags and contents of adjacent DER elements. Raises `ValueError` unless they fill the bytes."""
     at = 0
     while at < len(der):
         tag, length, start = der[at], *_length(der, at + 1)
@@ -120,7 +120,7 @@ def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _length(der: bytes, at: int) -> tuple[int, int]:
-    """The length that is written there, and where what it counts begins."""
+    """The length encoded at a position, and the position after it."""
     first = der[at : at + 1]
     if not first or first[0] == 0x80 or first[0] > 0x84:
         raise ValueError("a length is missing, open or too long")

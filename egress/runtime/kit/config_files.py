@@ -1,4 +1,4 @@
-"""Configuration files for programs that no variable reaches, each with what was missing and no more."""
+"""Configuration files for programs that no variable reaches, each with the missing settings only."""
 
 from __future__ import annotations
 
@@ -6,46 +6,47 @@ import base64
 import json
 
 from egress.runtime.kit.paths import KitPaths
-from egress.runtime.kit.proxy_address import ProxyAddress
+from egress.runtime.proxy_address import ProxyAddress
 
 
 def wgetrc(folder: KitPaths) -> str:
-    """For wget, which reads `SSL_CERT_FILE` only where it is built with OpenSSL."""
+    """For wget, which reads `SSL_CERT_FILE` only if it is built with OpenSSL."""
     return f"ca_certificate = {folder.bundle}\n"
 
 
-def apt(folder: KitPaths, door: ProxyAddress) -> str:
-    """The proxy stands here as well: `sudo` drops the variables."""
+def apt(folder: KitPaths, proxy: ProxyAddress) -> str:
+    """The CA, and the proxy as well: `sudo` drops the variables."""
     return (
-        f'Acquire::http::Proxy "{door.url}";\n'
-        f'Acquire::https::Proxy "{door.url}";\n'
+        f'Acquire::http::Proxy "{proxy.url}";\n'
+        f'Acquire::https::Proxy "{proxy.url}";\n'
         f'Acquire::https::CAInfo "{folder.bundle}";\n'
     )
 
 
 def php(folder: KitPaths) -> str:
-    """For the curl extension, whose only word on whom to trust is in `php.ini`."""
+    """For PHP's curl extension, which reads its roots from `php.ini` only."""
     return f"curl.cainfo = {folder.bundle}\nopenssl.cafile = {folder.bundle}\n"
 
 
 def chromium(authority: bytes) -> str:
-    """The policy of Chromium and what is built on it, which takes a certificate and no path to one.
+    """The policy of Chromium and its derivatives, which takes a certificate instead of a path.
 
-    It adds to the roots that the browser brings. The home of its user is not needed, and nobody can write it.
+    The policy adds to the browser's own roots. It lies outside of the user's home, so the user cannot change
+    it.
     """
     return _json({"CACertificates": [base64.b64encode(authority).decode("ascii")]})
 
 
 def firefox(folder: KitPaths) -> str:
-    """The policy of Firefox. It adds as well."""
+    """The policy of Firefox, which also adds to the browser's own roots."""
     return _json({"policies": {"Certificates": {"Install": [folder.certificate]}}})
 
 
-def maven(door: ProxyAddress) -> str:
-    """For a Maven that looks at nothing else: `mvn --global-settings`. Others take the properties of the JVM.
+def maven(proxy: ProxyAddress) -> str:
+    """For a Maven without JVM properties: `mvn --global-settings`. Other versions read the JVM's properties.
 
-    It takes the place of the settings that come with Maven, and so says the one thing that is said there:
-    repositories that are reached in clear text are not used.
+    The file replaces Maven's own global settings, so it repeats their one rule: no repositories over plain
+    HTTP.
     """
     return f"""\
 <settings>
@@ -58,7 +59,7 @@ def maven(door: ProxyAddress) -> str:
     </mirror>
   </mirrors>
   <proxies>
-{_maven_proxy("https", door)}{_maven_proxy("http", door)}  </proxies>
+{_maven_proxy("https", proxy)}{_maven_proxy("http", proxy)}  </proxies>
 </settings>
 """
 
@@ -67,14 +68,14 @@ def _json(policy: object) -> str:
     return f"{json.dumps(policy, indent=2)}\n"
 
 
-def _maven_proxy(protocol: str, door: ProxyAddress) -> str:
+def _maven_proxy(protocol: str, proxy: ProxyAddress) -> str:
     return f"""\
     <proxy>
       <id>egress-{protocol}</id>
       <active>true</active>
       <protocol>{protocol}</protocol>
-      <host>{door.host}</host>
-      <port>{door.port}</port>
+      <host>{proxy.host}</host>
+      <port>{proxy.port}</port>
       <nonProxyHosts>localhost|127.*|[::1]</nonProxyHosts>
     </proxy>
 """

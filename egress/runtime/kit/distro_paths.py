@@ -1,9 +1,9 @@
-"""Where the programs of a distribution look by themselves: files of the kit to be mounted over or laid there.
+"""The paths at which programs of a distribution search: files of the kit are mounted over or placed there.
 
-A target that the image does not have is made; nothing else reads it. One that is a link is followed, so a
-file may be named twice, by the link of one release and the file of another.
+A target that the image lacks is created, and not read by other programs. A target that is a symlink is
+followed, so a file may be listed twice, by one release's link and another release's file.
 
-Each group says by its target who reads it there; the documentation shows the same words.
+Each target names the programs that read it; the documentation shows the same words.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from egress.runtime.kit.paths import KitPaths
 
 @dataclass(frozen=True, slots=True)
 class Overmount:
-    """One file of the kit that is to be seen at a second place, too."""
+    """A file of the kit that also appears at a second path."""
 
     source: str
-    """Its path in the folder of the kit."""
+    """The file's path in the folder of the kit."""
     target: str
 
 
 Readers = Mapping[str, str]
-"""Who reads a file, by the path where it is looked for."""
+"""The programs that read a file, by its path."""
 
 BUNDLE_PATHS: Final[Readers] = MappingProxyType(
     {
@@ -40,7 +40,7 @@ BUNDLE_PATHS: Final[Readers] = MappingProxyType(
         "/etc/ca-certificates/extracted/tls-ca-bundle.pem": "Arch: the file behind the first two",
     }
 )
-"""What the bundle replaces."""
+"""The paths that the bundle replaces."""
 
 TRUST_STORE_PATHS: Final[Readers] = MappingProxyType(
     {
@@ -50,7 +50,7 @@ TRUST_STORE_PATHS: Final[Readers] = MappingProxyType(
         "/var/lib/ca-certificates/java-cacerts": "JDKs of SUSE",
     }
 )
-"""What the trust store replaces: the one that JDKs of the distribution are linked to."""
+"""The paths that the Java trust store replaces: JDKs of the distribution link to them."""
 
 ANCHOR_PATHS: Final[Readers] = MappingProxyType(
     {
@@ -60,7 +60,7 @@ ANCHOR_PATHS: Final[Readers] = MappingProxyType(
         "/etc/ca-certificates/trust-source/anchors/egress.pem": "Arch: p11-kit",
     }
 )
-"""Where a bundle is made anew from: beside what is there, the certificate alone."""
+"""Source folders of the tools that rebuild bundles: the certificate alone, beside the others."""
 
 CHROMIUM_PATHS: Final[Readers] = MappingProxyType(
     {
@@ -69,17 +69,17 @@ CHROMIUM_PATHS: Final[Readers] = MappingProxyType(
         "/etc/opt/chrome_for_testing/policies/managed/egress.json": "Chrome for Testing, of Playwright",
     }
 )
-"""The policy of Chromium: a file of its own beside those of the image."""
+"""The policy of Chromium: an additional file beside the image's."""
 
 FIREFOX_PATHS: Final[Readers] = MappingProxyType({"/etc/firefox/policies/policies.json": "Firefox"})
-"""The policy of Firefox, which has one file: what the image says there is not read."""
+"""The policy of Firefox: the only file, so the image's policy is not read."""
 
 APT_PATHS: Final[Readers] = MappingProxyType({"/etc/apt/apt.conf.d/99egress": "apt behind `sudo`"})
-"""For apt behind `sudo`, which drops variables. It is read behind what a variable names, and so it holds."""
+"""For apt behind `sudo`, which drops variables. It is read last, so it wins."""
 
 
 def readers_by_file(folder: KitPaths) -> dict[str, Readers]:
-    """What each file of the kit is seen as besides, for a kit in this folder."""
+    """The readers of each file of a kit in this folder, by path."""
     return {
         folder.bundle: BUNDLE_PATHS,
         folder.trust_store: TRUST_STORE_PATHS,
@@ -91,7 +91,7 @@ def readers_by_file(folder: KitPaths) -> dict[str, Readers]:
 
 
 def overmounts(folder: KitPaths) -> tuple[Overmount, ...]:
-    """All of them, for a kit in this folder."""
+    """The overmounts of a kit in this folder."""
     return tuple(
         Overmount(source, target) for source, targets in readers_by_file(folder).items() for target in targets
     )

@@ -1,16 +1,15 @@
-"""The trust store that Java reads: PKCS #12 with certificates and nothing else (RFC 7292).
+"""The trust store of Java: PKCS #12 with certificates only (RFC 7292).
 
-Theory of operation. Java takes a certificate for a trusted one when its bag carries an attribute of Java's
-own. The certificates stand in the clear, as in the stores that newer JDKs bring: there is nothing to hide.
-The password guards nothing either, and is the one that everybody expects; the checksum that goes with it is
-there because some readers take a password without one for a mistake. Its salt comes from the certificates
-and not from chance, and it is made with the one function that JDK 8 knows: equal certificates make an equal
-store, anywhere.
+Theory of operation. Java trusts a certificate whose bag carries a certain attribute. Certificates are stored
+unencrypted, as in the stores of newer JDKs: they are public. The password protects nothing either, and is the
+usual one; the checksum exists because some readers reject a password without one. Its salt is derived from
+the certificates instead of random, and it uses the one function that JDK 8 supports: equal certificates give
+an equal store. The `cryptography` package writes such stores with a random salt, so two of its stores differ.
 
 `serialize_java_truststore` of `cryptography` is not used: it draws a new salt for each store, so that equal
 kits would differ, and what it writes without encryption cannot be opened with the usual password.
 
-It must not be used for keys.
+The module must not be used for keys.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 STORE_PASSWORD: Final = "changeit"
-"""What JDKs and their users expect."""
+"""The password that JDKs and their users expect."""
 
 _INTEGER, _OCTETS, _NULL, _OID, _BMP = b"\x02", b"\x04", b"\x05", b"\x06", b"\x1e"
 _SEQUENCE, _SET, _EXPLICIT = b"\x30", b"\x31", b"\xa0"
@@ -36,14 +35,14 @@ _SHA1_OID: Final = "1.3.14.3.2.26"
 
 
 def trust_store(certificates: Mapping[str, bytes]) -> bytes:
-    """A store that trusts these certificates, DER by the name they have in it."""
+    """A store that trusts these certificates, DER by alias."""
     bags = [_bag(name, der) for name, der in certificates.items()]
     content = _encode(_SEQUENCE, _info(_encode(_SEQUENCE, *bags)))
     return _encode(_SEQUENCE, _encode(_INTEGER, b"\x03"), _info(content), _checksum(content))
 
 
 def name_certificates(own: bytes, roots: Iterable[bytes]) -> dict[str, bytes]:
-    """Names for the certificates: `egress` for the sandbox's own, a part of the digest for the others."""
+    """Aliases for certificates: `egress` for the sandbox's authority, part of the digest for roots."""
     others = {f"root-{hashlib.sha256(der).hexdigest()[:16]}": der for der in roots if der != own}
     return {"egress": own, **others}
 

@@ -1,6 +1,6 @@
-"""Where the files of the kit lie inside the sandbox: one folder, and a name for each file in it.
+"""The paths of the kit's files inside the sandbox: one folder, with a name for each file.
 
-The names are part of variables and of configuration files, so they are made here and nowhere else.
+Variables and configuration files contain these paths, so they are defined only here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Final
 
 from egress.errors import UsageError
 
-# Spaces part the options of a JVM, colons the folders of PHP; quotes and dollars mean something everywhere.
+# Spaces separate the options of a JVM, colons the folders of PHP; quotes and dollars are special in most
+# files.
 _PLAIN_PATH: Final = re.compile(r"(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
 
 
@@ -24,23 +25,23 @@ class KitPaths:
     def __post_init__(self) -> None:
         if not _PLAIN_PATH.fullmatch(self.path):
             raise UsageError(
-                "the folder of the kit is not a plain whole path",
+                "the folder of the kit is not a plain absolute path",
                 "use letters, digits, dots, - and _, as in /etc/egress",
             )
 
     @property
     def certificate(self) -> str:
-        """The authority's certificate alone, for what adds to the roots it has."""
+        """The authority's certificate alone, for programs that add it to their roots."""
         return f"{self.path}/ca.pem"
 
     @property
     def bundle(self) -> str:
-        """Public roots and the authority's certificate, for what replaces the roots it has."""
+        """Public roots and the authority's certificate, for programs that replace their roots."""
         return f"{self.path}/bundle.pem"
 
     @property
     def hashed(self) -> str:
-        """A folder with the authority's certificate under the name by which OpenSSL looks for it."""
+        """A folder with the authority's certificate under the name that OpenSSL searches for."""
         return f"{self.path}/certs"
 
     @property

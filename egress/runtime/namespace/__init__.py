@@ -1,4 +1,4 @@
-"""Sandboxes as Linux namespaces, without an engine or root: programs of this machine, or of a folder.
+"""Sandboxes as Linux namespaces, without engine or root: programs of this machine, or of a root folder.
 
-What runs outside them is here; what runs in the namespaces themselves is in `inside`.
+Modules here run outside of the sandbox; modules in `inside` run in its namespaces.
 """

@@ -1,8 +1,8 @@
-"""What a sandbox may use up: by control groups where they can be written, else by bounds of each process.
+"""Limits a sandbox's resources: by control groups where possible, else by limits of each process.
 
-Both versions of control groups are known, and both at once. In each hierarchy a group is made below the one
-that this process is in. Freezing needs version 2, which most machines have mounted beside the first. What no
-group bounds is told, so that it can be bounded otherwise, and be said.
+Both versions of control groups are supported, also mixed. In each hierarchy a group is created below the
+group of this process. Freezing needs version 2, which most machines mount beside the first. Resources without
+a group are reported, so that they can be limited per process, and shown to the operator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOUNTINFO_PATH: Final = Path("/proc/self/mountinfo")
 _CGROUP_PATH: Final = Path("/proc/self/cgroup")
 _CPU_PERIOD: Final = 100_000
 _OWN_PROCESSES: Final = 3
-"""Processes of the sandbox that are not its commands."""
+"""Processes of the sandbox besides its commands."""
 _OWN_MEMORY_BYTES: Final = 24 * MIB
 _CONTROLLERS: Final = ("memory", "pids", "cpu")
 _CGROUP_TIMEOUT: Final = 5.0
@@ -34,7 +34,7 @@ _MIN_DATA_BYTES: Final = 16 * MIB
 
 @dataclass(frozen=True, slots=True)
 class CgroupHierarchy:
-    """A tree of control groups: where this process is in it, and what it can bound."""
+    """A hierarchy of control groups: this process's folder in it, and its controllers."""
 
     version: int
     folder: Path
@@ -42,12 +42,13 @@ class CgroupHierarchy:
 
 
 def parse_hierarchies(mounts: str, mine: str) -> tuple[CgroupHierarchy, ...]:
-    """Those of this machine, by /proc/self/mountinfo and /proc/self/cgroup. Pure."""
+    """The hierarchies of this machine, by /proc/self/mountinfo and /proc/self/cgroup. Pure."""
     paths = {}
     for line in mine.splitlines():
         _, controllers, path = line.split(":", 2)
         paths[controllers] = path
     found = []
+    # The format of mountinfo has a variable part in the middle, which ends with a single dash.
     for line in mounts.splitlines():
         words, _, rest = line.partition(" - ")
         kind, _, options = (*rest.split(), "", "")[:3]
@@ -73,19 +74,20 @@ class ControlGroups:
 
     folders: list[Path]
     joined: list[Path]
-    """Files that take a process into those that bound it."""
+    """Files that move a process into the limiting groups."""
     freezer: Path | None
     bounded: frozenset[str]
-    """What of memory, processes and processor time they bound."""
+    """The resources that the groups limit: memory, pids, cpu."""
 
     @property
     def joining(self) -> Path | None:
         return self.freezer / "cgroup.procs" if self.freezer else None
 
     def freeze(self, *, is_frozen: bool) -> None:
-        """Stop all that is in the group, or let it go on. Returns when it is so."""
+        """Freeze or thaw all processes of the group. Returns when it is done."""
         if self.freezer is None:
             return
+        # The kernel freezes asynchronously; cgroup.events reports the end.
         (self.freezer / "cgroup.freeze").write_text("1" if is_frozen else "0", encoding="ascii")
         wanted = f"frozen {int(is_frozen)}"
         end = time.monotonic() + _CGROUP_TIMEOUT
@@ -95,17 +97,18 @@ class ControlGroups:
             time.sleep(0.002)
 
     def remove(self) -> None:
-        """Take them away, with whatever is still in them."""
+        """Remove the groups, and kill remaining processes."""
         remove(self.folders)
 
 
 def make(name: str, limits: SandboxLimits, found: Iterable[CgroupHierarchy]) -> ControlGroups:
-    """The groups of a sandbox; where one cannot be made or set, it is not."""
+    """Make the groups of a sandbox; a group that cannot be made or set is left out."""
     groups = ControlGroups([], [], None, frozenset())
     for each in found:
         folder = each.folder / f"egress-{name}"
         try:
             folder.mkdir()
+        # A hierarchy without write access limits nothing; `process_limits` covers its resources.
         except OSError:
             continue
         groups.folders.append(folder)
@@ -154,7 +157,7 @@ def _set_limit(folder: Path, version: int, kind: str, limits: SandboxLimits) -> 
     except OSError:
         return False
     if kind == "memory":
-        # Where the machine has no swap, or does not count it, there is nothing to bound.
+        # Without swap, or without swap accounting, the file is missing.
         with suppress(OSError):
             name, value = ("memory.memsw.limit_in_bytes", memory) if version == 1 else ("memory.swap.max", 0)
             (folder / name).write_text(str(value), encoding="ascii")
@@ -162,7 +165,7 @@ def _set_limit(folder: Path, version: int, kind: str, limits: SandboxLimits) -> 
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Take groups away, those below others first."""
+    """Remove groups, children before parents."""
     for folder in sorted(folders, reverse=True):
         with suppress(OSError):
             kernel.write(str(folder / "cgroup.freeze"), "0")
@@ -173,7 +176,7 @@ def remove(folders: Iterable[Path]) -> None:
             except FileNotFoundError:
                 break
             except OSError:
-                # Those in it are on their way out.
+                # Killed processes leave the group only after a moment.
                 with suppress(OSError):
                     kernel.write(str(folder / "cgroup.kill"), "1")
                 if time.monotonic() > end:
@@ -184,7 +187,7 @@ def remove(folders: Iterable[Path]) -> None:
 
 
 def find_hierarchies() -> tuple[CgroupHierarchy, ...]:
-    """Those that this process is in."""
+    """The hierarchies of this process."""
     try:
         return parse_hierarchies(
             _MOUNTINFO_PATH.read_text(encoding="utf-8"), _CGROUP_PATH.read_text(encoding="utf-8")
@@ -194,7 +197,7 @@ def find_hierarchies() -> tuple[CgroupHierarchy, ...]:
 
 
 def process_limits(limits: SandboxLimits, bounded: frozenset[str]) -> dict[str, int]:
-    """Bounds for each process, for what no group bounds. Pure."""
+    """Limits of each process, for resources without a group. Pure."""
     found = {"files": open_file_limit.MAX_OPEN_FILES}
     if "memory" not in bounded:
         found["data"] = max(limits.memory_mib * MIB, _MIN_DATA_BYTES)
@@ -204,7 +207,7 @@ def process_limits(limits: SandboxLimits, bounded: frozenset[str]) -> dict[str, 
 
 
 def probe(found: Iterable[CgroupHierarchy]) -> frozenset[str]:
-    """What groups can bound here: found out by making one."""
+    """The resources that groups can limit here, found out with a temporary group."""
     groups = make(f"probe-{os.getpid()}-{threading.get_ident()}", SandboxLimits(), found)
     groups.remove()
     return groups.bounded

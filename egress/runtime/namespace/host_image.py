@@ -1,8 +1,8 @@
-"""Which parts of this machine a sandbox sees, where its image is `host`: programs, and what they need to run.
+"""The parts of this machine that a sandbox of the image `host` sees: programs, and their needs.
 
-The whole of /usr and what is linked to it; of /etc what is true of every machine of its kind. Nothing else:
-no home, no /var, no /opt, no /run. What a site writes into /etc for itself (keys, passwords, tokens of
-package managers, who its users are) is not there, because only what is named here is. Pure.
+All of /usr with its top-level links, and settings in /etc that are equal on all machines of a kind. Neither
+/home, /var, /opt nor /run. Settings of a site in /etc (keys, passwords, tokens of package managers, user
+names) are left out, because only the entries named here are shown. Pure.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SHOWN_SETTINGS: Final = (
     *("magic.mime", "terminfo", "inputrc", "bash.bashrc", "profile.d", "profile", "fonts", "xml", "sgml"),
     *("java-11-openjdk", "java-17-openjdk", "java-21-openjdk", "java-25-openjdk", "perl", "groff"),
 )
-"""Below /etc. Folders are shown as they are: none of these is a place for secrets."""
+"""Entries of /etc. Folders are shown whole: none of these is meant for secrets."""
 COVERED_FOLDERS: Final = ("/usr/local/etc",)
-"""Where programs of a site's own have what is below /etc for others."""
+"""Folders in which locally installed programs keep settings like those in /etc."""
 
 
 def passwd(user: int, group: int) -> bytes:
-    """The users that there are."""
+    """The contents of /etc/passwd."""
     lines = [f"sandbox:x:{user}:{group}:sandbox:{HOME_FOLDER}:/bin/sh"]
     if user != 0:
         lines.insert(0, "root:x:0:0:root:/root:/bin/sh")
@@ -36,7 +36,7 @@ def passwd(user: int, group: int) -> bytes:
 
 
 def groups(group: int) -> bytes:
-    """The groups that there are."""
+    """The contents of /etc/group."""
     lines = [f"sandbox:x:{group}:"]
     if group != 0:
         lines.insert(0, "root:x:0:")
@@ -47,20 +47,20 @@ def groups(group: int) -> bytes:
 
 HOME_FOLDER: Final = "/home/sandbox"
 _NOBODY_ID: Final = 65534
-"""Whose everything is that belongs to nobody in the sandbox."""
+"""The owner of files that belong to no user of the sandbox."""
 NSSWITCH_FILE: Final = (
     b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 )
-"""Where names are looked up."""
+"""The contents of nsswitch.conf."""
 
 
 def hosts(hostname: str) -> bytes:
-    """The names that no name server is asked for."""
+    """The names that need no name server."""
     return _text(["127.0.0.1 localhost", f"127.0.1.1 {hostname}"])
 
 
 def resolver(door: str) -> bytes:
-    """There is one name server, it is near, and it answers at once or never."""
+    """resolv.conf with the door as only name server. It answers at once or never: timeouts are short."""
     return f"nameserver {door}\noptions timeout:2 attempts:2\n".encode()
 
 

@@ -1,4 +1,4 @@
-"""Whether this machine lets namespaces be made, and if not, what its operator can do about it."""
+"""Checks whether this machine allows the namespaces of a sandbox, and names the cure if not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTING_FILES: Final = {
     ),
 }
 MIN_KERNEL_VERSION: Final = (5, 14)
-"""From there on bounds of processes are counted by user namespace, and mounts are closed whole."""
+"""The first kernel that counts process limits by user namespace, and sets mount attributes recursively."""
 _IMPORT_PREFIX: Final = "from egress.runtime.namespace.inside import "
 _PROBE_CODE: Final = (
     _IMPORT_PREFIX + "kernel, network, user_namespaces\n"
@@ -37,14 +37,15 @@ _PROBE_TIMEOUT: Final = 30.0
 
 
 def python_command(code: str) -> list[str]:
-    """How a process in a sandbox's namespaces is begun: at once, with the standard library and `inside`."""
+    """The command of a process in a sandbox's namespaces: a bare interpreter with `inside` on its path."""
     root = str(Path(__file__).resolve().parents[3])
     start = f"import sys; sys.path.append({root!r})\n"
     return [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", start + code]
 
 
 def check() -> None:
-    """Raise `UnsupportedError` where no sandbox of this kind can be made."""
+    """Raise `UnsupportedError` if this machine cannot run namespace sandboxes."""
+    # Tried in a child process: a namespace once entered cannot be left.
     refuse_old(os.uname().sysname, os.uname().release, os.uname().machine)
     done = subprocess.run(
         python_command(_PROBE_CODE),
@@ -61,9 +62,9 @@ def check() -> None:
 
 
 def refuse_old(system: str, release: str, machine: str) -> None:
-    """Raise `UnsupportedError` for a kernel that lacks what is needed. Pure."""
+    """Raise `UnsupportedError` for an unsupported system or kernel. Pure."""
     if system != "Linux":
-        raise UnsupportedError("namespaces are a part of Linux", "use the docker runtime")
+        raise UnsupportedError("namespaces need Linux", "use the docker runtime")
     if machine not in MACHINE_FILTERS:
         raise UnsupportedError(
             f"there is no filter of system calls for {machine}", "use the docker runtime on this machine"
@@ -71,13 +72,13 @@ def refuse_old(system: str, release: str, machine: str) -> None:
     numbers = release.replace("-", ".").split(".")[:2]
     if all(each.isdigit() for each in numbers) and tuple(map(int, numbers)) < MIN_KERNEL_VERSION:
         raise UnsupportedError(
-            f"the kernel {'.'.join(numbers)} is too old for sandboxes of namespaces",
+            f"the kernel {'.'.join(numbers)} is too old for namespace sandboxes",
             f"use Linux {MIN_KERNEL_VERSION[0]}.{MIN_KERNEL_VERSION[1]} or newer, or the docker runtime",
         )
 
 
 def kernel_settings() -> dict[str, str]:
-    """What the kernel is set to, as far as it says."""
+    """The kernel settings that limit namespaces, as far as readable."""
     found = {}
     for name, path in SETTING_FILES.items():
         try:
@@ -88,11 +89,11 @@ def kernel_settings() -> dict[str, str]:
 
 
 def refusal_error(number: int, found: Mapping[str, str]) -> UnsupportedError:
-    """Why namespaces were refused, and the cure. Pure."""
+    """The error for refused namespaces, with the cure. Pure."""
     for name in ("user.max_user_namespaces", "user.max_net_namespaces"):
         if found.get(name) == "0" or (number == errno.ENOSPC and name in found):
             return _unsupported_error(
-                f"{name} is {found[name]}, and all are taken", f"sysctl -w {name}=15000"
+                f"{name} is {found[name]}, and all are in use", f"sysctl -w {name}=15000"
             )
     if found.get("kernel.unprivileged_userns_clone") == "0":
         name = "kernel.unprivileged_userns_clone"
@@ -104,36 +105,36 @@ def refusal_error(number: int, found: Mapping[str, str]) -> UnsupportedError:
         )
     reason = os.strerror(number).lower() if number else "no reason given"
     return UnsupportedError(
-        f"this machine lets nobody make the namespaces of a sandbox: {reason}",
-        "in a container, let it use user namespaces (its seccomp profile forbids them); else use docker",
+        f"this machine does not allow the namespaces of a sandbox: {reason}",
+        "in a container, allow user namespaces in its seccomp profile; otherwise use the docker runtime",
     )
 
 
 def _unsupported_error(reason: str, cure: str) -> UnsupportedError:
     return UnsupportedError(
-        f"this machine lets a user make no namespaces: {reason}",
+        f"this machine does not allow user namespaces: {reason}",
         f"as root: {cure}; or use the docker runtime",
     )
 
 
-# What a sandbox of namespaces is not kept from, in sentences for its operator. Pure.
+# Gaps in the isolation of namespace sandboxes, as sentences for the operator.
 KERNEL_CAUTION: Final = (
-    "they share this machine's kernel and its /usr, read-only, and can fill its disk if not bounded"
+    "shares this machine's kernel and /usr (read-only); disk unlimited unless --disk is given"
 )
 _UNBOUNDED_CAUTIONS: Final = {
-    "memory": "memory is bounded for each process alone",
-    "cpu": "processor time is not",
+    "memory": "memory is limited per process only",
+    "cpu": "CPU time is unlimited",
 }
 
 
 def list_cautions(bounded: frozenset[str], *, has_rights: bool, is_root: bool) -> tuple[str, ...]:
-    """All of them, the one that always holds first. `bounded`: what control groups can bound here."""
+    """The gaps, the general one first. `bounded`: the resources that control groups can limit."""
     found = [KERNEL_CAUTION]
     missing = [_UNBOUNDED_CAUTIONS[kind] for kind in ("memory", "cpu") if kind not in bounded]
     if missing:
-        found.append(f"no control group can be written here: {', '.join(missing)}")
+        found.append(f"control groups are not writable: {', '.join(missing)}")
     if not has_rights:
-        found.append("they run as your own user, and are kept apart by namespaces alone")
+        found.append("sandboxes run as your own user, isolated by namespaces only")
         if is_root:
-            found.append("this is root without its rights: run it as somebody")
+            found.append("egress runs as root without capabilities: run it as an ordinary user")
     return tuple(found)

@@ -1,7 +1,7 @@
-"""The processes of one sandbox, from outside: the launcher, and the first process that it begins.
+"""The runtime's side of one sandbox's processes: the launcher, and the init process that it starts.
 
-The launcher lives as long as the sandbox, and its network with it. A first process lives from a start to a
-stop. Neither is believed: what they say is read as a few plain values.
+The launcher lives as long as the sandbox, and the network with it. An init process lives from a start to a
+stop. Neither is trusted: their messages are read as a few plain values.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ANSWER_TIMEOUT: Final = 30.0
 
 
 class LauncherClient:
-    """One sandbox's namespaces."""
+    """The namespaces of one sandbox."""
 
     def __init__(self, name: str, plan: Mapping[str, object], ended: Callable[[], None]) -> None:
-        """Begin to make them; `ended` is called when a first process ended. See `until_made`."""
+        """Start the launcher; `ended` is called when an init process ended. See `wait_until_made`."""
         self._name = name
         self._ended = ended
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -38,7 +38,7 @@ class LauncherClient:
         self._first_lives = False
         self.can_freeze = False
         self.first = 0
-        """The number of the first process, as this machine counts; 0 while there is none."""
+        """The process id of init on this machine; 0 without one."""
         open_file_limit.raise_own_limit()
         with theirs:
             self._process = subprocess.Popen(
@@ -51,6 +51,7 @@ class LauncherClient:
                 cwd="/",
                 start_new_session=True,
             )
+        # The plan goes through standard input: it is too large for an argument, and not for /proc/*/cmdline.
         self._write_plan(plan)
 
     def _write_plan(self, plan: Mapping[str, object]) -> None:
@@ -62,14 +63,14 @@ class LauncherClient:
 
     @property
     def pid(self) -> int:
-        """Of the launcher."""
+        """The process id of the launcher."""
         return self._process.pid
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
     def wait_until_made(self) -> None:
-        """Wait until the namespaces are there. Raises `SandboxError`."""
+        """Wait until the namespaces are ready. Raises `SandboxError`."""
         self._line.settimeout(_ANSWER_TIMEOUT)
         try:
             answer = _values(self._line.recv(_MAX_MESSAGE_BYTES))
@@ -82,10 +83,11 @@ class LauncherClient:
         threading.Thread(target=self._listen, name=f"egress-{self._name}-end", daemon=True).start()
 
     def start(self) -> None:
-        """Begin a first process. Raises `SandboxError`."""
+        """Start an init process. Raises `SandboxError`."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
+                # Set before the request: init may end before this thread continues.
                 with self._changed:
                     self._first_lives = True
                 socket.send_fds(self._line, [b"start"], [theirs.fileno()])
@@ -105,18 +107,19 @@ class LauncherClient:
             self._changed.wait_for(lambda: self.first or not self._first_lives, _ANSWER_TIMEOUT)
 
     def stop(self) -> None:
-        """End the first process, and all others with it. Returns when they are gone."""
+        """End the init process, and all processes with it. Returns when they are gone."""
         self._hang_up()
         with self._changed:
             if self._changed.wait_for(lambda: not self._first_lives, _ANSWER_TIMEOUT):
                 return
+        # Hanging up was not enough: the launcher kills init.
         with suppress(OSError):
             self._line.send(b"end")
         with self._changed:
             self._changed.wait_for(lambda: not self._first_lives, _ANSWER_TIMEOUT)
 
     def spawn(self, descriptors: list[int]) -> None:
-        """Ask for a command. Raises `SandboxDiedError`."""
+        """Ask init for a command. Raises `SandboxDiedError`."""
         with self._using:
             if self._control is None:
                 raise _dead_error(self._name)
@@ -126,7 +129,7 @@ class LauncherClient:
                 raise _dead_error(self._name) from None
 
     def pause_commands(self, *, is_paused: bool) -> None:
-        """Stop all commands, or let them go on, where no group can be frozen."""
+        """Stop or continue all commands, without a freezable group."""
         with self._using:
             if self._control is None:
                 raise _dead_error(self._name)
@@ -139,7 +142,7 @@ class LauncherClient:
             raise _dead_error(self._name)
 
     def close(self) -> None:
-        """End everything. Returns when nothing runs any more."""
+        """End all processes. Returns when they are gone."""
         self._hang_up()
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
@@ -163,6 +166,7 @@ class LauncherClient:
             except OSError:
                 message = b""
             found = _values(message)
+            # A start is reported; the thread that waits in `start` needs the process id.
             if message and "ended" not in found:
                 with self._changed:
                     self.first = int(str(found.get("begun", 0)))
@@ -174,6 +178,7 @@ class LauncherClient:
                 self._first_lives = False
                 self.first = 0
                 self._changed.notify_all()
+            # Outside of the lock: the callback may start the sandbox again, which takes the lock.
             if told:
                 self._ended()
             if not message:
@@ -192,20 +197,20 @@ def _launch_error(name: str, answer: Mapping[str, object]) -> SandboxError:
     stage, path = answer.get("failed"), answer.get("path")
     found = answer.get("errno")
     number = found if isinstance(found, int) else 0
-    reason = os.strerror(number).lower() if number else "it ended without a word"
+    reason = os.strerror(number).lower() if number else "the process died"
     if stage in ("namespaces", "network"):
         return kernel_support.refusal_error(number, kernel_support.kernel_settings())
     where = f" at {path}" if isinstance(path, str) and path else ""
     if stage == "mounts":
         return SandboxStateError(
-            f"the file system of the sandbox {name} cannot be put together{where}: {reason}",
-            "see whether what it mounts is still there, and its user may read it",
+            f"cannot build the file system of the sandbox {name}{where}: {reason}",
+            "check that its mounts still exist, and that its user may read them",
         )
     if stage == "control groups":
-        return DoorError(f"the sandbox {name} cannot be set up: {reason}", "remove it, and make it anew")
+        return DoorError(f"cannot set up the sandbox {name}: {reason}", "remove it, and create it again")
     return SandboxStateError(
         f"the sandbox {name} did not start: {reason}",
-        "where /proc is covered in parts, as in containers, none can be mounted: use docker there",
+        "in a container with a masked /proc no new /proc can be mounted: use the docker runtime there",
     )
 
 

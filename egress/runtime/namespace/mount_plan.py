@@ -1,13 +1,13 @@
-"""The plan of a sandbox's file system: which parts of the host are seen where, as steps to be taken in order.
+"""Plans a sandbox's file system: the parts of the host at their paths, as ordered mount steps.
 
-Theory of operation. The root is made of memory, and nothing is in it but what is named. A folder of the host
-is one mount. Where something has to be seen below it that has no place there yet, one more step is needed:
-in a folder of the sandbox's own the place is made; a folder that belongs to others cannot be changed, so it
-is covered by one made of memory, with everything that was in it seen there again, and the place.
+Theory of operation. The root is a tmpfs that holds only named entries. A folder of the host is one mount. A
+mount below it may need a mount point that is missing. In a folder of the sandbox the mount point is created.
+A folder of the host must not be changed, so it is covered by a tmpfs, in which all its entries are mounted
+again, plus the new mount point.
 
-Links are followed as the sandbox will follow them, so nothing lands where nobody looks for it.
+Links are followed as the sandbox will follow them, so every mount lands at its visible path.
 
-It reads the host's folders, and changes nothing but the sandbox's own.
+The module reads the host's folders, and writes only to the sandbox's own.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Step = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class MountSource:
-    """A part of the host that is mounted."""
+    """A part of the host to mount."""
 
     path: str
     attributes: int
     alone: bool = False
-    """Without what is mounted below it."""
+    """Whether to leave out the mounts below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class FreshFolder:
 
     path: str
     disk: str
-    """Which of the sandbox's disks it is a part of."""
+    """The disk of the sandbox that holds the folder."""
     mode: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is at a path of the sandbox."""
+    """The entry at a path of the sandbox."""
 
     kind: Kind
     source: Path | None = None
-    """Where it is on the host; None for what is made of memory."""
+    """Its path on the host; None for an entry of a tmpfs."""
     target: str = ""
     is_own: bool = False
     is_writable: bool = False
@@ -64,7 +64,7 @@ class _Part:
 
 @dataclass(slots=True)
 class MountPlan:
-    """What was planned so far."""
+    """The plan so far."""
 
     sources: list[MountSource] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -73,11 +73,11 @@ class MountPlan:
     _still: list[str] = field(default_factory=list)
 
     def folder(self, path: str) -> None:
-        """There is a folder, whatever is in it."""
+        """Ensure a folder, whatever it holds."""
         self._ready(path, "folder")
 
     def memory(self, path: str, mib: int, *, is_open: bool = True) -> None:
-        """A folder of memory: everybody may write to it, or nothing is in it but what comes here."""
+        """A tmpfs: world-writable, or closed except for later steps."""
         path = self._ready(path, "folder")
         options = bounded.options(mib, mode=0o1777) if is_open else "mode=0755,size=64k"
         self.steps.append(("memory", path, options))
@@ -86,20 +86,21 @@ class MountPlan:
         self._parts[path] = _Part("folder")
 
     def renew(self, path: str, *, disk: str, mode: int) -> None:
-        """A folder of the sandbox's own that is empty at each start. Until then its place is closed."""
+        """A folder that is replaced at each start. Until then a closed tmpfs covers its place."""
         path = self._ready(path, "folder")
+        # Closed now, so that a failure at the start leaves it unwritable instead of unlimited.
         self.memory(path, 1, is_open=False)
         self.fresh = [*(each for each in self.fresh if each.path != path), FreshFolder(path, disk, mode)]
 
     def link(self, path: str, target: str) -> None:
-        """A link, where nothing is yet."""
+        """A link, at an unused path."""
         above, _, name = path.rpartition("/")
         above = self._ready(above or "/", "folder")
         self._open(above)
         self._add_link(_join(above, name), target)
 
     def mount_read_only(self, path: str, source: Path) -> None:
-        """A part of the host, to be read; what is mounted below it as well. A link is shown as one."""
+        """A part of the host, read-only, with the mounts below it. A link becomes the same link."""
         found = _look(source)
         if found is None:
             return
@@ -109,28 +110,28 @@ class MountPlan:
             self._mount(path, source, found.kind, READ_ONLY | NO_SUID | NO_DEVICES)
 
     def mount_named(self, path: str, source: Path, *, writable: bool) -> None:
-        """A file or folder that was named, and nothing that is mounted below it."""
+        """A file or folder that the user named, without the mounts below it."""
         found = _look(source)
         if found is None:
-            raise MountError(f"{source} is not there to be mounted", "name a folder or file that exists")
+            raise MountError(f"{source} does not exist", "mount an existing folder or file")
         attributes = NO_SUID | NO_DEVICES | (0 if writable else READ_ONLY)
         self._mount(path, source, found.kind, attributes, alone=True, is_writable=writable)
 
     def mount_own(self, path: str, source: Path) -> None:
-        """A folder of the sandbox's own, to be written."""
+        """A folder of the sandbox's own, writable."""
         self._mount(path, source, "folder", NO_SUID | NO_DEVICES, alone=True, is_own=True, is_writable=True)
 
     def device(self, path: str, source: Path) -> None:
-        """One device."""
-        # What is read-only is its file, with its owner and mode; the device is written all the same.
+        """A device node of the host."""
+        # Read-only applies to the node's owner and mode; the device itself stays writable.
         self._mount(path, source, "file", READ_ONLY | NO_SUID | NO_PROGRAMS, alone=True)
 
     def ordered_steps(self) -> list[Step]:
-        """All steps; what was covered is closed last."""
+        """The steps; covering folders are closed last, after their entries exist."""
         return [*self.steps, *(("still", path) for path in self._still)]
 
     def disks(self, options: Mapping[str, str]) -> list[dict[str, object]]:
-        """What is made at each start: file systems, by how they are mounted, and the folders of each."""
+        """The file systems to create at each start: mount options, and the folders of each."""
         return [
             {
                 "options": how,
@@ -144,7 +145,7 @@ class MountPlan:
         ]
 
     def _mounted_in(self, path: str) -> list[str]:
-        """What is mounted below a folder, and below nothing else that is."""
+        """The topmost mounts below a folder."""
         points = [str(step[1]) for step in self.steps if step[0] in ("tree", "memory")]
         inside = sorted({each for each in points if each.startswith(path.rstrip("/") + "/")})
         return [each for each in inside if not any(each.startswith(above + "/") for above in inside)]
@@ -162,10 +163,11 @@ class MountPlan:
         is_own: bool = False,
         is_writable: bool = False,
     ) -> None:
+        # The path is resolved first: a link in the sandbox decides where the mount lands.
         path = self._ready(path, kind)
         if len(self.steps) > _MAX_STEPS:
             raise MountError(
-                f"there is too much beside {path} for one more mount", "mount it elsewhere in the sandbox"
+                f"{path} has too many neighbours for another mount", "mount it elsewhere in the sandbox"
             )
         self.steps.append(("tree", path, len(self.sources)))
         self.sources.append(MountSource(str(source), attributes, alone))
@@ -173,12 +175,12 @@ class MountPlan:
         inside = path.rstrip("/") + "/"
         for below in [each for each in self._parts if each.startswith(inside)]:
             del self._parts[below]
-        # What is mounted over is neither closed in the end nor renewed at a start: that would be this one.
+        # Paths under the new mount drop out of `_still` and `fresh`: their steps would now hit this mount.
         self._still = [each for each in self._still if not f"{each}/".startswith(inside)]
         self.fresh = [each for each in self.fresh if not f"{each.path}/".startswith(inside)]
 
     def _ready(self, path: str, kind: Kind) -> str:
-        """Where a path leads to, with something there of a kind that can be mounted over."""
+        """Resolve a path inside the sandbox, and ensure a mount point of this kind there."""
         names = [name for name in path.split("/") if name]
         at, links = "/", 0
         while names:
@@ -189,15 +191,16 @@ class MountPlan:
                 self._make(here, kind if not names else "folder")
             elif part.kind == "link":
                 links += 1
+                # The kernel's own limit: a longer chain fails inside the sandbox as well.
                 if links > _MAX_LINKS:
-                    raise MountError(f"{path} cannot be followed to its end in the sandbox", "take another")
+                    raise MountError(f"{path} is a loop of links in the sandbox", "choose another path")
                 start = "/" if part.target.startswith("/") else at
                 whole = os.path.normpath(_join(start, part.target.lstrip("/")))
                 names = [name for name in whole.split("/") if name] + names
                 at = "/"
                 continue
             elif (part.kind == "folder") != (kind == "folder" or bool(names)):
-                raise MountError(f"{path} is not of a kind to be mounted over", "take another path")
+                raise MountError(f"{path} is of the wrong kind for a mount point", "choose another path")
             at = here
         return at
 
@@ -227,14 +230,17 @@ class MountPlan:
         self._parts[path] = _Part(kind)
 
     def _open(self, path: str) -> None:
-        """Let a folder be one in which something can be made."""
+        """Make sure that entries can be created in a folder."""
         part = self._look(path)
         if part is None or part.source is None or part.is_own:
             return
+        # A writable mount belongs to the user: neither covering nor writing it is acceptable.
         if part.is_writable:
             raise MountError(
-                f"nothing can be mounted below {path} where nothing is", "make a folder or file there first"
+                f"no mount point exists below the writable mount {path}",
+                "create the folder or file there first",
             )
+        # Cover the host's folder, and mount every entry again: only the copy gets the new mount point.
         self.steps.append(("memory", path, "mode=0755,size=1m"))
         self._still.append(path)
         source = part.source
@@ -263,7 +269,7 @@ def _names(folder: Path) -> list[str]:
     try:
         return sorted(each.name for each in folder.iterdir())
     except OSError:
-        # What the caller cannot read nobody in the sandbox could.
+        # The sandbox runs with the caller's rights at most, so it could not read the folder either.
         return []
 
 

@@ -1,8 +1,7 @@
-"""A command in a namespace sandbox, from outside: its streams are read here, its end is told by a line.
+"""A command in a namespace sandbox, from outside: reads its streams, and its end from a line.
 
-Whoever waits is never left waiting. A command settles when the first process of the sandbox tells its end,
-and with what was written by then: others that still hold the streams are not waited for. Where the line is
-hung up the sandbox is gone.
+Waiting always ends. A command settles when init reports its end, with the output written by then: other
+processes that hold the streams are not waited for. A hung-up line means that the sandbox is gone.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import BinaryIO, Final
+from typing import Final
 
-from egress.runtime.command_result import CapturedStream, ResultFuture
+from egress.runtime.command_result import CapturedStream, ResultFuture, feed_input
 from egress.runtime.errors import PathNotFoundError, SandboxDiedError, SandboxError, SandboxStateError
 from egress.runtime.namespace.inside.command import MAX_MESSAGE_BYTES
 from egress.runtime.protocol import Output
@@ -30,16 +29,16 @@ from egress.unix.descriptors import receive
 
 _READ_BYTES: Final = 64 * 1024
 _POLL_INTERVAL_MS: Final = 200
-"""Milliseconds between two looks at whether a command that takes no input still runs."""
+"""Milliseconds between two checks whether a command that reads no input still runs."""
 _TERMINAL_DRAIN: Final = (50, 40)
-"""Milliseconds, and times, that a terminal is read after its command: its output comes a little late."""
+"""Milliseconds and number of reads after a command in a terminal: its output arrives late."""
 _END_OF_INPUT_BYTE: Final = b"\x04"
 
 Send = Callable[[list[int]], None]
 
 
 class NamespaceProcess:
-    """One command, from its beginning on."""
+    """A command, from its start."""
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class NamespaceProcess:
         *,
         is_open: bool,
     ) -> None:
-        """Begin it. `send` hands descriptors to the first process. `is_open`: input comes by `write`."""
+        """Start the command. `send` passes descriptors to init. `is_open`: input comes by `write`."""
         self._name = name
         self._folder = command.cwd or folder
         self._command = command
@@ -64,28 +63,29 @@ class NamespaceProcess:
         self._input = -1
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._is_there = threading.Event()
-        """Whether its terminal has come, where it has one."""
-        given: list[int] = []
+        """Set once the terminal has arrived, or without one."""
+        passed: list[int] = []
+        # The child's ends are closed here in any case: the streams end when the command's own copies close.
         try:
             request = _memory_file(self._request({**variables, **command.env}))
-            given.append(request)
+            passed.append(request)
             if command.terminal is None:
-                given += self._pipes(is_open=is_open or command.input is not None)
+                passed += self._pipes(is_open=is_open or command.input is not None)
                 self._is_there.set()
-            self._began = time.monotonic()
-            send([theirs.fileno(), *given])
+            self._started = time.monotonic()
+            send([theirs.fileno(), *passed])
         except BaseException:
             self._close()
             raise
         finally:
             theirs.close()
-            for each in given:
+            for each in passed:
                 os.close(each)
         threading.Thread(target=self._read, name=f"egress-{name}", daemon=True).start()
         if command.input is not None:
             threading.Thread(target=self._feed, name=f"egress-{name}-input", daemon=True).start()
 
-    # For whoever began it
+    # For the caller
 
     def write(self, data: bytes) -> None:
         self._is_there.wait()
@@ -126,7 +126,7 @@ class NamespaceProcess:
     def wait(self, timeout: float | None = None) -> ExecResult:
         return self._outcome.wait(timeout)
 
-    # Its beginning
+    # Start
 
     def _request(self, variables: Mapping[str, str]) -> bytes:
         command = self._command
@@ -147,46 +147,37 @@ class NamespaceProcess:
             os.set_blocking(self._input, False)
         else:
             stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        given = [stdin]
+        passed = [stdin]
         for kept in (self._stdout, self._stderr):
             reads, writes = os.pipe()
             self._kept[reads] = kept
-            given.append(writes)
-        return given
+            passed.append(writes)
+        return passed
 
-    # The threads
+    # Threads
 
     def _feed(self) -> None:
-        source = self._command.input
-        if isinstance(source, bytes):
-            self.write(source)
-        elif source is not None:
-            self._copy(source)
+        feed_input(self._command.input, self.write, self._outcome)
         self.close_input()
 
-    def _copy(self, source: BinaryIO) -> None:
-        # What it is read from is the caller's, and can fail in any way: the command then gets what there was.
-        with suppress(OSError, ValueError):
-            while not self._outcome.is_settled() and (piece := source.read(_READ_BYTES)):
-                self.write(piece)
-
     def _read(self) -> None:
-        came: ExecResult | BaseException
+        outcome: ExecResult | BaseException
         try:
-            came = self._make_result(self._follow())
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
-            came = error
-        self._outcome.settle(came)
+            outcome = self._make_result(self._follow())
+        except BaseException as error:  # noqa: BLE001 - raised again in the threads that wait
+            outcome = error
+        self._outcome.settle(outcome)
         self._is_there.set()
         self._close()
 
     def _follow(self) -> Mapping[str, object]:
-        """Read until the end is told; returns what was told."""
+        """Copy output until the end is reported; returns the report."""
         poll = select.poll()
         poll.register(self._line, select.POLLIN)
         for stream in self._kept:
             poll.register(stream, select.POLLIN)
         told: Mapping[str, object] = {}
+        # Streams and the line are polled together: the report may come while output is still in a pipe.
         while True:
             for number, _ in poll.poll():
                 if number != self._line.fileno():
@@ -215,20 +206,20 @@ class NamespaceProcess:
             _set_size(master, self._command.terminal)
         self._is_there.set()
 
-    def _take(self, stream: int, most: int = _READ_BYTES) -> bool:
+    def _take(self, stream: int, max_bytes: int = _READ_BYTES) -> bool:
         try:
-            data = os.read(stream, most)
+            data = os.read(stream, max_bytes)
         except BlockingIOError:
             return True
         except OSError:
-            # What a terminal says when nobody holds it any more.
+            # A terminal reports an error once its last holder is gone.
             return False
         if data:
             self._kept[stream].add(data)
         return bool(data)
 
     def _take_rest(self) -> None:
-        """What has been written by now; others may go on writing for ever."""
+        """Read the output written so far; other processes may hold the streams for ever."""
         for stream in list(self._kept):
             if self._command.terminal is not None:
                 self._take_late(stream)
@@ -243,34 +234,35 @@ class NamespaceProcess:
                 count -= before
 
     def _take_late(self, stream: int) -> None:
-        patience, times = _TERMINAL_DRAIN
+        timeout_ms, times = _TERMINAL_DRAIN
         poll = select.poll()
         poll.register(stream, select.POLLIN)
         for _ in range(times):
-            if not poll.poll(patience) or not self._take(stream):
+            if not poll.poll(timeout_ms) or not self._take(stream):
                 return
 
     def _make_result(self, told: Mapping[str, object]) -> ExecResult | SandboxError:
         refused, status = told.get("refused"), told.get("exit")
         if refused == "folder":
             return PathNotFoundError(
-                f"there is no folder {self._folder} in the sandbox {self._name}",
-                "make it first, or name another cwd",
+                f"no folder {self._folder} in the sandbox {self._name}",
+                "create it first, or choose another cwd",
             )
         if refused is not None:
             return SandboxStateError(
-                f"no command can begin in the sandbox {self._name}",
-                "it may have no room for another process, or no memory: see its limits",
+                f"cannot start a command in the sandbox {self._name}",
+                "its limit of processes or memory may be reached",
             )
+        # The line ended without a report: init is gone, and the sandbox with it.
         if not isinstance(status, int):
             return SandboxDiedError(
-                f"the sandbox {self._name} ended under the command", "start it again, or remove it"
+                f"the sandbox {self._name} ended during the command", "start it again, or remove it"
             )
         return ExecResult(
             exit_code=status,
             stdout=self._stdout.data(),
             stderr=self._stderr.data(),
-            duration=time.monotonic() - self._began,
+            duration=time.monotonic() - self._started,
             timed_out=told.get("timed_out") is True,
             truncated=self._stdout.truncated or self._stderr.truncated,
         )
@@ -290,7 +282,7 @@ class NamespaceProcess:
 
 
 def _memory_file(data: bytes) -> int:
-    """A file of memory that holds this, for somebody else to read."""
+    """An anonymous file in memory with this content, readable by its receiver."""
     file = os.memfd_create("egress", os.MFD_CLOEXEC)
     try:
         left = memoryview(data)

@@ -1,7 +1,7 @@
-"""The folder of each sandbox on the host, and what is found of those whose owner ended without a word.
+"""The folder of each namespace sandbox on the host, and the removal of leftovers of dead owners.
 
-Processes end by themselves with their owner, and networks and mounts with them. What can be left is a folder
-with what a sandbox wrote, and empty control groups: they are noted in it.
+Processes, networks and mounts end with their owner. The leftovers are folders with files of a sandbox, and
+empty control groups, which a note in the folder lists.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from egress.runtime.proxy_client import ProxyClient
 _NOTE_NAME: Final = "sandbox.json"
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BATCH_ENTRIES: Final = 10_000
-"""Names that are held in memory: a sandbox can make millions."""
+"""Names read at a time: a sandbox can create millions of files."""
 
 
 def write_note(folder: Path, lease: str, name: str, groups: Iterable[Path]) -> None:
-    """Say in a folder whose it is, and what there is besides."""
+    """Record the owner of a folder, and the sandbox's control groups."""
     text = json.dumps({"name": name, "groups": [str(each) for each in groups]})
     (folder / _NOTE_NAME).write_text(text, encoding="utf-8")
     write_owner(folder, lease)
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with all that a sandbox has put into it, whatever it did to keep it.
+    """Remove a folder with everything that a sandbox has put into it, against any obstruction.
 
-    Folders in folders can be deeper than a path can be long, and than there are descriptors. So each is taken
-    out of the one it is in before it is emptied, and all lie side by side.
+    Nested folders can be deeper than a path can be long, and than a process has descriptors. So each folder
+    is moved to one flat yard before it is emptied.
     """
     try:
         top = os.open(folder, _FOLDER_FLAGS)
@@ -61,16 +61,17 @@ def _flatten(top: int) -> None:
         finally:
             os.close(there)
         os.rmdir(yard, dir_fd=top)
-    # Whose it is, is told by files: they go last.
+    # The files that name the owner go last: an interrupted removal can then be repeated.
     _unlink_all(top)
 
 
 def _empty_folder(top: int, yard: int, name: str) -> None:
-    """Bring all folders into one, and remove them there."""
+    """Move all folders below `top` into the yard, and remove them there."""
     numbers = itertools.count()
     waiting: list[str] = []
     while found := _move_folders(top, yard, numbers, but=name):
         waiting += found
+    # Each folder is renamed into the yard before its content is read, so depth never adds up.
     while waiting:
         name = waiting.pop()
         with suppress(OSError):
@@ -85,13 +86,13 @@ def _empty_folder(top: int, yard: int, name: str) -> None:
 
 
 def _move_folders(place: int, yard: int, numbers: Iterator[int], but: str = "") -> list[str]:
-    """Bring some of the folders in a place to the yard; returns what they are called there."""
+    """Move some folders from a place to the yard; returns their names there."""
     found = []
     with os.scandir(place) as entries:
         folders = (each.name for each in entries if _is_folder(each) and each.name != but)
         for name in itertools.islice(folders, _BATCH_ENTRIES):
             with suppress(OSError):
-                # One that its owner has closed to himself can neither be moved nor read.
+                # A folder without permissions for its owner can neither be moved nor read.
                 os.chmod(name, stat.S_IRWXU, dir_fd=place)
                 new = str(next(numbers))
                 os.rename(name, new, src_dir_fd=place, dst_dir_fd=yard)
@@ -100,7 +101,7 @@ def _move_folders(place: int, yard: int, numbers: Iterator[int], but: str = "") 
 
 
 def _unlink_all(place: int) -> None:
-    """Remove what is no folder."""
+    """Remove all entries that are no folders."""
     while True:
         with os.scandir(place) as entries:
             names = list(
@@ -119,13 +120,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir(follow_symlinks=False)
 
 
-def reap(home: Path, gateway: ProxyClient | None = None) -> tuple[str, ...]:
-    """Remove what owners left that live no longer; returns the names of the sandboxes."""
+def reap(home: Path, proxy: ProxyClient | None = None) -> tuple[str, ...]:
+    """Remove leftovers of dead owners; returns the names of the sandboxes."""
     found = []
     for folder in sorted(home.iterdir()) if home.is_dir() else ():
         lease = Path(owner_of(folder)) if folder.is_dir() else Path()
-        # What nobody says is anybody's is not ours to delete.
+        # Folders without our owner file are not ours to delete.
         if lease.parent != home or is_held(lease):
+            # Groups first: processes in them could otherwise go on writing to the folder.
             continue
         name, groups = _read_note(folder)
         cgroups.remove(groups)
@@ -133,9 +135,9 @@ def reap(home: Path, gateway: ProxyClient | None = None) -> tuple[str, ...]:
         if name:
             found.append(name)
         lease.unlink(missing_ok=True)
-    if gateway is not None:
+    if proxy is not None:
         for name in found:
-            gateway.dismiss(name)
+            proxy.dismiss(name)
     return tuple(found)
 
 
@@ -146,6 +148,6 @@ def _read_note(folder: Path) -> tuple[str, list[Path]]:
         return "", []
     if not isinstance(read, dict) or not isinstance(read.get("groups"), list):
         return "", []
-    # Only such as are made here.
+    # The note lies beside a sandbox's files: only groups with our name are accepted.
     groups = [Path(str(each)) for each in read["groups"]]
     return str(read.get("name", "")), [each for each in groups if "egress-" in str(each)]

@@ -1,12 +1,12 @@
-"""Sandboxes as namespaces: each in a network of its own that has a door in it and no other way out.
+"""Sandboxes as namespaces, each in its own network with a door, without any other way out.
 
-This puts the parts in order and takes them apart again; each part is elsewhere. A sandbox is made in this
-order, and whatever fails, what was made before is taken away:
+This module combines the parts; each part has its own module. A sandbox is created in this order, and any
+failure undoes the steps before it:
 
     admitted by the proxy -> its files -> control groups -> namespaces with a door -> its ports handed over
 
-The proxy may end at any time. Then nobody serves the door, and when a proxy is there again it gets the same
-sockets: the sandbox sees a pause and a new authority, never another network.
+The proxy may end at any time. Its ports are then unserved, and a returning proxy gets the same sockets: the
+sandbox notices a pause and a new authority, never another network.
 """
 
 from __future__ import annotations
@@ -26,14 +26,8 @@ from egress.runtime.namespace import cgroups, image_folder, kernel_support, reap
 from egress.runtime.namespace.process import NamespaceProcess
 from egress.runtime.namespace.sandbox import KILLED_STATUS, NamespaceSandbox, SandboxPlacement, make_sandbox
 from egress.runtime.owner_lock import OwnerLock, own_folder
-from egress.runtime.protocol import (
-    NO_OUTPUT,
-    Output,
-    Provisioner,
-    Provisions,
-    ProxyEndpoint,
-    provision_minimal,
-)
+from egress.runtime.protocol import NO_OUTPUT, Output, Provisioner, Provisions, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, ProxyClient
 from egress.runtime.proxy_monitor import ProxyMonitor
 from egress.runtime.spec import (
@@ -44,49 +38,49 @@ from egress.runtime.spec import (
 )
 
 _LOOPBACK_ADDRESS: Final = "127.0.0.1"
-_PROXY_ENDPOINT: Final = ProxyEndpoint(sandbox_plan.DOOR_ADDRESS, PROXY_PORT)
+_PROXY_ADDRESS: Final = ProxyAddress(sandbox_plan.DOOR_ADDRESS, PROXY_PORT)
 
 
 class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
-    """A `Runtime` of the Linux kernel alone."""
+    """A `Runtime` that needs only the Linux kernel."""
 
     def __init__(
         self,
-        gateway: ProxyClient,
+        proxy: ProxyClient,
         home: Path,
-        dress: Provisioner = provision_minimal,
+        provision: Provisioner = provision_minimal,
         *,
         guarded: tuple[Path, ...] = (),
     ) -> None:
-        """Meet the proxy, see whether namespaces can be made, and clear away what was left in `home`.
+        """Connect to the proxy, test namespaces, and remove what dead runtimes left in `home`.
 
-        `home` is a folder for files of sandboxes, of this user alone; `guarded` are folders of the host that
-        are never mounted, such as those of the proxy. Raises `UnsupportedError` where the kernel refuses.
+        `home` is a folder for files of sandboxes, for this user alone; `guarded` are folders of the host that
+        are never mounted, such as the proxy's. Raises `UnsupportedError` if the kernel refuses namespaces.
         """
-        super().__init__(gateway, dress)
+        super().__init__(proxy, provision)
         with ExitStack() as parts:
             kernel_support.check()
             self._home = own_folder(home)
             self._guarded = (*guarded, self._home)
             self._own_status = Path("/proc/self/status").read_text(encoding="utf-8")
             self._uid_map = Path("/proc/self/uid_map").read_text(encoding="ascii")
-            reaper.reap(self._home, gateway)
+            reaper.reap(self._home, proxy)
             self._lease = parts.enter_context(OwnerLock(self._home))
             self._hierarchies = cgroups.find_hierarchies()
             self._lock = threading.Lock()
-            self._presence = ProxyMonitor(gateway, self._register.readmit_all)
+            self._presence = ProxyMonitor(proxy, self._register.readmit_all)
             parts.callback(self._presence.close)
             self._parts = parts.pop_all()
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What this runtime does not keep a sandbox from, for its operator; the first is of all of them."""
+        """The gaps in the isolation, for the operator; the first applies to every sandbox."""
         bounded = cgroups.probe(self._hierarchies)
         return kernel_support.list_cautions(
             bounded, has_rights=user_mapping.has_rights(self._own_status), is_root=os.geteuid() == 0
         )
 
-    # Coming and going
+    # Lifecycle
 
     def start(self, name: str) -> Info:
         box = self._register.get(name)
@@ -97,12 +91,12 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
                 box.state = "running"
                 self._tell("started", name)
                 if not box.launcher.first:
-                    # It was shorter than its beginning.
+                    # Init ended before its start was recorded.
                     self._is_over(box)
         return self.info(name)
 
     def _plant(self, box: NamespaceSandbox) -> None:
-        """Before anybody else runs anything there. Raises `SandboxError`: then nobody does."""
+        """Plant canaries before any other command. Raises `SandboxError`; the sandbox is then stopped."""
         try:
             canary_planting.plant(
                 lambda command: self._begin(box, command, NO_OUTPUT, is_open=False).wait(),
@@ -121,7 +115,7 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
                 box.end()
 
     def _end(self, sandbox: NamespaceSandbox) -> None:
-        # First of all: from then on nothing comes out of it.
+        # The door closes first: from here on no traffic leaves the sandbox.
         sandbox.door_controller.close()
         with sandbox.using:
             self._is_over(sandbox)
@@ -134,7 +128,7 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
         self._switch(name, is_paused=False)
 
     def prepare(self, spec: Spec, count: int) -> None:
-        """Nothing is kept ready, only looked at: a sandbox is made in less time than one is missed."""
+        """Only check the arguments: creating a sandbox is fast enough without a reserve."""
         check_ready_count(count)
         image_folder.image_root(spec.image, self._guarded)
 
@@ -150,7 +144,7 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
             self._tell("paused" if is_paused else "resumed", name)
 
     def _is_over(self, box: NamespaceSandbox) -> bool:
-        """Note that its processes are at their end; returns whether they were not before."""
+        """Record the end of the processes; returns whether they were alive before."""
         with self._lock:
             was_alive = box.state in ("running", "paused")
             if was_alive:
@@ -181,37 +175,42 @@ class NamespaceRuntime(DoorLifecycle[NamespaceSandbox, NamespaceProcess]):
     def _status(self, sandbox: NamespaceSandbox) -> Status:
         return Status(sandbox.state, sandbox.created, KILLED_STATUS if sandbox.state == "stopped" else None)
 
-    # Making
+    # Creation
 
     def _maker(self, spec: Spec) -> Callable[[], NamespaceSandbox]:
         image = image_folder.image_root(spec.image, self._guarded)
         return lambda: self._make(spec, image)
 
     def _make(self, spec: Spec, image: Path | None) -> NamespaceSandbox:
+        # Everything that can fail without the proxy comes first: the proxy records every admission.
         bound = mounts.check_mounts(spec.mounts, self._guarded, sandbox_plan.RESERVED_PATHS)
         who = user_mapping.choose_mapping(self._own_status, self._uid_map, secrets.randbits(32))
         place = SandboxPlacement(self._home, str(self._lease.path), self._hierarchies)
 
         def make(admission: Admission) -> NamespaceSandbox:
-            outfit = canary_planting.provision_with_canaries(self._dress, admission, _PROXY_ENDPOINT, spec)
-            taken = (*sandbox_plan.RESERVED_PATHS, outfit.folder, *outfit.overmounts)
+            provisions = canary_planting.provision_with_canaries(
+                self._provisioner, admission, _PROXY_ADDRESS, spec
+            )
+            taken = (*sandbox_plan.RESERVED_PATHS, provisions.folder, *provisions.overmounts)
             unmoved = mounts.check_mounts(bound, self._guarded, taken)
-            box = make_sandbox(spec, place, image, unmoved, outfit, who, lambda: self._died(spec.name))
+            box = make_sandbox(spec, place, image, unmoved, provisions, who, lambda: self._died(spec.name))
             box.admission = admission
             with ExitStack() as undo:
                 undo.callback(box.parts.close)
                 box.door_controller.open(default_ports(spec.ports))
-                self._gateway.hand_over(spec.name, box.door_controller.listeners)
+                self._proxy.hand_over(spec.name, box.door_controller.listeners)
                 undo.pop_all()
             return box
 
         return self._admitted(spec, make)
 
     def _died(self, name: str) -> None:
-        """Its processes have ended, asked for or not."""
+        """Called when init has ended, expected or not."""
         box = self._register.find(name)
         if box is not None:
             self._is_over(box)
 
     def _provision(self, sandbox: NamespaceSandbox, admission: Admission) -> Provisions:
-        return canary_planting.provision_with_canaries(self._dress, admission, _PROXY_ENDPOINT, sandbox.spec)
+        return canary_planting.provision_with_canaries(
+            self._provisioner, admission, _PROXY_ADDRESS, sandbox.spec
+        )

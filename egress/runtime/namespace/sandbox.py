@@ -1,4 +1,4 @@
-"""One sandbox, whole: its folder and bounds, its namespaces, the keeper of its door, and its state."""
+"""A namespace sandbox: its folder and limits, its processes, its door, and its state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KILLED_STATUS: Final = 137
 
 @dataclass(frozen=True, slots=True)
 class SandboxPlacement:
-    """Where and as what sandboxes are made."""
+    """The arguments shared by all sandboxes of a runtime."""
 
     home: Path
     lease: str
@@ -37,7 +37,7 @@ class SandboxPlacement:
 
 @dataclass(slots=True)
 class NamespaceSandbox:
-    """One sandbox."""
+    """A sandbox."""
 
     spec: Spec
     provisions: Provisions
@@ -48,7 +48,7 @@ class NamespaceSandbox:
     parts: ExitStack = field(repr=False)
     launcher: LauncherClient = field(init=False, repr=False)
     admission: Admission = field(init=False, repr=False)
-    """The one it was made by: what is planted in it stays when another proxy admits it."""
+    """The first admission: canaries planted in it stay when another proxy admits it."""
     state: State = "created"
     using: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -77,35 +77,38 @@ def _since(folder: Path) -> datetime:
 
 def make_sandbox(
     spec: Spec,
-    place: SandboxPlacement,
+    placement: SandboxPlacement,
     image: Path | None,
     mounts: tuple[Mount, ...],
-    outfit: Provisions,
+    provisions: Provisions,
     ids: UserMapping,
     ended: Callable[[], None],
 ) -> NamespaceSandbox:
-    """Make one, with its door there and nothing open yet. Where that fails nothing is left of it."""
+    """Make a sandbox with a connected door and no open port. A failure leaves nothing behind."""
+    # Each step registers its own removal, so that a failure at any step removes the earlier ones, last first.
     with ExitStack() as parts:
-        folder = place.home / secrets.token_hex(4)
-        with folder_errors(place.home):
+        folder = placement.home / secrets.token_hex(4)
+        with folder_errors(placement.home):
             folder.mkdir(mode=0o700)
             parts.callback(reaper.remove_folder, folder)
-            write_owner(folder, place.lease)
-        groups = cgroups.make(folder.name, spec.limits, place.hierarchies)
+            write_owner(folder, placement.lease)
+        # Groups before the note, which lists them: a crash in between leaves only empty groups.
+        groups = cgroups.make(folder.name, spec.limits, placement.hierarchies)
         parts.callback(groups.remove)
         folders = sandbox_plan.OwnFolders.below(folder)
-        with folder_errors(place.home):
-            reaper.write_note(folder, place.lease, spec.name, groups.folders)
+        with folder_errors(placement.home):
+            reaper.write_note(folder, placement.lease, spec.name, groups.folders)
             folders.make(ids.owner)
         hostname = sandbox_plan.hostname(spec.name)
-        laid = MountedFiles(folder / "files", sandbox_plan.own_files(spec, image, hostname))
-        layout = sandbox_plan.plan_mounts(spec, image, folders, laid.write(outfit), mounts)
-        meeting = folder / "door"
-        meeting.mkdir()
-        keeper = parts.enter_context(DoorController(meeting, sandbox_plan.DOOR_ADDRESS))
-        box = NamespaceSandbox(spec, outfit, laid, keeper, groups, _since(folder), parts)
-        wanted = {
-            "keeper": str(meeting / "door.sock"),
+        mounted_files = MountedFiles(folder / "files", sandbox_plan.own_files(spec, image, hostname))
+        # Planned out here, with the caller's rights: the launcher only executes the plan.
+        layout = sandbox_plan.plan_mounts(spec, image, folders, mounted_files.write(provisions), mounts)
+        door_folder = folder / "door"
+        door_folder.mkdir()
+        controller = parts.enter_context(DoorController(door_folder, sandbox_plan.DOOR_ADDRESS))
+        box = NamespaceSandbox(spec, provisions, mounted_files, controller, groups, _since(folder), parts)
+        plan = {
+            "controller": str(door_folder / "door.sock"),
             "address": sandbox_plan.DOOR_ADDRESS,
             "groups": [str(each) for each in groups.joined],
             "freezer": str(groups.joining or ""),
@@ -120,9 +123,11 @@ def make_sandbox(
             "outer": ids.outer,
             "bounds": cgroups.process_limits(spec.limits, groups.bounded),
         }
-        box.launcher = LauncherClient(spec.name, wanted, ended)
+        box.launcher = LauncherClient(spec.name, plan, ended)
         parts.callback(box.launcher.close)
-        keeper.wait(box.launcher.is_alive)
+        # The door connects before the namespaces are complete; its listener would otherwise wait for a
+        # timeout.
+        controller.wait(box.launcher.is_alive)
         box.launcher.wait_until_made()
         box.parts = parts.pop_all()
         return box

@@ -1,4 +1,4 @@
-"""What a sandbox is made of, put together out of what was asked for: its file system, and its variables."""
+"""Plans a sandbox's contents from its spec: its mounts, its own files, and its variables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from egress.runtime.protocol import Provisions
 from egress.runtime.spec import Mount, Spec
 
 DOOR_ADDRESS: Final = "198.18.0.2"
-"""The door's address, in every sandbox: each has a loopback of its own.
+"""The door's address in every sandbox: each has its own loopback.
 
-Not 127.0.0.1, which clients never ask a proxy for, and where the sandbox's own servers are. Of a range that
-is nobody's (RFC 2544), so that no client takes it for a place of its own either.
+Not 127.0.0.1: clients never use a proxy for it, and the sandbox's own servers listen there. The range is
+reserved (RFC 2544), so no client mistakes the address for a local network.
 """
 DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 RESERVED_PATHS: Final = ("/.egress", "/home/sandbox")
-"""Where nothing of others is mounted."""
+"""Paths at which users may mount nothing."""
 _DEVICE_NAMES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS: Final = (
     ("ptmx", "pts/ptmx"),
@@ -35,7 +35,7 @@ _DEVICE_LINKS: Final = (
 _OWN_ROOT_NAMES: Final = frozenset(
     {"proc", "sys", "dev", "tmp", "run", "root", "home", "lost+found", ".egress", ".dockerenv"}
 )
-"""What the root folder of an image has at its top, and a sandbox has of its own."""
+"""Top-level names of an image's root folder that the sandbox replaces by its own."""
 _TEMP_FOLDER: Final = "/tmp"  # noqa: S108 - that of the sandbox
 _VAR_TEMP_FOLDER: Final = "/var/tmp"  # noqa: S108
 _DISK, _TEMPORARY_DISK = "disk", "temporary"
@@ -49,14 +49,14 @@ class OwnFolders:
     home: Path
     temporary: Path
     temporary_too: Path
-    """For /var/tmp."""
+    """The folder of /var/tmp."""
 
     @classmethod
     def below(cls, folder: Path) -> OwnFolders:
         return cls(*(folder / name for name in ("workspace", "home", "tmp", "var-tmp")))
 
     def make(self, owner: int) -> None:
-        """Make them, for an owner; -1 is the caller."""
+        """Create the folders for an owner; -1 is the caller."""
         for each, mode in zip(self.all(), (0o755, 0o700, 0o1777, 0o1777), strict=True):
             each.mkdir()
             each.chmod(mode)
@@ -73,7 +73,7 @@ def plan_mounts(
     files: Mapping[str, Path],
     mounts: tuple[Mount, ...],
 ) -> MountPlan:
-    """The plan. `files` are read-only, by path in the sandbox; `mounts` were judged."""
+    """Plan all mounts. `files` are read-only, by path in the sandbox; `mounts` were checked."""
     layout = MountPlan()
     if image is None:
         _add_host(layout)
@@ -81,6 +81,7 @@ def plan_mounts(
         _add_image(layout, image)
     _add_devices(layout)
     _add_own(layout, spec, folders)
+    # Shallow paths first: a later mount above would cover an earlier one below.
     for target, add in sorted(
         _requested_mounts(spec, folders, files, mounts, layout), key=lambda each: _depth(each[0])
     ):
@@ -91,7 +92,7 @@ def plan_mounts(
 def _requested_mounts(
     spec: Spec, folders: OwnFolders, files: Mapping[str, Path], mounts: tuple[Mount, ...], layout: MountPlan
 ) -> Iterator[tuple[str, Callable[[str], None]]]:
-    """What lies at paths that were asked for. Those below others have to come later, not to be covered."""
+    """The mounts at paths that the user chose."""
     if has_own_workspace(spec):
         if spec.limits.disk_mib is None:
             yield spec.workdir, partial(layout.mount_own, source=folders.workspace)
@@ -104,7 +105,7 @@ def _requested_mounts(
 
 
 def has_own_workspace(spec: Spec) -> bool:
-    """Whether its working folder is its own, and nothing that was mounted, or is there anyway."""
+    """Return whether the workspace is a folder of its own, neither mounted by the user nor present anyway."""
     workdir = Path(os.path.normpath(spec.workdir))
     return workdir not in (Path(_TEMP_FOLDER), Path(host_image.HOME_FOLDER)) and not any(
         workdir.is_relative_to(os.path.normpath(mount.target)) for mount in spec.mounts
@@ -112,7 +113,7 @@ def has_own_workspace(spec: Spec) -> bool:
 
 
 def own_files(spec: Spec, image: Path | None, hostname: str) -> dict[str, bytes]:
-    """The files that every sandbox has, by path in it. A system in a folder has users of its own."""
+    """The files that every sandbox has, by path in it. A root folder brings its own users."""
     files = {
         "/etc/resolv.conf": host_image.resolver(DOOR_ADDRESS),
         "/etc/hosts": host_image.hosts(hostname),
@@ -128,14 +129,14 @@ def own_files(spec: Spec, image: Path | None, hostname: str) -> dict[str, bytes]
 
 
 def hostname(name: str) -> str:
-    """What the sandbox is called in its own network."""
+    """The sandbox's host name."""
     return name.replace("_", "-").replace(".", "-")[:63]
 
 
-def variables(spec: Spec, outfit: Provisions) -> dict[str, str]:
-    """The environment of every process. The way to the proxy is not the user's to change."""
+def variables(spec: Spec, provisions: Provisions) -> dict[str, str]:
+    """The environment of every process. Users cannot override the variables of the proxy."""
     base = {"PATH": DEFAULT_PATH, "HOME": host_image.HOME_FOLDER, "USER": "sandbox", "LOGNAME": "sandbox"}
-    return {**base, **spec.env, **outfit.variables}
+    return {**base, **spec.env, **provisions.variables}
 
 
 def _depth(path: str) -> int:
@@ -149,7 +150,8 @@ def _add_host(layout: MountPlan) -> None:
     for name in host_image.SHOWN_SETTINGS:
         source = Path("/etc", name)
         if source.exists():
-            # Where it leads to, for the way there may not be shown.
+            # The target of a link that leaves /usr may not be visible in the sandbox, so the target is
+            # mounted.
             layout.mount_read_only(f"/etc/{name}", source.resolve() if _leads_away(source) else source)
     for path in host_image.COVERED_FOLDERS:
         if Path(path).is_dir():
@@ -179,7 +181,7 @@ def _add_devices(layout: MountPlan) -> None:
 
 
 def _add_own(layout: MountPlan, spec: Spec, folders: OwnFolders) -> None:
-    # Of an image both can be there already.
+    # An image may have both paths already, so they are covered.
     layout.memory("/run", 1, is_open=False)
     if spec.limits.disk_mib is not None:
         layout.renew(_TEMP_FOLDER, disk=_TEMPORARY_DISK, mode=0o1777)
@@ -199,7 +201,7 @@ def _add_own(layout: MountPlan, spec: Spec, folders: OwnFolders) -> None:
 
 
 def tmpfs_options(spec: Spec) -> dict[str, str]:
-    """The file systems of memory that are made at each start, by name: how they are mounted."""
+    """The mount options of the file systems of each start, by disk."""
     if spec.limits.disk_mib is None:
         return {}
     return {

@@ -1,8 +1,8 @@
-"""Which users of the machine the processes of a sandbox are. Pure.
+"""Chooses the host user ids that a sandbox's processes run as. Pure.
 
-Root takes two numbers that nobody else has, another pair for each sandbox: one for what sets the sandbox up,
-one for its commands. A user without rights has himself alone, so there the commands are him, within walls
-that he cannot pass from inside.
+Root takes two ids that no other program uses, a new pair for each sandbox: one that sets the sandbox up, one
+for its commands. An unprivileged user only has his own id, so commands run as him, confined by namespaces
+that they cannot leave.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from egress.runtime.errors import UnsupportedError
 
 _FIRST_ID: Final = 0x70000000
-"""Above all that login programs, engines and systemd give out."""
+"""Above the ids that login programs, engines and systemd assign."""
 _PAIR_COUNT: Final = 0x04000000
 _MIN_MAPPED_IDS: Final = 65536
 _NEEDED_CAPABILITIES: Final = (0, 1, 2, 6, 7, 21)
@@ -22,28 +22,28 @@ _NEEDED_CAPABILITIES: Final = (0, 1, 2, 6, 7, 21)
 
 @dataclass(frozen=True, slots=True)
 class UserMapping:
-    """Who a sandbox is outside."""
+    """The identity of a sandbox outside of it."""
 
     maps: tuple[str, ...]
-    """What is written as the maps of its users and groups; nothing where it is its caller."""
+    """The user and group maps of its namespace; empty if it runs as the caller."""
     outer: int
-    """Who a command is, as the first process of the sandbox counts."""
+    """The user of commands as the outer namespace counts."""
     owner: int
-    """Who has to own what a command may write, outside; -1 where that is the caller."""
+    """The host owner of files that commands write; -1 for the caller."""
 
 
 CALLER_MAPPING: Final = UserMapping((), 0, -1)
 
 
 def has_rights(status: str) -> bool:
-    """Whether a process may take other users, as /proc/self/status tells."""
+    """Return whether a process may use other users' ids, by /proc/self/status."""
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     effective = int(fields.get("CapEff", "0"), 16)
     return all(effective >> number & 1 for number in _NEEDED_CAPABILITIES)
 
 
 def choose_mapping(status: str, uid_map: str, number: int) -> UserMapping:
-    """The users of one sandbox; `number` is any, and decides which pair it gets."""
+    """The ids of one sandbox; `number` is random, and selects the pair."""
     if not has_rights(status):
         return CALLER_MAPPING
     for line in uid_map.splitlines():
@@ -51,11 +51,11 @@ def choose_mapping(status: str, uid_map: str, number: int) -> UserMapping:
         if inside <= _FIRST_ID and inside + count > _FIRST_ID + 2 * _PAIR_COUNT:
             return _pair_mapping(_FIRST_ID + number % _PAIR_COUNT * 2)
         if count >= _MIN_MAPPED_IDS:
-            # Root of a container, with some of the machine's users: the last of them.
+            # Root of a container with a range of the machine's ids: take from the end of the range.
             half = count // 4
             return _pair_mapping(inside + count - 2 - number % half * 2)
     raise UnsupportedError(
-        "root has no other users here that a sandbox could be", "run it as a user without rights instead"
+        "no user ids are available for sandboxes here", "run egress as an unprivileged user instead"
     )
 
 

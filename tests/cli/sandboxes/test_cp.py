@@ -25,4 +25,4 @@ def test_one_of_the_two_is_in_a_sandbox(words: tuple[str, str], folder: Path, ca
 @pytest.mark.usefixtures("fleet")
 def test_a_sandbox_that_is_not_there_is_named(folder: Path, capsys: Captured) -> None:
     assert main(["cp", "--runtime-dir", str(folder), "nobody:/etc/passwd", "here"]) == 3
-    assert "no sandbox nobody" in capsys.readouterr().err
+    assert "no sandbox is named nobody" in capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_what_is_made_ahead_is_what_most_ask_for() -> None:
 
 
 def test_a_variable_that_is_not_set_here_cannot_be_copied() -> None:
-    with pytest.raises(UsageError, match="--env: SURELY_NOT_SET is not set here"):
+    with pytest.raises(UsageError, match="--env: SURELY_NOT_SET is not set in the environment"):
         read_request({**PLAIN, "asked": ("SURELY_NOT_SET",)})
 
 
@@ -131,4 +131,4 @@ def test_a_folder_that_is_not_there_is_told_as_what_is_missing(tmp_path: Path) -
 def test_a_limit_that_is_none_says_in_which_unit_it_is() -> None:
     with pytest.raises(UsageError) as caught:
         read_request({**PLAIN, "memory": "1m"})
-    assert caught.value.hint == "give a number from 16 to 16777216 MiB"
+    assert caught.value.hint == "use a number from 16 to 16777216 MiB"

@@ -42,7 +42,7 @@ def test_another_folder_may_be_named(box: str, folder: Path, capfd: Captured) ->
 @pytest.mark.usefixtures("fleet")
 def test_a_sandbox_that_is_not_there_is_named(folder: Path, capfd: Captured) -> None:
     assert main(["exec", "--runtime-dir", str(folder), "nobody", "true"]) == 3
-    assert "no sandbox nobody" in capfd.readouterr().err
+    assert "no sandbox is named nobody" in capfd.readouterr().err
 
 
 def test_a_time_that_is_none_is_told_before_anybody_is_asked(folder: Path, capfd: Captured) -> None:

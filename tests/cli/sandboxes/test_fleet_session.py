@@ -99,12 +99,12 @@ def test_mistakes_in_rules_stand_in_lines_of_their_own(capsys: pytest.CaptureFix
 
 def test_an_image_that_is_not_there_is_told_by_its_option() -> None:
     with (
-        pytest.raises(ImageMissingError, match="--image: there is no image some"),
+        pytest.raises(ImageMissingError, match="--image: no image some"),
         fleet_session.translate_errors(),
     ):
-        raise ImageMissingError("there is no image some", "make it")
+        raise ImageMissingError("no image some", "make it")
     with pytest.raises(ImageMissingError) as caught, fleet_session.translate_errors("egress-sandbox"):
-        raise ImageMissingError("there is no image egress-sandbox", "make it")
+        raise ImageMissingError("no image egress-sandbox", "make it")
     assert caught.value.hint == "build it with `egress image build sandbox`"
 
 
@@ -139,7 +139,7 @@ def test_whose_rules_hold_is_said_at_the_start(folder: Path, capsys: pytest.Capt
     with answering(folder, {"rules": {"files": ["hosts.d/one.yaml", "hosts.d/\x1b[2J.yaml"]}}):
         fleet_session.introduce(about)
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "egress: sandboxes of the kind docker (for a test)"
+    assert first == "egress: runtime: docker (for a test)"
     assert second.startswith("egress: rules: hosts.d/one.yaml, hosts.d/")
     assert "\x1b" not in second
     (folder / "control.sock").unlink()

@@ -33,7 +33,7 @@ def test_the_lines_of_the_one_that_was_named_are_shown(box: str, folder: Path, c
 @pytest.mark.usefixtures("log", "fleet")
 def test_one_that_is_not_there_is_named(folder: Path, capsys: Captured) -> None:
     assert main(["logs", "--runtime-dir", str(folder), "nobody"]) == 3
-    assert "no sandbox nobody" in capsys.readouterr().err
+    assert "no sandbox is named nobody" in capsys.readouterr().err
 
 
 def test_where_the_log_is_elsewhere_it_is_said(box: str, folder: Path, capsys: Captured) -> None:

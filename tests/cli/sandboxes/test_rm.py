@@ -43,5 +43,5 @@ def test_it_has_to_be_clear_which(words: list[str], fleet: Fleet, folder: Path, 
 @pytest.mark.usefixtures("two")
 def test_where_one_is_not_there_none_goes(fleet: Fleet, folder: Path, capsys: Captured) -> None:
     assert main(["rm", "--runtime-dir", str(folder), "one", "three"]) == 3
-    assert "no sandbox three" in capsys.readouterr().err
+    assert "no sandbox is named three" in capsys.readouterr().err
     assert len(fleet.list()) == 2

@@ -62,7 +62,7 @@ def test_a_wrong_option_makes_no_sandbox(fleet: Fleet, folder: Path, capfd: Capt
         (["--memory", "much"], 2, "--memory"),
         (["--mount", "nonesuch:/data"], 3, "--mount"),
         (["--image", "/nonesuch"], 3, "--image"),
-        (["--seccomp", "profile.json"], 2, "for containers alone"),
+        (["--seccomp", "profile.json"], 2, "needs the docker runtime"),
         (["--keep"], 2, "--keep"),
     ],
     ids=str,

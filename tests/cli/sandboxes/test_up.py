@@ -86,7 +86,7 @@ def test_sandboxes_stay_until_they_are_taken_away(either: Place) -> None:
     place = either
     up = place.egress("up", "--rules", "hosts.yaml", "--runtime", place.kind)
     assert up.status == 0, up
-    assert f"egress is up: sandboxes of the kind {place.kind}" in up.out
+    assert f"egress is up: runtime: {place.kind}" in up.out
     assert "rules: hosts.yaml\n" in up.out
 
     again = place.egress("up", "--rules", "hosts.yaml")

@@ -299,7 +299,7 @@ async def test_nobody_comes_under_a_name_whose_listeners_are_being_closed(
 
 async def test_the_sandbox_of_the_settings_is_not_removed(house: House) -> None:
     for name in (SANDBOX, "nobody"):
-        with pytest.raises(UsageError, match="no sandbox of this name"):
+        with pytest.raises(UsageError, match="no added sandbox has this name"):
             await house.sandboxes.remove(name)
     assert SANDBOX in house.stack.engine.sandboxes
 

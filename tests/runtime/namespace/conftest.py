@@ -29,7 +29,7 @@ def refusal() -> str:
 def namespaces(refusal: str, request: pytest.FixtureRequest) -> None:
     """That they can be made."""
     if refusal and UNDER_CI:
-        pytest.fail(f"no namespaces: {refusal}", pytrace=False)
+        pytest.fail(f"does not allow user namespaces: {refusal}", pytrace=False)
     if refusal:
         request.node.user_properties.append((LEFT_OUT, "user namespaces"))
         pytest.skip(refusal)

@@ -32,7 +32,7 @@ def test_one_that_is_started_again_without_its_canaries_does_not_run(
     box = house.box("one")
     box.sh("rm -r ~/deep && echo x >~/deep").check()
     bed.runtime.stop("one")
-    with pytest.raises(SandboxStateError, match="something is there already"):
+    with pytest.raises(SandboxStateError, match="a file is there already"):
         bed.runtime.start("one")
     assert bed.runtime.info("one").state == "stopped"
     with pytest.raises(SandboxDiedError):

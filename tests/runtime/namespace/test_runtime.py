@@ -131,7 +131,7 @@ def test_processor_time_is_bounded_or_the_runtime_says_that_it_is_not(
         for folder in folders
         for name in ("cpu.max", "cpu.cfs_quota_us")
     )
-    assert is_bounded != any("processor time" in each for each in house.runtime.cautions)
+    assert is_bounded != any("CPU time" in each for each in house.runtime.cautions)
 
 
 def test_a_mount_is_seen_and_written_as_it_was_named(

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from egress.fleet.errors import FleetProtocolError
 from egress.fleet.json_fields import JsonFields
+from egress.runtime.spec import Terminal
 
 VALUES: dict[str, object] = {
     "text": "a", "whole": 1, "number": 1.5, "true": True, "none": None, "list": ["a", "b"], "wholes": [1, 2],
-    "object": {"a": "b"}, "objects": [{}, {}],
+    "object": {"a": "b"}, "objects": [{}, {}], "size": {"columns": 3, "rows": 4},
 }  # fmt: skip
 
 RIGHT: list[tuple[Callable[[JsonFields], object], object]] = [
     (lambda f: f.text("text"), "a"),
-    (lambda f: f.text_or_none("text"), "a"),
-    (lambda f: f.text_or_none("none"), None),
+    (lambda f: f.take("text", str | None), "a"),
+    (lambda f: f.take("none", str | None), None),
     (lambda f: f.integer("whole"), 1),
-    (lambda f: f.integer_or_none("none"), None),
+    (lambda f: f.take("none", int | None), None),
     (lambda f: f.number("whole"), 1.0),
     (lambda f: f.number("number"), 1.5),
-    (lambda f: f.number_or_none("none"), None),
+    (lambda f: f.take("none", float | None), None),
     (lambda f: f.is_true("true"), True),
-    (lambda f: f.texts("list"), ("a", "b")),
+    (lambda f: f.take("list", tuple[str, ...]), ("a", "b")),
     (lambda f: f.integers("wholes"), (1, 2)),
     (lambda f: f.values("object"), {"a": "b"}),
     (lambda f: f.inner("object").text("a"), "b"),
-    (lambda f: f.inner_or_none("none"), None),
+    (lambda f: f.take("none", Terminal | None), None),
     (lambda f: len(f.inners("objects")), 2),
+    (lambda f: f.take("size", Terminal), Terminal(columns=3, rows=4)),
+    (lambda f: f.take("text", Literal["a", "b"]), "a"),
+    (lambda f: f.take("text", Path), Path("a")),
 ]
 
 WRONG: list[Callable[[JsonFields], object]] = [
@@ -41,12 +48,17 @@ WRONG: list[Callable[[JsonFields], object]] = [
     lambda f: f.number("true"),
     lambda f: f.number("text"),
     lambda f: f.is_true("whole"),
-    lambda f: f.texts("wholes"),
-    lambda f: f.texts("text"),
+    lambda f: f.take("wholes", tuple[str, ...]),
+    lambda f: f.take("text", tuple[str, ...]),
     lambda f: f.integers("list"),
     lambda f: f.values("list"),
     lambda f: f.inner("text"),
     lambda f: f.inners("list"),
+    lambda f: f.take("text", Literal["b"]),
+    lambda f: f.take("whole", Literal["b"]),
+    lambda f: f.take("text", datetime),
+    lambda f: f.take("object", Terminal),
+    lambda f: f.take("none", Path),
 ]
 
 
@@ -76,3 +88,8 @@ def test_nothing_is_left_over_or_read_twice() -> None:
 def test_what_is_no_object_has_no_fields(value: object) -> None:
     with pytest.raises(FleetProtocolError):
         JsonFields(value)
+
+
+def test_an_annotation_without_a_rule_is_a_mistake() -> None:
+    with pytest.raises(TypeError):
+        JsonFields({"a": "1"}).take("a", bytes)

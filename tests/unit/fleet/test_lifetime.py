@@ -12,7 +12,7 @@ from egress.runtime.spec import SandboxLimits, Spec
 @pytest.mark.parametrize("wrong", [0, -1, float("inf"), float("nan"), True])
 @pytest.mark.parametrize("name", ["timeout", "idle_timeout"])
 def test_a_time_is_a_number_of_seconds(name: str, wrong: float) -> None:
-    with pytest.raises(SpecError, match=f"{name} is out of bounds"):
+    with pytest.raises(SpecError, match=f"{name} is out of range"):
         SandboxLifetime(**{name: wrong})  # type: ignore[arg-type]
 
 

@@ -226,7 +226,7 @@ def test_a_script_of_another_site_is_turned_away_although_the_cookie_came_along(
     verdict = decide_preview(asked("/", (*WITH, ("upgrade", "websocket"), *headers), method=method), ALL)
     assert isinstance(verdict, PreviewRefusal)
     assert verdict.status == 403
-    assert "Another site" in verdict.text
+    assert "Cross-site" in verdict.text
 
 
 def test_a_token_is_in_no_repr() -> None:

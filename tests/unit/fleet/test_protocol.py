@@ -13,8 +13,8 @@ from egress.fleet.remote import RemoteRuntime
 
 def test_one_line_says_what_why_and_what_not() -> None:
     about = FleetInfo(kind="docker", why="engine 20 answers", cautions=("this is not kept", "nor that"))
-    assert about.line == "sandboxes of the kind docker (engine 20 answers); this is not kept; nor that"
-    assert FleetInfo(kind="fake", why="asked").line == "sandboxes of the kind fake (asked)"
+    assert about.line == "runtime: docker (engine 20 answers). Warning: this is not kept; nor that"
+    assert FleetInfo(kind="fake", why="asked").line == "runtime: fake (asked)"
 
 
 @pytest.mark.parametrize("kind", [Fleet, RemoteRuntime])

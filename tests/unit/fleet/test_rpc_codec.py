@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from egress.fleet import rpc_codec
 from egress.fleet.errors import FleetProtocolError
-from egress.fleet.json_fields import JsonFields
+from egress.fleet.json_fields import JsonFields, read
 from egress.fleet.lifetime import SandboxLifetime
 from egress.fleet.protocol import FleetInfo, Preview, SandboxStatus
 from egress.runtime.errors import SpecError
@@ -49,32 +49,32 @@ def over(written: rpc_codec.Json) -> JsonFields:
 
 
 def test_specifications_come_over_whole() -> None:
-    assert rpc_codec.read_spec(over(rpc_codec.write_spec(SPEC))) == SPEC
+    assert read(Spec, over(rpc_codec.write(SPEC))) == SPEC
     plain = Spec(name="two", image="any")
-    assert rpc_codec.read_spec(over(rpc_codec.write_spec(plain))) == plain
+    assert read(Spec, over(rpc_codec.write(plain))) == plain
 
 
 def test_no_field_of_a_specification_is_forgotten() -> None:
     """A field that is added to it has to be added here, or it would be dropped in silence."""
-    assert set(rpc_codec.write_spec(SPEC)) == set(Spec.__dataclass_fields__)
-    limits = rpc_codec.write_spec(SPEC)["limits"]
+    assert set(rpc_codec.write(SPEC)) == set(Spec.__dataclass_fields__)
+    limits = rpc_codec.write(SPEC)["limits"]
     assert isinstance(limits, dict)
     assert set(limits) == set(SandboxLimits.__dataclass_fields__)
-    assert set(rpc_codec.write_lifetime(TERMS)) == set(SandboxLifetime.__dataclass_fields__)
-    assert set(rpc_codec.write_info(INFO)) == set(Info.__dataclass_fields__)
+    assert set(rpc_codec.write(TERMS)) == set(SandboxLifetime.__dataclass_fields__)
+    assert set(rpc_codec.write(INFO)) == set(Info.__dataclass_fields__)
     aside = {"input", "most_output"}
     command = Command(argv=("true",))
     assert set(rpc_codec.write_command(command)) == set(Command.__dataclass_fields__) - aside
 
 
 def test_what_cannot_be_is_refused_as_where_it_is_made() -> None:
-    written = rpc_codec.write_spec(SPEC)
+    written = rpc_codec.write(SPEC)
     with pytest.raises(SpecError):
-        rpc_codec.read_spec(over({**written, "name": "../etc"}))
+        read(Spec, over({**written, "name": "../etc"}))
     with pytest.raises(FleetProtocolError):
-        rpc_codec.read_spec(over({**written, "more": 1}))
+        read(Spec, over({**written, "more": 1}))
     with pytest.raises(SpecError):
-        rpc_codec.read_lifetime(over({**rpc_codec.write_lifetime(TERMS), "timeout": -1}))
+        read(SandboxLifetime, over({**rpc_codec.write(TERMS), "timeout": -1}))
 
 
 @given(
@@ -99,18 +99,18 @@ def test_results_come_over_with_the_output_that_went_before() -> None:
 
 
 def test_what_there_is_comes_over() -> None:
-    assert rpc_codec.read_info(over(rpc_codec.write_info(INFO))) == INFO
+    assert read(Info, over(rpc_codec.write(INFO))) == INFO
     young = Info(name="two", image="any", state="created")
-    assert rpc_codec.read_info(over(rpc_codec.write_info(young))) == young
+    assert read(Info, over(rpc_codec.write(young))) == young
     standing = SandboxStatus(info=INFO, terms=TERMS, left=1.5, idle=2.0)
-    assert rpc_codec.read_status(over(rpc_codec.write_status(standing))) == standing
+    assert read(SandboxStatus, over(rpc_codec.write(standing))) == standing
     preview = Preview("one", 80, "http://80-one.localhost:1/?token=x")
-    assert rpc_codec.read_preview(over(rpc_codec.write_preview(preview))) == preview
+    assert read(Preview, over(rpc_codec.write(preview))) == preview
     about = FleetInfo(
         kind="docker", why="it answers", cautions=("a",), audit=Path("/a"), runtime_dir=Path("/b")
     )
-    assert rpc_codec.read_about(over(rpc_codec.write_about(about))) == about
-    assert rpc_codec.read_event(over(rpc_codec.write_event(Event("died", "one")))) == Event("died", "one")
+    assert read(FleetInfo, over(rpc_codec.write(about))) == about
+    assert read(Event, over(rpc_codec.write(Event("died", "one")))) == Event("died", "one")
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,6 @@ def test_what_there_is_comes_over() -> None:
 )
 def test_what_no_fleet_says_is_refused(wrong: rpc_codec.Json) -> None:
     with pytest.raises(FleetProtocolError):
-        rpc_codec.read_info(over({**rpc_codec.write_info(INFO), **wrong}))
+        read(Info, over({**rpc_codec.write(INFO), **wrong}))
     with pytest.raises(FleetProtocolError):
-        rpc_codec.read_event(over({"kind": "exploded", "sandbox": "one"}))
+        read(Event, over({"kind": "exploded", "sandbox": "one"}))

@@ -104,7 +104,7 @@ def test_a_stream_is_cut_into_pieces_that_fit() -> None:
 
 
 def test_what_is_too_much_for_a_frame_is_said_to_whoever_asks() -> None:
-    with pytest.raises(FleetProtocolError, match="too much for one message"):
+    with pytest.raises(FleetProtocolError, match="too large for one message"):
         encode(make_head(env="x" * MAX_HEAD_BYTES))
 
 

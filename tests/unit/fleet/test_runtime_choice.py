@@ -36,9 +36,9 @@ def test_an_argument_goes_before_the_variable() -> None:
 def test_a_kind_that_is_none_is_refused_where_it_was_named(
     asked: str | None, variable: str | None, named: str
 ) -> None:
-    with pytest.raises(SpecError, match=f"{named} names no kind") as caught:
+    with pytest.raises(SpecError, match=f"{named} is not the name of a runtime") as caught:
         read_kind(asked, variable)
-    assert caught.value.hint == "name docker, namespace, or one of the engine's"
+    assert caught.value.hint == "use docker, namespace, or a runtime of the engine"
 
 
 def test_a_runtime_of_the_engine_is_passed_on() -> None:
@@ -51,15 +51,15 @@ def test_a_profile_for_containers_is_not_left_out_in_silence(tmp_path: Path) -> 
     place = RuntimeParameters(
         FakeProxyClient(), tmp_path, provision_minimal, seccomp=tmp_path / "seccomp.json"
     )
-    with pytest.raises(SpecError, match="for containers alone"):
-        open_runtime(RuntimeChoice("namespace", "as asked for"), place)
+    with pytest.raises(SpecError, match="needs the docker runtime"):
+        open_runtime(RuntimeChoice("namespace", "requested"), place)
 
 
 def test_what_is_wrong_with_a_choice_shows_before_anything_is_started(tmp_path: Path) -> None:
-    here = RuntimeChoice("namespace", "as asked for")
+    here = RuntimeChoice("namespace", "requested")
     check_choice(here, None)
     check_choice(here, None, ("host",))
-    with pytest.raises(SpecError, match="for containers alone"):
+    with pytest.raises(SpecError, match="needs the docker runtime"):
         check_choice(here, tmp_path / "seccomp.json")
     with pytest.raises(ImageMissingError, match="no image some"):
         check_choice(here, None, ("host", "some"))
@@ -67,11 +67,11 @@ def test_what_is_wrong_with_a_choice_shows_before_anything_is_started(tmp_path: 
 
 def test_an_engine_is_asked_only_where_it_has_something_to_say(tmp_path: Path) -> None:
     """Whether it answers was seen when it was chosen."""
-    check_choice(RuntimeChoice("docker", "as asked for"), None, engine=NOWHERE)
+    check_choice(RuntimeChoice("docker", "requested"), None, engine=NOWHERE)
     asked = (
         (RuntimeChoice("docker", "with runsc", "runsc"), None, ()),
-        (RuntimeChoice("docker", "as asked for"), tmp_path / "seccomp.json", ()),
-        (RuntimeChoice("docker", "as asked for"), None, ("some",)),
+        (RuntimeChoice("docker", "requested"), tmp_path / "seccomp.json", ()),
+        (RuntimeChoice("docker", "requested"), None, ("some",)),
     )
     for choice, seccomp, images in asked:
         with pytest.raises(EngineUnavailableError):
@@ -83,7 +83,7 @@ def test_namespaces_stand_in_where_no_engine_answers_and_say_why() -> None:
 
 
 def test_what_was_asked_for_is_not_replaced() -> None:
-    assert choose_runtime("namespace", NOWHERE) == RuntimeChoice("namespace", "as asked for")
+    assert choose_runtime("namespace", NOWHERE) == RuntimeChoice("namespace", "requested")
     with pytest.raises(EngineUnavailableError):
         choose_runtime("docker", NOWHERE)
 

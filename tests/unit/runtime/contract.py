@@ -379,7 +379,7 @@ def what_was_written_outlives_a_stop_and_not_a_removal(bench: RuntimeBench) -> N
 @case
 def a_bounded_disk_has_an_end_and_is_empty_after_a_stop(bench: RuntimeBench) -> None:
     runtime = running(bench, limits=SandboxLimits(disk_mib=1))
-    with pytest.raises(SandboxStateError, match="not all of the archive"):
+    with pytest.raises(SandboxStateError, match="was not completely unpacked"):
         runtime.put("one", "/workspace", archive(large=bytes(2 * MIB)))
     runtime.stop("one")
     runtime.start("one")
@@ -397,6 +397,6 @@ def what_is_ready_is_bounded_for_whoever_asked_for_that_alone(bench: RuntimeBenc
     bench.runtime.prepare(bench.spec("ready", limits=bounded), 1)
     running(bench).put("one", "/workspace", archive(large=bytes(2 * MIB)))
     runtime = running(bench, "two", limits=bounded)
-    with pytest.raises(SandboxStateError, match="not all of the archive"):
+    with pytest.raises(SandboxStateError, match="was not completely unpacked"):
         runtime.put("two", "/workspace", archive(large=bytes(2 * MIB)))
     bench.runtime.prepare(bench.spec("ready", limits=bounded), 0)

@@ -15,14 +15,15 @@ from egress.rules.compile.canaries import RESERVED_VARIABLES
 from egress.runtime import canary_planting
 from egress.runtime.errors import SandboxStateError, SpecError, UnsupportedError
 from egress.runtime.kit.variables import KIT_VARIABLES
-from egress.runtime.protocol import Provisions, ProxyEndpoint, provision_minimal
+from egress.runtime.protocol import Provisions, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, PlantedCanary
 from egress.runtime.spec import Command, ExecResult, Mount, Spec
 
 VALUE = "AKIA-the-value"
 SHELLS = [path for name in ("dash", "bash", "busybox", "ksh") if (path := shutil.which(name))]
 SPEC = Spec(name="one", image="any")
-ENTRANCE = ProxyEndpoint("127.0.0.1", 3128)
+ENTRANCE = ProxyAddress("127.0.0.1", 3128)
 
 
 class Machine:
@@ -80,10 +81,10 @@ def test_without_canaries_it_is_the_one_of_the_dresser() -> None:
 
 def test_a_variable_of_somebody_else_is_not_written_over() -> None:
     planted = PlantedCanary("key", VALUE, env="KEY")
-    with pytest.raises(SpecError, match="env sets KEY, where the rules plant the canary key") as caught:
+    with pytest.raises(SpecError, match="env sets KEY, the variable of the canary key") as caught:
         dressed(planted, spec=replace(SPEC, env={"KEY": "mine"}))
     assert VALUE not in f"{caught.value}{caught.value.hint}"
-    with pytest.raises(SpecError, match="KEY is set for every sandbox"):
+    with pytest.raises(SpecError, match="cannot use KEY: every sandbox sets it"):
         dressed(planted, variables={"KEY": "kit"})
 
 
@@ -152,7 +153,7 @@ def test_nothing_is_written_over(machine: Machine, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.write_text("before")
     for path in (there, tmp_path, there / "below", there / "far/below"):
-        with pytest.raises(SandboxStateError, match="something is there already"):
+        with pytest.raises(SandboxStateError, match="a file is there already"):
             machine.plant(canary(path))
     assert there.read_text() == "before"
 
@@ -167,9 +168,9 @@ def test_nothing_is_written_through_a_link(machine: Machine, tmp_path: Path, *, 
         if again:
             machine.plant(canary(tmp_path / name), again=True)
         else:
-            with pytest.raises(SandboxStateError, match="something is there already"):
+            with pytest.raises(SandboxStateError, match="a file is there already"):
                 machine.plant(canary(tmp_path / name))
-        with pytest.raises(SandboxStateError, match="something is there already"):
+        with pytest.raises(SandboxStateError, match="a file is there already"):
             machine.plant(canary(tmp_path / "to-nothing" / "below"), again=again)
     assert (tmp_path / "other").read_text() == "before"
     assert not (tmp_path / "nothing").exists()
@@ -219,7 +220,7 @@ def test_a_mount_that_is_not_there_yet_is_kept_free(machine: Machine, tmp_path: 
 
 
 def test_where_nobody_may_write_it_is_told(machine: Machine) -> None:
-    for path, why in (("/proc/new/key", "its user may not make a folder"), ("/proc/key", "may not write")):
+    for path, why in (("/proc/new/key", "its user may not create a folder"), ("/proc/key", "may not write")):
         with pytest.raises(SandboxStateError, match=why) as caught:
             machine.plant(canary(path))
         assert "plant it where its user may write" in caught.value.hint
@@ -230,7 +231,7 @@ def test_a_full_disk_is_told(machine: Machine, tmp_path: Path) -> None:
     limited.write_text(f'#!/bin/sh\nulimit -f 1\ntrap "" XFSZ\nexec {machine.shell} "$@"\n')
     limited.chmod(0o755)
     machine.shell = str(limited)
-    with pytest.raises(SandboxStateError, match="or there is no room"):
+    with pytest.raises(SandboxStateError, match="or the disk is full"):
         machine.plant(canary(tmp_path / "a", "x" * 4096))
 
 
@@ -273,7 +274,7 @@ def test_what_a_sandbox_says_is_not_believed_too_far(said: bytes, name: str) -> 
     def run(_: Command) -> ExecResult:
         return ExecResult(exit_code=137, stdout=said, stderr=b"\x1b[2J")
 
-    with pytest.raises(SandboxStateError, match=f"the canary {name} .* did not come to an end"):
+    with pytest.raises(SandboxStateError, match=f"the canary {name} .* its shell failed"):
         canary_planting.plant(run, SPEC, Provisions(planted=(canary("/a", name="a"), canary("/b", name="b"))))
 
 

@@ -139,7 +139,7 @@ def test_of_two_with_one_name_the_later_one_counts() -> None:
 
 def test_what_is_not_set_cannot_be_copied() -> None:
     """Left out in silence it would be looked for in the sandbox."""
-    with pytest.raises(UsageError, match="MISSING is not set here"):
+    with pytest.raises(UsageError, match="MISSING is not set in the environment"):
         given_to("MISSING")
 
 
@@ -152,19 +152,19 @@ def test_what_is_not_set_cannot_be_copied() -> None:
 )
 def test_what_does_not_begin_with_a_name_is_refused_by_its_number(text: str) -> None:
     """It is not quoted: it may well be a value whose name was forgotten."""
-    with pytest.raises(UsageError, match="--env number 2 does not begin with the name") as caught:
+    with pytest.raises(UsageError, match="--env number 2 does not start with the name") as caught:
         read_requested(["GOOD=1", text])
     assert not text.strip("= ") or text not in caught.value.message
 
 
 def test_a_name_is_checked_wherever_it_comes_from() -> None:
-    with pytest.raises(UsageError, match="not a name for a variable"):
+    with pytest.raises(UsageError, match="invalid name of a variable"):
         build_environment({}, {}, NONE, kind=SandboxKind.CONTAINER, asked=[RequestedVariable("A B", "x")])
 
 
 @pytest.mark.parametrize(
     ("value", "why"),
-    [("a\0b", "holds a NUL"), ("a\udcffb", "is not UTF-8"), ("x" * 131_072, "larger than a program")],
+    [("a\0b", "holds a NUL"), ("a\udcffb", "is not UTF-8"), ("x" * 131_072, "too large for a variable")],
 )
 def test_a_value_that_no_program_can_be_given_is_refused(value: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"the value of MODE {why}|the value of MODE is {why}"):
@@ -175,7 +175,7 @@ def test_the_largest_value_that_a_program_can_be_given_enters() -> None:
     """The name, a sign and a NUL at the end are counted with it."""
     largest = "x" * (131_072 - len("MODE") - 2)
     assert given_to(f"MODE={largest}").variables["MODE"] == largest
-    with pytest.raises(UsageError, match="larger"):
+    with pytest.raises(UsageError, match="too large"):
         given_to(f"MODE={largest}x")
 
 
@@ -251,7 +251,7 @@ def test_the_kit_stands_and_the_caller_is_told() -> None:
     assert found.variables["SSL_CERT_FILE"] == KIT["SSL_CERT_FILE"]
     (notice,) = found.notices
     assert notice.name == "SSL_CERT_FILE"
-    assert notice.message == "SSL_CERT_FILE is set by the kit, and what was asked for does not stand"
+    assert notice.message == "SSL_CERT_FILE is set by the kit; your value was ignored"
 
 
 def test_a_copied_variable_does_not_undo_the_kit_either() -> None:
@@ -265,14 +265,14 @@ def test_the_callers_own_stands_where_he_says_so_by_name_and_he_is_told() -> Non
     found = given_to("SSL_CERT_FILE=/mine.pem", "HTTPS_PROXY=x", own=("SSL_CERT_FILE",))
     assert found.variables["SSL_CERT_FILE"] == "/mine.pem"
     assert found.variables["HTTPS_PROXY"] == KIT["HTTPS_PROXY"]
-    assert [(notice.name, "not what the kit would set" in notice.message) for notice in found.notices] == [
+    assert [(notice.name, "replaces the value of the kit" in notice.message) for notice in found.notices] == [
         ("SSL_CERT_FILE", True),
         ("HTTPS_PROXY", False),
     ]
 
 
 def test_his_own_is_refused_where_he_gives_none() -> None:
-    with pytest.raises(UsageError, match="nothing was given in its place"):
+    with pytest.raises(UsageError, match="no value was given"):
         given_to(own=("SSL_CERT_FILE",))
 
 

@@ -23,7 +23,8 @@ from egress.runtime.errors import (
 from egress.runtime.fake import FakeProxyClient
 from egress.runtime.lifecycle import DoorLifecycle, Status, unfit
 from egress.runtime.mounted_files import MountedFiles
-from egress.runtime.protocol import Output, Provisions, ProxyEndpoint, RuntimeProcess
+from egress.runtime.protocol import Output, Provisions, RuntimeProcess
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission, SandboxListener, SandboxListenerKind
 from egress.runtime.spec import Command, ExecResult, Spec
 
@@ -132,7 +133,7 @@ class Runtime(DoorLifecycle[One, RuntimeProcess]):
 
     def _provision(self, sandbox: One, admission: Admission) -> Provisions:
         assert sandbox.spec.name == admission.name
-        return self._dress(admission, ProxyEndpoint("192.0.2.2"))
+        return self._provisioner(admission, ProxyAddress("192.0.2.2"))
 
     def one(self) -> One:
         return self._register.get("one")

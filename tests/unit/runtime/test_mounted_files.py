@@ -32,7 +32,7 @@ def test_what_is_renewed_stays_the_same_file(tmp_path: Path) -> None:
         laid.renew(Provisions(files={"/etc/egress/ca.pem": b"2", "/etc/egress/certs/b.0": b"2"}))
         assert reader.read() == b"2"
     assert mounted.stat().st_ino == before
-    assert (tmp_path / "files/outfit/certs/b.0").read_bytes() == b"2"
+    assert (tmp_path / "files/provisions/certs/b.0").read_bytes() == b"2"
 
 
 def test_without_an_outfit_there_is_no_folder_for_it(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_without_an_outfit_there_is_no_folder_for_it(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_outfit_stays_in_its_folder(outfit: Provisions, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="outfit"):
+    with pytest.raises(SpecError, match="provisions"):
         MountedFiles(tmp_path / "files", {}).write(outfit)
 
 

@@ -80,7 +80,7 @@ def test_a_link_on_the_way_to_what_is_closed_is_not_written(tmp_path: Path) -> N
     (tmp_path / "project/log").symlink_to(tmp_path / "audit")
     guarded = [tmp_path / "project/log"]
     project = Mount(source=tmp_path / "project", target="/project", writable=True)
-    with pytest.raises(MountError, match=r"holds, or lies in, .*/log"):
+    with pytest.raises(MountError, match=r"contains or lies in .*/log"):
         check_mounts([project], guarded)
     check_mounts([replace(project, writable=False)], guarded)
     check_mounts([replace(project, source=tmp_path / "project/src")], guarded)
@@ -92,14 +92,14 @@ def test_what_became_a_link_since_it_was_mounted_is_refused(tmp_path: Path) -> N
     refuse_moved([mounted])
     (tmp_path / "data").rename(tmp_path / "old")
     (tmp_path / "data").symlink_to("old")
-    with pytest.raises(MountError, match="elsewhere"):
+    with pytest.raises(MountError, match="became a link"):
         refuse_moved([mounted])
 
 
 def test_links_without_end_are_refused(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
-    with pytest.raises(MountError, match="cannot be followed"):
+    with pytest.raises(MountError, match="cannot resolve"):
         judged(tmp_path / "one")
 
 
@@ -136,7 +136,7 @@ def test_sockets_pipes_and_what_is_not_there_are_refused(tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(MountError, match="neither folder nor file"):
         judged(tmp_path / "pipe")
-    with pytest.raises(MountError, match="not there"):
+    with pytest.raises(MountError, match="does not exist"):
         judged(tmp_path / "nothing")
 
 
@@ -156,7 +156,7 @@ def test_folders_of_the_proxy_are_refused_from_above_and_from_below(tmp_path: Pa
     (tmp_path / "link").symlink_to(state)
     (tmp_path / "state/other").mkdir()
     for source in (state, state / "audit", tmp_path / "state", tmp_path, tmp_path / "link"):
-        with pytest.raises(MountError, match="closed to sandboxes"):
+        with pytest.raises(MountError, match="must not see"):
             judged(source, state)
     assert judged(tmp_path / "state/other", state).target == "/inside"
 
@@ -194,5 +194,5 @@ def test_nothing_is_mounted_where_a_guarded_place_leads_in_a_circle(tmp_path: Pa
     (tmp_path / "lent").mkdir()
     mount = Mount(source=tmp_path / "lent", target="/lent")
     assert check_mounts([mount], [tmp_path / "elsewhere"])
-    with pytest.raises(MountError, match="cannot be followed to its end"):
+    with pytest.raises(MountError, match="cannot resolve"):
         check_mounts([mount], [tmp_path / "ours"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from egress.runtime.docker.process import DockerProcess
 from egress.runtime.docker.runtime import DockerRuntime
 from egress.runtime.fake import FakeProcess, FakeRuntime
-from egress.runtime.protocol import ProxyEndpoint, Runtime, RuntimeProcess, provision_minimal
+from egress.runtime.protocol import Runtime, RuntimeProcess, provision_minimal
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission
 
 
@@ -28,6 +29,6 @@ def test_every_kind_has_what_the_protocol_has() -> None:
 
 
 def test_the_least_outfit_names_the_proxy() -> None:
-    outfit = provision_minimal(Admission("one", "certificate"), ProxyEndpoint("198.18.0.2"))
+    outfit = provision_minimal(Admission("one", "certificate"), ProxyAddress("198.18.0.2"))
     assert set(outfit.variables.values()) == {"http://198.18.0.2:3128"}
     assert {"HTTPS_PROXY", "https_proxy"} <= outfit.variables.keys()

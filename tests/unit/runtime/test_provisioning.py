@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trustme
 
-from egress.runtime.protocol import ProxyEndpoint
 from egress.runtime.provisioning import trust_kit_provisioner
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission
 
 
@@ -15,7 +15,7 @@ def test_the_kit_of_an_admission_is_its_outfit() -> None:
     dress = trust_kit_provisioner(
         other, lambda admission: {"OPENAI_API_KEY": admission.placeholders["tracker"]["openai"]}
     )
-    outfit = dress(admission, ProxyEndpoint("198.18.0.2", 3129))
+    outfit = dress(admission, ProxyAddress("198.18.0.2", 3129))
     assert outfit.variables["OPENAI_API_KEY"] == "sk-stand-in"
     assert outfit.variables["HTTPS_PROXY"] == "http://198.18.0.2:3129"
     assert all(path.startswith(f"{outfit.folder}/") for path in outfit.files)

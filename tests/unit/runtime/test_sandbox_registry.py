@@ -108,7 +108,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_a_name_is_taken_from_its_making_to_its_end(bench: Bench) -> None:
     def twice() -> One:
-        with pytest.raises(SandboxExistsError, match="a sandbox one already"):
+        with pytest.raises(SandboxExistsError, match="sandbox one exists already"):
             bench.add("one")
         return bench.made("one")
 
@@ -167,7 +167,7 @@ def test_a_proxy_that_returns_admits_each_again_with_what_was_planted(bench: Ben
     bench.register.readmit_all()
     assert bench.proxy.said == ["admit one seed", "hand over one"]
     # The new authority lies there before anybody answers with it.
-    assert b"fake one" in (tmp_path / "one" / "outfit" / "ca.pem").read_bytes()
+    assert b"fake one" in (tmp_path / "one" / "provisions" / "ca.pem").read_bytes()
     assert one.provisions.files
     assert one.admission.canaries == (PlantedCanary("bait", "value"),)
 

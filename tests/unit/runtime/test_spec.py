@@ -87,10 +87,10 @@ def test_limits_are_within_reason(values: Values) -> None:
 def test_bounds_are_told_as_people_write_numbers() -> None:
     with pytest.raises(SpecError) as caught:
         SandboxLimits(memory_mib=1)
-    assert caught.value.hint == "give a number from 16 to 16777216"
+    assert caught.value.hint == "use a number from 16 to 16777216"
     with pytest.raises(SpecError) as caught:
         SandboxLimits(cpus=0)
-    assert caught.value.hint == "give a number from 0.01 to 4096"
+    assert caught.value.hint == "use a number from 0.01 to 4096"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_terms_are_a_fleets() -> None:
 def test_ports_are_shown_by_a_fleet() -> None:
     home = fleet("fake")
     assert require_previews(home) is home
-    with pytest.raises(UnsupportedError, match="shows ports"):
+    with pytest.raises(UnsupportedError, match="expose ports"):
         require_previews(FakeRuntime())
 
 

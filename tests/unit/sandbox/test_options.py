@@ -61,7 +61,7 @@ def test_volumes_are_for_reading_unless_said() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "cure"),
     [
-        ("/srv", "/x:no", ":ro or :rw"),
+        ("/srv", "/x:no", ":ro, :rw or nothing"),
         ("srv", "/x", "resolve()"),
         ("../srv", "/x", "resolve()"),
         ("/srv/../etc", "/x", "resolve()"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from egress.sandbox.session_markers import MarkerSplitter
+from egress.sandbox.session import MarkerSplitter
 
 MARK = b"abcab"
 

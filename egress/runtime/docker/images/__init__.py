@@ -1,1 +1,1 @@
-"""Makes the images of the product: out of the recipes in `container/`, or out of this machine's own files."""
+"""Builds the images of Egress: from the recipes in `container/`, or from this machine's own files."""

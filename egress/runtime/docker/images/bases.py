@@ -1,8 +1,8 @@
-"""Bases for the recipes on a machine that reaches no registry.
+"""Base images for the recipes on a machine without a registry.
 
-One is made of the files of this Python, in a second: enough for the proxy and the door. The other is made of
-Debian's packages, by `debootstrap` and from where this machine's own apt gets its own. The recipes are the
-same as ever; they are told the name as `BASE_IMAGE`.
+The Python base is made of the files of this Python, within a second: enough for the proxy and the door. The
+Debian base is made by `debootstrap` from this machine's own apt sources. The recipes stay the same; they get
+the name as `BASE_IMAGE`.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ BASE_LIBRARIES: Final = (
     ),
     *("libatomic.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"),
 )
-"""What compiled packages for Linux take for granted (PEP 600)."""
+"""Libraries that compiled Linux wheels expect (PEP 600)."""
 _EXCLUDED_PATHS: Final = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*")
 
 
 def find_or_make_python(engine: DockerEngine, say: ProgressCallback = ignore_progress) -> str:
-    """The name of a base with this Python, its library, pip, and nothing else; no shell."""
+    """The name of a base with this Python, its library and pip, without a shell."""
     return import_tree(engine, python_tree(), PYTHON_BASE, _IMAGE_SETTINGS, say)
 
 
 def python_tree() -> ImageTree:
-    """The files of that base."""
+    """The files of the Python base."""
     tree = local_image.small_system_tree(())
     for name in BASE_LIBRARIES:
         if found := library(name):
@@ -66,22 +66,22 @@ def python_tree() -> ImageTree:
 def import_tree(
     engine: DockerEngine, tree: ImageTree, repository: str, changes: tuple[str, ...], say: ProgressCallback
 ) -> str:
-    """The name of the image with these files, which is made where there is none."""
+    """The name of the image with these files, made if it is missing."""
     with local_image.spool_archive(tree) as (archive, digest):
-        # Not the settings: they belong to the files of this version, and both change together.
+        # The digest leaves the settings out: they change only with the version, which changes the files too.
         name = f"{repository}:{digest[:16]}"
         try:
             engine.image_id(name)
         except ImageMissingError:
-            say(f"making {name} of the files of this machine")
+            say(f"building {name} from the files of this machine")
             engine.import_image(archive, repository, digest[:16], changes)
     return name
 
 
 def find_or_make_debian(engine: DockerEngine, say: ProgressCallback = ignore_progress) -> str:
-    """The name of a base of Debian's packages, which takes half a minute and root where there is none.
+    """The name of the Debian base. If it is missing, making it takes half a minute and root.
 
-    It is made once for each release; remove the image to have a newer one. Raises `UnsupportedError`.
+    One base per release; remove the image to get a newer one. Raises `UnsupportedError`.
     """
     mirror, release = _package_source()
     name = f"{DEBIAN_BASE}:{release}"
@@ -89,7 +89,7 @@ def find_or_make_debian(engine: DockerEngine, say: ProgressCallback = ignore_pro
         engine.image_id(name)
     except ImageMissingError:
         _require_debootstrap()
-        say(f"making {name} of packages, about half a minute")
+        say(f"building {name} from packages (about half a minute)")
         with _bootstrap(mirror, release) as archive:
             engine.import_image(archive, DEBIAN_BASE, release, ('CMD ["/bin/sh"]',))
     return name
@@ -97,13 +97,17 @@ def find_or_make_debian(engine: DockerEngine, say: ProgressCallback = ignore_pro
 
 def _require_debootstrap() -> None:
     if shutil.which("debootstrap", path=f"{os.defpath}:{PROGRAM_PATH}") is None:
-        raise UnsupportedError("debootstrap is missing", "apt-get install debootstrap, or name a base")
+        raise UnsupportedError(
+            "debootstrap is not installed", "apt-get install debootstrap, or name a base image"
+        )
     if os.geteuid() != 0:
-        raise UnsupportedError("a base of packages is made by root alone", "be root, or name a base")
+        raise UnsupportedError(
+            "building a base from packages needs root", "run as root, or name a base image"
+        )
 
 
 def _package_source() -> tuple[str, str]:
-    """From where this machine gets its packages, and of which release they are."""
+    """The package mirror of this machine, and its release."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -111,7 +115,7 @@ def _package_source() -> tuple[str, str]:
         said = ""
     words = (said.splitlines() or [""])[0].split()
     if len(words) != 2:
-        raise UnsupportedError("this machine has no apt with a source of packages", "name a base of your own")
+        raise UnsupportedError("this machine has no apt package source", "name a base image")
     return words[0], words[1]
 
 
@@ -123,10 +127,11 @@ def _bootstrap(mirror: str, release: str) -> Iterator[BinaryIO]:
         environ = {"PATH": PROGRAM_PATH, "LC_ALL": "C"}
         command = ["debootstrap", "--variant=minbase", include, release, str(root), mirror]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+        # debootstrap mounts /proc and /sys, and leaves them mounted if it is interrupted.
         _unmount(root)
         if done.returncode:
             raise UnsupportedError(
-                "debootstrap made no system of packages", f"try `debootstrap {release} FOLDER` by itself"
+                "debootstrap failed", f"run `debootstrap {release} FOLDER` to see its output"
             )
         left_out = [f"--exclude={pattern}" for pattern in _EXCLUDED_PATHS]
         subprocess.run(["tar", "-C", str(root), *left_out, "-c", "."], stdout=archive, check=True)  # noqa: S607
@@ -135,24 +140,24 @@ def _bootstrap(mirror: str, release: str) -> Iterator[BinaryIO]:
 
 
 def _unmount(root: Path) -> None:
-    """What a bootstrap that was broken off left mounted must not be taken for files to be removed."""
+    """Unmount leftovers of an interrupted bootstrap, so that the cleanup does not delete their files."""
     for name in ("proc", "sys"):
         if (root / name).is_mount():
             subprocess.run(["umount", str(root / name)], check=True)  # noqa: S607
 
 
 def library(name: str) -> Path | None:
-    """Where this machine has a library of this name."""
+    """The path of a library on this machine."""
     several = str(sysconfig.get_config_var("MULTIARCH") or "")
     places = (f"/usr/lib/{several}", f"/lib/{several}", "/usr/lib64", "/lib64", "/usr/lib", "/lib")
     return next((found for place in places if (found := Path(place, name)).exists()), None)
 
 
 def _pip() -> Path:
-    """The pip that comes with every Python."""
-    # Some distributions keep it elsewhere, and say where.
+    """The pip wheel that comes with Python."""
+    # Some distributions move it, and record the folder.
     elsewhere = sysconfig.get_config_var("WHEEL_PKG_DIR")
     for folder in (Path(ensurepip.__file__).with_name("_bundled"), Path(str(elsewhere or "/nonexistent"))):
         if wheels := sorted(folder.glob("pip-*.whl")):
             return wheels[-1]
-    raise UnsupportedError("this Python has no pip of its own", "install its `ensurepip`, as python3-venv")
+    raise UnsupportedError("this Python has no bundled pip", "install its `ensurepip` (Debian: python3-venv)")

@@ -1,7 +1,7 @@
-"""Has the engine build an image by a recipe: with its own builder, which every engine has.
+"""Builds an image from a recipe, with the engine's own builder.
 
-Nothing that a user has set for the Docker client goes into it: proxies with passwords would stay in the
-image. Nothing is pulled unless the recipe names a base that is not there.
+Settings of the user's Docker client are left out: they may hold proxies with passwords, which would stay in
+the image. No image is pulled unless the recipe names a missing base.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from egress.runtime.errors import EngineError
 type ProgressCallback = Callable[[str], None]
 
 IMAGE_LABEL: Final = "egress.image"
-"""Every image that was built here has it, with the name of what it is."""
+"""The label of every image built here; its value is the name of the product."""
 _BUILD_TIMEOUT: Final = 900
 _MAX_ERROR_LINES: Final = 5
-_FAILED_HINT: Final = "put right what the last step says"
-_NO_BASE_HINT: Final = "name a base that the engine has; or none, and one is made here, without a registry"
+_FAILED_HINT: Final = "fix the error of the last step"
+_NO_BASE_HINT: Final = "name a base that the engine has, or omit it to build one without a registry"
 _BASE_STEP: Final = re.compile(r"Step \d+/\d+ : FROM ")
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ignore_progress(_: str) -> None:
-    """Say nothing."""
+    """Default callback: print no progress."""
 
 
 def build(
@@ -45,15 +45,16 @@ def build(
     *,
     is_offline: bool,
 ) -> str:
-    """Build an image and give it a name, which is returned. Each step is told as the engine tells it.
+    """Build an image with this name, and return the name. `say` gets each step of the engine's output.
 
-    `is_offline`: its steps get no network at all.
+    `is_offline`: the build steps get no network.
 
-    Raises `EngineError` with the last lines of a build that failed.
+    Raises `EngineError` with the last lines of a failed build.
     """
     with tempfile.TemporaryFile() as context:
         recipe.write(context, more)
         context.seek(0)
+        # A client of its own: builds take minutes, and the engine client's timeout is shorter.
         api = APIClient(f"unix://{engine.socket}", version=engine.api_version, timeout=_BUILD_TIMEOUT)
         try:
             said: Iterable[Mapping[str, object]] = api.build(
@@ -73,7 +74,7 @@ def build(
         except (DockerException, OSError) as error:
             raise EngineError(
                 f"the engine did not build {name} ({type(error).__name__})",
-                "see whether it runs, and its log",
+                "check that it runs, and see its log",
             ) from None
         finally:
             api.close()
@@ -88,14 +89,12 @@ def _follow(said: Iterable[Mapping[str, object]], say: ProgressCallback) -> None
         if "error" in each:
             text = " | ".join([*lines[-_MAX_ERROR_LINES:], _strip_colours(str(each["error"]))])
             has_base = not lines or not _BASE_STEP.match(lines[-1])
-            raise EngineError(
-                f"the image could not be built: {text}", _FAILED_HINT if has_base else _NO_BASE_HINT
-            )
+            raise EngineError(f"cannot build the image: {text}", _FAILED_HINT if has_base else _NO_BASE_HINT)
         for line in str(each.get("stream", "")).splitlines():
             if text := _strip_colours(line):
                 lines.append(text)
                 say(text)
-        # Of a base that is fetched: each stage once, not each piece of each layer.
+        # A pull reports each piece of each layer; only each stage is passed on, once.
         stage = _strip_colours(str(each.get("status", "")))
         if stage and stage not in pulling:
             pulling.add(stage)
@@ -103,5 +102,5 @@ def _follow(said: Iterable[Mapping[str, object]], say: ProgressCallback) -> None
 
 
 def _strip_colours(line: str) -> str:
-    """Without colours, and whatever else moves a terminal."""
+    """Remove colours and every other control character."""
     return "".join(letter for letter in _COLOUR_CODE.sub("", line) if letter.isprintable()).strip()

@@ -1,7 +1,7 @@
-"""A sandbox to show things in, within seconds: out of this machine's Python and tools.
+"""A demo image, made within seconds from this machine's Python and tools.
 
-No registry is asked and no index. It has what is here of a shell, the usual small tools, curl, git and
-Python, and a user without rights. It fits this machine alone, and is for demonstrations and tests.
+No registry and no package index is used. The image holds a shell, common small tools, curl, git and Python of
+this machine, and an unprivileged user. It runs on this machine only, for demonstrations and tests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEMO_PROGRAMS: Final = (
     *("tr", "true", "tty", "uname", "uniq", "wc", "whoami", "yes"),
 )
 _NAME_SERVICE_LIBRARIES: Final = ("libnss_files.so.2", "libnss_dns.so.2")
-"""Programs from elsewhere, built against an older C library, load these by name."""
+"""Libraries that programs linked against an older C library load by name."""
 _IMAGE_SETTINGS: Final = (
     "ENV PATH=/usr/local/bin:/usr/bin:/bin",
     "ENV HOME=/home/sandbox",
@@ -41,9 +41,9 @@ _IMAGE_SETTINGS: Final = (
 
 
 def demo_image(engine: DockerEngine, say: Callable[[str], None] | None = None) -> str:
-    """The name of the image, which is made where the engine has none with these contents.
+    """The name of the demo image, made if the engine has none with these contents.
 
-    `say` is called once when it has to be made. Raises `EngineError`, or `UnsupportedError` where this Python
+    `say` is called once if it has to be made. Raises `EngineError`, or `UnsupportedError` if this Python
     cannot be copied.
     """
     seen = image_cache.fingerprint(_sources(), _IMAGE_SETTINGS)
@@ -56,7 +56,7 @@ def demo_image(engine: DockerEngine, say: Callable[[str], None] | None = None) -
 
 
 def demo_tree() -> ImageTree:
-    """The files of it."""
+    """The files of the demo image."""
     tree = local_image.small_system_tree(DEMO_PROGRAMS)
     _add_git(tree)
     for name in (*bases.BASE_LIBRARIES, *_NAME_SERVICE_LIBRARIES):
@@ -68,10 +68,10 @@ def demo_tree() -> ImageTree:
 
 
 def _add_git(tree: ImageTree) -> None:
-    """What git runs to reach a server; the rest of it is in the one program."""
+    """Add the helpers with which git reaches servers; the rest of git is one program."""
     helpers = _git_helpers()
     for helper in helpers:
-        # Where the git that was copied looks for it.
+        # At the same path as on this machine: the copied git looks there.
         tree.program(str(helper).removeprefix("/"), helper.resolve())
     if helpers:
         tree.folder("usr/share/git-core/templates")
@@ -87,7 +87,7 @@ def _git_helpers() -> list[Path]:
 
 
 def _sources() -> Iterator[Path]:
-    """The files that it is made of, but libraries."""
+    """The files that the image is made of, without libraries."""
     yield from (Path(__file__), Path(bases.__file__))
     yield from (Path(found).resolve() for name in DEMO_PROGRAMS if (found := shutil.which(name)))
     yield from _git_helpers()

@@ -1,9 +1,8 @@
-"""Where the recipes are, and the folder that the engine is given with one of them.
+"""The recipes of the images, and the build context of each.
 
-The recipes lie in `container/` of a checkout, and inside the package where it was installed. Either way the
-engine gets the same files under the same names, so the one text builds in both, and also by hand. A context
-is a tar archive in memory order: equal files make an equal digest, whoever owns them and whenever they were
-written.
+The recipes lie in `container/` of a checkout, and inside the package of an installation. In both cases the
+engine gets the same files under the same names, so one recipe builds in both, and by hand. A context is a
+normalised tar archive: equal files give an equal digest, whatever their owners and times.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ _DEPLOYMENT_FILES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One text that images are made by, and what has to lie around it."""
+    """A Dockerfile, and the files that it needs."""
 
     file: str
-    """The path of the text within the context."""
+    """The path of the Dockerfile in the context."""
     files: Mapping[str, Path]
-    """By the path within the context."""
+    """The files, by path in the context."""
 
     def digest(self, *more: str) -> str:
-        """Of all the files, and of what else decides what comes out."""
+        """A digest of all files, and of everything else that decides the image."""
         found = hashlib.sha256("\0".join((self.file, *more)).encode())
         for path, source in sorted(self.files.items()):
             data = source.read_bytes()
@@ -50,7 +49,7 @@ class Recipe:
         return found.hexdigest()
 
     def write(self, out: BinaryIO, more: Mapping[str, Path] | None = None) -> None:
-        """Write the context as a tar archive, with more files that the digest need not know."""
+        """Write the context as a tar archive; `more` holds files that are not part of the digest."""
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for path, source in sorted({**self.files, **(more or {})}.items()):
                 data = source.read_bytes()
@@ -60,41 +59,41 @@ class Recipe:
 
 
 def folder() -> Path:
-    """Where the recipes are. Raises `UnsupportedError` where they were left out."""
+    """The folder of the recipes. Raises `UnsupportedError` if the installation has none."""
     for place in (_PACKAGE_FOLDER / _RECIPES_FOLDER, _PACKAGE_FOLDER.parent / _RECIPES_FOLDER):
         if (place / "proxy.Dockerfile").is_file():
             return place
-    raise UnsupportedError("this installation has no recipes for images", "install the package again, whole")
+    raise UnsupportedError("this installation has no image recipes", "reinstall the complete package")
 
 
 def lock() -> Path:
-    """The file that names every package of the proxy, with its hashes."""
+    """The lock file of the proxy: every package with its hashes."""
     for place in (folder() / _LOCK_NAME, folder().parent / _LOCK_NAME):
         if place.is_file():
             return place
-    raise UnsupportedError(f"this installation has no {_LOCK_NAME}", "install the package again, whole")
+    raise UnsupportedError(f"this installation has no {_LOCK_NAME}", "reinstall the complete package")
 
 
 def for_proxy() -> Recipe:
-    """The proxy: needs the packages of the lock file besides, or an index to get them from."""
+    """The proxy's recipe: it also needs the packages of the lock file, or an index."""
     files = {f"container/{name}": folder() / name for name in _own("proxy.Dockerfile", "proxy/*.py")}
     return Recipe("container/proxy.Dockerfile", {**files, _LOCK_NAME: lock(), **_package()})
 
 
 def for_sandbox() -> Recipe:
-    """The sandbox with the tools that agents take for granted."""
+    """The recipe of the sandbox with the tools that agents expect."""
     return Recipe("container/Dockerfile", {"container/Dockerfile": folder() / "Dockerfile"})
 
 
 def for_door() -> Recipe:
-    """The door, for a base of one's own; Egress itself makes one without any recipe."""
+    """The door's recipe, for a base of the user; Egress itself makes a door without a recipe."""
     program = "egress/runtime/door/socket_opener.py"
     file = "container/door/Dockerfile"
     return Recipe(file, {file: folder() / "door/Dockerfile", program: _PACKAGE_FOLDER.parent / program})
 
 
 def deployment_files() -> Mapping[str, Path]:
-    """What runs images and is there to be edited, by the path within a folder of its own."""
+    """Files for running the images, which users edit, by path within their folder."""
     return {name: folder() / name for name in sorted(_own(*_DEPLOYMENT_FILES))}
 
 

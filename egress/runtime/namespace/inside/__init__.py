@@ -1,4 +1,4 @@
-"""What runs in the namespaces of a sandbox: processes of their own, which must start at once.
+"""Programs that run in a sandbox's namespaces, in processes that have to start fast.
 
-So nothing is imported here but the standard library, each other, and the program of the door.
+Imports are limited to the standard library, this package, and the door's program.
 """

@@ -1,7 +1,7 @@
-"""A command of a sandbox, from its fork to its program: streams, bounds, user, rights, folder.
+"""A command of a sandbox, from its fork to its program: streams, limits, user, rights, folder.
 
-The order is the point. What needs rights comes first, then they are given up, and what a command decides
-(folder, program) is looked at as its user.
+The order matters. Steps that need rights come first, then the rights are dropped, and only then folder and
+program are looked up, as the command's user.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ _NOT_A_PROGRAM_STATUS: Final = 126
 _NO_PROGRAM_STATUS: Final = 127
 _USER_NAMESPACE_FLAG: Final = 0x10000000
 _OOM_SCORE_ADJUSTMENT: Final = "500"
-"""What is ended first where there is no memory: never the first process."""
+"""The kernel ends commands first when memory runs out, never the init process."""
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What all commands of a sandbox share."""
+    """The confinement that all commands of a sandbox share."""
 
     users: int
-    """The descriptor of their user namespace."""
+    """A descriptor of their user namespace."""
     user: int
     group: int
     terminal_owner: int
-    """The same user as the first process knows it."""
+    """The same user as the init process sees it."""
     freezer: int
-    """The descriptor of the file that takes a process into the group that can be frozen; -1 for none."""
+    """A descriptor of the file that moves a process into the freezable group; -1 for none."""
     bounds: Mapping[str, int]
-    """Of one process each, where no control group bounds all: `data`, `files`, `processes`."""
+    """Limits of each process, without control groups: `data`, `files`, `processes`."""
     filter: bytes
 
 
 def begin(
-    cell: Confinement, request: Mapping[str, object], streams: Sequence[int], teller: socket.socket
+    confinement: Confinement, request: Mapping[str, object], streams: Sequence[int], reporter: socket.socket
 ) -> NoReturn:
-    """Become the command. `streams` are three, or the one of a terminal. What fails is told, and ends it."""
+    """Become the command. `streams` are three, or one for a terminal. A failure is reported, and exits."""
     try:
         os.setsid()
         _take_streams(streams)
-        _enter_confinement(cell)
+        _enter_confinement(confinement)
         _reset_signals()
-        _change_folder(str(request["folder"]), teller)
-        kernel.filter_calls(cell.filter)
+        _change_folder(str(request["folder"]), reporter)
+        kernel.filter_calls(confinement.filter)
     except OSError as error:
-        _tell(teller, "room" if error.errno in (errno.EAGAIN, errno.ENOMEM) else "rights")
+        _tell(reporter, "room" if error.errno in (errno.EAGAIN, errno.ENOMEM) else "rights")
         os._exit(NOT_BEGUN_STATUS)
-    _run(_words(request["argv"]), _variables(request["env"]), teller)
+    _run(_words(request["argv"]), _variables(request["env"]), reporter)
 
 
 def _take_streams(streams: Sequence[int]) -> None:
@@ -72,63 +72,65 @@ def _take_streams(streams: Sequence[int]) -> None:
         streams = (streams[0],) * 3
     for number, stream in enumerate(streams):
         os.dup2(stream, number, inheritable=True)
-    # Whatever else is open belongs to those outside.
+    # Every other descriptor belongs to processes outside, and must not reach the program.
     kernel.close_on_exec(3)
 
 
-def _enter_confinement(cell: Confinement) -> None:
+def _enter_confinement(confinement: Confinement) -> None:
     kernel.be_readable(by_others=True)
     kernel.write("/proc/self/oom_score_adj", _OOM_SCORE_ADJUSTMENT)
-    # Until the program begins what is open here is that of the first process, and other commands are the same
-    # user.
+    # Until exec this process still holds the init process's descriptors and memory, and other commands run as
+    # the same user: they must not inspect it.
     kernel.be_readable(by_others=False)
-    if cell.freezer >= 0:
-        os.write(cell.freezer, b"0")
+    if confinement.freezer >= 0:
+        os.write(confinement.freezer, b"0")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if "files" in cell.bounds:
-        _bound_files(cell.bounds["files"])
-    if "data" in cell.bounds:
-        resource.setrlimit(resource.RLIMIT_DATA, (cell.bounds["data"],) * 2)
-    if "processes" in cell.bounds:
-        resource.setrlimit(resource.RLIMIT_NPROC, (cell.bounds["processes"],) * 2)
-    os.setns(cell.users, _USER_NAMESPACE_FLAG)
+    if "files" in confinement.bounds:
+        _limit_files(confinement.bounds["files"])
+    if "data" in confinement.bounds:
+        resource.setrlimit(resource.RLIMIT_DATA, (confinement.bounds["data"],) * 2)
+    if "processes" in confinement.bounds:
+        resource.setrlimit(resource.RLIMIT_NPROC, (confinement.bounds["processes"],) * 2)
+    # Groups and the bounding set are dropped before the user changes: afterwards the rights for it are gone.
+    os.setns(confinement.users, _USER_NAMESPACE_FLAG)
     kernel.drop_groups()
     kernel.forget_capabilities()
-    os.setresgid(cell.group, cell.group, cell.group)
-    os.setresuid(cell.user, cell.user, cell.user)
+    os.setresgid(confinement.group, confinement.group, confinement.group)
+    os.setresuid(confinement.user, confinement.user, confinement.user)
     kernel.drop_capabilities()
     os.umask(0o022)
 
 
-def _bound_files(most: int) -> None:
+def _limit_files(limit: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 def _reset_signals() -> None:
-    # Also what whoever made the sandbox ignores: one that was begun in the background, for instance.
+    # Ignored signals are inherited across exec, for example from a caller in the background.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _change_folder(folder: str, teller: socket.socket) -> None:
+def _change_folder(folder: str, reporter: socket.socket) -> None:
     try:
         os.chdir(os.fsencode(folder))
     except OSError:
-        _tell(teller, "folder")
+        _tell(reporter, "folder")
         os._exit(NOT_BEGUN_STATUS)
 
 
-def _run(words: Sequence[bytes], variables: Mapping[bytes, bytes], teller: socket.socket) -> NoReturn:
+def _run(words: Sequence[bytes], variables: Mapping[bytes, bytes], reporter: socket.socket) -> NoReturn:
     status = _NO_PROGRAM_STATUS
+    # As a shell searches PATH: go on after a missing file, and remember a file that cannot be run.
     for path in _candidates(words[0], variables):
         try:
             os.execve(path, list(words), dict(variables))  # noqa: S606 - that is the point
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.ENOMEM):
-                _tell(teller, "room")
+                _tell(reporter, "room")
                 os._exit(NOT_BEGUN_STATUS)
             if error.errno == errno.ENOEXEC:
                 with suppress(OSError):
@@ -157,6 +159,6 @@ def _variables(found: object) -> dict[bytes, bytes]:
     return {os.fsencode(str(name)): os.fsencode(str(value)) for name, value in pairs}
 
 
-def _tell(teller: socket.socket, what: str) -> None:
+def _tell(reporter: socket.socket, what: str) -> None:
     with suppress(OSError):
-        teller.send(json.dumps({"refused": what}).encode())
+        reporter.send(json.dumps({"refused": what}).encode())

@@ -1,13 +1,13 @@
-"""The first process of a sandbox: it begins commands, ends them, and takes in what they leave behind.
+"""The init process of a sandbox: starts commands, ends them, and reaps orphans.
 
-With it all others end: the kernel sees to that. It ends itself when either of two lines is hung up, that of
-the runtime or that of the door, so nothing outlives whoever wanted it. It never reads what a command writes.
-What it is asked for:
+When it ends, the kernel kills all other processes. It ends itself when the runtime or the door hangs up, so
+no process outlives its owner. It never reads the output of a command.
+Protocol:
 
-    control line   `spawn` with a socket for that command, its request as a file, and its streams unless it
-                   gets a terminal; `pause` and `resume`, which are answered
-    command's line `{"kill": SECONDS}`; told are `{"pty": true}` with the terminal, `{"refused": WHY}`, and at
-                   the end `{"exit": STATUS, "timed_out": BOOL}`
+    control line: `spawn` with a socket for that command, its request as a file, and its streams unless it
+    gets a terminal; `pause` and `resume`, each answered with `done`
+    command's line: `{"kill": SECONDS}` in; `{"pty": true}` with the terminal, `{"refused": WHY}`, and finally
+    `{"exit": STATUS, "timed_out": BOOL}` out
 """
 
 from __future__ import annotations
@@ -42,34 +42,35 @@ class _Command:
     deadline: float | None
     grace: float
     status: int | None = None
-    """What it ended with, signals from 128 on."""
+    """The exit status, 128 plus the number for signals."""
     why: int | None = None
-    """With which status it is being ended."""
+    """The exit status that an ended command reports: timeout or kill."""
     kill_at: float = field(default=0.0)
     was_killed: bool = False
 
 
 class InitProcess:
-    """The loop."""
+    """The event loop of the init process."""
 
-    def __init__(self, cell: Confinement, control: socket.socket, life: int) -> None:
-        self._cell = cell
+    def __init__(self, confinement: Confinement, control: socket.socket, life: int) -> None:
+        self._confinement = confinement
         self._control = control
         self._life = life
         self._commands: dict[int, _Command] = {}
         self._poll = select.poll()
+        # Signals wake the poll through a pipe: a signal between two polls is not lost.
         self._wake, wake = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        # The kernel keeps from a first process what it has no handler for; Python has one for this.
+        # The kernel ignores unhandled signals for init; Python's own handler would make SIGINT fatal.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         for watched in (control.fileno(), life, self._wake):
             self._poll.register(watched, select.POLLIN)
 
     def run(self) -> None:
-        """Until a line is hung up."""
+        """Serve until a line is hung up."""
         kernel.be_readable(by_others=False)
         self._control.send(b"ready")
         while True:
@@ -80,14 +81,14 @@ class InitProcess:
                 with suppress(BlockingIOError):
                     os.read(self._wake, MAX_MESSAGE_BYTES)
             self._reap()
-            # Before a command begins: its line may get the number of one that is closed by now.
+            # Before a new command: its line may reuse the number of a closed one.
             for each in [each for each in self._commands.values() if each.line.fileno() in ready]:
                 self._read_line(each)
             if self._control.fileno() in ready and not self._obey():
                 return
             self._check_deadlines()
 
-    # What it is told
+    # Requests
 
     def _obey(self) -> bool:
         message, descriptors = receive(self._control, MAX_MESSAGE_BYTES, 8)
@@ -102,6 +103,7 @@ class InitProcess:
     def _spawn(self, descriptors: list[int]) -> None:
         line = socket.socket(fileno=descriptors[0])
         streams: list[int] = list(descriptors[2:])
+        # The descriptors are the command's line, the request file, and its streams; none for a terminal.
         try:
             self._check_process_limit()
             request = json.loads(os.pread(descriptors[1], _MAX_REQUEST_BYTES, 0))
@@ -122,25 +124,26 @@ class InitProcess:
                 os.close(each)
 
     def _check_process_limit(self) -> None:
-        """The kernel counts a command where it begins another, and not where it is begun here."""
-        most = self._cell.bounds.get("processes")
-        if most is not None and _count() > most:
+        """Enforce the process limit: the kernel does not count forks of the privileged init."""
+        limit = self._confinement.bounds.get("processes")
+        if limit is not None and _count() > limit:
             raise BlockingIOError(errno.EAGAIN, "too many processes")
 
     def _fork(self, request: dict[str, object], streams: list[int], line: socket.socket) -> int:
         number = os.fork()
         if number:
             return number
+        # In the child: any way out but the command's program has to exit, or a second init would run on.
         try:
             signal.set_wakeup_fd(-1)
-            command.begin(self._cell, request, streams, line)
+            command.begin(self._confinement, request, streams, line)
         finally:
             os._exit(command.NOT_BEGUN_STATUS)
 
     def _terminal(self, line: socket.socket) -> int:
         master, slave = os.openpty()
         try:
-            os.fchown(slave, self._cell.terminal_owner, -1)
+            os.fchown(slave, self._confinement.terminal_owner, -1)
             socket.send_fds(line, [b'{"pty": true}'], [master])
         except OSError:
             os.close(slave)
@@ -157,12 +160,12 @@ class InitProcess:
         if message:
             self._end(each, _TERMINATED_STATUS, float(json.loads(message)["kill"]))
         else:
-            # Nobody wants to know what becomes of it; it goes on all the same.
+            # The caller has hung up; the command goes on.
             self._poll.unregister(each.line)
             each.line.close()
             self._commands.pop(each.number)
 
-    # Its commands
+    # Commands
 
     def _reap(self) -> None:
         for number, status in kernel.reaped():
@@ -192,16 +195,17 @@ class InitProcess:
             each.why = why
             each.kill_at = time.monotonic() + grace
             if each.has_terminal:
-                # Shells at a terminal have no ear for TERM.
+                # Interactive shells ignore SIGTERM.
                 self._signal(each, signal.SIGHUP)
             self._signal(each, signal.SIGTERM)
+            # A stopped process handles SIGTERM only after SIGCONT.
             self._signal(each, signal.SIGCONT)
             self._progress_kill(each, time.monotonic())
         else:
             each.kill_at = min(each.kill_at, time.monotonic() + grace)
 
     def _progress_kill(self, each: _Command, now: float) -> None:
-        """Settle a command that is being ended where its group is gone, or ends it the other way."""
+        """Settle an ending command whose group is gone, or kill the group after its grace."""
         if each.status is not None and (each.was_killed or not self._signal(each, 0)):
             self._settle(each)
         elif now >= each.kill_at and not each.was_killed:
@@ -214,7 +218,7 @@ class InitProcess:
         try:
             os.killpg(each.number, number)
         except ProcessLookupError:
-            # It may not have its group yet.
+            # The child may not have called setsid yet.
             if each.status is None:
                 os.kill(each.number, number)
                 return True

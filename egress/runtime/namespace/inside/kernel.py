@@ -1,6 +1,6 @@
-"""Calls of the Linux kernel that Python has no function for: mounts, capabilities, process settings.
+"""Linux system calls that Python lacks: mounts, capabilities, process settings.
 
-Each raises `OSError`. It decides nothing.
+Each raises `OSError`. This module decides nothing.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def _syscall(number: int, *arguments: int | bytes) -> int:
 
 
 def open_tree(path: str, *, recursive: bool) -> int:
-    """A mount of its own of what is at a path, attached nowhere: its descriptor."""
+    """Clone the mount at a path, unattached; returns its descriptor."""
     return _opened(_AT_FDCWD, path, 0, recursive=recursive)
 
 
 def open_tree_of(place: int, *, recursive: bool) -> int:
-    """The same of what a descriptor means."""
+    """Clone the mount at a descriptor, unattached; returns its descriptor."""
     return _opened(place, "", _AT_EMPTY_PATH, recursive=recursive)
 
 
@@ -74,12 +74,12 @@ def _opened(place: int, path: str, more: int, *, recursive: bool) -> int:
 
 
 def restrict(tree: int, attributes: int) -> None:
-    """Bound what can be done by a mount, and by those below it."""
+    """Set attributes of a mount and the mounts below it."""
     _set_attributes(tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes)
 
 
 def restrict_path(path: str, attributes: int) -> None:
-    """Bound what can be done by the mount at a path, and not by those below it."""
+    """Set attributes of the mount at a path, without the mounts below it."""
     _set_attributes(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, attributes)
 
 
@@ -90,12 +90,12 @@ def _set_attributes(folder: int, path: bytes, flags: int, attributes: int) -> No
 
 
 def attach(tree: int, path: str) -> None:
-    """Let a mount be seen at a path, which is not followed if it is a link."""
+    """Attach a mount at a path; a symlink there is not followed."""
     _syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(path), _MOVE_MOUNT_EMPTY_PATH)
 
 
 def mount(kind: str, path: str, options: str = "", flags: tuple[str, ...] = ("nosuid", "nodev")) -> None:
-    """Mount a file system that is made of nothing."""
+    """Mount a new file system without a device."""
     number = sum(_MOUNT_FLAGS[each] for each in flags)
     name = os.fsencode(kind)
     _check_result(
@@ -104,37 +104,37 @@ def mount(kind: str, path: str, options: str = "", flags: tuple[str, ...] = ("no
 
 
 def keep_mounts_private() -> None:
-    """From now on nothing that is mounted here is seen elsewhere, nor the other way round."""
+    """Keep mount events from propagating in both directions."""
     _check_result(_libc.mount(None, b"/", None, ctypes.c_ulong(_MS_PRIVATE_ALL), None))
 
 
 def detach(path: str) -> None:
-    """Let a mount, and those below it, be seen no longer."""
+    """Detach a mount, and the mounts below it."""
     _check_result(_libc.umount2(os.fsencode(path), _UMOUNT_DETACH))
 
 
 def pivot_root(new: str, old: str) -> None:
-    """Make one mount the root, and let the root that was be seen at a path below it."""
+    """Make a mount the root, and attach the old root at a path below it."""
     _syscall(_PIVOT_ROOT[os.uname().machine], os.fsencode(new), os.fsencode(old))
 
 
 def be_readable(*, by_others: bool) -> None:
-    """Let this process be looked into by others of its user, and have its own files in /proc; or not."""
+    """Let processes of the same user inspect this one, and let it own its files in /proc; or forbid both."""
     _prctl(_SET_DUMPABLE, int(by_others))
 
 
 def close_on_exec(first: int) -> None:
-    """Let no program inherit any descriptor from this one on."""
+    """Keep programs from inheriting any descriptor from this number on."""
     _syscall(_CLOSE_RANGE, first, 0x7FFFFFFF, _CLOSE_RANGE_CLOEXEC)
 
 
 def be_reaper() -> None:
-    """Be the parent of those whose parents end."""
+    """Become the parent of orphaned descendants."""
     _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def write(path: str, text: str) -> None:
-    """Write to a file of the kernel, in one piece."""
+    """Write to a kernel file, in one call."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(file, text.encode())
@@ -143,25 +143,25 @@ def write(path: str, text: str) -> None:
 
 
 def forget_capabilities() -> None:
-    """Let no program that comes later get any."""
+    """Empty the bounding set: no later program can gain a capability."""
     for number in range(_MAX_CAPABILITIES):
         try:
             _prctl(_CAPBSET_DROP, number)
         except OSError:
-            # The kernel knows no more of them.
+            # The kernel has no further capabilities.
             if number == 0:
                 raise
             break
 
 
 def drop_capabilities() -> None:
-    """Have none."""
+    """Drop all capabilities of this process."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     _check_result(_libc.capset(header, bytes(24)))
 
 
 def filter_calls(program: bytes) -> None:
-    """Let a filter decide on every call from now on, and no program have more rights than this one."""
+    """Install a seccomp filter, and forbid gaining privileges through exec."""
     _prctl(_NO_NEW_PRIVS, 1)
     held = ctypes.create_string_buffer(program, len(program))
     count = len(program) // 8
@@ -175,7 +175,7 @@ def _prctl(*arguments: int) -> None:
 
 
 def drop_groups() -> None:
-    """Be in no group but one. In a namespace that a user without rights made, that is not to be had."""
+    """Leave all supplementary groups. A namespace made by an unprivileged user does not allow it."""
     with suppress(PermissionError):
         os.setgroups([])
 

@@ -1,9 +1,9 @@
-"""The outermost process of a sandbox: it makes the namespaces, keeps the door, and begins the first process.
+"""The launcher of a sandbox: makes its namespaces, runs its door, and starts its init process.
 
-It reads from standard input what to make, answers on its line to the runtime whether that could be done, and
-from then on obeys two lines: that of the door's keeper, and that of the runtime, which asks it with `start`
-and a control line to begin a first process. It tells the end of each. When the runtime hangs up it ends the
-first process, and itself, and with it the network.
+It reads the plan from standard input, and reports on its line to the runtime whether it succeeded. From then
+on it serves two lines: that of the door's controller, and that of the runtime, which sends `start` with a
+control line to start an init process. It reports the end of each init process. When the runtime hangs up, it
+kills the init process and exits, and the network ends with it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from egress.unix.descriptors import receive
 
 _MOUNT_NAMESPACE_FLAG, _NETWORK_NAMESPACE_FLAG = 0x00020000, 0x40000000
 _RUN_NAMESPACE_FLAGS: Final = 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | _MOUNT_NAMESPACE_FLAG
-"""Cgroup, UTS, IPC and PID, and mounts once more, for each run."""
+"""Cgroup, UTS, IPC, PID and mount namespaces, new for each run."""
 _PRELOADED_ENCODINGS: Final = ("ascii", "utf-8", "latin-1", "unicode_escape", "idna")
 
 Plan = dict[str, object]
 
 
 class Launcher:
-    """One sandbox, from its namespaces to their end."""
+    """A sandbox, from its namespaces to their end."""
 
     def __init__(self, plan: Plan, runtime: socket.socket) -> None:
         self._plan = plan
@@ -45,7 +45,7 @@ class Launcher:
         self._life, self._lives = os.pipe()
 
     def run(self) -> None:
-        """Make it, and serve until the runtime hangs up."""
+        """Make the sandbox, and serve until the runtime hangs up."""
         try:
             self._make()
         except (OSError, KeyError) as error:
@@ -56,10 +56,12 @@ class Launcher:
         self._tell({"made": True, "freezer": self._freezer >= 0})
         self._serve()
 
+    # Files of the host (groups, mount sources) are opened first: inside the namespaces the rights for it are
+    # gone.
     def _make(self) -> None:
         plan = self._plan
-        self._keeper = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._keeper.connect(str(plan["keeper"]))
+        self._controller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._controller.connect(str(plan["controller"]))
         for path in _strings(plan["groups"]):
             kernel.write(path, "0")
         if freezer := str(plan["freezer"]):
@@ -67,6 +69,8 @@ class Launcher:
         sources, steps = plan["sources"], plan["steps"]
         if not isinstance(sources, list) or not isinstance(steps, list):
             raise KeyError("sources")
+        # With privileges the trees are cloned before the user namespace; without, only its root may clone
+        # them.
         has_rights = bool(plan["maps"])
         self._stage = "mounts"
         trees = root_mounts.HostTrees(sources) if has_rights else None
@@ -84,9 +88,9 @@ class Launcher:
             os.set_blocking(each, False)
         signal.set_wakeup_fd(told, warn_on_full_buffer=False)
         poll = select.poll()
-        for watched in (self._keeper.fileno(), self._runtime.fileno(), wake):
+        for watched in (self._controller.fileno(), self._runtime.fileno(), wake):
             poll.register(watched, select.POLLIN)
-        with self._keeper.makefile("r", encoding="ascii", newline="\n") as lines:
+        with self._controller.makefile("r", encoding="ascii", newline="\n") as lines:
             while True:
                 ready = {number for number, _ in poll.poll()}
                 if wake in ready:
@@ -95,15 +99,16 @@ class Launcher:
                     self._reap()
                 if self._runtime.fileno() in ready and not self._obey():
                     break
-                # The keeper waits for each answer before it asks again, so nothing is left in between.
-                if self._keeper.fileno() in ready:
+                # The controller waits for each answer before its next request, so no line stays in the
+                # buffer.
+                if self._controller.fileno() in ready:
                     line = lines.readline(door.MAX_LINE_BYTES)
                     if not line:
                         break
-                    door.obey(self._keeper, line)
+                    door.obey(self._controller, line)
         self._end()
 
-    # The first process
+    # The init process
 
     def _obey(self) -> bool:
         message, descriptors = receive(self._runtime, MAX_MESSAGE_BYTES, 4)
@@ -115,7 +120,7 @@ class Launcher:
         return bool(message)
 
     def _begin(self, control: socket.socket) -> None:
-        """By a process in between: only what it begins is in the new namespace of processes."""
+        """Start init through an intermediate process: only its children enter the new PID namespace."""
         hears, tells = os.pipe()
         between = os.fork()
         if between == 0:
@@ -131,6 +136,7 @@ class Launcher:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            # The new PID namespace applies to children only, so init is forked after it.
             os.unshare(_RUN_NAMESPACE_FLAGS)
             number = os.fork()
             if number:
@@ -145,9 +151,11 @@ class Launcher:
             os._exit(1)
 
     def _run_init(self, control: socket.socket) -> None:
-        for each in (self._keeper, self._runtime):
+        for each in (self._controller, self._runtime):
             each.close()
         os.close(self._lives)
+        # Each run has its own disks, /proc and terminals; the inner user namespace comes last, and owns
+        # nothing.
         plan = self._plan
         socket.sethostname(str(plan["hostname"]))
         disks = plan["disks"]
@@ -161,7 +169,7 @@ class Launcher:
         freezer = user_namespaces.checked_freezer(self._freezer)
         root_mounts.close()
         bounds = plan["bounds"]
-        cell = Confinement(
+        confinement = Confinement(
             users=namespace,
             user=inner.user,
             group=inner.group,
@@ -170,7 +178,7 @@ class Launcher:
             bounds=bounds if isinstance(bounds, dict) else {},
             filter=calls.filter_program(os.uname().machine),
         )
-        InitProcess(cell, control, self._life).run()
+        InitProcess(confinement, control, self._life).run()
 
     def _reap(self) -> None:
         for number, status in kernel.reaped():
@@ -199,10 +207,10 @@ def _number(found: object) -> int:
 
 
 def main(line: int) -> None:
-    """Do what standard input says, for the runtime at the other end of this descriptor."""
-    os.set_inheritable(line, False)  # noqa: FBT003 - it has no name
+    """Execute the plan on standard input, for the runtime at this descriptor."""
+    os.set_inheritable(line, False)  # noqa: FBT003 - the parameter is positional only
     for name in _PRELOADED_ENCODINGS:
-        # Python looks for one when it is used first, and there is no library to be found by then.
+        # Python imports codecs at first use, and no library will be reachable then.
         codecs.lookup(name)
     plan = json.loads(sys.stdin.buffer.read())
     kernel.be_reaper()

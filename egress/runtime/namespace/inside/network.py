@@ -1,6 +1,6 @@
-"""The network of a sandbox: its own loopback, one more address on it for the door, and nothing else.
+"""Sets up the network of a sandbox: loopback, with one more address for the door.
 
-It is called in the network namespace, once, before anything else is there.
+Called in the network namespace, once, before any other process runs there.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LOW_PORTS_PATH: Final = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 
 
 def prepare(address: str) -> None:
-    """Bring loopback up without IPv6, and give it the door's address. Raises `OSError`."""
+    """Bring loopback up without IPv6, and add the door's address. Raises `OSError`."""
     for name in ("all", "default", "lo"):
-        # A kernel without IPv6 has nothing to turn off.
+        # A kernel without IPv6 lacks the files.
         with suppress(FileNotFoundError):
             kernel.write(_IPV6_SETTING_PATH % name, "1")
     kernel.write(_LOW_PORTS_PATH, "0")

@@ -1,7 +1,7 @@
-"""The root folder of a sandbox, put together out of mounts in a mount namespace of its own.
+"""Builds the root file system of a sandbox out of mounts, in its own mount namespace.
 
-What to mount is decided outside, and comes as plain values: trees of the host by number, and steps. The trees
-are opened by whoever may, before the namespaces are entered; the steps are taken in them.
+The plan is made outside, and arrives as plain values: trees of the host by number, and steps. Trees are
+opened with the rights of the host, before the namespaces are entered; steps run inside.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 from egress.runtime.namespace.inside import kernel
 
 OLD_ROOT: Final = "/.egress"
-"""Where the root that was stays, until the sandbox's first process leaves it behind."""
+"""The place of the old root, until init detaches it."""
 _BUILD_FOLDER: Final = "/proc"
-"""Any folder that every machine has."""
+"""A folder that exists on every machine."""
 _READ_ONLY_PATHS: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 _COVERED_PATHS: Final = (
     *("/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/scsi"),
@@ -33,10 +33,10 @@ Disk = Mapping[str, object]
 
 
 class HostTrees:
-    """Parts of the host, opened as mounts that are attached nowhere yet."""
+    """Parts of the host, cloned as unattached mounts."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        """Open all. Raises `OSError` that names the one that cannot be."""
+        """Open all trees. Raises `OSError` with the path of a failure."""
         self._trees: list[int] = []
         self._below: dict[int, list[str]] = {}
         for source in sources:
@@ -60,8 +60,8 @@ class HostTrees:
             try:
                 return kernel.open_tree_of(place, recursive=False)
             except OSError as error:
-                # In a namespace that a user made, what others have mounted below cannot be left behind: it
-                # could hide something. So it comes along, and is covered.
+                # In an unprivileged user namespace, mounts below cannot be left out: they might hide files of
+                # the host. So they are cloned too, and covered.
                 if error.errno != errno.EINVAL:
                     raise
             self._below[number] = _mounted_below(path)
@@ -77,7 +77,7 @@ class HostTrees:
 
 
 def _open_without_links(path: str) -> int:
-    """A place by a path without links. Whoever could change it since it was judged could put one there."""
+    """Open a path that must not contain links: a link would be newer than the check of the path."""
     place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     if stat.S_ISLNK(os.fstat(place).st_mode) or os.readlink(f"/proc/self/fd/{place}") != path:  # noqa: PTH115
         os.close(place)
@@ -93,12 +93,12 @@ def _mounted_below(path: str) -> list[str]:
 
 
 def _unescape_path(point: bytes) -> str:
-    """A path as the kernel lists it: spaces and the like are three octal digits, all else is as it is."""
+    """A path of /proc/self/mountinfo: special characters are three octal digits."""
     return os.fsdecode(_OCTAL_ESCAPE.sub(lambda found: bytes([int(found[1], 8)]), point))
 
 
 def _cover(path: str) -> None:
-    """Let nothing be seen at a path."""
+    """Hide a file or folder."""
     if os.path.isdir(path):  # noqa: PTH112
         kernel.mount("tmpfs", path, "mode=0555,size=4k", ("nosuid", "nodev", "noexec"))
         kernel.restrict_path(path, kernel.READ_ONLY)
@@ -109,10 +109,11 @@ def _cover(path: str) -> None:
 
 
 def build(trees: HostTrees, steps: Sequence[Step]) -> None:
-    """Make the new root and go there; the old one is seen at `OLD` from now on."""
+    """Make the new root and enter it; the old one stays visible at `OLD_ROOT`."""
     kernel.keep_mounts_private()
     kernel.mount("tmpfs", _BUILD_FOLDER, "mode=0755")
     os.mkdir(_BUILD_FOLDER + OLD_ROOT, 0o700)  # noqa: PTH102
+    # pivot_root instead of chroot: a process with capabilities can leave a chroot.
     kernel.pivot_root(_BUILD_FOLDER, _BUILD_FOLDER + OLD_ROOT)
     os.chdir("/")
     for step in steps:
@@ -138,9 +139,9 @@ def _take_step(step: Step, trees: HostTrees) -> None:
 
 
 def add_disks(disks: Sequence[Disk], owner: int) -> None:
-    """Make the file systems that last as long as one run of the sandbox, with folders of its user's.
+    """Create the file systems of one run, with folders owned by the sandbox's user.
 
-    Each is mounted where nobody looks, and its folders are seen at their places; together they have its size.
+    Each is mounted at a hidden place, and its folders are bind mounted to their paths: they share its size.
     """
     for disk in disks:
         kernel.mount("tmpfs", OLD_ROOT, str(disk["options"]))
@@ -155,7 +156,7 @@ def add_disks(disks: Sequence[Disk], owner: int) -> None:
 
 
 def _replace(path: str, folder: str, inside: Sequence[str], owner: int) -> None:
-    """Let a folder be seen at a path, with all that is mounted inside of the one that was there."""
+    """Replace a folder by another, and keep the mounts inside of the replaced one."""
     kept = [(each, os.path.isdir(each), kernel.open_tree(each, recursive=True)) for each in inside]  # noqa: PTH112
     for each, is_folder, _ in kept:
         _make_place(folder, each.removeprefix(path.rstrip("/") + "/"), owner, is_folder=is_folder)
@@ -168,7 +169,7 @@ def _replace(path: str, folder: str, inside: Sequence[str], owner: int) -> None:
 
 
 def _make_place(folder: str, name: str, owner: int, *, is_folder: bool) -> None:
-    """Make something that can be mounted over, and the folders above it."""
+    """Create a mount point, with the folders above it."""
     *above, last = name.split("/")
     at = folder
     for part in (*above, last) if is_folder else above:
@@ -181,11 +182,11 @@ def _make_place(folder: str, name: str, owner: int, *, is_folder: bool) -> None:
 
 
 def complete(shared: str) -> None:
-    """Add what belongs to one run of the sandbox: its processes, terminals and shared memory.
+    """Add the file systems of one run: processes, terminals and shared memory.
 
-    `shared` says how that memory is mounted. Afterwards nothing of the old root is there, and the new one
-    cannot be written.
+    `shared` holds the mount options of shared memory. Afterwards the old root is gone.
     """
+    # A new /proc shows only the processes of this run's PID namespace.
     kernel.mount("proc", "/proc", "", ("nosuid", "nodev", "noexec"))
     for path in _COVERED_PATHS:
         _cover(path)
@@ -195,7 +196,7 @@ def complete(shared: str) -> None:
 
 
 def close() -> None:
-    """Let the settings of the kernel, and the root itself, be read and no longer written."""
+    """Make kernel settings and the root itself read-only."""
     for path in _READ_ONLY_PATHS:
         if os.path.exists(path):  # noqa: PTH110
             tree = kernel.open_tree(path, recursive=True)

@@ -1,24 +1,24 @@
-"""The filter of system calls that every command of a sandbox runs under, as the kernel reads it. Pure.
+"""The seccomp filter of every command in a sandbox. Pure.
 
-Namespaces and missing capabilities are the wall. The filter takes away what is not needed behind it, and
-what no namespace bounds:
+Namespaces and missing capabilities isolate the sandbox. The filter removes attack surface behind them, and
+resources that no namespace limits:
 
-- sockets of other families than unix, IPv4, IPv6 and the netlink that lists interfaces. AF_VSOCK reaches the
-  hypervisor past every network; AF_PACKET, AF_ALG and the rest are old code that nobody needs here;
-- further namespaces, in which a user has every capability over whatever is made there: unshare, setns, clone
-  with a flag for one. clone3 hides its flags from filters, so it is said not to exist: libraries take clone;
-- mounts, old way and new;
-- keyrings (keyctl, add_key, request_key), which no namespace divides between processes of one user;
-- bpf, perf_event_open, userfaultfd, io_uring: large, and a rich source of holes. io_uring also opens sockets
-  that no filter sees;
-- what belongs to the machine: modules, kexec, reboot, swap, quota, accounting, clocks, its log, its names,
+- sockets other than unix, IPv4, IPv6 and the netlink that lists interfaces. AF_VSOCK reaches the hypervisor
+  past every network; AF_PACKET, AF_ALG and the rest are old code without a use here;
+- further namespaces, in which a user has every capability: unshare, setns, clone with a namespace flag.
+  clone3 hides its flags from filters, so it returns ENOSYS: libraries fall back to clone;
+- mounts, by the old and the new system calls;
+- keyrings (keyctl, add_key, request_key), which processes of one user share across namespaces;
+- bpf, perf_event_open, userfaultfd, io_uring: large, with many past holes. io_uring also opens sockets that
+  no filter sees;
+- settings of the machine: modules, kexec, reboot, swap, quota, accounting, clocks, kernel log, host names,
   files by handle;
-- typing into a terminal for somebody else (TIOCSTI, TIOCLINUX);
-- attributes of files (setxattr and its like), for access control lists are among them: the kernel ties 64 KiB
-  of its memory to a file by each, counts that for nobody, and has no end to it but the number of files.
+- injecting input into a terminal (TIOCSTI, TIOCLINUX);
+- extended attributes (setxattr and its like), because they include access control lists: each ties up 64 KiB
+  of kernel memory that no limit counts, with no bound but the number of files.
 
-ptrace stays, for debuggers: other processes than those of the sandbox are not there to be traced, and its
-first one has more rights, which the kernel asks for. Programs for another machine word (32 bit) are ended.
+ptrace stays, for debuggers: only processes of the sandbox are visible, and tracing init needs more
+capabilities. Programs of another word size (32 bit) are killed.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _MACHINE_OFFSET: Final = 4
 _X32_BIT: Final = 0x40000000
 
 _NAMESPACE_FLAGS: Final = 0x7E020080
-"""CLONE_NEWNS and all that came after it."""
+"""CLONE_NEWNS and all later CLONE_NEW flags."""
 _TYPING_IOCTLS: Final = (0x5412, 0x541C)
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _ALLOWED_PROTOCOLS: Final = (0, 1, 6, 17, 58, 262)
-"""Whatever fits, ICMP, TCP, UDP, ICMPv6, MPTCP."""
+"""Default, ICMP, TCP, UDP, ICMPv6, MPTCP."""
 
 _COMMON_CALLS: Final[Mapping[str, int]] = {
     "io_uring_setup": 425,
@@ -86,9 +86,9 @@ _ARM_NUMBERS: Final = (
     *(265, 18, 5, 6, 7),
 )
 _ENOSYS_CALLS: Final = frozenset({"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"})
-"""Said not to exist, so that libraries take another way."""
+"""Reported as missing, so that libraries fall back to older calls."""
 _ENOTSUP_CALLS: Final = frozenset({"setxattr", "lsetxattr", "fsetxattr", "setxattrat"})
-"""Said to be what the file system does not do, so that programs copy a file without."""
+"""Reported as unsupported by the file system, so that programs copy files without attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +106,16 @@ MACHINE_FILTERS: Final[Mapping[str, _Machine]] = {
         0xC00000B7, {**_COMMON_CALLS, **dict(zip(_CALL_NAMES, _ARM_NUMBERS, strict=True))}, has_x32=False
     ),
 }
-"""By what the kernel calls them; others have no sandboxes of this kind."""
+"""By machine name; other machines are not supported."""
 
 _Block = tuple[bytes, ...]
 
 
 def filter_program(machine: str) -> bytes:
-    """The filter for a machine; raises `KeyError` for one that is not known."""
+    """The filter for a machine. Raises `KeyError` for an unsupported one."""
     found = MACHINE_FILTERS[machine]
     calls = found.calls
+    # The machine first: call numbers mean different calls on another machine.
     parts: list[bytes] = [
         _load(_MACHINE_OFFSET),
         *_unless(found.name, (_return(_KILL_ACTION),)),
@@ -122,6 +123,7 @@ def filter_program(machine: str) -> bytes:
     ]
     if found.has_x32:
         parts += [_jump(_JUMP_AT_LEAST_OP, _X32_BIT, 0, 1), _refused(errno.ENOSYS)]
+    # Calls with arguments to inspect come before the calls that are refused outright.
     parts += _when(
         calls["clone"],
         (_load_argument(0), _jump(_JUMP_HAS_BITS_OP, _NAMESPACE_FLAGS, 0, 1), _refused(errno.EPERM)),
@@ -158,12 +160,12 @@ def _sockets() -> _Block:
 
 
 def _when(value: int, block: _Block) -> _Block:
-    """The block, where what was loaded is this. Whatever it does, nothing is asked behind it."""
+    """The block if the loaded value matches. Every block ends in a return."""
     return (_jump(_JUMP_EQUAL_OP, value, 0, len(block) + (not _returns(block))), *block, *_close_block(block))
 
 
 def _close_block(block: _Block) -> _Block:
-    # Behind a block that loaded something else nothing is asked any more: the call was this one.
+    # A block that loaded another argument must not fall through: the next check expects the call number.
     return () if _returns(block) else (_return(_ALLOW_ACTION),)
 
 
@@ -189,7 +191,7 @@ def _load(offset: int) -> bytes:
 
 
 def _load_argument(number: int) -> bytes:
-    # The lower half: flags and numbers are there on both machines.
+    # The lower half: flags and numbers are there on both supported, little-endian machines.
     return _load(16 + 8 * number)
 
 

@@ -1,8 +1,8 @@
-"""The two user namespaces of a sandbox, one in the other.
+"""The two user namespaces of a sandbox, one inside the other.
 
-The outer one owns its network, its mounts and its processes: root there can set them up, and is nobody
-outside. Commands run in the inner one, which owns nothing, under the user that was asked for. So not even
-root of the inner one has a right over anything, and nobody in it can make another namespace.
+The outer one owns the network, mounts and processes: its root can set them up, and is unprivileged outside.
+Commands run in the inner one, which owns nothing, as the requested user. So even root of the inner namespace
+has no rights over the sandbox's resources, and no command can create another namespace.
 """
 
 from __future__ import annotations
@@ -18,43 +18,45 @@ from egress.runtime.namespace.inside import kernel
 _USER_NAMESPACE_FLAG: Final = 0x10000000
 _OUTER_LIMITS: Final[Mapping[str, str]] = {
     "max_user_namespaces": "0",
-    # Counted for the user outside as well, who has 128: without a bound of its own a sandbox takes all of
-    # them from other sandboxes, and from whoever else that user is.
+    # The kernel counts these for the user outside as well, whose limit is 128: without a limit of its own, a
+    # sandbox takes all from other sandboxes and from the user's other programs.
     "max_inotify_instances": "32",
     "max_inotify_watches": "65536",
     "max_fanotify_groups": "8",
     "max_fanotify_marks": "8192",
 }
-"""What the inner namespace may have of each, by names in /proc/sys/user."""
+"""The limits of the inner namespace, by file name in /proc/sys/user."""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerUser:
-    """Who a command is: inside, and in the outer namespace."""
+    """The user of a command: inside, and in the outer namespace."""
 
     user: int
     group: int
     outer: int
 
 
-def enter(others: int, maps: Sequence[str]) -> None:
-    """Make the outer namespace, and others in it, and go there as its root.
+def enter(flags: int, maps: Sequence[str]) -> None:
+    """Create the outer user namespace, with further namespaces, and become its root.
 
-    `maps` says who its users are outside, users and groups; that takes rights. Without it there is one: who
-    calls. Raises `OSError`.
+    `maps` holds its user and group maps, which takes privileges. Without maps, only the calling user is
+    mapped. Raises `OSError`.
     """
     if maps:
-        _enter_mapped(others, maps)
+        _enter_mapped(flags, maps)
         return
     user, group = os.geteuid(), os.getegid()
-    os.unshare(_USER_NAMESPACE_FLAG | others)
+    os.unshare(_USER_NAMESPACE_FLAG | flags)
     kernel.be_readable(by_others=True)
+    # The kernel demands "deny" before an unprivileged process may write a group map.
     kernel.write("/proc/self/setgroups", "deny")
     kernel.write("/proc/self/uid_map", f"0 {user} 1")
     kernel.write("/proc/self/gid_map", f"0 {group} 1")
 
 
-def _enter_mapped(others: int, maps: Sequence[str]) -> None:
+def _enter_mapped(flags: int, maps: Sequence[str]) -> None:
+    # A helper outside of the namespace writes the maps: only a process of the parent namespace may.
     kernel.drop_groups()
     mine = os.getpid()
     hears, tells = os.pipe()
@@ -69,7 +71,7 @@ def _enter_mapped(others: int, maps: Sequence[str]) -> None:
         finally:
             os._exit(1)
     try:
-        os.unshare(_USER_NAMESPACE_FLAG | others)
+        os.unshare(_USER_NAMESPACE_FLAG | flags)
         os.write(tells, b"x")
     finally:
         os.close(tells)
@@ -77,13 +79,15 @@ def _enter_mapped(others: int, maps: Sequence[str]) -> None:
         _, status = os.waitpid(helper, 0)
     if status:
         raise PermissionError(1, "the users of the namespace cannot be set")
+    # Only now: before the maps exist, every id in the namespace is the overflow id.
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
     kernel.be_readable(by_others=True)
 
 
-def inner(who: InnerUser) -> int:
-    """The inner namespace: a descriptor of it. Called in the outer one, as its root."""
+def inner(user: InnerUser) -> int:
+    """Create the inner namespace; returns a descriptor of it. Called in the outer one, as its root."""
+    # A helper process enters the namespace and stays until its maps are written: a namespace needs a member.
     hears, tells = os.pipe()
     waits, goes = os.pipe()
     helper = os.fork()
@@ -102,8 +106,8 @@ def inner(who: InnerUser) -> int:
     try:
         if not os.read(hears, 1):
             raise PermissionError(1, "no namespace for commands can be made")
-        kernel.write(f"/proc/{helper}/uid_map", f"{who.user} {who.outer} 1")
-        kernel.write(f"/proc/{helper}/gid_map", f"{who.group} {who.outer} 1")
+        kernel.write(f"/proc/{helper}/uid_map", f"{user.user} {user.outer} 1")
+        kernel.write(f"/proc/{helper}/gid_map", f"{user.group} {user.outer} 1")
         found = os.open(f"/proc/{helper}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         os.write(goes, b"x")
     except OSError:
@@ -119,15 +123,15 @@ def inner(who: InnerUser) -> int:
 
 
 def _set_outer_limits() -> None:
-    for name, most in _OUTER_LIMITS.items():
+    for name, limit in _OUTER_LIMITS.items():
         path = f"/proc/sys/user/{name}"
-        # Older kernels count less.
+        # Older kernels lack some of these limits.
         if name == "max_user_namespaces" or os.path.exists(path):  # noqa: PTH110
-            kernel.write(path, most)
+            kernel.write(path, limit)
 
 
 def checked_freezer(file: int) -> int:
-    """The same descriptor, where a process can be taken into that group by it; else -1."""
+    """The same descriptor if a process can join the group by it; else -1."""
     if file < 0:
         return -1
     helper = os.fork()

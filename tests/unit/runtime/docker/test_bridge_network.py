@@ -67,7 +67,7 @@ def test_a_network_is_walled_in_and_marked() -> None:
 )  # fmt: skip
 def test_another_one_than_was_asked_for_is_taken_away(changes: dict[str, object]) -> None:
     engine = Engineer(changes=changes)
-    with pytest.raises(EngineError, match="did not wall"):
+    with pytest.raises(EngineError, match="did not isolate"):
         bridge_network.create(engine, "net", "lease")
     assert engine.made == {}
 

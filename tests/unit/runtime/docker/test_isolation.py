@@ -29,16 +29,16 @@ def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
     """An engine would run without any, or say so only when a sandbox is made."""
     path = tmp_path / "profile.json"
     path.write_text(text)
-    with pytest.raises(SpecError, match="no seccomp profile"):
+    with pytest.raises(SpecError, match="not a seccomp profile"):
         read_profile(path)
 
 
 def test_a_profile_that_is_not_there_or_too_large_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match=r"nowhere\.json cannot be read"):
+    with pytest.raises(UnreadableError, match=r"cannot read the seccomp profile .*nowhere\.json"):
         read_profile(tmp_path / "nowhere.json")
     large = tmp_path / "large.json"
     large.write_text(json.dumps({**PROFILE, "x": "y" * 5_000_000}))
-    with pytest.raises(SpecError, match="no seccomp profile"):
+    with pytest.raises(SpecError, match="not a seccomp profile"):
         read_profile(large)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from egress.ca import public_roots
 from egress.runtime.docker.unassigned import dummy_admission
-from egress.runtime.protocol import ProxyEndpoint
 from egress.runtime.provisioning import trust_kit_provisioner
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import Admission
 
 
@@ -16,8 +16,8 @@ def test_it_shows_the_form_of_every_outfit() -> None:
     other = Admission("one", Authority.create("one", now=0).certificate_pem.decode())
     dress = trust_kit_provisioner(public_roots())
     first, second = (
-        dress(dummy_admission(), ProxyEndpoint("198.18.0.2")),
-        dress(other, ProxyEndpoint("198.18.0.10")),
+        dress(dummy_admission(), ProxyAddress("198.18.0.2")),
+        dress(other, ProxyAddress("198.18.0.10")),
     )
     assert (first.folder, first.overmounts) == (second.folder, second.overmounts)
     assert set(first.overmounts.values()) <= second.files.keys()

@@ -10,7 +10,8 @@ from egress.rules.compile.load import RuleText, load
 from egress.rules.decide.policy import CANARY_VALUE_MARK
 from egress.runtime.errors import SandboxExistsError
 from egress.runtime.fake import FakeProxyClient, FakeRuntime, ProgramCall
-from egress.runtime.protocol import Provisions, ProxyEndpoint, Runtime
+from egress.runtime.protocol import Provisions, Runtime
+from egress.runtime.proxy_address import ProxyAddress
 from egress.runtime.proxy_client import PlantedCanary
 from egress.runtime.spec import Command, Spec
 from tests.runtime import planting_cases
@@ -116,11 +117,11 @@ def test_a_program_waits_while_its_sandbox_is_paused() -> None:
 def test_it_is_dressed_and_admitted_as_a_real_one() -> None:
     gateway = FakeProxyClient({"tracker": {"openai": "stand-in"}})
 
-    def dress(admission: object, entrance: ProxyEndpoint) -> Provisions:
+    def dress(admission: object, entrance: ProxyAddress) -> Provisions:
         files = {"/etc/egress/ca.pem": b"certificate"}
         return Provisions(files=files, overmounts={"/etc/ssl/x": "/etc/egress/ca.pem"}, variables={"A": "b"})
 
-    runtime = FakeRuntime(gateway, dress=dress)
+    runtime = FakeRuntime(gateway, provision=dress)
     runtime.create(Spec(name="one", image="any", profile="coding"))
     assert gateway.admitted == {"one": "coding"}
     with pytest.raises(SandboxExistsError):

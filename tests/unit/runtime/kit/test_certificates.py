@@ -178,12 +178,12 @@ def test_a_changed_certificate_is_refused_or_still_has_the_shape_of_one(at: int,
 @pytest.mark.parametrize("text", [OWN + OTHER, OWN + OWN])
 def test_the_authority_is_one_certificate(text: bytes) -> None:
     """Another sandbox's authority must not slip in: S-42."""
-    with pytest.raises(ContentError, match="one certificate, and here are 2"):
+    with pytest.raises(ContentError, match="expected one certificate of the authority, found 2"):
         certificates.read_authority(text)
 
 
 def test_a_certificate_that_may_not_sign_is_no_authority() -> None:
-    with pytest.raises(ContentError, match="none that may sign"):
+    with pytest.raises(ContentError, match="may not sign"):
         certificates.read_authority(LEAF)
     assert certificates.read_roots(LEAF)
 
@@ -192,7 +192,7 @@ def test_a_certificate_that_only_looks_like_one_is_no_authority() -> None:
     """It has the shape, and nobody can read it."""
     shaped = b"\x30\x0a\x30\x02\x05\x00\x30\x00\x03\x02\x00\x00"
     assert certificates.read_roots(armoured(shaped)) == (shaped,)
-    with pytest.raises(ContentError, match="none that may sign"):
+    with pytest.raises(ContentError, match="may not sign"):
         certificates.read_authority(armoured(shaped))
 
 
@@ -202,5 +202,5 @@ def test_a_root_below_which_a_published_key_signs_is_refused(name: bytes) -> Non
     signed = b"\x0c" + bytes([len(name)]) + name
     inside = b"\x30" + bytes([len(signed)]) + signed + b"\x30\x00\x03\x00"
     shaped = b"\x30" + bytes([len(inside)]) + inside
-    with pytest.raises(ContentError, match="published key"):
+    with pytest.raises(ContentError, match="private key is public"):
         certificates.read_roots(OTHER + armoured(shaped))

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 from egress.runtime.kit import config_files
 from egress.runtime.kit.paths import KitPaths
-from egress.runtime.kit.proxy_address import ProxyAddress
+from egress.runtime.proxy_address import ProxyAddress
 
 FOLDER = KitPaths("/kit")
 DOOR = ProxyAddress("10.9.8.7", 3000)

@@ -48,5 +48,5 @@ def test_everything_lies_in_it(path: str) -> None:
 )
 def test_refuses_a_path_that_is_not_plain(path: str) -> None:
     """A space parts the options of a JVM, a colon the folders of PHP; a dot could lead elsewhere."""
-    with pytest.raises(UsageError, match="not a plain whole path"):
+    with pytest.raises(UsageError, match="not a plain absolute path"):
         KitPaths(path)

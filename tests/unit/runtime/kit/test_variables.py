@@ -7,8 +7,8 @@ import re
 import pytest
 
 from egress.runtime.kit.paths import KitPaths
-from egress.runtime.kit.proxy_address import ProxyAddress
 from egress.runtime.kit.variables import ADDING_VARIABLES, KIT_VARIABLES, REPLACING_VARIABLES, variables
+from egress.runtime.proxy_address import ProxyAddress
 
 FOLDER = KitPaths("/kit")
 FOUND = variables(FOLDER, ProxyAddress("10.9.8.7", 3000))

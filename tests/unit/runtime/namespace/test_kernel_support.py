@@ -19,7 +19,7 @@ from egress.runtime.namespace import kernel_support
         (errno.EPERM, {"kernel.unprivileged_userns_clone": "0"}, "kernel.unprivileged_userns_clone=1"),
         (errno.EACCES, {"kernel.apparmor_restrict_unprivileged_userns": "1"}, "AppArmor profile"),
         (errno.EPERM, {"user.max_user_namespaces": "9"}, "in a container"),
-        (0, {}, "else use docker"),
+        (0, {}, "use the docker runtime"),
     ],
 )
 def test_a_refusal_has_a_cure(number: int, settings: dict[str, str], cure: str) -> None:
@@ -29,7 +29,7 @@ def test_a_refusal_has_a_cure(number: int, settings: dict[str, str], cure: str) 
 @pytest.mark.parametrize(
     ("system", "release", "machine", "said"),
     [
-        ("Darwin", "25.1.0", "arm64", "part of Linux"),
+        ("Darwin", "25.1.0", "arm64", "need Linux"),
         ("Linux", "6.1.0", "riscv64", "no filter"),
         ("Linux", "5.10.0-30-amd64", "x86_64", "too old"),
         ("Linux", "4.18", "aarch64", "too old"),

@@ -13,14 +13,14 @@ def test_the_kernel_is_always_told_of() -> None:
 
 def test_what_is_not_bounded_is_named() -> None:
     (_, bounds) = list_cautions(frozenset({"memory"}), has_rights=True, is_root=True)
-    assert "processor time" in bounds
+    assert "CPU time" in bounds
     assert "memory" not in bounds
 
 
 def test_who_shares_a_user_with_its_sandboxes_is_told() -> None:
     everything = frozenset({"memory", "cpu"})
     assert "your own user" in list_cautions(everything, has_rights=False, is_root=False)[-1]
-    assert "root without its rights" in list_cautions(everything, has_rights=False, is_root=True)[-1]
+    assert "root without capabilities" in list_cautions(everything, has_rights=False, is_root=True)[-1]
 
 
 def test_each_is_one_line() -> None:

@@ -14,7 +14,7 @@ from egress.runtime.namespace.launcher_client import _launch_error, _values
         ({"failed": "namespaces", "errno": 1}, UnsupportedError, "operation not permitted"),
         ({"failed": "network", "errno": 1}, UnsupportedError, "operation not permitted"),
         ({"failed": "mounts", "errno": 2, "path": "/x"}, SandboxStateError, "at /x: no such file"),
-        ({"failed": "mounts", "errno": "2", "path": 5}, SandboxStateError, "without a word"),
+        ({"failed": "mounts", "errno": "2", "path": 5}, SandboxStateError, "the process died"),
         ({"failed": "control groups", "errno": 13}, DoorError, "permission denied"),
         ({"failed": "first process", "errno": 1}, SandboxStateError, "did not start"),
         ({}, SandboxStateError, "did not start"),

@@ -35,5 +35,5 @@ def test_root_of_a_container_takes_of_those_it_has() -> None:
 
 
 def test_root_of_a_container_with_one_user_is_told() -> None:
-    with pytest.raises(UnsupportedError, match="no other users"):
+    with pytest.raises(UnsupportedError, match="no user ids"):
         choose_mapping(ROOT, "0 1000 1\n", 1)

@@ -46,14 +46,14 @@ def test_a_machine_without_apt_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_base_of_packages_needs_debootstrap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    with pytest.raises(UnsupportedError, match="debootstrap is missing"):
+    with pytest.raises(UnsupportedError, match="debootstrap is not installed"):
         bases._require_debootstrap()
 
 
 def test_a_base_of_packages_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: "/usr/sbin/debootstrap")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(UnsupportedError, match="root alone"):
+    with pytest.raises(UnsupportedError, match="needs root"):
         bases._require_debootstrap()
 
 

@@ -31,7 +31,7 @@ def test_a_base_that_nobody_has_is_told_with_what_to_do_without_a_registry() -> 
     assert "without a registry" in caught.value.hint
     with pytest.raises(EngineError) as caught:
         _follow([{"stream": "Step 3/8 : RUN true\n"}, {"error": "no such host"}], ignore_progress)
-    assert caught.value.hint == "put right what the last step says"
+    assert caught.value.hint == "fix the error of the last step"
 
 
 def test_each_stage_of_a_base_that_is_fetched_is_told_once() -> None:

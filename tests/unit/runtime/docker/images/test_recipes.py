@@ -77,7 +77,7 @@ def test_the_lock_file_is_found() -> None:
 
 def test_an_installation_without_recipes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipes, "_PACKAGE_FOLDER", tmp_path / "egress")
-    with pytest.raises(UnsupportedError, match="no recipes"):
+    with pytest.raises(UnsupportedError, match="no image recipes"):
         recipes.folder()
 
 

@@ -15,7 +15,7 @@ def test_values_are_read_as_what_they_should_be() -> None:
 def test_a_door_that_nobody_keeps_is_told_and_ends_it() -> None:
     code = """
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-launch.Launcher({"keeper": "/no/such/socket"}, theirs).run()
+launch.Launcher({"controller": "/no/such/socket"}, theirs).run()
 print(ours.recv(999).decode())
 """
     assert run_inside(code) == '{"failed": "control groups", "errno": 2, "path": ""}\n'
@@ -27,4 +27,4 @@ ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 launch.Launcher({}, theirs).run()
 print(ours.recv(999).decode())
 """
-    assert '"path": "\'keeper\'"' in run_inside(code)
+    assert '"path": "\'controller\'"' in run_inside(code)

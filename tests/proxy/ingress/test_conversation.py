@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from egress.proxy.conversation import Conversations
+from egress.proxy.ingress.conversation import Conversations
 
 
 def is_closed(theirs: socket.socket) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egress.errors import UsageError
-from egress.runtime.kit.proxy_address import ProxyAddress
+from egress.runtime.proxy_address import ProxyAddress
 
 
 @pytest.mark.parametrize(

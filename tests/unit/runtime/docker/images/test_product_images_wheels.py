@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from egress.runtime.docker.images import wheels
+from egress.runtime.docker.images import product_images
+from egress.runtime.docker.images.product_images import fetch_wheels
 from egress.runtime.errors import UnsupportedError
 
 NAME = "thing-1.0-py3-none-any.whl"
@@ -39,22 +40,22 @@ def lock(folder: Path, digest: str) -> Path:
 def test_fetches_what_the_lock_file_names(shelf: Path, tmp_path: Path) -> None:
     digest = hashlib.sha256((shelf / NAME).read_bytes()).hexdigest()
     into = tmp_path / "into"
-    assert wheels.fetch(lock(tmp_path, digest), into) == [into / NAME]
+    assert fetch_wheels(lock(tmp_path, digest), into) == [into / NAME]
 
 
 def test_refuses_a_package_with_another_hash(shelf: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="could not be fetched"):
-        wheels.fetch(lock(tmp_path, "0" * 64), tmp_path / "into")
+    with pytest.raises(UnsupportedError, match="cannot download"):
+        fetch_wheels(lock(tmp_path, "0" * 64), tmp_path / "into")
 
 
 def test_a_python_without_pip_asks_the_one_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wheels, "find_spec", lambda _: None)
-    command = [*wheels._pip(), "--version"]
+    monkeypatch.setattr(product_images, "find_spec", lambda _: None)
+    command = [*product_images._pip(), "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("pip ")
 
 
 def test_says_where_there_is_no_pip_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(wheels, "find_spec", lambda _: None)
+    monkeypatch.setattr(product_images, "find_spec", lambda _: None)
     monkeypatch.setattr(sys, "base_exec_prefix", str(tmp_path))
     with pytest.raises(UnsupportedError, match="no pip"):
-        wheels._pip()
+        product_images._pip()

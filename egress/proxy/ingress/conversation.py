@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 
 
 class Conversations:
-    """Those that are under way; each socket is closed at the end of its own."""
+    """The running conversations; each closes its socket at its end."""
 
     def __init__(self, talk: Callable[[socket.socket], Coroutine[object, object, None]], limit: int) -> None:
         """`talk` holds one conversation; a connection beyond `limit` is closed unread."""
