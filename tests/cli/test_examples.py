@@ -29,7 +29,7 @@ WANTING = {
     "egress exec run-4f2a9c1e -- git status": "`egress up` is not running",
     "egress kill api.example.com": "no proxy is running",
     "egress kill --undo api.example.com": "no proxy is running",
-    "egress log verify": "there is no",
+    "egress log verify": "key not found",
     "egress log verify --state-dir /var/lib/egress": "key not found",
     "egress log export --sandbox agent-1 --since 1d": "key not found",
     "egress log prune --keep-size 10G": "key not found",

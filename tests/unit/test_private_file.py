@@ -73,7 +73,7 @@ def test_a_link_is_followed_only_where_the_path_was_named(tmp_path: Path) -> Non
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/null")):
-        assert "is not a plain file" in refused(path).message
+        assert "is not a regular file" in refused(path).message
 
 
 def test_a_missing_file_is_told_apart_from_an_unusable_one(tmp_path: Path) -> None:
