@@ -110,7 +110,7 @@ def lock_oldest(directory: Path) -> int | None:
     descriptor = os.open(directory / name(there[0]), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another process may have deleted the file before it was locked.
+        # The file may have been deleted by another process before it was locked.
         if numbers(directory)[:1] == there[:1]:
             return descriptor
     except BlockingIOError:

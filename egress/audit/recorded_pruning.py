@@ -76,7 +76,7 @@ class PendingPrunings:
 
         During a deletion by another process this does nothing; the next call tries again. Raises `OSError`.
         """
-        # One `stat` per call: the writer asks every second, and the anchor changes only with a deletion.
+        # Each call costs one `stat`: the writer asks every second, and the anchor changes only with a deletion.
         now = self._state()
         if now is None or now == self._seen:
             return
